@@ -1,0 +1,141 @@
+import { resolve } from 'node:path'
+
+export const ROLES = ['api', 'stream', 'email', 'lake'] as const
+export type Role = (typeof ROLES)[number]
+
+const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const
+export type LogLevel = (typeof LOG_LEVELS)[number]
+
+/** Every setting of a process, read once from the environment and frozen. */
+export interface Config {
+  readonly host: string
+  readonly port: number
+  /** Prefix of every route, `''` or such as `/v1`; never ends in a slash. */
+  readonly basePath: string
+  /** The address clients use, without a slash at the end. It is also the issuer of access tokens. */
+  readonly baseUrl: string
+  readonly dataDir: string
+  /** Null means: the embedded PostgreSQL in `dataDir`. */
+  readonly databaseUrl: string | null
+  readonly databasePoolSize: number
+  /** Encrypts signing keys at rest. Null with the embedded store, which keeps its own in `dataDir`. */
+  readonly secret: string | null
+  /** Null means: mails are written as files below `dataDir`. */
+  readonly smtpUrl: string | null
+  readonly mailFrom: string
+  readonly lakeFlushSeconds: number
+  readonly lakeFlushRows: number
+  readonly refreshGraceSeconds: number
+  /** ISO 4217. Used where an imported line names no currency. */
+  readonly currency: string
+  readonly roles: readonly Role[]
+  readonly logLevel: LogLevel
+}
+
+/** A setting that cannot be used. The message names it; the process ends with exit status 2. */
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError'
+}
+
+const SECRET_MIN_LENGTH = 32
+// Settings of the design that this release cannot honour yet: ignoring one silently would lose mail or data.
+const NOT_YET = ['NATS_URL', 'LAKE_URL', 'S3_ENDPOINT', 'WEB_CONCURRENCY', 'TRUST_PROXY', 'CORS_ORIGINS'] as const
+
+/** Reads and checks the environment. Throws ConfigError. */
+export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
+  const read = reader(env)
+  for (const name of NOT_YET) {
+    if (read.optional(name) !== null) throw new ConfigError(`${name} is not supported by this version of Storefront; unset it`)
+  }
+  const host = read.text('HOST', '127.0.0.1')
+  const port = read.integer('PORT', 3000, 0, 65_535)
+  const basePath = readBasePath(read.text('BASE_PATH', ''))
+  const databaseUrl = read.url('DATABASE_URL', ['postgres:', 'postgresql:'])
+  return Object.freeze({
+    host,
+    port,
+    basePath,
+    baseUrl: (read.url('BASE_URL', ['http:', 'https:']) ?? `http://localhost:${port}${basePath}`).replace(/\/+$/, ''),
+    dataDir: resolve(read.text('DATA_DIR', './data')),
+    databaseUrl,
+    databasePoolSize: read.integer('DATABASE_POOL_SIZE', 10, 2, 1_000),
+    secret: readSecret(read.optional('STOREFRONT_SECRET'), databaseUrl),
+    smtpUrl: read.url('SMTP_URL', ['smtp:', 'smtps:']),
+    mailFrom: read.text('MAIL_FROM', 'Storefront <no-reply@storefront.example>'),
+    lakeFlushSeconds: read.integer('LAKE_FLUSH_SECONDS', databaseUrl === null ? 10 : 60, 1, 86_400),
+    lakeFlushRows: read.integer('LAKE_FLUSH_ROWS', 50_000, 1, 1_000_000),
+    refreshGraceSeconds: read.integer('REFRESH_GRACE_SECONDS', 10, 0, 300),
+    currency: readCurrency(read.text('CURRENCY', 'EUR')),
+    roles: read.list('ROLES', ROLES),
+    logLevel: read.oneOf('LOG_LEVEL', LOG_LEVELS, 'info'),
+  })
+}
+
+function reader(env: NodeJS.ProcessEnv) {
+  const optional = (name: string) => {
+    const value = env[name]?.trim()
+    return value === undefined || value === '' ? null : value
+  }
+  const oneOf = <T extends string>(name: string, allowed: readonly T[], fallback: T): T => {
+    const value = optional(name) ?? fallback
+    if (!allowed.includes(value as T)) throw new ConfigError(`${name} must be one of ${allowed.join(', ')}`)
+    return value as T
+  }
+  return {
+    optional,
+    oneOf,
+    text: (name: string, fallback: string) => optional(name) ?? fallback,
+    integer(name: string, fallback: number, min: number, max: number) {
+      const value = optional(name)
+      if (value === null) return fallback
+      const number = /^\d{1,9}$/.test(value) ? Number(value) : Number.NaN
+      if (!(number >= min && number <= max)) throw new ConfigError(`${name} must be a whole number from ${min} to ${max}`)
+      return number
+    },
+    // The value is not echoed: it may hold a password.
+    url(name: string, protocols: string[]) {
+      const value = optional(name)
+      if (value === null) return null
+      if (!URL.canParse(value) || !protocols.includes(new URL(value).protocol)) {
+        throw new ConfigError(`${name} must be a URL that starts with ${protocols.map((p) => `${p}//`).join(' or ')}`)
+      }
+      return value
+    },
+    list<T extends string>(name: string, allowed: readonly T[]): readonly T[] {
+      const value = optional(name)
+      if (value === null) return allowed
+      return parseList(value.split(','), allowed, name)
+    },
+  }
+}
+
+function parseList<T extends string>(values: readonly string[], allowed: readonly T[], name: string): readonly T[] {
+  const wanted = values.map((v) => v.trim()).filter((v) => v !== '')
+  const unknown = wanted.find((v) => !allowed.includes(v as T))
+  if (unknown !== undefined || wanted.length === 0) throw new ConfigError(`${name} must name some of ${allowed.join(', ')}`)
+  return allowed.filter((v) => wanted.includes(v))
+}
+
+/** Narrows a process to the roles named on its command line. Throws ConfigError. */
+export function parseRoles(values: readonly string[]): readonly Role[] {
+  return parseList(values, ROLES, '--role')
+}
+
+function readBasePath(value: string): string {
+  const path = value.replace(/\/+$/, '')
+  if (path !== '' && !/^(\/[A-Za-z0-9._~-]+)+$/.test(path)) throw new ConfigError('BASE_PATH must look like /v1')
+  return path
+}
+
+function readCurrency(value: string): string {
+  if (!/^[A-Z]{3}$/.test(value)) throw new ConfigError('CURRENCY must be an ISO 4217 code such as EUR')
+  return value
+}
+
+function readSecret(value: string | null, databaseUrl: string | null): string | null {
+  if (value === null && databaseUrl !== null) throw new ConfigError('STOREFRONT_SECRET is required with DATABASE_URL')
+  if (value !== null && value.length < SECRET_MIN_LENGTH) {
+    throw new ConfigError(`STOREFRONT_SECRET must have at least ${SECRET_MIN_LENGTH} characters`)
+  }
+  return value
+}

@@ -1,0 +1,28 @@
+import { AppError, type ErrorCode } from '../errors.ts'
+
+/** Named constraints that a client can run into, and what each refusal says. The only place that knows their names. */
+const REFUSALS: Record<string, { code: ErrorCode; message: string }> = {
+  users_email_unique: { code: 'email_taken', message: 'An account with this e-mail address exists already.' },
+}
+
+// https://www.postgresql.org/docs/current/errcodes-appendix.html class 23, integrity constraint violation
+const INTEGRITY_CLASS = '23'
+
+/** The refusal behind a violated constraint; any other error comes back as it is. */
+export function translateConstraint(error: unknown): unknown {
+  const { code, constraint } = error as { code?: string; constraint?: string }
+  if (typeof code !== 'string' || !code.startsWith(INTEGRITY_CLASS) || constraint === undefined) return error
+  const refusal = REFUSALS[constraint]
+  return refusal === undefined ? error : new AppError(refusal.code, refusal.message, { cause: error })
+}
+
+// Class 08 connection exceptions, 57P01–57P03 server going down or starting, 53300 too many connections.
+const OUTAGES = new Set(['57P01', '57P02', '57P03', '53300', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'ENOENT'])
+
+/** Whether the database is away for now, as against a fault in the statement. */
+export function isDatabaseOutage(error: unknown): boolean {
+  const { code, message } = error as { code?: string; message?: string }
+  if (code !== undefined) return code.startsWith('08') || OUTAGES.has(code)
+  // `pg` gives these three no code.
+  return message !== undefined && /^(Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error)/.test(message)
+}

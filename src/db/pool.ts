@@ -1,0 +1,48 @@
+import pg from 'pg'
+
+/** Where a PostgreSQL database is: what `pg` and its replication connection need to reach it. */
+export interface DatabaseAddress {
+  readonly url: string
+}
+
+export type Pool = pg.Pool
+/** A connection with an open transaction. A function that takes one must not outlive it. */
+export type Transaction = pg.PoolClient & { readonly __transaction?: never }
+/** For statements that are right inside a transaction and outside. */
+export type Queryable = Pick<pg.ClientBase, 'query'>
+
+// int8 columns here (money in minor units, sequences, stock) are all below 2^53 by constraint or by nature.
+const types: pg.CustomTypesConfig = {
+  getTypeParser: ((oid: number, format?: 'text' | 'binary') => {
+    if (oid === pg.types.builtins.INT8) return Number
+    return pg.types.getTypeParser(oid, format)
+  }) as typeof pg.types.getTypeParser,
+}
+
+export interface PoolOptions {
+  url: string
+  size: number
+  /** Shown in `pg_stat_activity`. */
+  applicationName: string
+  onError: (error: Error) => void
+}
+
+/** A pool of connections. `onError` hears of idle connections that break; without it they would end the process. */
+export function createPool(options: PoolOptions): Pool {
+  const pool = new pg.Pool({
+    connectionString: options.url,
+    max: options.size,
+    application_name: options.applicationName,
+    connectionTimeoutMillis: 5_000,
+    types,
+  })
+  pool.on('error', options.onError)
+  return pool
+}
+
+/** One connection of its own, for what outlives a query: LISTEN and session locks. */
+export async function connectClient(url: string, applicationName: string): Promise<pg.Client> {
+  const client = new pg.Client({ connectionString: url, application_name: applicationName, keepAlive: true, types })
+  await client.connect()
+  return client
+}

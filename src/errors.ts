@@ -1,0 +1,63 @@
+/**
+ * Every refusal the store can give, by its stable code. This file knows no HTTP: the status of each
+ * code is in `http/problem.ts`, its meaning for clients in `docs/errors.md`.
+ */
+export type ErrorCode =
+  | 'malformed_request'
+  | 'malformed_json'
+  | 'invalid_header'
+  | 'invalid_query'
+  | 'invalid_cursor'
+  | 'unauthenticated'
+  | 'invalid_token'
+  | 'invalid_credentials'
+  | 'invalid_refresh_token'
+  | 'forbidden'
+  | 'not_found'
+  | 'method_not_allowed'
+  | 'email_taken'
+  | 'insufficient_stock'
+  | 'illegal_transition'
+  | 'client_reference_taken'
+  | 'payload_too_large'
+  | 'unsupported_media_type'
+  | 'invalid_body'
+  | 'password_too_common'
+  | 'unknown_product'
+  | 'mixed_currencies'
+  | 'total_too_large'
+  | 'idempotency_key_reused'
+  | 'unavailable'
+  | 'internal'
+
+/** One fault in the input: `pointer` is an RFC 6901 JSON pointer as a URI fragment, `parameter` a query or header name. */
+export interface FieldError {
+  pointer?: string
+  parameter?: string
+  detail: string
+}
+
+/** What a refusal carries besides its message. `members` become extension members of the problem (RFC 9457 §3.2). */
+export interface ErrorDetails {
+  errors?: FieldError[]
+  members?: Record<string, unknown>
+  headers?: Record<string, string>
+  cause?: unknown
+}
+
+/** A refusal that a caller may see. Anything else that is thrown is a bug or an outage. */
+export class AppError extends Error {
+  override readonly name = 'AppError'
+  readonly code: ErrorCode
+  readonly details: ErrorDetails
+
+  constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
+    super(message, { cause: details.cause })
+    this.code = code
+    this.details = details
+  }
+}
+
+export function notFound(what: string): AppError {
+  return new AppError('not_found', `There is no such ${what}.`)
+}

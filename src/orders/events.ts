@@ -1,0 +1,106 @@
+import type { OrderStatus } from './order-status.ts'
+import type { OrderItem, ShippingAddress, StatusChange } from './order.ts'
+
+/** A row of `orders` as the change stream carries it, columns parsed by `pg`'s default parsers. */
+export interface OrderRecord {
+  id: string
+  number: string
+  user_id: string
+  status: OrderStatus
+  items: OrderItem[]
+  total_amount: string
+  currency: string
+  client_reference: string | null
+  shipping_address: ShippingAddress | null
+  note: string | null
+  version: number
+  status_history: StatusChange[]
+  traceparent: string | null
+  created_at: Date
+  updated_at: Date
+}
+
+const EVENT_NAMES = {
+  pending: 'created',
+  confirmed: 'confirmed',
+  shipped: 'shipped',
+  delivered: 'delivered',
+  cancelled: 'cancelled',
+  returned: 'returned',
+} as const satisfies Record<OrderStatus, string>
+
+export type OrderEventType = `storefront.order.${(typeof EVENT_NAMES)[OrderStatus]}`
+
+/** An order change: CloudEvents 1.0, JSON format, with the extensions sequence, partitioning and distributed tracing. */
+export interface OrderEvent {
+  specversion: '1.0'
+  /** `<order id>.<version>`: the same however often the change is read. Subscribers dedupe by it. */
+  id: string
+  source: '/orders'
+  type: OrderEventType
+  /** The order's id. */
+  subject: string
+  /** When the change was made, RFC 3339 UTC. */
+  time: string
+  datacontenttype: 'application/json'
+  /** The order's version, ten digits with leading zeros: sorts as text. */
+  sequence: string
+  /** The order's id: events of one order stay in order. */
+  partitionkey: string
+  /** W3C Trace Context of the request that made the change. */
+  traceparent?: string
+  data: OrderEventData
+}
+
+export interface OrderEventData {
+  order: {
+    id: string
+    number: string
+    user_id: string
+    status: OrderStatus
+    items: OrderItem[]
+    total: { amount: number; currency: string }
+    client_reference: string | null
+    shipping_address: ShippingAddress | null
+    note: string | null
+    version: number
+    created_at: string
+    updated_at: string
+    status_history: StatusChange[]
+  }
+  previous_status: OrderStatus | null
+}
+
+/** The event of an order change: `record` is the row after it, `previous` the row before it, null for a new order. Pure. */
+export function toOrderEvent(record: OrderRecord, previous: OrderRecord | null): OrderEvent {
+  return {
+    specversion: '1.0',
+    id: `${record.id}.${record.version}`,
+    source: '/orders',
+    type: `storefront.order.${EVENT_NAMES[record.status]}`,
+    subject: record.id,
+    time: record.updated_at.toISOString(),
+    datacontenttype: 'application/json',
+    sequence: String(record.version).padStart(10, '0'),
+    partitionkey: record.id,
+    ...(record.traceparent === null ? {} : { traceparent: record.traceparent }),
+    data: {
+      order: {
+        id: record.id,
+        number: record.number,
+        user_id: record.user_id,
+        status: record.status,
+        items: record.items,
+        total: { amount: Number(record.total_amount), currency: record.currency },
+        client_reference: record.client_reference,
+        shipping_address: record.shipping_address,
+        note: record.note,
+        version: record.version,
+        created_at: record.created_at.toISOString(),
+        updated_at: record.updated_at.toISOString(),
+        status_history: record.status_history,
+      },
+      previous_status: previous?.status ?? null,
+    },
+  }
+}
