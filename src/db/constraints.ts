@@ -24,5 +24,8 @@ export function isDatabaseOutage(error: unknown): boolean {
   const { code, message } = error as { code?: string; message?: string }
   if (code !== undefined) return code.startsWith('08') || OUTAGES.has(code)
   // `pg` gives these three no code.
-  return message !== undefined && /^(Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error)/.test(message)
+  return (
+    message !== undefined &&
+    /^(Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error)/.test(message)
+  )
 }

@@ -1,5 +1,5 @@
-import type { OrderStatus } from './order-status.ts'
 import type { OrderItem, ShippingAddress, StatusChange } from './order.ts'
+import type { OrderStatus } from './order-status.ts'
 
 /** A row of `orders` as the change stream carries it, columns parsed by `pg`'s default parsers. */
 export interface OrderRecord {

@@ -17,7 +17,10 @@ export function sum(amounts: readonly Money[]): Money {
   const [currency] = currencies
   if (currency === undefined) throw new RangeError('a sum needs at least one amount')
   if (currencies.size > 1) {
-    throw new AppError('mixed_currencies', `One order has one currency; these products are priced in ${[...currencies].sort().join(' and ')}.`)
+    throw new AppError(
+      'mixed_currencies',
+      `One order has one currency; these products are priced in ${[...currencies].sort().join(' and ')}.`,
+    )
   }
   return { amount: amounts.reduce((total, money) => safe(total + money.amount), 0), currency }
 }

@@ -1,0 +1,266 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { closeSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import pg from 'pg'
+import { type DataFolder, DataFolderInUse, keepSecret, lockDataFolder, readSecret } from './data-folder.ts'
+import { chooseLauncher, type Launcher, PostgresUnavailable } from './postgres-launcher.ts'
+
+const USER = 'storefront'
+const DATABASE = 'storefront'
+const PASSWORD_FILE = 'postgres-password'
+const POLL_MS = 20
+const READY_TIMEOUT_MS = 120_000
+const LOG_MAX_BYTES = 10_000_000
+const ORPHAN_PATIENCE_MS = 20_000
+const STRANGER_PATIENCE_MS = 3_000
+// SQLSTATE of a server that is starting up or shutting down.
+const CANNOT_CONNECT_NOW = '57P03'
+
+/** Fit for a laptop: about 150 MB, durable, and with what logical replication needs. */
+const SETTINGS: Record<string, string> = {
+  listen_addresses: '127.0.0.1',
+  unix_socket_directories: '',
+  max_connections: '100',
+  shared_buffers: '128MB',
+  wal_level: 'logical',
+  max_wal_senders: '10',
+  max_replication_slots: '10',
+  fsync: 'on',
+  synchronous_commit: 'on',
+  max_wal_size: '1GB',
+  jit: 'off',
+  timezone: 'UTC',
+  log_timezone: 'UTC',
+  lc_messages: 'C',
+}
+
+// Runs the server and ends it when standard input closes, which the kernel does however the store dies.
+// A line on standard input is a signal for the server: TERM waits for its clients, INT does not, QUIT crashes it.
+const KEEPER = `
+exec 3<&0
+"$@" </dev/null 3<&- &
+server=$!
+{ while read -r signal; do kill "-$signal" "$server"; done; kill -INT "$server"; } <&3 2>/dev/null &
+keeper=$!
+exec 3<&-
+wait "$server"
+status=$?
+kill "$keeper" 2>/dev/null
+exit "$status"
+`
+
+export interface EmbeddedOptions {
+  /** Server settings that differ from the store's own, for tests. */
+  settings?: Record<string, string>
+  /** Called when the server ends without having been stopped. */
+  onUnexpectedExit?: (message: string) => void
+}
+
+/** A PostgreSQL server in the data folder, owned by this process. */
+export interface EmbeddedPostgres {
+  /** Superuser address of the store's database. It carries the password: not for logs. */
+  readonly url: string
+  /** Stops the server; `wait` lets its other clients finish first. Idempotent. */
+  stop(how?: 'now' | 'wait'): Promise<void>
+}
+
+/**
+ * Takes the folder, makes the cluster if there is none, recovers it after a crash, and returns when it answers.
+ * Throws DataFolderInUse or PostgresUnavailable.
+ */
+export async function startEmbeddedPostgres(folder: DataFolder, options: EmbeddedOptions = {}): Promise<EmbeddedPostgres> {
+  const unlock = lockDataFolder(folder)
+  try {
+    const server = await startServer(folder, options)
+    const stop = async (how: 'now' | 'wait' = 'now') => {
+      await server.stop(how)
+      unlock()
+    }
+    return { url: server.url, stop }
+  } catch (error) {
+    unlock()
+    throw error
+  }
+}
+
+/** Address of the server that another process runs in this folder; waits for one that is starting. */
+export async function findEmbeddedPostgres(folder: DataFolder): Promise<string> {
+  const deadline = Date.now() + READY_TIMEOUT_MS
+  for (;;) {
+    const password = readSecret(folder, PASSWORD_FILE)
+    const pidFile = readPidFile(folder)
+    if (password !== null && pidFile?.ready) {
+      const url = address(pidFile.port, password)
+      if ((await probe(url)) === null) return url
+    }
+    if (Date.now() > deadline) throw new DataFolderInUse(`${folder.path} is in use, but its PostgreSQL does not answer`)
+    await delay(POLL_MS * 5)
+  }
+}
+
+async function startServer(folder: DataFolder, options: EmbeddedOptions) {
+  const launcher = chooseLauncher(folder.cluster)
+  const password = keepSecret(folder, PASSWORD_FILE)
+  await initialise(folder, launcher)
+  await endOrphan(folder)
+  const port = await freePort()
+  const logFile = join(folder.path, 'postgres.log')
+  const settings = Object.entries({ ...SETTINGS, ...options.settings, port: String(port) })
+  const command = launcher.command('postgres', ['-D', folder.cluster, ...settings.flatMap(([name, value]) => ['-c', `${name}=${value}`])])
+  const keeper = spawnLogged('sh', ['-c', KEEPER, 'storefront-postgres', ...command], launcher, logFile)
+  const exited = new Promise<void>((resolve) => keeper.once('exit', () => resolve()))
+  let stopping = false
+  const stop = async (how: 'now' | 'wait') => {
+    if (!stopping) {
+      stopping = true
+      keeper.stdin?.on('error', () => {})
+      if (how === 'wait') keeper.stdin?.write('TERM\n')
+      else keeper.stdin?.end()
+    }
+    await exited
+  }
+  try {
+    await untilReady(keeper, address(port, password, 'postgres'), logFile)
+    await createDatabase(address(port, password, 'postgres'))
+  } catch (error) {
+    await stop('now')
+    throw error
+  }
+  keeper.once('exit', (code, signal) => {
+    if (!stopping) options.onUnexpectedExit?.(`the embedded PostgreSQL ended (${signal ?? `exit status ${code}`}); see ${logFile}`)
+  })
+  return { url: address(port, password), stop }
+}
+
+/** Makes the cluster aside and renames it, so that a crash in between leaves no half-made one. */
+async function initialise(folder: DataFolder, launcher: Launcher): Promise<void> {
+  if (statSync(join(folder.cluster, 'PG_VERSION'), { throwIfNoEntry: false })) return
+  const draft = `${folder.cluster}.new`
+  rmSync(draft, { recursive: true, force: true })
+  mkdirSync(draft, { mode: 0o700 })
+  const logFile = join(folder.path, 'postgres.log')
+  const args = [
+    `--pgdata=${draft}`,
+    `--username=${USER}`,
+    `--pwfile=${join(folder.path, PASSWORD_FILE)}`,
+    '--auth=scram-sha-256',
+    '--encoding=UTF8',
+    '--locale=C',
+    '--locale-provider=builtin',
+    '--builtin-locale=C.UTF-8',
+    '--data-checksums',
+  ]
+  const [program = '', ...rest] = launcher.command('initdb', args)
+  const child = spawnLogged(program, rest, launcher, logFile)
+  const code = await new Promise((resolve, reject) => child.once('exit', resolve).once('error', reject))
+  if (code !== 0) throw new PostgresUnavailable(`PostgreSQL could not make its cluster; see ${logFile}`)
+  renameSync(draft, folder.cluster)
+}
+
+function spawnLogged(program: string, args: string[], launcher: Launcher, logFile: string): ChildProcess {
+  const size = statSync(logFile, { throwIfNoEntry: false })?.size ?? 0
+  const log = openSync(logFile, size > LOG_MAX_BYTES ? 'w' : 'a', 0o600)
+  try {
+    // Its own session, so that Ctrl-C in a terminal reaches the store only, which then stops the server in order.
+    return spawn(program, args, { stdio: ['pipe', log, log], detached: true, env: serverEnvironment(), ...launcher.identity })
+  } finally {
+    closeSync(log)
+  }
+}
+
+// Nothing of the store's own environment (secrets, PG* variables) is the server's business.
+function serverEnvironment(): NodeJS.ProcessEnv {
+  return { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C' }
+}
+
+/** Ends a server that outlived its store, which normally takes a moment after a kill -9, and waits until it is gone. */
+async function endOrphan(folder: DataFolder): Promise<void> {
+  const password = readSecret(folder, PASSWORD_FILE) ?? ''
+  const started = Date.now()
+  for (;;) {
+    const orphan = readPidFile(folder)
+    if (orphan === null || !isAlive(orphan.pid)) return
+    const failure = await probe(address(orphan.port, password))
+    // Another process may have got the number since: only a server that knows this folder's password is ours.
+    const isOurs = failure === null || (failure as { code?: string }).code === CANNOT_CONNECT_NOW
+    const waitedMs = Date.now() - started
+    if (isOurs) process.kill(orphan.pid, waitedMs > ORPHAN_PATIENCE_MS ? 'SIGQUIT' : 'SIGINT')
+    else if (waitedMs > STRANGER_PATIENCE_MS) return
+    await delay(POLL_MS * 5)
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM'
+  }
+}
+
+/** https://www.postgresql.org/docs/current/storage-file-layout.html: line 1 is the process, 4 the port, 8 the state. */
+function readPidFile(folder: DataFolder): { pid: number; port: number; ready: boolean } | null {
+  try {
+    const lines = readFileSync(join(folder.cluster, 'postmaster.pid'), 'utf8').split('\n')
+    return { pid: Number(lines[0]), port: Number(lines[3]), ready: lines[7]?.trim() === 'ready' }
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null
+    throw error
+  }
+}
+
+function address(port: number, password: string, database = DATABASE): string {
+  return `postgres://${USER}:${password}@127.0.0.1:${port}/${database}`
+}
+
+/** Null when the server answers, else what went wrong. */
+async function probe(url: string): Promise<Error | null> {
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 5_000 })
+  client.on('error', () => {})
+  try {
+    await client.connect()
+    return null
+  } catch (error) {
+    return error as Error
+  } finally {
+    await client.end().catch(() => {})
+  }
+}
+
+async function untilReady(keeper: ChildProcess, url: string, logFile: string): Promise<void> {
+  let failure: Error | null = null
+  keeper.once('error', (error) => {
+    failure = error
+  })
+  keeper.once('exit', () => {
+    failure = new PostgresUnavailable(`the embedded PostgreSQL did not start; see ${logFile}`)
+  })
+  const deadline = Date.now() + READY_TIMEOUT_MS
+  while ((await probe(url)) !== null) {
+    if (failure !== null) throw failure
+    if (Date.now() > deadline) throw new PostgresUnavailable(`the embedded PostgreSQL does not answer; see ${logFile}`)
+    await delay(POLL_MS)
+  }
+}
+
+async function createDatabase(url: string): Promise<void> {
+  const client = new pg.Client({ connectionString: url })
+  await client.connect()
+  try {
+    const { rowCount } = await client.query('select from pg_database where datname = $1', [DATABASE])
+    if (rowCount === 0) await client.query(`create database ${DATABASE}`)
+  } finally {
+    await client.end()
+  }
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer()
+  await new Promise<void>((resolve, reject) => server.once('error', reject).listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as { port: number }
+  await new Promise((resolve) => server.close(resolve))
+  return port
+}

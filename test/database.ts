@@ -1,0 +1,62 @@
+import { randomBytes } from 'node:crypto'
+import type { TestContext } from 'node:test'
+import pg from 'pg'
+import { createPool, type Pool } from '../src/db/pool.ts'
+
+export const TEMPLATE = 'storefront_template'
+
+/** Address of a database on the run's server. */
+export function databaseUrl(database: string): string {
+  const server = process.env.TEST_DATABASE_URL
+  if (server === undefined) throw new Error('no test server: run the tests with npm test')
+  return server.replace(/\/\w+$/, `/${database}`)
+}
+
+/** A context that can clean up: a test's own, or the `after` hook of a file. */
+export type Cleanup = Pick<TestContext, 'after'>
+
+export interface TestDatabase {
+  name: string
+  url: string
+  pool: Pool
+}
+
+/** A database of its own, cloned from the migrated template, dropped (with its replication slots) when the test ends. */
+export async function createTestDatabase(t: Cleanup): Promise<TestDatabase> {
+  const name = `test_${randomBytes(8).toString('hex')}`
+  await asAdmin((admin) => admin.query(`create database ${name} template ${TEMPLATE} strategy wal_log`))
+  const url = databaseUrl(name)
+  const pool = createPool({ url, size: 10, applicationName: 'test', onError: () => {} })
+  t.after(async () => {
+    await pool.end()
+    await asAdmin(async (admin) => {
+      await admin.query(`select pg_terminate_backend(active_pid) from pg_replication_slots where database = $1 and active`, [name])
+      await dropSlots(admin, name)
+      await admin.query(`drop database ${name} with (force)`)
+    })
+  })
+  return { name, url, pool }
+}
+
+// A slot stays active for a moment after its reader was ended.
+async function dropSlots(admin: pg.Client, database: string): Promise<void> {
+  for (let attempt = 0; ; attempt++) {
+    try {
+      await admin.query('select pg_drop_replication_slot(slot_name) from pg_replication_slots where database = $1', [database])
+      return
+    } catch (error) {
+      if (attempt > 100 || (error as { code?: string }).code !== '55006') throw error
+      await admin.query('select pg_sleep(0.02)')
+    }
+  }
+}
+
+async function asAdmin<T>(work: (admin: pg.Client) => Promise<T>): Promise<T> {
+  const admin = new pg.Client({ connectionString: databaseUrl('postgres') })
+  await admin.connect()
+  try {
+    return await work(admin)
+  } finally {
+    await admin.end()
+  }
+}

@@ -1,0 +1,31 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import pg from 'pg'
+import { dataFolder } from '../src/db/data-folder.ts'
+import { type EmbeddedPostgres, startEmbeddedPostgres } from '../src/db/embedded-postgres.ts'
+import { migrate } from '../src/db/migrate.ts'
+import { databaseUrl, TEMPLATE } from './database.ts'
+
+let server: EmbeddedPostgres | undefined
+let directory: string | undefined
+
+/** One PostgreSQL for the whole run, and in it the migrated database that every test file's own is cloned from. */
+export async function globalSetup(): Promise<void> {
+  directory = mkdtempSync(join(tmpdir(), 'storefront-test-'))
+  server = await startEmbeddedPostgres(dataFolder(directory), {
+    // Durability is what the suites that start their own server test; here it would only cost time.
+    settings: { fsync: 'off', max_connections: '400', max_replication_slots: '60', max_wal_senders: '60' },
+  })
+  process.env.TEST_DATABASE_URL = server.url
+  const admin = new pg.Client({ connectionString: server.url })
+  await admin.connect()
+  await admin.query(`create database ${TEMPLATE}`)
+  await admin.end()
+  await migrate(databaseUrl(TEMPLATE))
+}
+
+export async function globalTeardown(): Promise<void> {
+  await server?.stop()
+  if (directory !== undefined) rmSync(directory, { recursive: true, force: true })
+}
