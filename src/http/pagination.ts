@@ -1,0 +1,76 @@
+import { createHash } from 'node:crypto'
+import { type Static, type TSchema, Type } from 'typebox'
+import { Value } from 'typebox/value'
+import { AppError } from '../errors.ts'
+
+export const Limit = Type.Integer({ minimum: 1, maximum: 100, default: 20, description: 'Items on a page.' })
+export const Cursor = Type.String({
+  minLength: 1,
+  maxLength: 500,
+  description: 'The `next_cursor` of the page before, with the same filters.',
+})
+export const DEFAULT_LIMIT = 20
+
+/** The envelope of a page of `item`. */
+export function PageOf<T extends TSchema>(item: T) {
+  return Type.Object({
+    data: Type.Array(item),
+    has_more: Type.Boolean(),
+    next_cursor: Type.Union([Type.String(), Type.Null()]),
+  })
+}
+
+export interface Page<T> {
+  data: T[]
+  has_more: boolean
+  next_cursor: string | null
+}
+
+const TAG_BYTES = 6
+
+/**
+ * A keyset cursor: where the next page starts, in a form that clients cannot use for anything else.
+ * `scope` names the list, its sort and its filters; the tag makes a cursor useless in any other and an edited one visible.
+ * It is no secret and no signature: a forged cursor shows nothing that the list itself would not show.
+ */
+export function encodeCursor(scope: readonly unknown[], position: readonly (string | number)[]): string {
+  const payload = JSON.stringify(position)
+  return Buffer.concat([tag(scope, payload), Buffer.from(payload)]).toString('base64url')
+}
+
+/** The position in a cursor of `scope`. Throws `invalid_cursor`. */
+export function decodeCursor<T extends TSchema>(scope: readonly unknown[], cursor: string, schema: T): Static<T> {
+  const bytes = Buffer.from(cursor, 'base64url')
+  const payload = bytes.subarray(TAG_BYTES).toString('utf8')
+  if (bytes.toString('base64url') === cursor && tag(scope, payload).equals(bytes.subarray(0, TAG_BYTES))) {
+    const position: unknown = JSON.parse(payload)
+    if (Value.Check(schema, position)) return position
+  }
+  throw new AppError('invalid_cursor', 'The cursor is not one of this list with these filters.', {
+    errors: [{ parameter: 'cursor', detail: 'is not a cursor of this list' }],
+  })
+}
+
+function tag(scope: readonly unknown[], payload: string): Buffer {
+  return createHash('sha256')
+    .update(JSON.stringify([scope, payload]))
+    .digest()
+    .subarray(0, TAG_BYTES)
+}
+
+/** Makes a page of `rows`, of which one more than `limit` was asked for to learn whether there is a next page. */
+export function toPage<Row, T>(rows: Row[], limit: number, toItem: (row: Row) => T, cursorAfter: (row: Row) => string): Page<T> {
+  const shown = rows.slice(0, limit)
+  const last = shown.at(-1)
+  const hasMore = rows.length > limit
+  return { data: shown.map(toItem), has_more: hasMore, next_cursor: hasMore && last !== undefined ? cursorAfter(last) : null }
+}
+
+/** RFC 8288 `Link` to the next page, undefined on the last. */
+export function nextLink(baseUrl: string, path: string, query: Record<string, unknown>, cursor: string | null): string | undefined {
+  if (cursor === null) return undefined
+  const parameters = new URLSearchParams()
+  for (const [name, value] of Object.entries(query)) if (value !== undefined) parameters.set(name, String(value))
+  parameters.set('cursor', cursor)
+  return `<${baseUrl}${path}?${parameters}>; rel="next"`
+}

@@ -1,0 +1,118 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
+import { isDatabaseOutage } from '../db/constraints.ts'
+import { AppError, type ErrorCode } from '../errors.ts'
+
+/** Status and title of every error code. `docs/errors.md` lists the same, and a test holds the two equal. */
+export const PROBLEMS: Record<ErrorCode, { status: number; title: string }> = {
+  malformed_request: { status: 400, title: 'The request is not valid HTTP' },
+  malformed_json: { status: 400, title: 'The body is not valid JSON' },
+  invalid_header: { status: 400, title: 'A header is not valid' },
+  invalid_query: { status: 400, title: 'A query parameter is not valid' },
+  invalid_cursor: { status: 400, title: 'The cursor is not valid' },
+  unauthenticated: { status: 401, title: 'Authentication is required' },
+  invalid_token: { status: 401, title: 'The access token is not valid' },
+  invalid_credentials: { status: 401, title: 'E-mail address or password is wrong' },
+  invalid_refresh_token: { status: 401, title: 'The refresh token is not valid' },
+  forbidden: { status: 403, title: 'This is not allowed' },
+  not_found: { status: 404, title: 'Not found' },
+  method_not_allowed: { status: 405, title: 'The method is not allowed here' },
+  email_taken: { status: 409, title: 'The e-mail address is taken' },
+  insufficient_stock: { status: 409, title: 'There is not enough stock' },
+  illegal_transition: { status: 409, title: 'The order cannot make this move' },
+  client_reference_taken: { status: 409, title: 'The client reference is taken' },
+  payload_too_large: { status: 413, title: 'The body is too large' },
+  unsupported_media_type: { status: 415, title: 'The body must be application/json' },
+  invalid_body: { status: 422, title: 'The body is not acceptable' },
+  password_too_common: { status: 422, title: 'The password is too common' },
+  unknown_product: { status: 422, title: 'A product does not exist' },
+  mixed_currencies: { status: 422, title: 'The order mixes currencies' },
+  total_too_large: { status: 422, title: 'The total is too large' },
+  idempotency_key_reused: { status: 422, title: 'The idempotency key belongs to another request' },
+  unavailable: { status: 503, title: 'The store cannot answer now' },
+  internal: { status: 500, title: 'Something went wrong' },
+}
+
+const REALM = 'Bearer realm="storefront"'
+const RETRY_AFTER_SECONDS = '1'
+
+/** RFC 9457 problem details, as this API sends them. */
+export const Problem = Type.Object(
+  {
+    type: Type.String({ description: 'urn:storefront:problem:<code>' }),
+    title: Type.String(),
+    status: Type.Integer(),
+    detail: Type.String(),
+    code: Type.String({ description: 'Stable; listed in docs/errors.md.' }),
+    request_id: Type.String(),
+    errors: Type.Optional(
+      Type.Array(
+        Type.Object({
+          pointer: Type.Optional(Type.String({ description: 'RFC 6901 JSON pointer as a URI fragment.' })),
+          parameter: Type.Optional(Type.String()),
+          detail: Type.String(),
+        }),
+      ),
+    ),
+  },
+  { $id: 'Problem', description: 'RFC 9457 problem details; some codes add members.' },
+)
+
+/** Response schemas for the refusals a route can give, for the OpenAPI document. */
+export function problemResponses(...codes: ErrorCode[]) {
+  const byStatus = Map.groupBy(codes, (code) => PROBLEMS[code].status)
+  const responses: Record<number, unknown> = {}
+  for (const [status, group] of byStatus) {
+    responses[status] = {
+      description: group.map((code) => `\`${code}\`: ${PROBLEMS[code].title}.`).join(' '),
+      content: { 'application/problem+json': { schema: { $ref: 'Problem#' } } },
+    }
+  }
+  return responses as Record<never, never>
+}
+
+/** Sends any error as a problem. An unknown one is logged here, once, and tells the client nothing. */
+export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  const known = toAppError(error)
+  const { status, title } = PROBLEMS[known.code]
+  if (status >= 500) request.log.error({ err: error, code: known.code }, 'request failed')
+  const { errors, members, headers } = known.details
+  const problem = {
+    type: `urn:storefront:problem:${known.code}`,
+    title,
+    status,
+    detail: known.message,
+    code: known.code,
+    request_id: request.id,
+    ...(errors === undefined ? {} : { errors }),
+    ...members,
+  }
+  if (status === 401) reply.header('www-authenticate', known.code === 'invalid_token' ? `${REALM}, error="invalid_token"` : REALM)
+  if (status === 503) reply.header('retry-after', RETRY_AFTER_SECONDS)
+  if (headers !== undefined) reply.headers(headers)
+  return reply
+    .code(status)
+    .header('cache-control', 'no-store')
+    .type('application/problem+json')
+    .serializer((payload: unknown) => payload as string)
+    .send(JSON.stringify(problem))
+}
+
+const FASTIFY_CODES: Record<string, AppError> = {
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: new AppError('unsupported_media_type', 'Send the body as application/json.'),
+  FST_ERR_CTP_BODY_TOO_LARGE: new AppError('payload_too_large', 'The body is larger than this call accepts.'),
+  FST_ERR_BAD_URL: new AppError('malformed_request', 'The path is not a valid URL.'),
+}
+
+function toAppError(error: unknown): AppError {
+  if (error instanceof AppError) return error
+  const { code, statusCode } = error as { code?: string; statusCode?: number }
+  const known = FASTIFY_CODES[code ?? '']
+  if (known !== undefined) return known
+  if (isDatabaseOutage(error)) return new AppError('unavailable', 'The store cannot answer now. Try again in a moment.')
+  // What is left of Fastify's own refusals of a request, such as a body shorter than its content-length.
+  if (statusCode !== undefined && statusCode >= 400 && statusCode < 500) {
+    return new AppError('malformed_request', 'The request could not be read.')
+  }
+  return new AppError('internal', 'Something went wrong on our side. The request id helps to find it.')
+}

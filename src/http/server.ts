@@ -1,0 +1,113 @@
+import { randomUUIDv7 } from 'node:crypto'
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
+import swagger from '@fastify/swagger'
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
+import Fastify, { type FastifyBaseLogger, type FastifyInstance } from 'fastify'
+import type { Logger } from 'pino'
+import { AppError } from '../errors.ts'
+import { openApiOptions } from './openapi.ts'
+import { Problem, sendError } from './problem.ts'
+import { compileValidator, parseJson, parseQuery } from './validation.ts'
+
+export type HttpServer = FastifyInstance<Server, IncomingMessage, ServerResponse, FastifyBaseLogger, TypeBoxTypeProvider>
+
+export interface HttpServerOptions {
+  logger: Logger
+  basePath: string
+  baseUrl: string
+}
+
+const BODY_LIMIT_BYTES = 1_048_576
+const REQUEST_TIMEOUT_MS = 30_000
+const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
+
+/** The HTTP shell, without a route: parsing, validation, problems, request ids, the log line of each request. */
+export async function createHttpServer(options: HttpServerOptions): Promise<HttpServer> {
+  const server: HttpServer = Fastify({
+    loggerInstance: options.logger as FastifyBaseLogger,
+    disableRequestLogging: true,
+    bodyLimit: BODY_LIMIT_BYTES,
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    // Requests on open connections are still answered while the server drains; idle connections are closed.
+    forceCloseConnections: 'idle',
+    return503OnClosing: false,
+    genReqId: requestId,
+    routerOptions: { querystringParser: parseQuery as never },
+    frameworkErrors: (error, request, reply) => void sendError(error, request, reply),
+    clientErrorHandler: refuseConnection,
+  }).withTypeProvider<TypeBoxTypeProvider>()
+  server.addSchema(Problem)
+  server.setValidatorCompiler(compileValidator as never)
+  server.removeAllContentTypeParsers()
+  server.addContentTypeParser('application/json', { parseAs: 'buffer' }, (_request, body, done) => {
+    try {
+      done(null, parseJson(body as Buffer))
+    } catch (error) {
+      done(error as Error)
+    }
+  })
+  server.setErrorHandler((error, request, reply) => sendError(error, request, reply))
+  const allowedMethods = collectRoutes(server)
+  server.setNotFoundHandler((request, reply) => {
+    const allowed = allowedMethods(request.url)
+    if (allowed.length === 0) return sendError(new AppError('not_found', 'There is nothing at this address.'), request, reply)
+    const allow = allowed.join(', ')
+    return sendError(new AppError('method_not_allowed', `Allowed here: ${allow}.`, { headers: { allow } }), request, reply)
+  })
+  server.addHook('onRequest', async (request, reply) => {
+    reply.headers({ 'x-request-id': request.id, 'x-content-type-options': 'nosniff' })
+  })
+  server.addHook('onResponse', async (request, reply) => {
+    // The route's pattern, not the URL: paths and queries can hold personal data.
+    const entry = { method: request.method, route: request.routeOptions.url, status: reply.statusCode, ms: Math.round(reply.elapsedTime) }
+    request.log.info(entry, 'request')
+  })
+  await server.register(swagger, openApiOptions(options.baseUrl))
+  return server
+}
+
+function requestId(request: { headers: Record<string, unknown> }): string {
+  const sent = request.headers['x-request-id']
+  return typeof sent === 'string' && REQUEST_ID.test(sent) ? sent : randomUUIDv7()
+}
+
+/** Watches routes being added; the function it returns tells which methods a path has, to answer 405 with `Allow`. */
+function collectRoutes(server: HttpServer): (url: string) => string[] {
+  const routes: { pattern: RegExp; methods: string[] }[] = []
+  server.addHook('onRoute', ({ url, method }) => {
+    const pattern = new RegExp(`^${url.replace(/:[A-Za-z_]+/g, '[^/]+')}/?$`)
+    routes.push({ pattern, methods: [method].flat() })
+  })
+  return (url) => {
+    const path = url.split('?', 1)[0] ?? ''
+    const methods = routes.filter(({ pattern }) => pattern.test(path)).flatMap((route) => route.methods)
+    return [...new Set(methods)].sort()
+  }
+}
+
+/** Answers what Node's parser could not read as a request, for which there is no reply object. */
+function refuseConnection(
+  error: Error & { code?: string },
+  socket: { writable: boolean; destroyed: boolean; end(text: string): void; destroy(): void },
+): void {
+  if (error.code === 'ECONNRESET' || socket.destroyed || !socket.writable) {
+    socket.destroy()
+    return
+  }
+  const tooLong = error.code === 'HPE_HEADER_OVERFLOW'
+  const status = tooLong
+    ? '431 Request Header Fields Too Large'
+    : error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
+      ? '408 Request Timeout'
+      : '400 Bad Request'
+  const problem = JSON.stringify({
+    type: 'urn:storefront:problem:malformed_request',
+    title: 'The request is not valid HTTP',
+    status: Number(status.slice(0, 3)),
+    detail: tooLong ? 'The headers are too large.' : 'The request could not be read.',
+    code: 'malformed_request',
+    request_id: randomUUIDv7(),
+  })
+  const head = `HTTP/1.1 ${status}\r\ncontent-type: application/problem+json\r\ncontent-length: ${Buffer.byteLength(problem)}\r\nconnection: close`
+  socket.end(`${head}\r\n\r\n${problem}`)
+}
