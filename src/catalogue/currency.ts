@@ -1,0 +1,37 @@
+/** A price. `amount` is in minor units of `currency` (ISO 4217). */
+export interface Price {
+  amount: number
+  currency: string
+}
+
+const CURRENCIES: ReadonlySet<string> = new Set(Intl.supportedValuesOf('currency'))
+const DEFAULT_MINOR_DIGITS = 2
+// ISO 4217, list one. Not from Intl: CLDR gives what is customary in shops (HUF 0), and that changes between releases of Node.
+const MINOR_DIGITS: Readonly<Record<string, number>> = Object.freeze({
+  ...{ BIF: 0, CLP: 0, DJF: 0, GNF: 0, ISK: 0, JPY: 0, KMF: 0, KRW: 0, PYG: 0, RWF: 0, UGX: 0, VND: 0, VUV: 0, XAF: 0, XOF: 0, XPF: 0 },
+  ...{ BHD: 3, IQD: 3, JOD: 3, KWD: 3, LYD: 3, OMR: 3, TND: 3 },
+})
+
+/** Whether `code` is an ISO 4217 code, in capitals. */
+export function isCurrency(code: string): boolean {
+  return CURRENCIES.has(code)
+}
+
+/** How many decimals an amount of `currency` has in major units: 2 for EUR, 0 for JPY, 3 for KWD. */
+export function minorDigits(currency: string): number {
+  return MINOR_DIGITS[currency] ?? DEFAULT_MINOR_DIGITS
+}
+
+/**
+ * `text`, a decimal number of major units such as `12.50`, in minor units. Exact: no float is involved.
+ * Null when it is not such a number, has more decimals than `currency`, or passes 2^53 − 1 minor units.
+ */
+export function parseMajorUnits(text: string, currency: string): number | null {
+  const match = /^(\d{1,16})(?:\.(\d{1,4}))?$/.exec(text)
+  if (match === null) return null
+  const [, whole = '', decimals = ''] = match
+  const digits = minorDigits(currency)
+  if (decimals.length > digits) return null
+  const amount = BigInt(whole + decimals.padEnd(digits, '0'))
+  return amount <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(amount) : null
+}

@@ -1,0 +1,95 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { minorDigits } from './currency.ts'
+import { type ImportFormat, readImportLines } from './import-lines.ts'
+import type { ImportedProduct, ImportLine } from './imported-product.ts'
+
+const HEADER = 'sku,name,description,category,image_url,price,currency,stock'
+
+async function read(bytes: Uint8Array, format: ImportFormat | undefined, sizes: readonly number[]): Promise<ImportLine[]> {
+  async function* inPieces() {
+    for (let start = 0, turn = 0; start < bytes.length; turn++) {
+      const end = start + (sizes[turn % sizes.length] ?? bytes.length)
+      yield bytes.subarray(start, end)
+      start = end
+    }
+  }
+  return Array.fromAsync(readImportLines(inPieces(), { format, currency: 'EUR' }))
+}
+
+const label = (max: number) =>
+  fc
+    .string({
+      unit: fc.oneof(fc.constantFrom(...'", ;é🫖{'), fc.string({ unit: 'grapheme', minLength: 1, maxLength: 1 })),
+      minLength: 1,
+      maxLength: 12,
+    })
+    .map((text) => [...text.replace(/\p{Cc}/gu, '')].slice(0, max).join('').trim())
+    .filter((text) => text !== '')
+const product: fc.Arbitrary<ImportedProduct> = fc.record(
+  {
+    sku: label(64),
+    name: label(300),
+    description: fc
+      .string({ unit: fc.oneof(fc.constantFrom(...'",\n\r a'), fc.string({ unit: 'grapheme', minLength: 1, maxLength: 1 })) })
+      .map((text) => text.replaceAll('\0', '')),
+    category: label(100),
+    image_url: fc.option(fc.webUrl()),
+    price: fc.record({ amount: fc.maxSafeNat(), currency: fc.constantFrom('EUR', 'JPY', 'KWD') }, { noNullPrototype: true }),
+    stock: fc.option(fc.maxSafeNat()),
+  },
+  { noNullPrototype: true },
+)
+const products = fc.uniqueArray(product, { selector: ({ sku }) => sku, maxLength: 8 })
+const pieces = fc.array(fc.integer({ min: 1, max: 40 }), { minLength: 1, maxLength: 5 })
+
+function toCsv(all: readonly ImportedProduct[]): string {
+  const cell = (value: string) => (/[",\r\n]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value)
+  const rows = all.map(({ sku, name, description, category, image_url, price: { amount, currency }, stock }) => {
+    const digits = minorDigits(currency)
+    const text = String(amount).padStart(digits + 1, '0')
+    const major = digits === 0 ? text : `${text.slice(0, -digits)}.${text.slice(-digits)}`
+    return [sku, name, description, category, image_url ?? '', major, currency, stock === null ? '' : String(stock)].map(cell).join(',')
+  })
+  return [HEADER, ...rows].join('\n')
+}
+
+test('reads every valid product back as it was written, in both formats, wherever the bytes are cut', async () => {
+  await fc.assert(
+    fc.asyncProperty(products, pieces, async (all, sizes) => {
+      const files = { ndjson: all.map((each) => JSON.stringify(each)).join('\n'), csv: toCsv(all) }
+      for (const format of ['ndjson', 'csv'] as const) {
+        const lines = await read(Buffer.from(files[format]), format, sizes)
+        assert.deepEqual(
+          lines.map((line) => ('product' in line ? line.product : line)),
+          all,
+        )
+      }
+    }),
+    { numRuns: 200 },
+  )
+})
+
+test('answers any bytes with lines, the same wherever they are cut', async () => {
+  const part = fc.constantFrom(
+    HEADER,
+    '\n',
+    '\r\n',
+    '"',
+    ',',
+    '{"sku":"A","name":"Mug","category":"K","price":{"amount":1,"currency":"EUR"}}',
+    'A,"x\ny",,K,,1,EUR,',
+    'B,Mug,,K,,1,EUR,',
+    '\ufeff',
+    'é',
+    '{"sku":',
+  )
+  await fc.assert(
+    fc.asyncProperty(fc.array(part, { maxLength: 30 }), fc.uint8Array({ maxLength: 4 }), pieces, async (parts, bytes, sizes) => {
+      const file = Buffer.concat([Buffer.from(parts.join('')), bytes])
+      assert.deepEqual(await read(file, undefined, sizes), await read(file, undefined, []))
+    }),
+    { numRuns: 300 },
+  )
+})
