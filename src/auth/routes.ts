@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { type Authenticate, bearer } from '../http/caller.ts'
+import { type Authenticate, bearer, callerOf, requireCaller } from '../http/caller.ts'
 import { problemResponses } from '../http/problem.ts'
 import type { HttpServer } from '../http/server.ts'
 import type { AuthContext } from './context.ts'
@@ -118,6 +118,7 @@ export function authRoutes(server: HttpServer, context: AuthContext, authenticat
   server.get(
     '/me',
     {
+      onRequest: requireCaller(authenticate),
       schema: {
         tags,
         summary: "The caller's account",
@@ -126,8 +127,7 @@ export function authRoutes(server: HttpServer, context: AuthContext, authenticat
       },
     },
     async (request, reply) => {
-      const caller = await authenticate(request)
-      const user = await getUser(context.pool, caller.userId)
+      const user = await getUser(context.pool, callerOf(request).userId)
       return reply.header('cache-control', 'no-store').send(present(user))
     },
   )

@@ -2,6 +2,10 @@ import { AppError, type ErrorCode } from '../errors.ts'
 
 /** Named constraints that a client can run into, and what each refusal says. The only place that knows their names. */
 const REFUSALS: Record<string, { code: ErrorCode; message: string }> = {
+  orders_client_reference_unique: {
+    code: 'client_reference_taken',
+    message: 'You have placed an order with this client_reference already.',
+  },
   users_email_unique: { code: 'email_taken', message: 'An account with this e-mail address exists already.' },
 }
 

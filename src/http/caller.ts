@@ -10,5 +10,17 @@ export interface Caller {
 /** Tells who makes a request by its bearer token (RFC 6750). Throws `unauthenticated` or `invalid_token`. */
 export type Authenticate = (request: FastifyRequest) => Promise<Caller>
 
+const CALLER = 'caller'
+
+/** Makes a request's caller known before its body is looked at; a stranger learns nothing from it. An `onRequest` hook. */
+export function requireCaller(authenticate: Authenticate) {
+  return async (request: FastifyRequest): Promise<void> => request.setDecorator(CALLER, await authenticate(request))
+}
+
+/** The caller of a request that came through `requireCaller`. */
+export function callerOf(request: FastifyRequest): Caller {
+  return request.getDecorator<Caller>(CALLER)
+}
+
 /** For the OpenAPI document: the call needs a bearer token. */
 export const bearer = [{ bearer: [] }]

@@ -37,6 +37,7 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
     clientErrorHandler: refuseConnection,
   }).withTypeProvider<TypeBoxTypeProvider>()
   server.addSchema(Problem)
+  server.decorateRequest('caller')
   server.setValidatorCompiler(compileValidator as never)
   server.removeAllContentTypeParsers()
   server.addContentTypeParser('application/json', { parseAs: 'buffer' }, (_request, body, done) => {

@@ -1,32 +1,112 @@
-import type { OrderStatus } from './order-status.ts'
+import { type Static, Type } from 'typebox'
+import { MoneySchema } from '../catalogue/products.ts'
+import { allowedTransitions, ORDER_STATUSES, type OrderStatus } from './order-status.ts'
 import type { Money } from './price.ts'
 
+const text = (maxLength: number) => Type.String({ minLength: 1, maxLength })
+const optionalText = (maxLength: number) => Type.Optional(Type.Union([text(maxLength), Type.Null()]))
+
+export const ShippingAddressSchema = Type.Object(
+  {
+    name: text(200),
+    line1: text(200),
+    line2: optionalText(200),
+    city: text(100),
+    region: optionalText(100),
+    postal_code: text(20),
+    country: Type.String({ pattern: '^[A-Z]{2}$', description: 'ISO 3166-1 alpha-2.' }),
+    phone: optionalText(40),
+  },
+  { additionalProperties: false },
+)
+export type ShippingAddress = Static<typeof ShippingAddressSchema>
+
+const Status = Type.Enum([...ORDER_STATUSES])
+
 /** A line of an order, as it was when the order was placed. */
-export interface OrderItem {
-  product_id: string
-  sku: string
-  name: string
-  unit_price: Money
-  quantity: number
-  total: Money
-}
+export const OrderItemSchema = Type.Object({
+  product_id: Type.String({ format: 'uuid' }),
+  sku: Type.String(),
+  name: Type.String(),
+  unit_price: MoneySchema,
+  quantity: Type.Integer(),
+  total: MoneySchema,
+})
+export type OrderItem = Static<typeof OrderItemSchema>
 
-export interface StatusChange {
+export const StatusChangeSchema = Type.Object({
+  status: Status,
+  at: Type.String({ format: 'date-time' }),
+  actor: Type.Object({
+    type: Type.Union([Type.Literal('customer'), Type.Literal('admin'), Type.Literal('system')]),
+    id: Type.Union([Type.String(), Type.Null()]),
+  }),
+  reason: Type.Union([Type.String(), Type.Null()]),
+})
+export type StatusChange = Static<typeof StatusChangeSchema>
+
+export const OrderSchema = Type.Object({
+  id: Type.String({ format: 'uuid' }),
+  number: Type.String({ description: 'For people; unique.' }),
+  status: Status,
+  allowed_transitions: Type.Array(Status),
+  items: Type.Array(OrderItemSchema),
+  total: MoneySchema,
+  client_reference: Type.Union([Type.String(), Type.Null()]),
+  shipping_address: Type.Union([ShippingAddressSchema, Type.Null()]),
+  note: Type.Union([Type.String(), Type.Null()]),
+  version: Type.Integer({ description: '1, 2, 3 … one for each change.' }),
+  created_at: Type.String({ format: 'date-time' }),
+  updated_at: Type.String({ format: 'date-time' }),
+  status_history: Type.Array(StatusChangeSchema),
+})
+export type OrderView = Static<typeof OrderSchema>
+
+/** An order as the store keeps it. */
+export interface Order {
+  id: string
+  number: string
+  userId: string
   status: OrderStatus
-  /** RFC 3339 UTC. */
-  at: string
-  actor: { type: 'customer' | 'admin' | 'system'; id: string | null }
-  reason: string | null
+  items: OrderItem[]
+  total: Money
+  clientReference: string | null
+  shippingAddress: ShippingAddress | null
+  note: string | null
+  version: number
+  statusHistory: StatusChange[]
+  traceparent: string | null
+  createdAt: Date
+  updatedAt: Date
 }
 
-export interface ShippingAddress {
-  name: string
-  line1: string
-  line2?: string | null
-  city: string
-  region?: string | null
-  postal_code: string
-  /** ISO 3166-1 alpha-2. */
-  country: string
-  phone?: string | null
+/** An order as the API shows it to its owner. */
+export function presentOrder(order: Order): OrderView {
+  return {
+    id: order.id,
+    number: order.number,
+    status: order.status,
+    allowed_transitions: [...allowedTransitions(order.status)],
+    items: order.items,
+    total: order.total,
+    client_reference: order.clientReference,
+    shipping_address: order.shippingAddress,
+    note: order.note,
+    version: order.version,
+    created_at: order.createdAt.toISOString(),
+    updated_at: order.updatedAt.toISOString(),
+    status_history: order.statusHistory,
+  }
+}
+
+/** Who changes an order. `userId` null is the store itself. */
+export interface Actor {
+  type: StatusChange['actor']['type']
+  userId: string | null
+}
+
+/** The order after a move to `status`; whether the move is legal is for `assertTransition`. Pure. */
+export function withStatus(order: Order, status: OrderStatus, actor: Actor, reason: string | null, traceparent: string, at: Date): Order {
+  const change: StatusChange = { status, at: at.toISOString(), actor: { type: actor.type, id: actor.userId }, reason }
+  return { ...order, status, version: order.version + 1, statusHistory: [...order.statusHistory, change], traceparent, updatedAt: at }
 }

@@ -1,0 +1,83 @@
+import { type Static, Type } from 'typebox'
+import type { Queryable } from '../db/pool.ts'
+import { notFound } from '../errors.ts'
+
+/** An amount in minor units (cents for EUR, yen for JPY) of an ISO 4217 currency. */
+export const MoneySchema = Type.Object({
+  amount: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description: 'Minor units of the currency.' }),
+  currency: Type.String({ pattern: '^[A-Z]{3}$', description: 'ISO 4217.' }),
+})
+
+export const ProductSchema = Type.Object({
+  id: Type.String({ format: 'uuid' }),
+  sku: Type.String(),
+  name: Type.String(),
+  description: Type.String(),
+  category: Type.String(),
+  image_url: Type.Union([Type.String(), Type.Null()]),
+  price: MoneySchema,
+  in_stock: Type.Boolean(),
+  created_at: Type.String({ format: 'date-time' }),
+  updated_at: Type.String({ format: 'date-time' }),
+})
+export type Product = Static<typeof ProductSchema>
+
+export interface ProductRow {
+  id: string
+  sku: string
+  name: string
+  description: string
+  category: string
+  image_url: string | null
+  price_amount: number
+  price_currency: string
+  in_stock: boolean
+  created_at: Date
+  updated_at: Date
+}
+
+export const PRODUCT_COLUMNS =
+  'id, sku, name, description, category, image_url, price_amount, price_currency, in_stock, created_at, updated_at'
+
+export function toProduct(row: ProductRow): Product {
+  return {
+    id: row.id,
+    sku: row.sku,
+    name: row.name,
+    description: row.description,
+    category: row.category,
+    image_url: row.image_url,
+    price: { amount: row.price_amount, currency: row.price_currency },
+    in_stock: row.in_stock,
+    created_at: row.created_at.toISOString(),
+    updated_at: row.updated_at.toISOString(),
+  }
+}
+
+export async function getProduct(db: Queryable, id: string): Promise<Product> {
+  const { rows } = await db.query<ProductRow>(`select ${PRODUCT_COLUMNS} from products where id = $1`, [id])
+  if (rows[0] === undefined) throw notFound('product')
+  return toProduct(rows[0])
+}
+
+/** What an order copies of a product. */
+export interface SellableProduct {
+  id: string
+  sku: string
+  name: string
+  price: { amount: number; currency: string }
+}
+
+/** The products among `ids` that can be sold now, by id. */
+export async function findSellableProducts(db: Queryable, ids: readonly string[]): Promise<Map<string, SellableProduct>> {
+  const { rows } = await db.query<Pick<ProductRow, 'id' | 'sku' | 'name' | 'price_amount' | 'price_currency'>>(
+    'select id, sku, name, price_amount, price_currency from products where id = any($1)',
+    [ids],
+  )
+  return new Map(
+    rows.map((row) => [
+      row.id,
+      { id: row.id, sku: row.sku, name: row.name, price: { amount: row.price_amount, currency: row.price_currency } },
+    ]),
+  )
+}
