@@ -1,0 +1,146 @@
+import { randomUUID } from 'node:crypto'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import {
+  DuckDBArrayValue,
+  type DuckDBConnection,
+  type DuckDBExtractedStatements,
+  DuckDBListValue,
+  DuckDBMapValue,
+  type DuckDBResultReader,
+  DuckDBStructValue,
+  DuckDBTimestampTZValue,
+  DuckDBTimestampValue,
+  type DuckDBValue,
+} from '@duckdb/node-api'
+import { quoteReadPath, withDuckDB } from './lake-database.ts'
+import { listDataFiles } from './lake-files.ts'
+import { LAKE_COLUMNS } from './lake-row.ts'
+
+/** `rows` hold null, booleans, numbers and text: see `toPrintable`. */
+export interface LakeQueryResult {
+  columns: string[]
+  rows: unknown[][]
+}
+
+/** A query that DuckDB refuses, or a lake it cannot read. The message is one line. */
+export class LakeQueryError extends Error {
+  override readonly name = 'LakeQueryError'
+}
+
+/**
+ * Runs SQL (DuckDB's) over two views of the lake: `order_events`, one row per event with the files' columns and `ingest_date`,
+ * and `orders`, the newest state of each order. Of several statements the last one answers. Throws LakeQueryError.
+ */
+export async function queryLake(directory: string, sql: string): Promise<LakeQueryResult> {
+  return withDuckDB(join(tmpdir(), `storefront-lake-${randomUUID()}`), async (connection) => {
+    try {
+      await createViews(connection, await listDataFiles(directory))
+      const reader = await runStatements(connection, sql)
+      return { columns: reader.columnNames(), rows: reader.getRows().map((row) => row.map(toPrintable)) }
+    } catch (error) {
+      throw new LakeQueryError(toOneLine(error), { cause: error })
+    }
+  })
+}
+
+/** Runs each statement: `connection.run` would answer with the first one's result. */
+async function runStatements(connection: DuckDBConnection, sql: string): Promise<DuckDBResultReader> {
+  const statements = await extractStatements(connection, sql)
+  let last = 0
+  for (; last < statements.count - 1; last += 1) await (await statements.prepare(last)).run()
+  return (await statements.prepare(last)).runAndReadAll()
+}
+
+async function extractStatements(connection: DuckDBConnection, sql: string): Promise<DuckDBExtractedStatements> {
+  try {
+    return await connection.extractStatements(sql)
+  } catch (error) {
+    // DuckDB gives its reason after this prefix, and gives none when the text holds no statement.
+    const [, reason = 'There is no statement in the query'] = String(error).split('Failed to extract statements: ')
+    throw new Error(reason, { cause: error })
+  }
+}
+
+async function createViews(connection: DuckDBConnection, files: readonly string[]): Promise<void> {
+  const columns = Object.entries({ ...LAKE_COLUMNS, ingest_date: 'DATE' })
+  // The first branch gives columns and types, also to a lake without files or with files older than a column.
+  const none = `select ${columns.map(([name, type]) => `null::${type} as ${name}`).join(', ')} where false`
+  const some = `
+    union all by name
+    select *
+    from read_parquet(
+      [${files.map(quoteReadPath).join(', ')}],
+      union_by_name = true,
+      hive_partitioning = true,
+      hive_types = { ingest_date: DATE }
+    )`
+  await connection.run(`create view order_events as ${none} ${files.length > 0 ? some : ''}`)
+  await connection.run(`
+    create view orders as
+    select
+      order_id, order_number, version, status, user_id, currency, total_amount, item_count, items, created_at, updated_at
+    from order_events
+    qualify row_number() over (partition by order_id order by version desc) = 1`)
+}
+
+/** An aligned table for a terminal. Control characters in cells are shown as escapes. */
+export function formatTable(result: LakeQueryResult): string {
+  const table = [result.columns, ...result.rows].map((row) => row.map((cell) => escapeControls(cell === null ? 'NULL' : String(cell))))
+  const widths = result.columns.map((_, column) => table.reduce((width, row) => Math.max(width, lengthOf(row[column] ?? '')), 0))
+  const lines = table.map((row) => row.map((cell, column) => cell + ' '.repeat((widths[column] ?? 0) - lengthOf(cell))).join(' | '))
+  const rule = widths.map((width) => '-'.repeat(width)).join('-+-')
+  const count = `(${result.rows.length} ${result.rows.length === 1 ? 'row' : 'rows'})`
+  return [lines[0] ?? '', rule, ...lines.slice(1), count].map((line) => line.trimEnd()).join('\n')
+}
+
+function lengthOf(text: string): number {
+  return [...text].length
+}
+
+function escapeControls(text: string): string {
+  return text.replace(/[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]/gu, (character) => {
+    const short = JSON.stringify(character).slice(1, -1)
+    return short.length > 1 ? short : `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
+  })
+}
+
+/** Integers past 32 bits and decimals as exact text, timestamps as RFC 3339 UTC, lists and structs as JSON text. */
+function toPrintable(value: DuckDBValue): null | boolean | number | string {
+  if (value === null || typeof value === 'boolean' || typeof value === 'number' || typeof value === 'string') return value
+  if (value instanceof DuckDBTimestampTZValue || value instanceof DuckDBTimestampValue) return toRfc3339(value)
+  return isNested(value) ? toJson(value) : String(value)
+}
+
+type NestedValue = DuckDBListValue | DuckDBArrayValue | DuckDBStructValue | DuckDBMapValue
+
+function isNested(value: DuckDBValue): value is NestedValue {
+  return [DuckDBListValue, DuckDBArrayValue, DuckDBStructValue, DuckDBMapValue].some((type) => value instanceof type)
+}
+
+// JSON.stringify knows no bigint, and an amount must stay a number in the JSON.
+function toJson(value: DuckDBValue): string {
+  if (value instanceof DuckDBListValue || value instanceof DuckDBArrayValue) return `[${value.items.map(toJson).join(',')}]`
+  if (value instanceof DuckDBStructValue) return toJsonObject(Object.entries(value.entries))
+  if (value instanceof DuckDBMapValue) return toJsonObject(value.entries.map(({ key, value }) => [String(toPrintable(key)), value]))
+  return typeof value === 'bigint' ? String(value) : JSON.stringify(toPrintable(value))
+}
+
+function toJsonObject(entries: [string, DuckDBValue][]): string {
+  return `{${entries.map(([key, value]) => `${JSON.stringify(key)}:${toJson(value)}`).join(',')}}`
+}
+
+function toRfc3339(value: DuckDBTimestampTZValue | DuckDBTimestampValue): string {
+  const microseconds = ((value.micros % 1_000n) + 1_000n) % 1_000n
+  const date = new Date(Number((value.micros - microseconds) / 1_000n))
+  // DuckDB's range is wider than Date's, and has infinities.
+  if (!value.isFinite || Number.isNaN(date.getTime())) return String(value)
+  return microseconds === 0n ? date.toISOString() : date.toISOString().replace('Z', `${String(microseconds).padStart(3, '0')}Z`)
+}
+
+/** DuckDB's message without the excerpt of the statement that follows it. */
+function toOneLine(error: unknown): string {
+  const message = error instanceof Error ? error.message : String(error)
+  const [text = ''] = message.split(/\n\s*LINE \d+:/)
+  return text.replace(/\s+/g, ' ').trim()
+}

@@ -1,0 +1,185 @@
+import { setImmediate } from 'node:timers/promises'
+import type { Logger } from 'pino'
+import type { MessageHandler } from '../topic.ts'
+import { LakeFiles, type PendingRow } from './lake-files.ts'
+import { toLakeRow } from './lake-row.ts'
+
+export interface LakeSinkOptions {
+  directory: string
+  /** The longest an event waits in memory. */
+  flushSeconds: number
+  /** Rows of a file at most, and rows in memory at most. */
+  flushRows: number
+  logger: Logger
+  now?: () => Date
+}
+
+// Orders of hundreds of lines fill the memory long before `flushRows` is reached.
+const MAX_BUFFERED_CHARACTERS = 64 * 1024 * 1024
+// About 5 ms of work: other roles of the process want their turn during a batch of large orders.
+const TURN_CHARACTERS = 1024 * 1024
+const FIRST_RETRY_MS = 200
+const LAST_RETRY_MS = 30_000
+
+/**
+ * Writes order events to the lake, each to exactly one file. Its position is in the names of its files, so a file and the
+ * position behind it appear in one step: subscribe with both `handle` and `lastSequence`.
+ */
+export class LakeSink {
+  readonly #files: LakeFiles
+  readonly #flushMs: number
+  readonly #flushRows: number
+  readonly #logger: Logger
+  readonly #now: () => Date
+  /** In order of sequence. Rows stay here until their file is complete. */
+  #buffer: PendingRow[] = []
+  #bufferedCharacters = 0
+  #lastTaken = 0
+  /** Changes whenever the buffer is given up, so that a batch that waited meanwhile cannot go on and leave a gap. */
+  #generation = 0
+  #running = false
+  #writing: Promise<void> | null = null
+  #timer: NodeJS.Timeout | null = null
+  #failures = 0
+
+  constructor(options: LakeSinkOptions) {
+    this.#files = new LakeFiles(options.directory)
+    this.#flushMs = options.flushSeconds * 1_000
+    this.#flushRows = options.flushRows
+    this.#logger = options.logger
+    this.#now = options.now ?? (() => new Date())
+  }
+
+  async start(): Promise<void> {
+    if (this.#running) return
+    await this.#files.removeTemporaries()
+    await this.lastSequence()
+    this.#running = true
+  }
+
+  /** Writes what is buffered. When that fails it is logged, not thrown: the topic delivers those events again. */
+  async stop(): Promise<void> {
+    this.#running = false
+    this.#generation += 1
+    this.#clearTimer()
+    try {
+      await this.flush()
+    } catch (error) {
+      this.#logger.error({ err: error, rows: this.#buffer.length }, 'last lake flush failed; its events come again after the next start')
+    }
+  }
+
+  /**
+   * The greatest sequence in the lake's files, 0 for none. Gives up what is buffered, because the caller delivers from
+   * there again. Throws when the files cannot be listed.
+   */
+  readonly lastSequence = async (): Promise<number> => {
+    this.#generation += 1
+    await this.#settled()
+    this.#buffer = []
+    this.#bufferedCharacters = 0
+    this.#clearTimer()
+    this.#lastTaken = await this.#files.newestSequence()
+    return this.#lastTaken
+  }
+
+  /** Takes messages that it does not have yet. Waits for the disk when the buffer is full, and throws when it fails. */
+  readonly handle: MessageHandler = async (messages, signal) => {
+    if (!this.#running) throw new Error('the lake sink is not running')
+    const generation = this.#generation
+    let turnCharacters = 0
+    for (const message of messages) {
+      if (message.sequence <= this.#lastTaken) continue
+      const ingestedAt = this.#now().toISOString()
+      const ingestDate = ingestedAt.slice(0, 10)
+      const mustFlush = this.#isFull() || this.#isOfOtherDate(ingestDate)
+      if (mustFlush || turnCharacters >= TURN_CHARACTERS) {
+        await (mustFlush ? this.flush() : setImmediate())
+        if (generation !== this.#generation) throw new Error('the lake sink stopped or gave up its buffer during a batch')
+        if (signal.aborted) return
+        turnCharacters = 0
+      }
+      const json = JSON.stringify(toLakeRow(message, ingestedAt))
+      turnCharacters += json.length
+      this.#push({ sequence: message.sequence, ingestDate, json })
+    }
+    if (this.#isFull()) await this.flush()
+  }
+
+  /** Writes what is buffered now. Throws when it cannot; the rows stay, and are tried again with growing pauses. */
+  async flush(): Promise<void> {
+    if (this.#writing !== null) await this.#settled()
+    if (this.#buffer.length === 0) return
+    this.#clearTimer()
+    this.#writing = this.#writeBuffered().finally(() => {
+      this.#writing = null
+    })
+    await this.#writing
+  }
+
+  async #writeBuffered(): Promise<void> {
+    const upTo = this.#lastTaken
+    const since = performance.now()
+    try {
+      for (let rows = this.#nextFile(upTo); rows.length > 0; rows = this.#nextFile(upTo)) {
+        const stored = await this.#files.store(rows)
+        this.#forgetUpTo(stored)
+        this.#logger.debug({ rows: rows.length, stored, durationMs: Math.round(performance.now() - since) }, 'lake file written')
+      }
+      this.#failures = 0
+    } catch (error) {
+      this.#failures += 1
+      if (this.#running) this.#arm(Math.min(FIRST_RETRY_MS * 2 ** (this.#failures - 1), LAST_RETRY_MS))
+      throw error
+    }
+  }
+
+  /** The rows of one file: one date, at most `flushRows`. */
+  #nextFile(upTo: number): PendingRow[] {
+    const date = this.#buffer[0]?.ingestDate
+    const end = this.#buffer.findIndex((row, index) => index === this.#flushRows || row.ingestDate !== date || row.sequence > upTo)
+    return this.#buffer.slice(0, end === -1 ? undefined : end)
+  }
+
+  #push(row: PendingRow): void {
+    this.#buffer.push(row)
+    this.#bufferedCharacters += row.json.length
+    this.#lastTaken = row.sequence
+    if (this.#timer === null) this.#arm(this.#flushMs)
+  }
+
+  #forgetUpTo(sequence: number): void {
+    const kept = this.#buffer.findIndex((row) => row.sequence > sequence)
+    const gone = this.#buffer.splice(0, kept === -1 ? this.#buffer.length : kept)
+    for (const row of gone) this.#bufferedCharacters -= row.json.length
+  }
+
+  #isFull(): boolean {
+    return this.#buffer.length >= this.#flushRows || this.#bufferedCharacters >= MAX_BUFFERED_CHARACTERS
+  }
+
+  #isOfOtherDate(ingestDate: string): boolean {
+    const last = this.#buffer.at(-1)
+    return last !== undefined && last.ingestDate !== ingestDate
+  }
+
+  /** Returns when no file is being written; how that went is the business of whoever began it. */
+  async #settled(): Promise<void> {
+    while (this.#writing !== null) await this.#writing.catch(() => undefined)
+  }
+
+  #arm(delayMs: number): void {
+    this.#clearTimer()
+    this.#timer = setTimeout(() => {
+      this.#timer = null
+      this.flush().catch((error: unknown) => {
+        this.#logger.error({ err: error, rows: this.#buffer.length, failures: this.#failures }, 'lake flush failed; it is tried again')
+      })
+    }, delayMs)
+  }
+
+  #clearTimer(): void {
+    if (this.#timer !== null) clearTimeout(this.#timer)
+    this.#timer = null
+  }
+}

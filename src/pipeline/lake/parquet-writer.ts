@@ -1,0 +1,72 @@
+import { open } from 'node:fs/promises'
+import { quoteReadPath, quoteText, withDuckDB } from './lake-database.ts'
+import { LAKE_COLUMNS, LAKE_SCHEMA_VERSION } from './lake-row.ts'
+
+const DEFAULT_MAXIMUM_OBJECT_BYTES = 16 * 1024 * 1024
+const WRITE_CHARACTERS = 1024 * 1024
+const UTF8_BYTES_PER_CHARACTER = 3
+
+/**
+ * Writes rows, each a line of JSON, as one Parquet file, synced to disk. Uses `<path>.ndjson` and `<path>.spill` on the way.
+ * Throws when the file would not hold exactly these rows.
+ */
+export async function writeParquet(path: string, lines: readonly string[]): Promise<void> {
+  // Reading a file is about six times as fast here as binding the same JSON as a parameter.
+  const spool = `${path}.ndjson`
+  const longest = await writeLines(spool, lines)
+  const columns = Object.entries(LAKE_COLUMNS)
+  await withDuckDB(`${path}.spill`, async (connection) => {
+    const written = await connection.run(`
+      copy (
+        select ${columns.map(([name]) => name).join(', ')}
+        from read_json(
+          ${quoteReadPath(spool)},
+          format = 'newline_delimited',
+          compression = 'uncompressed',
+          auto_detect = false,
+          hive_partitioning = false,
+          maximum_object_size = ${Math.max(DEFAULT_MAXIMUM_OBJECT_BYTES, longest * UTF8_BYTES_PER_CHARACTER + 1)},
+          columns = { ${columns.map(([name, type]) => `${name}: '${type}'`).join(', ')} }
+        )
+      )
+      to ${quoteText(path)} (
+        format parquet,
+        compression zstd,
+        use_tmp_file false,
+        kv_metadata { schema_version: '${LAKE_SCHEMA_VERSION}' }
+      )`)
+    if (written.rowsChanged !== lines.length) {
+      throw new Error(`a lake file got ${written.rowsChanged} rows of ${lines.length}`)
+    }
+  })
+  await syncFile(path)
+}
+
+/** Returns the length of the longest line in UTF-16 code units. */
+async function writeLines(path: string, lines: readonly string[]): Promise<number> {
+  const file = await open(path, 'w')
+  let longest = 0
+  try {
+    let chunk = ''
+    for (const line of lines) {
+      longest = Math.max(longest, line.length)
+      chunk += `${line}\n`
+      if (chunk.length < WRITE_CHARACTERS) continue
+      await file.writeFile(chunk)
+      chunk = ''
+    }
+    await file.writeFile(chunk)
+  } finally {
+    await file.close()
+  }
+  return longest
+}
+
+async function syncFile(path: string): Promise<void> {
+  const file = await open(path, 'r+')
+  try {
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+}
