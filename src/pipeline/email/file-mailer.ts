@@ -1,0 +1,54 @@
+import { randomUUID } from 'node:crypto'
+import { mkdir, open, rename, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { createTransport } from 'nodemailer'
+import { hostOf, type Mail, type Mailer, toMessage } from './mailer.ts'
+
+export interface FileMailerOptions {
+  /** Made when it is missing. */
+  directory: string
+  from: string
+}
+
+/**
+ * Writes each mail to `<event id>.eml` (RFC 5322) instead of sending it. A file appears whole or not at all and is on
+ * disk when `send` returns; the same mail again replaces its own file.
+ */
+export function createFileMailer({ directory, from }: FileMailerOptions): Mailer {
+  hostOf(from)
+  const composer = createTransport({ streamTransport: true, buffer: true, newline: 'windows' })
+
+  return {
+    async send(mail) {
+      const { message } = await composer.sendMail(toMessage(mail, from))
+      await mkdir(directory, { recursive: true, mode: 0o700 })
+      await writeWhole(directory, fileName(mail), message as Buffer)
+    },
+    async close() {},
+  }
+}
+
+function fileName({ eventId }: Mail): string {
+  if (!/^[\w-][\w.-]{0,199}$/.test(eventId)) throw new Error('the event id does not fit a file name')
+  return `${eventId}.eml`
+}
+
+async function writeWhole(directory: string, name: string, content: Buffer): Promise<void> {
+  const temporary = join(directory, `.${name}.${randomUUID()}`)
+  try {
+    const file = await open(temporary, 'wx', 0o600)
+    try {
+      await file.writeFile(content)
+      await file.sync()
+    } finally {
+      await file.close()
+    }
+    await rename(temporary, join(directory, name))
+  } catch (error) {
+    await rm(temporary, { force: true })
+    throw error
+  }
+  // The new name is on disk only with its folder.
+  const folder = await open(directory, 'r')
+  await folder.sync().finally(() => folder.close())
+}

@@ -1,0 +1,213 @@
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { type TestContext, test } from 'node:test'
+import pino from 'pino'
+import { createTestDatabase, type TestDatabase } from '../../test/database.ts'
+import { eventually } from '../../test/eventually.ts'
+import { inTransaction } from '../db/transaction.ts'
+import { createJobQueue, installJobQueues, type JobOutcome, type JobQueue, type QueueDefinition } from './job-queue.ts'
+
+const logger = pino({ level: 'silent' })
+const QUEUE: QueueDefinition = { name: 'parcels', retryDelaySeconds: 1, retryDelayMaxSeconds: 0, keepSeconds: 60 }
+const WORK = { batchSize: 10, concurrency: 2, fetchers: 2 }
+
+interface Parcel {
+  label: string
+}
+
+async function startQueue(t: TestContext, db: TestDatabase): Promise<JobQueue> {
+  const jobs = createJobQueue({ url: db.url, logger, superviseSeconds: 1 })
+  t.after(() => jobs.stop())
+  await jobs.start()
+  return jobs
+}
+
+async function setUp(t: TestContext): Promise<{ db: TestDatabase; jobs: JobQueue }> {
+  const db = await createTestDatabase(t)
+  await installJobQueues({ url: db.url, logger, queues: [QUEUE] })
+  return { db, jobs: await startQueue(t, db) }
+}
+
+function send(db: TestDatabase, jobs: JobQueue, labels: string[]): Promise<void> {
+  return inTransaction(db.pool, (tx) =>
+    jobs.send(
+      tx,
+      QUEUE.name,
+      labels.map((label) => ({ id: randomUUID(), data: { label } })),
+    ),
+  )
+}
+
+async function states(db: TestDatabase): Promise<Record<string, string>> {
+  const { rows } = await db.pool.query(`select data->>'label' as label, state::text from pgboss.job order by label`)
+  return Object.fromEntries(rows.map(({ label, state }) => [label, state]))
+}
+
+async function waitForStates(db: TestDatabase, expected: Record<string, string>): Promise<void> {
+  await eventually(async () => JSON.stringify(await states(db)) === JSON.stringify(expected), { what: JSON.stringify(expected) })
+}
+
+test('installs itself from several processes at once, and again', async (t) => {
+  const db = await createTestDatabase(t)
+  const other = { ...QUEUE, name: 'letters' }
+  await Promise.all([QUEUE, other, QUEUE].map((queue) => installJobQueues({ url: db.url, logger, queues: [queue] })))
+  await installJobQueues({ url: db.url, logger, queues: [{ ...QUEUE, retryDelaySeconds: 7 }] })
+  const { rows } = await db.pool.query(`select name, retry_delay from pgboss.queue where name in ('parcels', 'letters') order by name`)
+  assert.deepEqual(rows, [
+    { name: 'letters', retry_delay: 1 },
+    { name: 'parcels', retry_delay: 7 },
+  ])
+})
+
+test('says what to do when a queue is not installed', async (t) => {
+  const db = await createTestDatabase(t)
+  await installJobQueues({ url: db.url, logger, queues: [] })
+  const jobs = await startQueue(t, db)
+  await assert.rejects(
+    jobs.work('parcels', WORK, async () => 'done'),
+    /run storefront migrate/,
+  )
+})
+
+test('a job exists when the transaction that sent it commits, and not when it rolls back', async (t) => {
+  const { db, jobs } = await setUp(t)
+  await assert.rejects(
+    inTransaction(db.pool, async (tx) => {
+      await jobs.send(tx, QUEUE.name, [{ id: randomUUID(), data: { label: 'undone' } }])
+      throw new Error('changed my mind')
+    }),
+    /changed my mind/,
+  )
+  await send(db, jobs, ['a', 'b'])
+  assert.deepEqual(await states(db), { a: 'created', b: 'created' })
+})
+
+test('drops a job whose id it has, together with none of its neighbours', async (t) => {
+  const { db, jobs } = await setUp(t)
+  const id = randomUUID()
+  await inTransaction(db.pool, (tx) => jobs.send(tx, QUEUE.name, [{ id, data: { label: 'a' } }]))
+  const again = [
+    { id, data: { label: 'a again' } },
+    { id: randomUUID(), data: { label: 'b' } },
+  ]
+  await inTransaction(db.pool, (tx) => jobs.send(tx, QUEUE.name, again))
+  assert.deepEqual(await states(db), { a: 'created', b: 'created' })
+})
+
+test('settles each job of a batch on its own', async (t) => {
+  const { db, jobs } = await setUp(t)
+  await send(db, jobs, ['broken', 'done', 'failed', 'throws'])
+  const runs: Record<string, number> = {}
+  await jobs.work<Parcel>(QUEUE.name, WORK, async ({ data: { label } }): Promise<JobOutcome> => {
+    const run = (runs[label] ?? 0) + 1
+    runs[label] = run
+    if (label === 'broken') return run < 3 ? 'retry' : 'done'
+    if (label === 'throws' && run === 1) throw new Error('a bug')
+    return label === 'failed' ? 'failed' : 'done'
+  })
+  await waitForStates(db, { broken: 'completed', done: 'completed', failed: 'failed', throws: 'completed' })
+  assert.deepEqual(runs, { broken: 3, done: 1, failed: 1, throws: 2 })
+})
+
+test('a worker that is woken finds a job at once', async (t) => {
+  const { db, jobs } = await setUp(t)
+  const { promise: ran, resolve } = Promise.withResolvers<number>()
+  const worker = await jobs.work<Parcel>(QUEUE.name, WORK, async ({ data: { label } }) => {
+    if (label === 'second') resolve(performance.now())
+    return 'done'
+  })
+  await send(db, jobs, ['first'])
+  worker.wake()
+  await waitForStates(db, { first: 'completed' })
+  await send(db, jobs, ['second'])
+  const woken = performance.now()
+  worker.wake()
+  assert.ok((await ran) - woken < 500)
+})
+
+test('two processes share the jobs of a queue and run none twice', async (t) => {
+  const { db, jobs } = await setUp(t)
+  const other = await startQueue(t, db)
+  const runs: string[] = []
+  const workers = await Promise.all(
+    [jobs, other].map((queue) =>
+      queue.work<Parcel>(QUEUE.name, WORK, async ({ data: { label } }) => {
+        runs.push(label)
+        return 'done'
+      }),
+    ),
+  )
+  const labels = Array.from({ length: 200 }, (_, index) => String(index))
+  await send(db, jobs, labels)
+  for (const worker of workers) worker.wake()
+  await eventually(async () => Object.values(await states(db)).every((state) => state === 'completed'))
+  assert.deepEqual(runs.toSorted(), labels.toSorted())
+})
+
+test('a stop waits for the job in hand, takes no other, and may come before the start and twice', async (t) => {
+  const { db, jobs } = await setUp(t)
+  await createJobQueue({ url: db.url, logger }).stop()
+  const begun = Promise.withResolvers<void>()
+  const gate = Promise.withResolvers<void>()
+  const worker = await jobs.work<Parcel>(QUEUE.name, { ...WORK, concurrency: 1, fetchers: 1, batchSize: 1 }, async () => {
+    begun.resolve()
+    await gate.promise
+    return 'done'
+  })
+  await send(db, jobs, ['a', 'b'])
+  worker.wake()
+  await begun.promise
+  let isStopped = false
+  const stopped = Promise.all([jobs.stop(), jobs.stop(), worker.stop()]).then(() => {
+    isStopped = true
+  })
+  await db.pool.query('select 1')
+  assert.equal(isStopped, false)
+  gate.resolve()
+  await stopped
+  assert.deepEqual(Object.values(await states(db)).toSorted(), ['completed', 'created'].toSorted())
+  await jobs.stop()
+})
+
+test('a job that outlives the stop is run again by the next process', async (t) => {
+  const { db, jobs } = await setUp(t)
+  const begun = Promise.withResolvers<void>()
+  const gate = Promise.withResolvers<void>()
+  t.after(() => gate.resolve())
+  const worker = await jobs.work<Parcel>(QUEUE.name, WORK, async () => {
+    begun.resolve()
+    await gate.promise
+    return 'done'
+  })
+  await send(db, jobs, ['stuck'])
+  worker.wake()
+  await begun.promise
+  await jobs.stop()
+  assert.deepEqual(await states(db), { stuck: 'retry' })
+  const next = await startQueue(t, db)
+  await next.work<Parcel>(QUEUE.name, WORK, async () => 'done')
+  await waitForStates(db, { stuck: 'completed' })
+})
+
+test('a job whose process died is given out again when its heartbeat has stopped', async (t) => {
+  const { db, jobs } = await setUp(t)
+  await send(db, jobs, ['orphan'])
+  // What the death of a process leaves behind: an active job with an old heartbeat.
+  await db.pool.query(
+    `update pgboss.job set state = 'active', started_on = now() - interval '1 minute', heartbeat_on = now() - interval '1 minute'`,
+  )
+  await jobs.work<Parcel>(QUEUE.name, WORK, async () => 'done')
+  await eventually(async () => (await states(db)).orphan === 'completed')
+})
+
+test('lives through the loss of its connections', async (t) => {
+  const { db, jobs } = await setUp(t)
+  const worker = await jobs.work<Parcel>(QUEUE.name, WORK, async () => 'done')
+  await db.pool.query(
+    `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'storefront-jobs' and datname = $1`,
+    [db.name],
+  )
+  await send(db, jobs, ['a'])
+  worker.wake()
+  await waitForStates(db, { a: 'completed' })
+})

@@ -1,0 +1,229 @@
+import { PgBoss } from 'pg-boss'
+import type { Logger } from 'pino'
+import { connectClient, type Transaction } from '../db/pool.ts'
+
+/** A queue of jobs and how its jobs are retried: after `retryDelaySeconds`, then about twice as long each time. */
+export interface QueueDefinition {
+  name: string
+  retryDelaySeconds: number
+  /** The longest pause between two tries; 0 retries at once, for tests. */
+  retryDelayMaxSeconds: number
+  /** How long a job that is done or given up is kept to be looked at. */
+  keepSeconds: number
+}
+
+export interface NewJob {
+  /** A UUID. A job whose id the queue has already is dropped. */
+  id: string
+  data: object
+}
+
+export interface Job<Data> {
+  id: string
+  data: Data
+}
+
+/** `retry` puts the job back for later, `failed` parks it for good. A handler that throws means `retry`. */
+export type JobOutcome = 'done' | 'retry' | 'failed'
+
+export interface WorkOptions {
+  /** Jobs fetched at once. Each job is settled on its own; all are settled when the last of them has ended. */
+  batchSize: number
+  /** Jobs of a batch in hand at once. */
+  concurrency: number
+  /** Batches in hand at once in this process, so that one slow job holds up no more than its own batch. */
+  fetchers: number
+}
+
+/** The work of this process on one queue. */
+export interface JobWorker {
+  /** Looks for jobs now, where otherwise they are found within a second. */
+  wake(): void
+  /** Takes no more jobs and waits for those in hand, five seconds at most. Idempotent. */
+  stop(): Promise<void>
+}
+
+/** Jobs kept in PostgreSQL: run at least once, retried with growing pauses, by any process that works on the queue. */
+export interface JobQueue {
+  start(): Promise<void>
+  /** Stops every worker first. What is still in hand then is run again later, here or elsewhere. Idempotent, safe before start. */
+  stop(): Promise<void>
+  /** Adds jobs in the caller's transaction, in one statement: they exist if it commits. */
+  send(tx: Transaction, queue: string, jobs: readonly NewJob[]): Promise<void>
+  work<Data extends object>(queue: string, options: WorkOptions, handler: (job: Job<Data>) => Promise<JobOutcome>): Promise<JobWorker>
+}
+
+export interface JobQueueOptions {
+  url: string
+  logger: Logger
+  /** Whether this process also finds the jobs of dead processes and deletes old ones. On unless said otherwise. */
+  supervise?: boolean
+  /** How often it looks for those, 15 unless said otherwise. */
+  superviseSeconds?: number
+}
+
+const APPLICATION_NAME = 'storefront-jobs'
+const CONNECTIONS = 3
+const STOP_PATIENCE_MS = 5_000
+const POLL_SECONDS = 1
+// A job of a process that died is given out again after a missed heartbeat: 10 s is the least pg-boss allows.
+const HEARTBEAT_SECONDS = 10
+const SUPERVISE_SECONDS = 15
+const CLEANUP_SECONDS = 3_600
+// A job waits for a worker as long as it takes: pg-boss would drop it after 14 days.
+const RETENTION_SECONDS = 365 * 86_400
+// A handler decides when to give up; this only ends a job that kills its process every time.
+const RETRY_LIMIT = 1_000
+// Any number that no other advisory lock of the database uses.
+const INSTALL_LOCK = 7_309_451_126
+
+/** Makes or upgrades the job queue's tables and its queues. Several processes may call it at once: they take turns. */
+export async function installJobQueues(options: JobQueueOptions & { queues: readonly QueueDefinition[] }): Promise<void> {
+  // pg-boss's own lock makes the loser of a race fail inside a transaction, on a connection that it then goes on using.
+  const lock = await connectClient(options.url, APPLICATION_NAME)
+  try {
+    await lock.query('select pg_advisory_lock($1)', [INSTALL_LOCK])
+    const boss = createBoss({ ...options, supervise: false })
+    try {
+      await boss.start()
+      for (const queue of options.queues) await installQueue(boss, queue)
+    } finally {
+      await boss.stop({ graceful: false })
+    }
+  } finally {
+    await lock.end()
+  }
+}
+
+async function installQueue(boss: PgBoss, queue: QueueDefinition): Promise<void> {
+  const settings = {
+    retryLimit: RETRY_LIMIT,
+    retryBackoff: true,
+    retryDelay: queue.retryDelaySeconds,
+    retryDelayMax: queue.retryDelayMaxSeconds,
+    retentionSeconds: RETENTION_SECONDS,
+    deleteAfterSeconds: queue.keepSeconds,
+    heartbeatSeconds: HEARTBEAT_SECONDS,
+  }
+  await boss.createQueue(queue.name, settings)
+  // Creating does nothing to a queue that exists: an upgrade's new settings come by this.
+  await boss.updateQueue(queue.name, settings)
+}
+
+function createBoss(options: JobQueueOptions): PgBoss {
+  const { supervise = true, superviseSeconds = SUPERVISE_SECONDS } = options
+  return new PgBoss({
+    connectionString: options.url,
+    application_name: APPLICATION_NAME,
+    max: CONNECTIONS,
+    connectionTimeoutMillis: 5_000,
+    schedule: false,
+    supervise,
+    superviseIntervalSeconds: superviseSeconds,
+    monitorIntervalSeconds: superviseSeconds,
+    maintenanceIntervalSeconds: CLEANUP_SECONDS,
+  })
+}
+
+/** The job queue of this process. `installJobQueues` must have run on the database before. */
+export function createJobQueue(options: JobQueueOptions): JobQueue {
+  const { logger } = options
+  const boss = createBoss(options)
+  const workers = new Set<JobWorker>()
+  let stopped: Promise<void> | undefined
+  boss.on('error', (error) => {
+    // After the stop these are only the last words of what was cut off.
+    if (stopped === undefined) logger.error({ err: { message: error.message, stack: error.stack } }, 'the job queue had an error')
+  })
+  boss.on('warning', (warning) => logger.warn({ warning: warning.message }, 'the job queue warns'))
+
+  async function stop(): Promise<void> {
+    await Promise.all([...workers].map((worker) => worker.stop()))
+    await boss.stop({ graceful: false })
+  }
+
+  return {
+    async start() {
+      await boss.start()
+    },
+
+    stop() {
+      stopped ??= stop()
+      return stopped
+    },
+
+    async send(tx, queue, jobs) {
+      if (jobs.length === 0) return
+      await boss.insert(queue, [...jobs], { db: { executeSql: (text, values) => tx.query(text, values) } })
+    },
+
+    async work(queue, work, handler) {
+      if ((await boss.getQueue(queue)) === null) {
+        throw new Error(`the job queue ${queue} is not installed in this database; run storefront migrate`)
+      }
+      const worker = await startWorker(boss, logger, queue, work, handler)
+      workers.add(worker)
+      return worker
+    },
+  }
+}
+
+async function startWorker<Data extends object>(
+  boss: PgBoss,
+  logger: Logger,
+  queue: string,
+  options: WorkOptions,
+  handler: (job: Job<Data>) => Promise<JobOutcome>,
+): Promise<JobWorker> {
+  const fetching = { batchSize: options.batchSize, burstWhenBatchFull: true, pollingIntervalSeconds: POLL_SECONDS } as const
+  const ids: string[] = []
+  for (let i = 0; i < options.fetchers; i++) {
+    const id = await boss.work<Data, unknown, typeof fetching & { perJobResults: true }>(
+      queue,
+      { ...fetching, perJobResults: true },
+      async (jobs) => inLanes(jobs, options.concurrency, async (job) => ({ id: job.id, status: STATUSES[await outcomeOf(job)] })),
+    )
+    ids.push(id)
+  }
+
+  async function outcomeOf(job: Job<Data> & { signal: AbortSignal }): Promise<JobOutcome> {
+    // The queue is stopping, or has given the job to somebody else.
+    if (job.signal.aborted) return 'retry'
+    try {
+      return await handler(job)
+    } catch (error) {
+      logger.error({ err: error, queue, job: job.id }, 'a job threw an error and is tried again')
+      return 'retry'
+    }
+  }
+
+  let stopped: Promise<unknown> | undefined
+  return {
+    wake() {
+      for (const id of ids) boss.notifyWorker(id)
+    },
+    async stop() {
+      stopped ??= withinMs(STOP_PATIENCE_MS, Promise.all(ids.map((id) => boss.offWork(queue, { id, wait: true }))))
+      await stopped
+    },
+  }
+}
+
+// pg-boss's `failed` is retried and its `deadletter` is final; no queue here has a dead-letter queue, so the job stays as failed.
+const STATUSES = { done: 'completed', retry: 'failed', failed: 'deadletter' } as const satisfies Record<JobOutcome, string>
+
+async function inLanes<T, R>(items: readonly T[], lanes: number, run: (item: T) => Promise<R>): Promise<R[]> {
+  const results: R[] = []
+  const rest = items.values()
+  const lane = async () => {
+    for (const item of rest) results.push(await run(item))
+  }
+  await Promise.all(Array.from({ length: lanes }, lane))
+  return results
+}
+
+async function withinMs(ms: number, work: Promise<unknown>): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const timer = setTimeout(resolve, ms)
+  await Promise.race([work, promise]).finally(() => clearTimeout(timer))
+}

@@ -1,0 +1,62 @@
+import type { AddressInfo } from 'node:net'
+import { type ParsedMail, simpleParser } from 'mailparser'
+import { SMTPServer } from 'smtp-server'
+import type { Cleanup } from './database.ts'
+
+export interface Refusal {
+  /** SMTP reply code: 4xx for later, 5xx for never. */
+  code: number
+  text: string
+  /** How many tries are refused; all of them when it is missing. */
+  times?: number
+}
+
+export interface TestSmtpServer {
+  readonly port: number
+  readonly url: string
+  /** What was taken, oldest first. */
+  readonly mails: ParsedMail[]
+  /** Answers RCPT TO for `address` with a refusal. */
+  refuse(address: string, refusal: Refusal): void
+  /** Ends every connection. Idempotent. */
+  stop(): Promise<void>
+}
+
+/** A real SMTP server on a free port, or on `port`, which keeps and parses what it gets. */
+export async function startSmtpServer(t: Cleanup, port = 0): Promise<TestSmtpServer> {
+  const mails: ParsedMail[] = []
+  const refusals = new Map<string, Refusal>()
+  const tries = new Map<string, number>()
+  const server = new SMTPServer({
+    authOptional: true,
+    disableReverseLookup: true,
+    disabledCommands: ['STARTTLS'],
+    closeTimeout: 100,
+    onRcptTo({ address }, _session, callback) {
+      const refusal = refusals.get(address)
+      const attempt = (tries.get(address) ?? 0) + 1
+      tries.set(address, attempt)
+      if (refusal === undefined || attempt > (refusal.times ?? Number.POSITIVE_INFINITY)) return callback()
+      return callback(Object.assign(new Error(refusal.text), { responseCode: refusal.code }))
+    },
+    onData(stream, _session, callback) {
+      simpleParser(stream).then((mail) => {
+        mails.push(mail)
+        callback()
+      }, callback)
+    },
+  })
+  // Connections that a client cut off; what that means is for the test to see at the client.
+  server.on('error', () => {})
+  const { promise: listening, resolve } = Promise.withResolvers<void>()
+  server.listen(port, '127.0.0.1', resolve)
+  await listening
+  let stopped: Promise<void> | undefined
+  const stop = () => {
+    stopped ??= new Promise((resolve) => server.close(() => resolve()))
+    return stopped
+  }
+  t.after(stop)
+  const bound = (server.server.address() as AddressInfo).port
+  return { port: bound, url: `smtp://127.0.0.1:${bound}`, mails, refuse: (address, refusal) => void refusals.set(address, refusal), stop }
+}
