@@ -1,10 +1,10 @@
 import { resolve } from 'node:path'
 
-export const ROLES = ['api', 'stream', 'email', 'lake'] as const
+const ROLES = ['api', 'stream', 'email', 'lake'] as const
 export type Role = (typeof ROLES)[number]
 
 const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const
-export type LogLevel = (typeof LOG_LEVELS)[number]
+type LogLevel = (typeof LOG_LEVELS)[number]
 
 /** Every setting of a process, read once from the environment and frozen. */
 export interface Config {

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
-import type { TestContext } from 'node:test'
 import pg from 'pg'
 import { createPool, type Pool } from '../src/db/pool.ts'
+import { type Cleanup, onCleanup } from './cleanup.ts'
 
 export const TEMPLATE = 'storefront_template'
 
@@ -11,9 +11,6 @@ export function databaseUrl(database: string): string {
   if (server === undefined) throw new Error('no test server: run the tests with npm test')
   return server.replace(/\/\w+$/, `/${database}`)
 }
-
-/** A context that can clean up: a test's own, or the `after` hook of a file. */
-export type Cleanup = Pick<TestContext, 'after'>
 
 export interface TestDatabase {
   name: string
@@ -27,7 +24,7 @@ export async function createTestDatabase(t: Cleanup): Promise<TestDatabase> {
   await asAdmin((admin) => admin.query(`create database ${name} template ${TEMPLATE} strategy wal_log`))
   const url = databaseUrl(name)
   const pool = createPool({ url, size: 10, applicationName: 'test', onError: () => {} })
-  t.after(async () => {
+  onCleanup(t, async () => {
     await pool.end()
     await asAdmin(async (admin) => {
       await admin.query(`select pg_terminate_backend(active_pid) from pg_replication_slots where database = $1 and active`, [name])

@@ -1,7 +1,7 @@
 import type { AddressInfo } from 'node:net'
 import { type ParsedMail, simpleParser } from 'mailparser'
 import { SMTPServer } from 'smtp-server'
-import type { Cleanup } from './database.ts'
+import type { Cleanup } from './cleanup.ts'
 
 export interface Refusal {
   /** SMTP reply code: 4xx for later, 5xx for never. */

@@ -35,17 +35,23 @@ async function selectKeys(db: Pick<Pool, 'query'>): Promise<KeyRow[]> {
   return rows
 }
 
-async function insertFirstKey(pool: Pool, secret: string): Promise<KeyRow[]> {
+/** A key pair that signs access tokens. */
+export async function generateSigningKeys(): Promise<SigningKeys> {
   const { publicKey, privateKey } = await generateKeyPair(ALGORITHM, { extractable: true })
   const publicJwk = await exportJWK(publicKey)
   const id = await calculateJwkThumbprint(publicJwk)
-  const sealed = seal(secret, PURPOSE, JSON.stringify(await exportJWK(privateKey)))
+  return { current: { id, privateKey }, jwks: { keys: [publicJwk] } }
+}
+
+async function insertFirstKey(pool: Pool, secret: string): Promise<KeyRow[]> {
+  const { current, jwks } = await generateSigningKeys()
+  const sealed = seal(secret, PURPOSE, JSON.stringify(await exportJWK(current.privateKey)))
   return inTransaction(pool, async (tx) => {
     // Two processes that start together must agree on one first key.
     await tx.query('lock table signing_keys in exclusive mode')
     const existing = await selectKeys(tx)
     if (existing.length > 0) return existing
-    await tx.query('insert into signing_keys (id, public_key, sealed_private_key) values ($1, $2, $3)', [id, publicJwk, sealed])
+    await tx.query('insert into signing_keys (id, public_key, sealed_private_key) values ($1, $2, $3)', [current.id, jwks.keys[0], sealed])
     return selectKeys(tx)
   })
 }

@@ -4,7 +4,7 @@ import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import pg from 'pg'
-import { type DataFolder, DataFolderInUse, keepSecret, lockDataFolder, readSecret } from './data-folder.ts'
+import { type DataFolder, keepSecret, lockDataFolder, readSecret } from './data-folder.ts'
 import { chooseLauncher, type Launcher, PostgresUnavailable } from './postgres-launcher.ts'
 
 const USER = 'storefront'
@@ -85,19 +85,13 @@ export async function startEmbeddedPostgres(folder: DataFolder, options: Embedde
   }
 }
 
-/** Address of the server that another process runs in this folder; waits for one that is starting. */
-export async function findEmbeddedPostgres(folder: DataFolder): Promise<string> {
-  const deadline = Date.now() + READY_TIMEOUT_MS
-  for (;;) {
-    const password = readSecret(folder, PASSWORD_FILE)
-    const pidFile = readPidFile(folder)
-    if (password !== null && pidFile?.ready) {
-      const url = address(pidFile.port, password)
-      if ((await probe(url)) === null) return url
-    }
-    if (Date.now() > deadline) throw new DataFolderInUse(`${folder.path} is in use, but its PostgreSQL does not answer`)
-    await delay(POLL_MS * 5)
-  }
+/** Address of the server that another process runs in this folder, null while there is none that answers. */
+export async function findEmbeddedPostgres(folder: DataFolder): Promise<string | null> {
+  const password = readSecret(folder, PASSWORD_FILE)
+  const server = readPidFile(folder)
+  if (password === null || !server?.ready) return null
+  const url = address(server.port, password)
+  return (await probe(url)) === null ? url : null
 }
 
 async function startServer(folder: DataFolder, options: EmbeddedOptions) {

@@ -1,10 +1,5 @@
 import pg from 'pg'
 
-/** Where a PostgreSQL database is: what `pg` and its replication connection need to reach it. */
-export interface DatabaseAddress {
-  readonly url: string
-}
-
 export type Pool = pg.Pool
 /** A connection with an open transaction. A function that takes one must not outlive it. */
 export type Transaction = pg.PoolClient & { readonly __transaction?: never }

@@ -2,7 +2,7 @@ import { randomUUIDv7 } from 'node:crypto'
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import swagger from '@fastify/swagger'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
-import Fastify, { type FastifyBaseLogger, type FastifyInstance } from 'fastify'
+import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
 import type { Logger } from 'pino'
 import { AppError } from '../errors.ts'
 import { openApiOptions } from './openapi.ts'
@@ -13,7 +13,6 @@ export type HttpServer = FastifyInstance<Server, IncomingMessage, ServerResponse
 
 export interface HttpServerOptions {
   logger: Logger
-  basePath: string
   baseUrl: string
 }
 
@@ -25,7 +24,7 @@ const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
 export async function createHttpServer(options: HttpServerOptions): Promise<HttpServer> {
   const server: HttpServer = Fastify({
     loggerInstance: options.logger as FastifyBaseLogger,
-    disableRequestLogging: true,
+    logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'request_id' }),
     bodyLimit: BODY_LIMIT_BYTES,
     requestTimeout: REQUEST_TIMEOUT_MS,
     // Requests on open connections are still answered while the server drains; idle connections are closed.
@@ -65,6 +64,13 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
   })
   await server.register(swagger, openApiOptions(options.baseUrl))
   return server
+}
+
+/** The OpenAPI 3.1 document of every route. */
+export function openApiRoute(server: HttpServer): void {
+  server.get('/openapi.json', { schema: { hide: true } }, async (_request, reply) =>
+    reply.header('cache-control', 'public, max-age=300').send(server.swagger()),
+  )
 }
 
 function requestId(request: { headers: Record<string, unknown> }): string {

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { Queryable, Transaction } from '../db/pool.ts'
+import type { Transaction } from '../db/pool.ts'
 import { AppError } from '../errors.ts'
 
 /** draft-ietf-httpapi-idempotency-key-header: the key of a request and what tells its retry from another request. */
@@ -54,12 +54,4 @@ export async function storeReplay(tx: Transaction, key: IdempotencyKey, orderId:
       set fingerprint = excluded.fingerprint, order_id = excluded.order_id, response = excluded.response, created_at = now()`,
     [key.userId, key.key, key.fingerprint, orderId, response],
   )
-}
-
-/** Forgets keys past their time. Returns how many. */
-export async function deleteExpiredKeys(db: Queryable): Promise<number> {
-  const { rowCount } = await db.query('delete from idempotency_keys where created_at <= now() - make_interval(hours => $1)', [
-    RETENTION_HOURS,
-  ])
-  return rowCount ?? 0
 }

@@ -24,7 +24,7 @@ export type ShippingAddress = Static<typeof ShippingAddressSchema>
 const Status = Type.Enum([...ORDER_STATUSES])
 
 /** A line of an order, as it was when the order was placed. */
-export const OrderItemSchema = Type.Object({
+const OrderItemSchema = Type.Object({
   product_id: Type.String({ format: 'uuid' }),
   sku: Type.String(),
   name: Type.String(),
@@ -34,7 +34,7 @@ export const OrderItemSchema = Type.Object({
 })
 export type OrderItem = Static<typeof OrderItemSchema>
 
-export const StatusChangeSchema = Type.Object({
+const StatusChangeSchema = Type.Object({
   status: Status,
   at: Type.String({ format: 'date-time' }),
   actor: Type.Object({

@@ -50,7 +50,7 @@ async function waitForStates(db: TestDatabase, expected: Record<string, string>)
 test('installs itself from several processes at once, and again', async (t) => {
   const db = await createTestDatabase(t)
   const other = { ...QUEUE, name: 'letters' }
-  await Promise.all([QUEUE, other, QUEUE].map((queue) => installJobQueues({ url: db.url, logger, queues: [queue] })))
+  await Promise.all([QUEUE, other, QUEUE, other].map((queue) => installJobQueues({ url: db.url, logger, queues: [queue] })))
   await installJobQueues({ url: db.url, logger, queues: [{ ...QUEUE, retryDelaySeconds: 7 }] })
   const { rows } = await db.pool.query(`select name, retry_delay from pgboss.queue where name in ('parcels', 'letters') order by name`)
   assert.deepEqual(rows, [

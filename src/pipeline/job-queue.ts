@@ -1,6 +1,6 @@
 import { PgBoss } from 'pg-boss'
 import type { Logger } from 'pino'
-import { connectClient, type Transaction } from '../db/pool.ts'
+import type { Transaction } from '../db/pool.ts'
 
 /** A queue of jobs and how its jobs are retried: after `retryDelaySeconds`, then about twice as long each time. */
 export interface QueueDefinition {
@@ -74,24 +74,16 @@ const CLEANUP_SECONDS = 3_600
 const RETENTION_SECONDS = 365 * 86_400
 // A handler decides when to give up; this only ends a job that kills its process every time.
 const RETRY_LIMIT = 1_000
-// Any number that no other advisory lock of the database uses.
-const INSTALL_LOCK = 7_309_451_126
 
-/** Makes or upgrades the job queue's tables and its queues. Several processes may call it at once: they take turns. */
+/** Makes or upgrades the job queue's tables and its queues. Several processes may call it at once: pg-boss locks. */
 export async function installJobQueues(options: JobQueueOptions & { queues: readonly QueueDefinition[] }): Promise<void> {
-  // pg-boss's own lock makes the loser of a race fail inside a transaction, on a connection that it then goes on using.
-  const lock = await connectClient(options.url, APPLICATION_NAME)
+  const boss = createBoss({ ...options, supervise: false })
+  boss.on('error', (error) => logError(options.logger, error))
   try {
-    await lock.query('select pg_advisory_lock($1)', [INSTALL_LOCK])
-    const boss = createBoss({ ...options, supervise: false })
-    try {
-      await boss.start()
-      for (const queue of options.queues) await installQueue(boss, queue)
-    } finally {
-      await boss.stop({ graceful: false })
-    }
+    await boss.start()
+    for (const queue of options.queues) await installQueue(boss, queue)
   } finally {
-    await lock.end()
+    await boss.stop({ graceful: false })
   }
 }
 
@@ -133,7 +125,7 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
   let stopped: Promise<void> | undefined
   boss.on('error', (error) => {
     // After the stop these are only the last words of what was cut off.
-    if (stopped === undefined) logger.error({ err: { message: error.message, stack: error.stack } }, 'the job queue had an error')
+    if (stopped === undefined) logError(logger, error)
   })
   boss.on('warning', (warning) => logger.warn({ warning: warning.message }, 'the job queue warns'))
 
@@ -166,6 +158,11 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
       return worker
     },
   }
+}
+
+// pg-boss emits plain objects as well, with the statement's values among their fields: only these two are logged.
+function logError(logger: Logger, { message, stack }: Error): void {
+  logger.error({ err: { message, stack } }, 'the job queue had an error')
 }
 
 async function startWorker<Data extends object>(

@@ -1,0 +1,31 @@
+#!/usr/bin/env node
+// The command `storefront`. Sees to it that src/main.ts runs on the pinned Node.js, also when the package lies in node_modules,
+// where Node.js does not strip types by itself.
+import { spawn } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import * as module from 'node:module'
+import { fileURLToPath } from 'node:url'
+
+const MINIMUM_MAJOR = 26
+const main = new URL('../src/main.ts', import.meta.url)
+
+if (Number(process.versions.node.split('.')[0]) < MINIMUM_MAJOR) {
+  const node = module.createRequire(import.meta.url).resolve('node/bin/node')
+  const child = spawn(node, [fileURLToPath(import.meta.url), ...process.argv.slice(2)], { stdio: 'inherit' })
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP']) process.on(signal, () => child.kill(signal))
+  child.on('exit', (code, signal) => {
+    process.exitCode = code ?? 128 + (signal === 'SIGKILL' ? 9 : 15)
+  })
+} else {
+  if (main.pathname.includes('/node_modules/')) {
+    const root = new URL('..', import.meta.url).href
+    module.registerHooks({
+      load(url, context, nextLoad) {
+        if (!url.startsWith(root) || !url.endsWith('.ts')) return nextLoad(url, context)
+        const source = module.stripTypeScriptTypes(readFileSync(new URL(url), 'utf8'))
+        return { format: 'module', source, shortCircuit: true }
+      },
+    })
+  }
+  await import(main.href)
+}

@@ -1,0 +1,213 @@
+import { availableParallelism } from 'node:os'
+import type { Logger } from 'pino'
+import { AccessTokens } from './auth/access-token.ts'
+import { createAuthenticate } from './auth/authenticate.ts'
+import type { AuthContext } from './auth/context.ts'
+import { Passwords } from './auth/password.ts'
+import { authRoutes } from './auth/routes.ts'
+import { loadSigningKeys, type SigningKeys } from './auth/signing-keys.ts'
+import { catalogueRoutes } from './catalogue/routes.ts'
+import { loadSampleCatalogue } from './catalogue/sample-catalogue.ts'
+import type { Config } from './config.ts'
+import { dataFolder, keepSecret } from './db/data-folder.ts'
+import { assertMigrated, migrate } from './db/migrate.ts'
+import { openOwnDatabase } from './db/open-database.ts'
+import { createPool, type Pool } from './db/pool.ts'
+import { healthRoutes, type ReadinessCheck } from './http/health.ts'
+import { createHttpServer, type HttpServer, openApiRoute } from './http/server.ts'
+import { orderRoutes } from './orders/routes.ts'
+import type { ChangeStream } from './pipeline/change-stream.ts'
+import { createEmailSubscriber, EMAIL_QUEUE } from './pipeline/email/email-subscriber.ts'
+import { createFileMailer } from './pipeline/email/file-mailer.ts'
+import { createSmtpMailer } from './pipeline/email/smtp-mailer.ts'
+import { createJobQueue, installJobQueues } from './pipeline/job-queue.ts'
+import { LakeSink } from './pipeline/lake/lake-sink.ts'
+import { createOrderStreamHandler } from './pipeline/order-stream-handler.ts'
+import { createPostgresTopic } from './pipeline/postgres-topic.ts'
+import { ensureReplicationSlot, findLostReason, slotNameFor } from './pipeline/replication-slot.ts'
+import type { Topic } from './pipeline/topic.ts'
+
+/** Something that runs until it is stopped. `stop` is idempotent and waits for work in hand. */
+interface Service {
+  start(): Promise<void>
+  stop(): Promise<void>
+}
+
+export interface App {
+  /** The HTTP API, null in a process without that role. */
+  readonly server: HttpServer | null
+  /** Returns when every role works and the API listens. */
+  start(): Promise<void>
+  /** Drains requests, stops the stream at a confirmed position, then the rest. Idempotent. */
+  stop(): Promise<void>
+}
+
+export interface AppOptions {
+  config: Config
+  logger: Logger
+  now?: () => Date
+  /** Called when the store can no longer run, such as when its PostgreSQL died. */
+  onFatal?: (message: string) => void
+}
+
+const DRAIN_MS = 5_000
+const MAX_WAITING_HASHES = 200
+/** One for the rest of the process, however small the machine. */
+const hashingThreads = () => Math.max(1, availableParallelism() - 1)
+
+/** Puts a store together from its configuration, the embedded database and its schema included, and starts nothing yet. */
+export async function createApp({ config, logger, now = () => new Date(), onFatal }: AppOptions): Promise<App> {
+  const isEmbedded = config.databaseUrl === null
+  const database = await openOwnDatabase({ ...config, ...(onFatal === undefined ? {} : { onUnexpectedExit: onFatal }) })
+  const pool = createPool({
+    url: database.url,
+    size: config.databasePoolSize,
+    applicationName: 'storefront',
+    onError: (error) => logger.warn({ err: error }, 'an idle database connection broke'),
+  })
+  const close = async () => {
+    await pool.end()
+    await database.close()
+  }
+  try {
+    if (isEmbedded) await prepareDatabase(database.url, pool, logger)
+    else await assertMigrated(pool)
+    if (isEmbedded && (await loadSampleCatalogue(pool))) logger.info('loaded the sample catalogue')
+
+    const topic = createPostgresTopic({ pool, url: database.url, logger })
+    const stream = config.roles.includes('stream') ? createStream(database.url, topic, logger) : null
+    const services: Service[] = []
+    if (config.roles.includes('lake')) services.push(createLake(config, topic, logger))
+    if (config.roles.includes('email')) services.push(createEmail(config, database.url, pool, topic, logger))
+    if (stream !== null) services.push(stream)
+    let server: HttpServer | null = null
+    if (config.roles.includes('api')) {
+      const secret = config.secret ?? keepSecret(dataFolder(config.dataDir), 'secret')
+      const keys = await loadSigningKeys(pool, secret)
+      server = await createApi({ config, pool, keys, logger, now, check: readinessCheck(pool, stream, database.url) })
+      services.push(listening(server, config, logger))
+    }
+    return { server, ...inOrder(services, close) }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+/** Brings schema, replication slot and job queue up to date. Several processes may do it at once. */
+export async function prepareDatabase(url: string, pool: Pool, logger: Logger): Promise<void> {
+  const applied = await migrate(url)
+  if (applied.length > 0) logger.info({ applied }, 'migrated the database')
+  const slot = await ensureReplicationSlot(pool, slotNameFor(databaseName(url)))
+  if (slot === 'lost') logger.error('the replication slot of the order stream is gone: order changes since then are not published')
+  await installJobQueues({ url, logger, queues: [EMAIL_QUEUE] })
+}
+
+export interface ApiOptions {
+  config: Config
+  pool: Pool
+  keys: SigningKeys
+  logger: Logger
+  now: () => Date
+  check: ReadinessCheck
+}
+
+/** The HTTP API with every route. Touches the database only when it is asked something. */
+export async function createApi({ config, pool, keys, logger, now, check }: ApiOptions): Promise<HttpServer> {
+  const { baseUrl, basePath, refreshGraceSeconds } = config
+  const server = await createHttpServer({ logger, baseUrl })
+  const auth: AuthContext = {
+    pool,
+    passwords: new Passwords(hashingThreads(), MAX_WAITING_HASHES),
+    tokens: new AccessTokens(keys, baseUrl),
+    refreshGraceSeconds,
+    now,
+  }
+  const authenticate = createAuthenticate(auth)
+  await server.register(
+    async (scope) => {
+      authRoutes(scope, auth, authenticate)
+      catalogueRoutes(scope, pool, baseUrl)
+      orderRoutes(scope, { pool, authenticate, baseUrl, now })
+      healthRoutes(scope, check)
+      openApiRoute(scope)
+    },
+    { prefix: basePath },
+  )
+  return server
+}
+
+function createStream(url: string, topic: Topic, logger: Logger): ChangeStream {
+  return createOrderStreamHandler({ url, slotName: slotNameFor(databaseName(url)), topic, logger })
+}
+
+function createLake(config: Config, topic: Topic, logger: Logger): Service {
+  const sink = new LakeSink({
+    directory: dataFolder(config.dataDir).lake,
+    flushSeconds: config.lakeFlushSeconds,
+    flushRows: config.lakeFlushRows,
+    logger,
+  })
+  const subscription = topic.subscribe('lake', sink.handle, { lastSequence: sink.lastSequence })
+  return inOrder([sink, subscription])
+}
+
+function createEmail(config: Config, url: string, pool: Pool, topic: Topic, logger: Logger): Service {
+  const from = config.mailFrom
+  const mailer =
+    config.smtpUrl === null
+      ? createFileMailer({ directory: dataFolder(config.dataDir).mail, from })
+      : createSmtpMailer({ url: config.smtpUrl, from })
+  const jobs = createJobQueue({ url, logger })
+  const subscriber = createEmailSubscriber({ pool, jobs, mailer, logger })
+  const subscription = topic.subscribe('email', subscriber.handle)
+  return inOrder([jobs, subscriber, subscription])
+}
+
+function listening(server: HttpServer, config: Config, logger: Logger): Service {
+  return {
+    async start() {
+      await server.listen({ host: config.host, port: config.port })
+      logger.info({ addresses: server.addresses() }, `Storefront answers at ${config.baseUrl}`)
+    },
+    async stop() {
+      const impatience = setTimeout(() => server.server.closeAllConnections(), DRAIN_MS)
+      await server.close()
+      clearTimeout(impatience)
+    },
+  }
+}
+
+function readinessCheck(pool: Pool, stream: ChangeStream | null, url: string): ReadinessCheck {
+  return async () => {
+    try {
+      const lost = stream === null ? null : await findLostReason(pool, slotNameFor(databaseName(url)))
+      if (lost !== null) return [{ name: 'change_stream', reason: lost }]
+      if (stream === null) await pool.query('select 1')
+    } catch {
+      return [{ name: 'database', reason: 'the database does not answer' }]
+    }
+    return stream?.state === 'failing' ? [{ name: 'change_stream', reason: 'the change stream cannot be read or published' }] : []
+  }
+}
+
+/** Services that start one after the other and stop in the opposite order; `afterwards` runs once, when all have stopped. */
+function inOrder(services: readonly Service[], afterwards: () => Promise<void> = async () => {}): Service {
+  let stopped: Promise<void> | null = null
+  return {
+    async start() {
+      for (const service of services) await service.start()
+    },
+    stop() {
+      stopped ??= (async () => {
+        for (const service of services.toReversed()) await service.stop()
+        await afterwards()
+      })()
+      return stopped
+    },
+  }
+}
+
+function databaseName(url: string): string {
+  return decodeURIComponent(new URL(url).pathname.slice(1))
+}

@@ -1,0 +1,84 @@
+import { createReadStream } from 'node:fs'
+import pino, { type Logger } from 'pino'
+import { createApi, prepareDatabase } from './app.ts'
+import { generateSigningKeys } from './auth/signing-keys.ts'
+import { importCatalogue } from './catalogue/import-catalogue.ts'
+import { type ImportFormat, readImportLines } from './catalogue/import-lines.ts'
+import { type Config, readConfig } from './config.ts'
+import { dataFolder } from './db/data-folder.ts'
+import { openSharedDatabase } from './db/open-database.ts'
+import { createPool, type Pool } from './db/pool.ts'
+import { formatTable, queryLake } from './pipeline/lake/lake-query.ts'
+
+/** What a command prints to, and what it is stopped by. */
+export interface Terminal {
+  out: (line: string) => void
+  err: (line: string) => void
+  logger: Logger
+}
+
+/** Each command returns the exit status of the process. */
+type Command = Promise<number>
+
+/** Brings the database's schema up to date. */
+export function migrateCommand(config: Config, terminal: Terminal): Command {
+  return withDatabase(config, terminal, async () => {
+    terminal.out('the database is up to date')
+    return 0
+  })
+}
+
+/** Imports products from a file, `-` for standard input. Status 1 when a line was refused; the others are imported all the same. */
+export function importCommand(config: Config, terminal: Terminal, file: string, format: ImportFormat | undefined): Command {
+  return withDatabase(config, terminal, async (pool) => {
+    const source = file === '-' ? process.stdin : createReadStream(file)
+    const lines = readImportLines(source, { format, fileName: file === '-' ? undefined : file, currency: config.currency })
+    const { created, updated, unchanged, failed } = await importCatalogue(pool, lines, (line, reason) => {
+      terminal.err(`line ${line}: ${reason}`)
+    })
+    terminal.out(`${created} created, ${updated} updated, ${unchanged} unchanged, ${failed} refused`)
+    return failed === 0 ? 0 : 1
+  })
+}
+
+/** Runs SQL over the lake and prints a table. Needs no server: the lake is files. */
+export async function lakeQueryCommand(config: Config, terminal: Terminal, sql: string): Command {
+  terminal.out(formatTable(await queryLake(dataFolder(config.dataDir).lake, sql)))
+  return 0
+}
+
+/** Prints the OpenAPI document of the default settings. Needs no database. */
+export async function openApiCommand(terminal: Terminal): Command {
+  const config = readConfig({})
+  const pool = createPool({ url: 'postgres://unused', size: 1, applicationName: 'storefront', onError: () => {} })
+  const server = await createApi({
+    config,
+    pool,
+    keys: await generateSigningKeys(),
+    logger: pino({ level: 'silent' }),
+    now: () => new Date(),
+    check: async () => [],
+  })
+  await server.ready()
+  terminal.out(JSON.stringify(server.swagger(), null, 2))
+  await server.close()
+  await pool.end()
+  return 0
+}
+
+async function withDatabase(config: Config, { logger }: Terminal, work: (pool: Pool) => Command): Command {
+  const database = await openSharedDatabase(config)
+  const pool = createPool({
+    url: database.url,
+    size: 4,
+    applicationName: 'storefront-command',
+    onError: (error) => logger.warn({ err: error }, 'a database connection broke'),
+  })
+  try {
+    await prepareDatabase(database.url, pool, logger)
+    return await work(pool)
+  } finally {
+    await pool.end()
+    await database.close()
+  }
+}

@@ -1,0 +1,121 @@
+import { parseArgs } from 'node:util'
+import pino from 'pino'
+import { createApp } from './app.ts'
+import { importCommand, lakeQueryCommand, migrateCommand, openApiCommand, type Terminal } from './commands.ts'
+import { type Config, ConfigError, parseRoles, readConfig } from './config.ts'
+import { DataFolderInUse } from './db/data-folder.ts'
+import { MigrationsPending } from './db/migrate.ts'
+import { PostgresUnavailable } from './db/postgres-launcher.ts'
+import { LakeQueryError } from './pipeline/lake/lake-query.ts'
+
+const USAGE = `usage: storefront <command>
+
+  serve [--role api|stream|email|lake]…     run the store; every role unless some are named
+  migrate                                   bring the database's schema up to date
+  catalogue import FILE|- [--format ndjson|csv]
+                                            add and update products by sku; exit status 1 when a line was refused
+  lake query "select …"                     run SQL over the views order_events and orders
+  openapi                                   print the OpenAPI document
+
+Settings come from the environment; README.md lists them.`
+
+const EXIT_FAILURE = 1
+const EXIT_USAGE = 2
+const STOP_PATIENCE_MS = 9_500
+
+class UsageError extends Error {}
+
+async function run(args: string[]): Promise<number> {
+  const { positionals, values } = readArguments(args)
+  const [command, ...rest] = positionals
+  if (values.help) {
+    console.log(USAGE)
+    return 0
+  }
+  const config = readConfig()
+  switch ([command, ...rest.slice(0, 1)].join(' ')) {
+    case 'serve':
+      return serve(values.role === undefined ? config : Object.freeze({ ...config, roles: parseRoles(values.role) }))
+    case 'migrate':
+      return migrateCommand(config, terminal(config))
+    case 'openapi':
+      return openApiCommand(terminal(config))
+    case 'catalogue import':
+      return importCommand(config, terminal(config), onlyArgument(rest, 'FILE'), readFormat(values.format))
+    case 'lake query':
+      return lakeQueryCommand(config, terminal(config), onlyArgument(rest, 'SQL'))
+    default:
+      throw new UsageError(command === undefined ? 'which command?' : `there is no such command: ${positionals.join(' ')}`)
+  }
+}
+
+function readArguments(args: string[]) {
+  try {
+    return parseArgs({
+      args,
+      allowPositionals: true,
+      options: { role: { type: 'string', multiple: true }, format: { type: 'string' }, help: { type: 'boolean', short: 'h' } },
+    })
+  } catch (error) {
+    throw new UsageError((error as Error).message)
+  }
+}
+
+function onlyArgument([, value, ...more]: string[], name: string): string {
+  if (value === undefined || more.length > 0) throw new UsageError(`give one ${name}`)
+  return value
+}
+
+function readFormat(value: string | undefined): 'ndjson' | 'csv' | undefined {
+  if (value === undefined || value === 'ndjson' || value === 'csv') return value
+  throw new UsageError('--format must be ndjson or csv')
+}
+
+/** A command's output is its own; what it logs goes to standard error. */
+function terminal(config: Config): Terminal {
+  const level = config.logLevel === 'info' ? 'warn' : config.logLevel
+  return { out: (line) => console.log(line), err: (line) => console.error(line), logger: pino({ level }, pino.destination(2)) }
+}
+
+/** Runs the store until a signal, or until it cannot go on. */
+async function serve(config: Config): Promise<number> {
+  const logger = pino({ level: config.logLevel })
+  const ended = Promise.withResolvers<number>()
+  process.once('SIGTERM', () => ended.resolve(0))
+  process.once('SIGINT', () => ended.resolve(0))
+  const app = await createApp({
+    config,
+    logger,
+    onFatal(message) {
+      logger.fatal(message)
+      ended.resolve(EXIT_FAILURE)
+    },
+  })
+  try {
+    await app.start()
+    const status = await ended.promise
+    logger.info('stopping')
+    return status
+  } finally {
+    const impatience = setTimeout(() => {
+      logger.fatal('did not stop in time')
+      process.exit(EXIT_FAILURE)
+    }, STOP_PATIENCE_MS)
+    await app.stop()
+    clearTimeout(impatience)
+  }
+}
+
+/** Errors that say all there is to say; any other one is shown with its stack. */
+const PLAIN_ERRORS = [ConfigError, DataFolderInUse, LakeQueryError, MigrationsPending, PostgresUnavailable]
+
+try {
+  process.exitCode = await run(process.argv.slice(2))
+} catch (error) {
+  const { code, message } = error as NodeJS.ErrnoException
+  if (error instanceof UsageError) console.error(`storefront: ${message}\n\n${USAGE}`)
+  else if (PLAIN_ERRORS.some((type) => error instanceof type) || code === 'EADDRINUSE' || code === 'ENOENT')
+    console.error(`storefront: ${message}`)
+  else console.error(error)
+  process.exitCode = error instanceof UsageError || error instanceof ConfigError ? EXIT_USAGE : EXIT_FAILURE
+}

@@ -1,0 +1,52 @@
+import type { Logger } from 'pino'
+import { toOrderEvent } from '../orders/events.ts'
+import { ChangeStream, type Commit } from './change-stream.ts'
+import type { OutgoingMessage, Topic } from './topic.ts'
+
+export interface OrderStreamHandlerOptions {
+  url: string
+  slotName: string
+  topic: Topic
+  logger: Logger
+}
+
+/** Reads order changes from the change stream and publishes an event for each to the notification topic. */
+export function createOrderStreamHandler({ url, slotName, topic, logger }: OrderStreamHandlerOptions): ChangeStream {
+  let newest: string | null = null
+  return new ChangeStream({
+    url,
+    slotName,
+    logger,
+    async onCommits(commits) {
+      // After a crash between publish and confirm the slot tells again what the topic has already.
+      newest ??= await topic.newestPosition()
+      const messages = commits.filter((commit) => mayBeMissing(commit.position, newest)).flatMap(toMessages)
+      if (messages.length === 0) return
+      try {
+        await topic.publish(messages)
+      } catch (error) {
+        // Part of it may be stored: ask again before the retry.
+        newest = null
+        throw error
+      }
+      newest = commits.at(-1)?.position ?? newest
+      logger.debug({ events: messages.length, position: newest }, 'published')
+    },
+  })
+}
+
+/** The events of a commit. Pure. */
+export function toMessages({ position, changes }: Commit): OutgoingMessage[] {
+  return changes.map(({ record, previous }) => ({ position, event: toOrderEvent(record, previous) }))
+}
+
+/**
+ * Whether the topic may lack something of the commit at `position`, given that of its newest message. Of that very commit it may
+ * hold a part. Positions of two clusters cannot be compared: then it may, and the topic drops what it has by event id.
+ */
+export function mayBeMissing(position: string, newest: string | null): boolean {
+  if (newest === null) return true
+  const [cluster, lsn = ''] = position.split('/')
+  const [newestCluster, newestLsn = ''] = newest.split('/')
+  return cluster !== newestCluster || lsn >= newestLsn
+}

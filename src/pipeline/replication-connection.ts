@@ -1,0 +1,108 @@
+import type { EventEmitter } from 'node:events'
+import type { Socket } from 'node:net'
+import pg from 'pg'
+import { type Pgoutput, PgoutputPlugin } from 'pg-logical-replication'
+import { PUBLICATION } from './replication-slot.ts'
+
+/** A log sequence number: a byte position in the write-ahead log. */
+export type Lsn = bigint
+
+/** One message of the stream: a pgoutput message, or the server's keep-alive. */
+export type StreamMessage = { kind: 'change'; message: Pgoutput.Message } | { kind: 'keepalive'; walEnd: Lsn; replyRequested: boolean }
+
+// Message formats: https://www.postgresql.org/docs/current/protocol-replication.html
+const XLOG_DATA = 0x77
+const XLOG_DATA_HEADER_BYTES = 25
+const KEEPALIVE = 0x6b
+const STATUS_UPDATE = 0x72
+const STATUS_UPDATE_BYTES = 34
+// 2000-01-01 in milliseconds since 1970.
+const POSTGRES_EPOCH_MS = 946_684_800_000n
+
+interface WireConnection extends EventEmitter {
+  stream: Socket
+  sendCopyFromChunk(chunk: Buffer): void
+}
+
+export interface ReplicationConnection {
+  /** Identifies the cluster: positions of two clusters cannot be compared. */
+  readonly systemId: string
+  /** Settles when the stream ends; rejects with the reason unless it was closed from here. */
+  readonly ended: Promise<void>
+  /** Tells the server that everything up to `position` is stored elsewhere and its WAL may go. */
+  confirm(position: Lsn): void
+  pause(): void
+  resume(): void
+  close(): Promise<void>
+}
+
+/**
+ * Opens the slot's stream from its confirmed position. `onMessage` is called in order and must not throw.
+ * Nothing is confirmed but by `confirm`. Throws SQLSTATE 55006 when another reader has the slot.
+ */
+export async function openReplication(
+  url: string,
+  slotName: string,
+  onMessage: (message: StreamMessage) => void,
+): Promise<ReplicationConnection> {
+  const client = new pg.Client({
+    connectionString: url,
+    application_name: 'storefront-stream',
+    keepAlive: true,
+    replication: 'database',
+  } as pg.ClientConfig)
+  let closed = false
+  let fail: (error: Error) => void = () => {}
+  const broken = new Promise<never>((_resolve, reject) => {
+    fail = reject
+  })
+  broken.catch(() => {})
+  client.on('error', (error) => fail(error))
+  client.on('end', () => fail(new Error('the replication connection was closed')))
+  await client.connect()
+  const wire = (client as unknown as { connection: WireConnection }).connection
+  try {
+    const { rows } = await client.query<{ systemid: string }>('IDENTIFY_SYSTEM')
+    const plugin = new PgoutputPlugin({ protoVersion: 1, publicationNames: [PUBLICATION] })
+    wire.on('copyData', ({ chunk }: { chunk: Buffer }) => {
+      if (chunk[0] === XLOG_DATA) onMessage({ kind: 'change', message: plugin.parse(chunk.subarray(XLOG_DATA_HEADER_BYTES)) })
+      else if (chunk[0] === KEEPALIVE) onMessage({ kind: 'keepalive', walEnd: chunk.readBigUInt64BE(1), replyRequested: chunk[17] === 1 })
+    })
+    const started = new Promise<void>((resolve) => wire.once('replicationStart', () => resolve()))
+    const streaming = plugin.start(client, slotName, '0/0')
+    streaming.then(() => fail(new Error('the server ended the stream')), fail)
+    await Promise.race([started, broken])
+    return {
+      systemId: rows[0]?.systemid ?? '',
+      ended: broken.catch((error) => {
+        if (!closed) throw error
+      }),
+      confirm: (position) => wire.sendCopyFromChunk(statusUpdate(position)),
+      pause: () => void wire.stream.pause(),
+      resume: () => void wire.stream.resume(),
+      async close() {
+        closed = true
+        wire.stream.resume()
+        await client.end()
+      },
+    }
+  } catch (error) {
+    await client.end().catch(() => {})
+    throw error
+  }
+}
+
+/** Written, flushed and applied position are one here: what the topic has stored. */
+function statusUpdate(position: Lsn): Buffer {
+  const update = Buffer.alloc(STATUS_UPDATE_BYTES)
+  update.writeUInt8(STATUS_UPDATE, 0)
+  for (const offset of [1, 9, 17]) update.writeBigUInt64BE(position, offset)
+  update.writeBigInt64BE((BigInt(Date.now()) - POSTGRES_EPOCH_MS) * 1000n, 25)
+  return update
+}
+
+/** `16/B374D848` → its number. */
+export function parseLsn(text: string): Lsn {
+  const [high = '0', low = '0'] = text.split('/')
+  return (BigInt(`0x${high}`) << 32n) | BigInt(`0x${low}`)
+}

@@ -1,0 +1,45 @@
+import type { Queryable } from '../db/pool.ts'
+
+export const PUBLICATION = 'storefront_orders'
+
+export type SlotState = 'ready' | 'created' | 'lost'
+
+/** The slot of a database: names of slots are shared by the whole server, so that of the database is part of it. */
+export function slotNameFor(database: string): string {
+  return `${database.toLowerCase().replace(/[^a-z0-9_]/g, '_')}_orders`.slice(-63)
+}
+
+/**
+ * Makes the permanent slot of the order stream while there is nothing to lose: before the first order.
+ * A slot that is missing later is `lost`, and never made anew here: the changes in between would be skipped unnoticed.
+ */
+export async function ensureReplicationSlot(db: Queryable, slotName: string): Promise<SlotState> {
+  if ((await findLostReason(db, slotName)) === null) return 'ready'
+  const { rows } = await db.query<{ fresh: boolean; failover: boolean }>(
+    `select not exists (select from orders) and not exists (select from topic_messages)
+        and not exists (select from pg_replication_slots where slot_name = $1) as fresh,
+      current_setting('server_version_num')::int >= 170000 as failover`,
+    [slotName],
+  )
+  if (!rows[0]?.fresh) return 'lost'
+  try {
+    // From PostgreSQL 17 on the slot survives the promotion of a standby.
+    if (rows[0].failover) await db.query(`select pg_create_logical_replication_slot($1, 'pgoutput', false, false, true)`, [slotName])
+    else await db.query(`select pg_create_logical_replication_slot($1, 'pgoutput')`, [slotName])
+    return 'created'
+  } catch (error) {
+    const DUPLICATE_OBJECT = '42710'
+    if ((error as { code?: string }).code === DUPLICATE_OBJECT) return 'ready'
+    throw error
+  }
+}
+
+/** Why the slot cannot give every change since its position, null when it can. */
+export async function findLostReason(db: Queryable, slotName: string): Promise<string | null> {
+  const { rows } = await db.query<{ wal_status: string | null }>('select wal_status from pg_replication_slots where slot_name = $1', [
+    slotName,
+  ])
+  if (rows[0] === undefined) return `the replication slot ${slotName} does not exist`
+  if (rows[0].wal_status === 'lost') return `the replication slot ${slotName} has lost its WAL`
+  return null
+}

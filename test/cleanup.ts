@@ -1,0 +1,22 @@
+import type { TestContext } from 'node:test'
+
+/** A context that can clean up: a test's own. */
+export type Cleanup = Pick<TestContext, 'after'>
+
+const undone = new WeakMap<Cleanup, (() => Promise<void> | void)[]>()
+
+/** Like `t.after`, but last in, first out: what was made last may need what was made before it. */
+export function onCleanup(t: Cleanup, work: () => Promise<void> | void): void {
+  const stack = undone.get(t)
+  if (stack !== undefined) {
+    stack.push(work)
+    return
+  }
+  const fresh = [work]
+  undone.set(t, fresh)
+  t.after(async () => {
+    const failures: unknown[] = []
+    for (const undo of fresh.toReversed()) await Promise.resolve(undo()).catch((error) => failures.push(error))
+    if (failures.length > 0) throw failures.length === 1 ? failures[0] : new AggregateError(failures)
+  })
+}

@@ -1,0 +1,170 @@
+import { randomUUID } from 'node:crypto'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { InjectOptions } from 'fastify'
+import pino from 'pino'
+import { type App, createApp, prepareDatabase } from '../src/app.ts'
+import { type Config, readConfig } from '../src/config.ts'
+import type { Pool } from '../src/db/pool.ts'
+import type { HttpServer } from '../src/http/server.ts'
+import { type Cleanup, onCleanup } from './cleanup.ts'
+import { createTestDatabase } from './database.ts'
+import { eventually } from './eventually.ts'
+
+export const TEST_SECRET = 'a secret for tests, long enough to be one'
+
+export interface TestStore {
+  app: App
+  server: HttpServer
+  pool: Pool
+  config: Config
+  /** The database's address, for a second process or pool. */
+  url: string
+  /** Sends a request without a network. `token` goes into `Authorization`, an object as body becomes JSON. */
+  call(method: string, path: string, options?: CallOptions): Promise<Answer>
+  register(overrides?: { email?: string; password?: string; name?: string }): Promise<Account>
+  addProduct(overrides?: Partial<NewProduct>): Promise<NewProduct & { id: string }>
+}
+
+export interface CallOptions {
+  token?: string
+  body?: unknown
+  /** Sent as it is, instead of `body`. */
+  raw?: string | Buffer
+  headers?: Record<string, string>
+}
+
+export interface Answer {
+  status: number
+  headers: Record<string, string | undefined>
+  text: string
+  // biome-ignore lint/suspicious/noExplicitAny: a test reads whatever the answer holds and asserts on it
+  json: any
+}
+
+export interface Account {
+  id: string
+  email: string
+  password: string
+  token: string
+  refreshToken: string
+}
+
+export interface NewProduct {
+  sku: string
+  name: string
+  category: string
+  amount: number
+  currency: string
+  /** Null: not tracked. */
+  stock: number | null
+}
+
+/**
+ * A store of its own, put together by the same composition root as the product, on a database of its own. Only the API runs
+ * unless `roles` says otherwise. After the test it is stopped, and the test fails when its pipeline has left something undone.
+ */
+export async function startStore(t: Cleanup, overrides: Partial<Config> & { now?: () => Date } = {}): Promise<TestStore> {
+  const { now, ...settings } = overrides
+  const database = await createTestDatabase(t)
+  const logger = pino({ level: process.env.TEST_LOG_LEVEL ?? 'silent' })
+  await prepareDatabase(database.url, database.pool, logger)
+  const dataDir = mkdtempSync(join(tmpdir(), 'storefront-test-'))
+  const environment = { DATABASE_URL: database.url, STOREFRONT_SECRET: TEST_SECRET, DATA_DIR: dataDir, PORT: '0' }
+  const config: Config = { ...readConfig(environment), baseUrl: 'http://localhost:3000', roles: ['api'], ...settings }
+  const app = await createApp({ config, logger, ...(now === undefined ? {} : { now }) })
+  onCleanup(t, async () => {
+    try {
+      if (config.roles.includes('stream')) await assertNothingLeft(database.pool, config)
+    } finally {
+      await app.stop()
+      rmSync(dataDir, { recursive: true, force: true })
+    }
+  })
+  await app.start()
+  if (app.server === null) throw new Error('a test store needs the role api')
+  const call = caller(app.server)
+  return {
+    app,
+    server: app.server,
+    pool: database.pool,
+    config,
+    url: database.url,
+    call,
+    register: (account) => register(call, account),
+    addProduct: (product) => addProduct(database.pool, product),
+  }
+}
+
+function caller(server: HttpServer): TestStore['call'] {
+  return async (method, url, { token, body, raw, headers = {} } = {}) => {
+    const payload = raw ?? (body === undefined ? undefined : JSON.stringify(body))
+    const answer = await server.inject({
+      method: method as NonNullable<InjectOptions['method']>,
+      url,
+      headers: {
+        ...(payload === undefined ? {} : { 'content-type': 'application/json' }),
+        ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+        ...headers,
+      },
+      ...(payload === undefined ? {} : { payload }),
+    })
+    const isJson = String(answer.headers['content-type']).includes('json')
+    return {
+      status: answer.statusCode,
+      headers: answer.headers as Answer['headers'],
+      text: answer.body,
+      json: isJson ? JSON.parse(answer.body) : undefined,
+    }
+  }
+}
+
+async function register(call: TestStore['call'], overrides: { email?: string; password?: string; name?: string } = {}): Promise<Account> {
+  const account = { email: `${randomUUID()}@example.com`, password: 'a long enough passphrase', ...overrides }
+  const { status, json, text } = await call('POST', '/auth/register', { body: account })
+  if (status !== 201) throw new Error(`register: ${status} ${text}`)
+  return {
+    id: json.user.id,
+    email: json.user.email,
+    password: account.password,
+    token: json.access_token,
+    refreshToken: json.refresh_token,
+  }
+}
+
+/** A product written straight into the database. */
+export async function addProduct(pool: Pool, overrides: Partial<NewProduct> = {}): Promise<NewProduct & { id: string }> {
+  const id = crypto.randomUUID()
+  const product: NewProduct = {
+    sku: `SKU-${id}`,
+    name: 'A lamp',
+    category: 'lamps',
+    amount: 1_250,
+    currency: 'EUR',
+    stock: 100,
+    ...overrides,
+  }
+  await pool.query(
+    `insert into products (id, sku, name, category, price_amount, price_currency, in_stock)
+    values ($1, $2, $3, $4, $5, $6, $7)`,
+    [id, product.sku, product.name, product.category, product.amount, product.currency, product.stock === null || product.stock > 0],
+  )
+  await pool.query('insert into inventory (product_id, available) values ($1, $2)', [id, product.stock])
+  return { id, ...product }
+}
+
+/** Every committed version of every order is on the topic, and no mail waits. */
+async function assertNothingLeft(pool: Pool, config: Config): Promise<void> {
+  await eventually(
+    async () => {
+      const { rows } = await pool.query<{ unread: number; parked: number }>(
+        `select
+          (select coalesce(sum(version), 0) from orders) - (select count(*) from topic_messages) as unread,
+          (select count(*) from email_deliveries where status = 'queued') as parked`,
+      )
+      return Number(rows[0]?.unread) <= 0 && (Number(rows[0]?.parked) === 0 || !config.roles.includes('email'))
+    },
+    { what: 'nothing left over: no unread order change, no waiting mail' },
+  )
+}
