@@ -160,7 +160,7 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
   }
 }
 
-// pg-boss emits plain objects as well, with the statement's values among their fields: only these two are logged.
+// All other fields are PostgreSQL's, whose `detail` can hold the values of a row.
 function logError(logger: Logger, { message, stack }: Error): void {
   logger.error({ err: { message, stack } }, 'the job queue had an error')
 }

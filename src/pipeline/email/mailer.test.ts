@@ -58,10 +58,12 @@ test('line breaks in names and subjects cannot add a header or a recipient', asy
   await mailer.send(makeMail({ to: { address: 'ada@example.com', name: '"Ada" <eve@example.com>, Éve\n<eve@example.com>' } }))
   assert.equal(server.mails.length, 2)
   for (const mail of server.mails) {
+    assert.ok(!mail.headerLines.some(({ line }) => /\r\n(?![ \t])/.test(line)))
     assert.ok(!mail.headers.has('bcc'))
     assert.ok(!mail.headers.has('x-evil'))
     assert.deepEqual(mail.to && 'value' in mail.to && mail.to.value.map(({ address }) => address), ['ada@example.com'])
     assert.equal(mail.text?.trim(), 'We have shipped it. 2 × Täßchen')
+    assert.ok(mail.to && 'value' in mail.to && mail.to.value.every(({ name }) => !/[\r\n]/.test(name)))
   }
 })
 
