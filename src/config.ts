@@ -1,4 +1,5 @@
 import { resolve } from 'node:path'
+import { isCurrency } from './currency.ts'
 
 const ROLES = ['api', 'stream', 'email', 'lake'] as const
 export type Role = (typeof ROLES)[number]
@@ -128,7 +129,7 @@ function readBasePath(value: string): string {
 }
 
 function readCurrency(value: string): string {
-  if (!/^[A-Z]{3}$/.test(value)) throw new ConfigError('CURRENCY must be an ISO 4217 code such as EUR')
+  if (!isCurrency(value)) throw new ConfigError('CURRENCY must be an ISO 4217 code such as EUR')
   return value
 }
 

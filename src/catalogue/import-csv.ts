@@ -1,8 +1,9 @@
 import { CsvError } from 'csv-parse'
 import { parse } from 'csv-parse/sync'
+import { minorDigits } from '../currency.ts'
 import { assertUtf8, type ByteLine, isBlank, LINE_TOO_LONG, MAX_LINE_BYTES } from './byte-lines.ts'
-import { minorDigits, parseMajorUnits } from './currency.ts'
 import { type ImportedProduct, type ImportLine, InvalidLine, importLine, quote, readCurrency, readProduct } from './imported-product.ts'
+import { parseMajorUnits } from './price-text.ts'
 
 const COLUMNS = ['sku', 'name', 'description', 'category', 'image_url', 'price', 'currency', 'stock'] as const
 const REQUIRED_COLUMNS = ['sku', 'name', 'category', 'price'] as const

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { minorDigits } from './currency.ts'
+import { minorDigits } from '../currency.ts'
 import { type ImportFormat, readImportLines } from './import-lines.ts'
 import type { ImportedProduct, ImportLine } from './imported-product.ts'
 

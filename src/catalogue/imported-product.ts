@@ -1,4 +1,5 @@
-import { isCurrency, type Price } from './currency.ts'
+import { isCurrency } from '../currency.ts'
+import type { Price } from './price-text.ts'
 
 /** A product as a line of a catalogue file gives it: checked, and ready to be stored. */
 export interface ImportedProduct {

@@ -24,10 +24,11 @@ export const ProductQuery = Type.Object(
 )
 
 const Uuid = Type.String({ pattern: '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$' })
-const Instant = Type.String({ pattern: '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z$' })
+const Instant = Type.String({ format: 'date-time', pattern: '^[12]\\d{3}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z$' })
+// Whatever passes here PostgreSQL can cast: a forged cursor is refused, not an error.
 const POSITIONS = {
-  text: Type.Tuple([Type.String(), Uuid]),
-  bigint: Type.Tuple([Type.Integer(), Uuid]),
+  text: Type.Tuple([Type.String({ pattern: '^[^\\x00]*$' }), Uuid]),
+  bigint: Type.Tuple([Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }), Uuid]),
   timestamptz: Type.Tuple([Instant, Uuid]),
 }
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { isCurrency, parseMajorUnits } from './currency.ts'
+import { isCurrency } from '../currency.ts'
+import { parseMajorUnits } from './price-text.ts'
 
 test('reads major units exactly, with the decimals that ISO 4217 gives the currency', () => {
   assert.equal(parseMajorUnits('12.5', 'EUR'), 1250)

@@ -1,9 +1,3 @@
-/** A price. `amount` is in minor units of `currency` (ISO 4217). */
-export interface Price {
-  amount: number
-  currency: string
-}
-
 const CURRENCIES: ReadonlySet<string> = new Set(Intl.supportedValuesOf('currency'))
 const DEFAULT_MINOR_DIGITS = 2
 // ISO 4217, list one. Not from Intl: CLDR gives what is customary in shops (HUF 0), and that changes between releases of Node.
@@ -20,18 +14,4 @@ export function isCurrency(code: string): boolean {
 /** How many decimals an amount of `currency` has in major units: 2 for EUR, 0 for JPY, 3 for KWD. */
 export function minorDigits(currency: string): number {
   return MINOR_DIGITS[currency] ?? DEFAULT_MINOR_DIGITS
-}
-
-/**
- * `text`, a decimal number of major units such as `12.50`, in minor units. Exact: no float is involved.
- * Null when it is not such a number, has more decimals than `currency`, or passes 2^53 − 1 minor units.
- */
-export function parseMajorUnits(text: string, currency: string): number | null {
-  const match = /^(\d{1,16})(?:\.(\d{1,4}))?$/.exec(text)
-  if (match === null) return null
-  const [, whole = '', decimals = ''] = match
-  const digits = minorDigits(currency)
-  if (decimals.length > digits) return null
-  const amount = BigInt(whole + decimals.padEnd(digits, '0'))
-  return amount <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(amount) : null
 }

@@ -1,0 +1,21 @@
+import { minorDigits } from '../currency.ts'
+
+/** A price. `amount` is in minor units of `currency` (ISO 4217). */
+export interface Price {
+  amount: number
+  currency: string
+}
+
+/**
+ * `text`, a decimal number of major units such as `12.50`, in minor units. Exact: no float is involved.
+ * Null when it is not such a number, has more decimals than `currency`, or passes 2^53 − 1 minor units.
+ */
+export function parseMajorUnits(text: string, currency: string): number | null {
+  const match = /^(\d{1,16})(?:\.(\d{1,4}))?$/.exec(text)
+  if (match === null) return null
+  const [, whole = '', decimals = ''] = match
+  const digits = minorDigits(currency)
+  if (decimals.length > digits) return null
+  const amount = BigInt(whole + decimals.padEnd(digits, '0'))
+  return amount <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(amount) : null
+}
