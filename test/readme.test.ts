@@ -1,0 +1,50 @@
+import assert from 'node:assert/strict'
+import { execFile, spawn } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { onCleanup } from './cleanup.ts'
+import { eventually } from './eventually.ts'
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+
+test('the walk in the README works as it is written', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'storefront-readme-'))
+  onCleanup(t, () => rmSync(folder, { recursive: true, force: true }))
+  const port = await freePort()
+  const env = { ...process.env, PORT: String(port), DATA_DIR: join(folder, 'data'), LAKE_FLUSH_SECONDS: '1', LOG_LEVEL: 'warn' }
+  const store = spawn('node', ['bin/storefront.mjs', 'serve'], { cwd: root, env, stdio: ['ignore', 'ignore', 'inherit'] })
+  const ended = new Promise((resolve) => store.once('exit', resolve))
+  onCleanup(t, async () => {
+    store.kill('SIGTERM')
+    assert.equal(await ended, 0)
+  })
+  const base = `http://localhost:${port}`
+  await eventually(async () => (await fetch(`${base}/readyz`).catch(() => null))?.ok, { timeoutMs: 30_000, what: 'the store answers' })
+
+  const [, walk = ''] =
+    /in a second terminal in the same folder:\s+```sh\n([\s\S]*?)```/.exec(readFileSync(join(root, 'README.md'), 'utf8')) ?? []
+  const script = walk
+    .replaceAll('http://localhost:3000', base)
+    .replaceAll('data/mail', join(folder, 'data/mail'))
+    // The lake is flushed after one second here instead of ten.
+    .replaceAll(/^sleep \d+$/gm, 'sleep 2.5')
+  const { stdout } = await promisify(execFile)('bash', ['-euo', 'pipefail', '-c', script], { cwd: root, env })
+
+  assert.match(stdout, /"has_more"/, 'products')
+  assert.match(stdout, /"status":"pending"/, 'the order')
+  assert.match(stdout, /^Subject: .*100001/m, 'the mail')
+  assert.match(stdout, /^100001 +\| pending \|/m, 'the lake row')
+})
+
+async function freePort(): Promise<number> {
+  const server = createServer()
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as { port: number }
+  await new Promise((resolve) => server.close(resolve))
+  return port
+}
