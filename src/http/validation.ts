@@ -3,6 +3,7 @@ import type { FastifySchemaCompiler } from 'fastify'
 import type { TSchema } from 'typebox'
 import { Compile } from 'typebox/compile'
 import { AppError, type ErrorCode, type FieldError } from '../errors.ts'
+import { countCodePoints } from './text-length.ts'
 
 const MAX_ERRORS = 100
 
@@ -49,12 +50,9 @@ const FAULTS: Record<string, { code: ErrorCode; message: string }> = {
 
 /** Compiles a route's TypeBox schema. Bodies are taken as they are; query values are first converted from text. */
 export const compileValidator: FastifySchemaCompiler<TSchema> = ({ schema, httpPart = 'body' }) => {
-  const check = Compile(schema)
+  const check = Compile(countCodePoints(schema))
   const { code, message } = FAULTS[httpPart] ?? { code: 'invalid_body', message: '' }
   return (input: unknown) => {
-    if (httpPart === 'body' && input === undefined) {
-      return { error: new AppError('unsupported_media_type', 'Send a body as application/json.') }
-    }
     const value = httpPart === 'querystring' ? convertQuery(schema, input) : input
     const errors = check.Check(value) ? findUnstorableText(value) : describe(check.Errors(value))
     if (errors.length === 0) return { value }
