@@ -1,7 +1,7 @@
-import type { TestContext } from 'node:test'
-
-/** A context that can clean up: a test's own. */
-export type Cleanup = Pick<TestContext, 'after'>
+/** What can clean up: a test's context, or `{ after }` of node:test for a whole file. */
+export interface Cleanup {
+  after(work: () => Promise<void> | void): void
+}
 
 const undone = new WeakMap<Cleanup, (() => Promise<void> | void)[]>()
 

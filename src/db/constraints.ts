@@ -25,7 +25,7 @@ const OUTAGES = new Set(['57P01', '57P02', '57P03', '53300', 'ECONNREFUSED', 'EC
 
 /** Whether the database is away for now, as against a fault in the statement. */
 export function isDatabaseOutage(error: unknown): boolean {
-  const { code, message } = error as { code?: string; message?: string }
+  const { code, message } = (error ?? {}) as { code?: string; message?: string }
   if (code !== undefined) return code.startsWith('08') || OUTAGES.has(code)
   // `pg` gives these three no code.
   return (

@@ -32,6 +32,8 @@ export function createPool(options: PoolOptions): Pool {
     types,
   })
   pool.on('error', options.onError)
+  // Without a listener, a connection that breaks while a transaction holds it would end the process; its statement rejects too.
+  pool.on('connect', (client) => void client.on('error', () => {}))
   return pool
 }
 

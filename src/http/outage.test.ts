@@ -1,0 +1,162 @@
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { pino } from 'pino'
+import { onCleanup } from '../../test/cleanup.ts'
+import { createTestDatabase } from '../../test/database.ts'
+import { eventually } from '../../test/eventually.ts'
+import { assertProblem } from '../../test/problem.ts'
+import { addProduct, TEST_SECRET } from '../../test/store.ts'
+import { createApp } from '../app.ts'
+import { readConfig } from '../config.ts'
+
+/** A wire to PostgreSQL that can be cut, and that can lose what the server says to a statement. */
+async function openWire(t: TestContext, url: string) {
+  const target = new URL(url)
+  const sockets = new Set<Socket>()
+  let lossy: string | null = null
+  const server = createServer((client) => {
+    const upstream = connect(Number(target.port), target.hostname)
+    for (const socket of [client, upstream]) {
+      sockets.add(socket)
+      socket.on('error', () => {})
+      socket.on('close', () => {
+        sockets.delete(socket)
+        client.destroy()
+        upstream.destroy()
+      })
+    }
+    let isLosing = false
+    client.on('data', (bytes) => {
+      isLosing ||= lossy !== null && bytes.includes(lossy)
+      upstream.write(bytes)
+    })
+    upstream.on('data', (bytes) => {
+      if (isLosing) client.destroy()
+      else client.write(bytes)
+    })
+  })
+  const listen = async (port: number) => {
+    server.listen(port, '127.0.0.1')
+    await once(server, 'listening')
+    return (server.address() as AddressInfo).port
+  }
+  const port = await listen(0)
+  const cut = () => {
+    server.close()
+    for (const socket of sockets) socket.destroy()
+  }
+  onCleanup(t, cut)
+  return {
+    url: Object.assign(new URL(url), { hostname: '127.0.0.1', port: String(port) }).href,
+    cut,
+    mend: () => listen(port),
+    /** The next statements that contain `text` reach the server, and their answer is lost. Null: no more. */
+    loseAnswersTo(text: string | null) {
+      lossy = text
+    },
+  }
+}
+
+/** An API whose only way to its database is a wire, and a customer of it. */
+async function startWiredStore(t: TestContext) {
+  const database = await createTestDatabase(t)
+  const wire = await openWire(t, database.url)
+  const dataDir = mkdtempSync(join(tmpdir(), 'storefront-test-'))
+  onCleanup(t, () => rmSync(dataDir, { recursive: true, force: true }))
+  const config = readConfig({ DATABASE_URL: wire.url, STOREFRONT_SECRET: TEST_SECRET, DATA_DIR: dataDir, PORT: '0', ROLES: 'api' })
+  const app = await createApp({ config, logger: pino({ level: 'silent' }) })
+  onCleanup(t, () => app.stop())
+  await app.start()
+  const call = async (method: 'GET' | 'POST', url: string, payload?: object, headers: Record<string, string> = {}) => {
+    const answer = await app.server?.inject({ method, url, headers, ...(payload === undefined ? {} : { payload }) })
+    if (answer === undefined) throw new Error('no server')
+    return { status: answer.statusCode, headers: answer.headers as Record<string, string | undefined>, text: answer.body }
+  }
+  const account = { email: `${randomUUID()}@example.com`, password: 'a long enough passphrase' }
+  const registered = await call('POST', '/auth/register', account)
+  const authorization = `Bearer ${JSON.parse(registered.text).access_token}`
+  const lamp = await addProduct(database.pool, { stock: 5 })
+  const placeOrder = (headers: Record<string, string> = {}) =>
+    call('POST', '/orders', { items: [{ product_id: lamp.id, quantity: 2 }] }, { authorization, ...headers })
+  const readState = async () => {
+    const { rows } = await database.pool.query(
+      `select (select count(*) from orders) as orders, (select count(*) from idempotency_keys) as keys, available
+      from inventory
+      where product_id = $1`,
+      [lamp.id],
+    )
+    return rows[0]
+  }
+  return { ...database, wire, call, lamp, authorization, placeOrder, readState }
+}
+
+test('says when to try again while the database is away, and goes on by itself when it is back', async (t) => {
+  const { wire, call, authorization, placeOrder, readState } = await startWiredStore(t)
+  wire.cut()
+  // The first answers come from connections that broke, the second from ones that could not be opened.
+  for (let attempt = 1; attempt <= 2; attempt++) {
+    for (const answer of await Promise.all([
+      call('GET', '/products'),
+      call('GET', '/orders', undefined, { authorization }),
+      placeOrder(),
+      call('POST', '/auth/refresh', { refresh_token: 'x' }),
+    ])) {
+      assertProblem(answer, 503, 'unavailable')
+      assert.match(answer.headers['retry-after'] ?? '', /^\d+$/)
+    }
+  }
+  assert.equal((await call('GET', '/readyz')).status, 503)
+  assert.equal((await call('GET', '/livez')).status, 200)
+  assertProblem(await call('GET', '/nope'), 404, 'not_found')
+
+  await wire.mend()
+  assert.equal((await call('GET', '/products')).status, 200)
+  assert.equal((await placeOrder()).status, 201)
+  assert.deepEqual(await readState(), { orders: 1, keys: 0, available: 3 })
+})
+
+test('writes nothing of an order whose database connection ends half-way, and places it when it is sent again', async (t) => {
+  const { pool, lamp, placeOrder, readState } = await startWiredStore(t)
+  const headers = { 'idempotency-key': 'half-way' }
+  const holder = await pool.connect()
+  await holder.query('begin')
+  await holder.query('select from inventory where product_id = $1 for update', [lamp.id])
+  const waiting = placeOrder(headers)
+  const pid = await eventually(
+    async () => {
+      const { rows } = await pool.query<{ pid: number }>('select pid from pg_stat_activity where $1 = any(pg_blocking_pids(pid))', [
+        (holder as unknown as { processID: number }).processID,
+      ])
+      return rows[0]?.pid
+    },
+    { what: 'an order that waits for its stock' },
+  )
+  await pool.query('select pg_terminate_backend($1)', [pid])
+  assertProblem(await waiting, 503, 'unavailable')
+  await holder.query('rollback')
+  holder.release()
+  assert.deepEqual(await readState(), { orders: 0, keys: 0, available: 5 })
+
+  assert.equal((await placeOrder(headers)).status, 201)
+  assert.deepEqual(await readState(), { orders: 1, keys: 1, available: 3 })
+})
+
+test('gives a retry the order that was committed when nobody could say so', async (t) => {
+  const { wire, placeOrder, readState } = await startWiredStore(t)
+  const headers = { 'idempotency-key': 'unheard' }
+  wire.loseAnswersTo('commit')
+  assertProblem(await placeOrder(headers), 503, 'unavailable')
+  wire.loseAnswersTo(null)
+  assert.deepEqual(await readState(), { orders: 1, keys: 1, available: 3 })
+
+  const retry = await placeOrder(headers)
+  assert.equal(retry.status, 201, retry.text)
+  assert.equal(retry.headers['idempotency-replayed'], 'true')
+  assert.deepEqual(await readState(), { orders: 1, keys: 1, available: 3 })
+})

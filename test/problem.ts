@@ -1,0 +1,32 @@
+import assert from 'node:assert/strict'
+import type { ErrorCode } from '../src/errors.ts'
+import type { Answer } from './store.ts'
+
+// What only a programmer should see: a stack, a path of the source, SQL.
+const INTERNALS = /node_modules|\.ts\b|\.js\b|\n\s+at |Error:|select |insert into/
+
+/** The answer is this refusal, whole and without a word about our insides. Returns it. `what` says which case failed. */
+export function assertProblem(
+  answer: Pick<Answer, 'status' | 'headers' | 'text'>,
+  status: number,
+  code: ErrorCode,
+  what = '',
+): Answer['json'] {
+  const context = `${what} ${answer.status} ${answer.text.slice(0, 500)}`
+  assert.equal(answer.status, status, context)
+  assert.match(answer.headers['content-type'] ?? '', /^application\/problem\+json/, context)
+  const problem = JSON.parse(answer.text)
+  assert.equal(problem.code, code, context)
+  assert.equal(problem.status, status, context)
+  assert.equal(problem.type, `urn:storefront:problem:${code}`, context)
+  assert.ok(problem.title.length > 0 && problem.detail.length > 0, context)
+  assert.ok(answer.headers['x-request-id'] !== undefined, context)
+  assert.equal(problem.request_id, answer.headers['x-request-id'], context)
+  assert.doesNotMatch(answer.text, INTERNALS, context)
+  return problem
+}
+
+/** The `pointer` (or `parameter`) of each fault that a refusal names. */
+export function faults(problem: { errors?: { pointer?: string; parameter?: string }[] }): (string | undefined)[] {
+  return (problem.errors ?? []).map(({ pointer, parameter }) => pointer ?? parameter)
+}
