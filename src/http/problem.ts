@@ -43,7 +43,7 @@ export const Problem = Type.Object(
     title: Type.String(),
     status: Type.Integer(),
     detail: Type.String(),
-    code: Type.String({ description: 'Stable; listed in docs/errors.md.' }),
+    code: Type.Enum(Object.keys(PROBLEMS), { description: 'Stable; listed in docs/errors.md.' }),
     request_id: Type.String(),
     errors: Type.Optional(
       Type.Array(
@@ -58,9 +58,11 @@ export const Problem = Type.Object(
   { $id: 'Problem', description: 'RFC 9457 problem details; some codes add members.' },
 )
 
-/** Response schemas for the refusals a route can give, for the OpenAPI document. */
+const ANY_ROUTE = ['unavailable', 'internal'] as const
+
+/** Response schemas for the refusals a route can give, besides those that any can, for the OpenAPI document. */
 export function problemResponses(...codes: ErrorCode[]) {
-  const byStatus = Map.groupBy(codes, (code) => PROBLEMS[code].status)
+  const byStatus = Map.groupBy(new Set([...codes, ...ANY_ROUTE]), (code) => PROBLEMS[code].status)
   const responses: Record<number, unknown> = {}
   for (const [status, group] of byStatus) {
     responses[status] = {
@@ -101,12 +103,14 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
 const FASTIFY_CODES: Record<string, AppError> = {
   FST_ERR_CTP_INVALID_MEDIA_TYPE: new AppError('unsupported_media_type', 'Send the body as application/json.'),
   FST_ERR_CTP_BODY_TOO_LARGE: new AppError('payload_too_large', 'The body is larger than this call accepts.'),
+  FST_ERR_MAX_PARAM_LENGTH: new AppError('not_found', 'There is nothing at this address.'),
   FST_ERR_BAD_URL: new AppError('malformed_request', 'The path is not a valid URL.'),
 }
 
 function toAppError(error: unknown): AppError {
   if (error instanceof AppError) return error
-  const { code, statusCode } = error as { code?: string; statusCode?: number }
+  // Anything can be thrown, null too.
+  const { code, statusCode } = (error ?? {}) as { code?: string; statusCode?: number }
   const known = FASTIFY_CODES[code ?? '']
   if (known !== undefined) return known
   if (isDatabaseOutage(error)) return new AppError('unavailable', 'The store cannot answer now. Try again in a moment.')

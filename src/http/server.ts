@@ -2,7 +2,7 @@ import { randomUUIDv7 } from 'node:crypto'
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import swagger from '@fastify/swagger'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
-import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
+import Fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyReply, type FastifyRequest, LogController } from 'fastify'
 import type { Logger } from 'pino'
 import { AppError } from '../errors.ts'
 import { openApiOptions } from './openapi.ts'
@@ -32,7 +32,8 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
     return503OnClosing: false,
     genReqId: requestId,
     routerOptions: { querystringParser: parseQuery as never },
-    frameworkErrors: (error, request, reply) => void sendError(error, request, reply),
+    // These come before any hook.
+    frameworkErrors: (error, request, reply) => void sendError(error, request, identify(request, reply)),
     clientErrorHandler: refuseConnection,
   }).withTypeProvider<TypeBoxTypeProvider>()
   server.addSchema(Problem)
@@ -48,14 +49,15 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
   })
   server.setErrorHandler((error, request, reply) => sendError(error, request, reply))
   const allowedMethods = collectRoutes(server)
-  server.setNotFoundHandler((request, reply) => {
-    const allowed = allowedMethods(request.url)
-    if (allowed.length === 0) return sendError(new AppError('not_found', 'There is nothing at this address.'), request, reply)
-    const allow = allowed.join(', ')
-    return sendError(new AppError('method_not_allowed', `Allowed here: ${allow}.`, { headers: { allow } }), request, reply)
-  })
   server.addHook('onRequest', async (request, reply) => {
-    reply.headers({ 'x-request-id': request.id, 'x-content-type-options': 'nosniff' })
+    identify(request, reply)
+    // Here and not in a handler, which would only be asked after the body was read and found good.
+    if (request.is404) throw refuseAddress(allowedMethods(request.url))
+  })
+  server.addHook('preValidation', async (request) => {
+    // Fastify has a body that was not sent checked as null, which would read as one of the wrong type.
+    if (request.body !== undefined || request.routeOptions.schema?.body === undefined) return
+    throw new AppError('unsupported_media_type', 'Send a body as application/json.')
   })
   server.addHook('onResponse', async (request, reply) => {
     // The route's pattern, not the URL: paths and queries can hold personal data.
@@ -73,6 +75,16 @@ export function openApiRoute(server: HttpServer): void {
   )
 }
 
+function identify(request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  return reply.headers({ 'x-request-id': request.id, 'x-content-type-options': 'nosniff' })
+}
+
+function refuseAddress(allowed: readonly string[]): AppError {
+  if (allowed.length === 0) return new AppError('not_found', 'There is nothing at this address.')
+  const allow = allowed.join(', ')
+  return new AppError('method_not_allowed', `Allowed here: ${allow}.`, { headers: { allow } })
+}
+
 function requestId(request: { headers: Record<string, unknown> }): string {
   const sent = request.headers['x-request-id']
   return typeof sent === 'string' && REQUEST_ID.test(sent) ? sent : randomUUIDv7()
@@ -82,7 +94,7 @@ function requestId(request: { headers: Record<string, unknown> }): string {
 function collectRoutes(server: HttpServer): (url: string) => string[] {
   const routes: { pattern: RegExp; methods: string[] }[] = []
   server.addHook('onRoute', ({ url, method }) => {
-    const pattern = new RegExp(`^${url.replace(/:[A-Za-z_]+/g, '[^/]+')}/?$`)
+    const pattern = new RegExp(`^${url.replaceAll('.', '\\.').replace(/:[A-Za-z_]+/g, '[^/]+')}$`)
     routes.push({ pattern, methods: [method].flat() })
   })
   return (url) => {
@@ -107,14 +119,21 @@ function refuseConnection(
     : error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
       ? '408 Request Timeout'
       : '400 Bad Request'
+  const id = randomUUIDv7()
   const problem = JSON.stringify({
     type: 'urn:storefront:problem:malformed_request',
     title: 'The request is not valid HTTP',
     status: Number(status.slice(0, 3)),
     detail: tooLong ? 'The headers are too large.' : 'The request could not be read.',
     code: 'malformed_request',
-    request_id: randomUUIDv7(),
+    request_id: id,
   })
-  const head = `HTTP/1.1 ${status}\r\ncontent-type: application/problem+json\r\ncontent-length: ${Buffer.byteLength(problem)}\r\nconnection: close`
-  socket.end(`${head}\r\n\r\n${problem}`)
+  const head = [
+    `HTTP/1.1 ${status}`,
+    'content-type: application/problem+json',
+    `content-length: ${Buffer.byteLength(problem)}`,
+    `x-request-id: ${id}`,
+    'connection: close',
+  ]
+  socket.end(`${head.join('\r\n')}\r\n\r\n${problem}`)
 }

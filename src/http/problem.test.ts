@@ -1,0 +1,30 @@
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { test } from 'node:test'
+import { PROBLEMS, Problem, problemResponses } from './problem.ts'
+
+const DOCUMENT = readFileSync(new URL('../../docs/errors.md', import.meta.url), 'utf8')
+
+test('lists the same codes, with the same statuses, in the table and in docs/errors.md', () => {
+  const documented = [...DOCUMENT.matchAll(/^\| `(\w+)` \| (\d{3}) \| [^|]+ \| [^|]+ \|$/gm)].map(([, code, status]) => [
+    code,
+    Number(status),
+  ])
+  const known = Object.entries(PROBLEMS).map(([code, { status }]) => [code, status])
+  assert.deepEqual(documented.sort(), known.sort())
+})
+
+test('lists the same codes in the OpenAPI schema', () => {
+  assert.deepEqual((Problem.properties.code as { enum?: string[] }).enum?.toSorted(), Object.keys(PROBLEMS).sort())
+})
+
+test('describes the refusals of a route under their own statuses, with those that any route can give', () => {
+  const responses = problemResponses('not_found', 'invalid_token', 'unauthenticated') as Record<string, { description: string }>
+  assert.deepEqual(Object.keys(responses), ['401', '404', '500', '503'])
+  assert.match(responses['401']?.description ?? '', /`invalid_token`.*`unauthenticated`/)
+})
+
+test('gives each code a title of its own', () => {
+  const titles = Object.values(PROBLEMS).map(({ title }) => title)
+  assert.equal(new Set(titles).size, titles.length)
+})
