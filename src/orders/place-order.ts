@@ -73,7 +73,7 @@ export async function placeOrder(pool: Pool, request: OrderRequest, now: Date): 
   })
 }
 
-/** One line a product, in the order in which each was first named. Throws `invalid_body` past the quantity limit. */
+/** One line a product, in the order in which each was first named. Throws `invalid_body` past a limit. */
 function mergeLines(items: OrderRequest['items']): { product_id: string; quantity: number }[] {
   const quantities = new Map<string, number>()
   for (const [index, item] of items.entries()) {
@@ -85,6 +85,11 @@ function mergeLines(items: OrderRequest['items']): { product_id: string; quantit
       })
     }
     quantities.set(productId, quantity)
+  }
+  if (quantities.size > MAX_LINES) {
+    throw new AppError('invalid_body', 'The body is not acceptable.', {
+      errors: [{ pointer: '#/items', detail: `must not name more than ${MAX_LINES} products` }],
+    })
   }
   return [...quantities].map(([product_id, quantity]) => ({ product_id, quantity }))
 }

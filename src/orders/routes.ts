@@ -17,7 +17,7 @@ const NewOrder = Type.Object(
   {
     items: Type.Array(
       Type.Object({ product_id: Type.String({ format: 'uuid' }), quantity: Type.Integer({ minimum: 1, maximum: MAX_QUANTITY }) }, strict),
-      { minItems: 1, maxItems: MAX_LINES, description: 'Lines of the same product are merged.' },
+      { minItems: 1, description: `Lines of the same product are merged; at most ${MAX_LINES} are left then.` },
     ),
     client_reference: Type.Optional(
       Type.String({ minLength: 1, maxLength: 100, description: "The client's own number; unique among the caller's orders." }),
