@@ -1,0 +1,90 @@
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { startStore } from '../../test/store.ts'
+
+const store = await startStore({ after })
+const lamp = await store.addProduct({ name: 'A lamp', stock: 2 })
+await store.addProduct({ name: 'A vase' })
+const ada = await store.register()
+const PATHS = ['/products', '/products?limit=1', `/products/${lamp.id}`]
+
+test('answers 304 without a body to who has the bytes already', async () => {
+  for (const path of PATHS) {
+    const first = await store.call('GET', path)
+    const etag = first.headers.etag ?? ''
+    assert.match(etag, /^"[\w-]+"$/)
+    for (const condition of [etag, `W/${etag}`, `"other", ${etag}`, '*']) {
+      const answer = await store.call('GET', path, { headers: { 'if-none-match': condition } })
+      assert.equal(answer.status, 304, condition)
+      assert.equal(answer.text, '')
+      for (const header of ['etag', 'cache-control', 'cdn-cache-control', 'link', 'surrogate-key']) {
+        assert.equal(answer.headers[header], first.headers[header], header)
+      }
+    }
+    for (const condition of ['"other"', etag.replaceAll('"', ''), `${etag}x`, '']) {
+      const answer = await store.call('GET', path, { headers: { 'if-none-match': condition } })
+      assert.equal(answer.status, 200, condition)
+      assert.equal(answer.text, first.text)
+    }
+  }
+})
+
+test('gives a list that has changed another entity tag', async () => {
+  for (const path of PATHS) {
+    const before = await store.call('GET', path)
+    await store.pool.query(`update products set name = name || '!'`)
+    const afterwards = await store.call('GET', path, { headers: { 'if-none-match': before.headers.etag ?? '' } })
+    assert.equal(afterwards.status, 200)
+    assert.notEqual(afterwards.headers.etag, before.headers.etag)
+  }
+})
+
+test('gives everybody the same bytes, whatever they say who they are', async () => {
+  for (const path of PATHS) {
+    const anonymous = await store.call('GET', path)
+    for (const authorization of [`Bearer ${ada.token}`, 'Bearer nonsense', 'Basic YTpi', '']) {
+      const answer = await store.call('GET', path, { headers: { authorization, cookie: 'a=b' } })
+      const ignored = { 'x-request-id': undefined, date: undefined }
+      assert.equal(answer.text, anonymous.text)
+      assert.deepEqual({ ...answer.headers, ...ignored }, { ...anonymous.headers, ...ignored })
+    }
+  }
+})
+
+test('lets any cache keep the answer, and purge it by product', async () => {
+  const { headers } = await store.call('GET', `/products/${lamp.id}`)
+  assert.match(headers['cache-control'] ?? '', /^public, max-age=\d+, stale-while-revalidate=\d+$/)
+  assert.match(headers['cdn-cache-control'] ?? '', /max-age=\d+/)
+  assert.equal(headers['surrogate-key'], `product-${lamp.id}`)
+  assert.equal(headers['cache-tag'], `product-${lamp.id}`)
+  assert.equal(headers.vary, undefined)
+  const list = await store.call('GET', '/products')
+  assert.ok(list.headers['surrogate-key']?.split(' ').includes(`product-${lamp.id}`))
+  assert.ok(list.headers['surrogate-key']?.split(' ').includes('products'))
+})
+
+test('shows a product in full, under its id in any case', async () => {
+  const answer = await store.call('GET', `/products/${lamp.id.toUpperCase()}`)
+  assert.equal(answer.status, 200)
+  const { name, created_at, updated_at, ...rest } = answer.json
+  assert.match(name, /^A lamp/)
+  for (const time of [created_at, updated_at]) assert.match(time, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
+  assert.deepEqual(rest, {
+    id: lamp.id,
+    sku: lamp.sku,
+    description: '',
+    category: 'lamps',
+    image_url: null,
+    price: { amount: 1_250, currency: 'EUR' },
+    in_stock: true,
+  })
+})
+
+test('answers HEAD like GET, without the body', async () => {
+  const get = await store.call('GET', '/products')
+  const head = await store.server.inject({ method: 'HEAD', url: '/products' })
+  assert.equal(head.statusCode, 200)
+  assert.equal(head.body, '')
+  assert.equal(head.headers.etag, get.headers.etag)
+  assert.equal(head.headers['content-length'], get.headers['content-length'])
+})

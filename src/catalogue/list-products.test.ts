@@ -1,0 +1,193 @@
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { assertProblem, faults } from '../../test/problem.ts'
+import { type Answer, startStore } from '../../test/store.ts'
+import { encodeCursor } from '../http/pagination.ts'
+
+const store = await startStore({ after })
+const NAMES = ['ant', 'Bee', 'bee', 'bee', 'b\u00e9e', 'cat', 'cat', 'cat', '"dog', "e'mu", 'z\u{1f986}', '\u00e9']
+const AMOUNTS = [0, 5, 5, 5, 9, 9, 10, 100, Number.MAX_SAFE_INTEGER]
+const DAYS = ['2026-01-01T00:00:00.000Z', '2026-01-01T00:00:00.001Z', '2026-01-02T00:00:00.000Z']
+
+interface Listed {
+  id: string
+  name: string
+  category: string
+  price: { amount: number }
+  created_at: string
+}
+
+// 24 products with many ties in each sort key, half of them in each of two categories.
+for (let i = 0; i < 24; i++) {
+  const category = i % 2 === 0 ? 'tools & co' : 'toys'
+  const product = await store.addProduct({
+    name: `${NAMES[i % NAMES.length]}${i % 3 === 0 ? ' wooden' : ''}`,
+    category,
+    amount: AMOUNTS[i % AMOUNTS.length] ?? 0,
+  })
+  await store.pool.query('update products set created_at = $2 where id = $1', [product.id, DAYS[i % DAYS.length]])
+}
+
+/** Every page of a list, followed by `Link` to its end. */
+async function readPages(path: string): Promise<Answer[]> {
+  const pages: Answer[] = []
+  for (let next: string | undefined = path; next !== undefined; ) {
+    const page: Answer = await store.call('GET', next)
+    assert.equal(page.status, 200, page.text)
+    pages.push(page)
+    const link = /^<http:\/\/localhost:3000(\/products\?[^<>]+)>; rel="next"$/.exec(page.headers.link ?? '')?.[1]
+    assert.equal(page.json.has_more, link !== undefined)
+    assert.equal(new URLSearchParams(link?.split('?')[1]).get('cursor'), page.json.next_cursor)
+    assert.ok(pages.length < 100, 'the list does not end')
+    next = link
+  }
+  return pages
+}
+
+const KEYS = {
+  name: (product: Listed) => Buffer.from(product.name),
+  price: (product: Listed) => product.price.amount,
+  created_at: (product: Listed) => product.created_at,
+}
+
+/** By the sort key, names by their bytes, then by id. */
+function compare(sort: string): (a: Listed, b: Listed) => number {
+  const sign = sort.startsWith('-') ? -1 : 1
+  const key = KEYS[sort.replace('-', '') as keyof typeof KEYS]
+  const order = (a: unknown, b: unknown) => {
+    if (Buffer.isBuffer(a) && Buffer.isBuffer(b)) return Buffer.compare(a, b)
+    return a === b ? 0 : (a as string) < (b as string) ? -1 : 1
+  }
+  return (a, b) => sign * (order(key(a), key(b)) || order(a.id, b.id))
+}
+
+async function readAllIds(condition: string): Promise<string[]> {
+  const { rows } = await store.pool.query<{ id: string }>(`select id from products where ${condition} order by id`)
+  return rows.map(({ id }) => id)
+}
+
+const SORTS = ['name', '-name', 'price', '-price', 'created_at', '-created_at']
+
+for (const sort of SORTS) {
+  test(`lists each product once over many pages, by ${sort} and where that is equal by id`, async () => {
+    const pages = await readPages(`/products?limit=5&sort=${sort}`)
+    const listed: Listed[] = pages.flatMap((page) => page.json.data)
+    assert.deepEqual(
+      pages.map((page) => page.json.data.length),
+      [5, 5, 5, 5, 4],
+    )
+    assert.deepEqual(listed, listed.toSorted(compare(sort)))
+    assert.deepEqual(listed.map(({ id }) => id).sort(), await readAllIds('true'))
+  })
+}
+
+test('lists the newest products first when no sort is asked for', async () => {
+  const [unsorted, sorted] = await Promise.all(['', '&sort=-created_at'].map((sort) => store.call('GET', `/products?limit=100${sort}`)))
+  assert.equal(unsorted?.text, sorted?.text)
+})
+
+test('keeps category, search and sort over the pages', async () => {
+  for (const sort of SORTS) {
+    const pages = await readPages(`/products?limit=1&category=tools%20%26%20co&q=wooden&sort=${sort}`)
+    assert.ok(pages.length >= 3)
+    const listed: Listed[] = pages.flatMap((page) => page.json.data)
+    assert.deepEqual(listed, listed.toSorted(compare(sort)), sort)
+    assert.deepEqual(listed.map(({ id }) => id).sort(), await readAllIds(`category = 'tools & co' and name like '%wooden'`))
+  }
+})
+
+test('refuses the cursor of another sort, search, category or list', async () => {
+  const first = await store.call('GET', '/products?limit=1&sort=name&q=wooden&category=toys')
+  const cursor = first.json.next_cursor
+  assert.equal(
+    (await store.call('GET', `/products?limit=50&sort=name&q=wooden&category=toys&cursor=${cursor}`)).status,
+    200,
+    'another limit',
+  )
+  for (const query of [
+    'sort=-name&q=wooden&category=toys',
+    'sort=price&q=wooden&category=toys',
+    'sort=name&q=wood&category=toys',
+    'sort=name&category=toys',
+    'sort=name&q=wooden',
+    'sort=name&q=toys&category=wooden',
+  ]) {
+    const answer = await store.call('GET', `/products?${query}&cursor=${cursor}`)
+    assert.deepEqual(faults(assertProblem(answer, 400, 'invalid_cursor', query)), ['cursor'])
+  }
+})
+
+test('refuses a forged cursor that PostgreSQL could not read', async () => {
+  const id = (await readAllIds('true'))[0] ?? ''
+  for (const [sort, position] of [
+    ['created_at', ['2026-02-31T00:00:00.000Z', id]],
+    ['created_at', ['0000-01-01T00:00:00.000Z', id]],
+    ['price', [1e300, id]],
+    ['price', [1.5, id]],
+    ['name', ['a\0b', id]],
+    ['name', ['a', 'x']],
+    ['name', ['a', id, id]],
+    ['name', []],
+  ] as [string, string[]][]) {
+    const cursor = encodeCursor(['products', sort, null, null], position)
+    assertProblem(await store.call('GET', `/products?sort=${sort}&cursor=${cursor}`), 400, 'invalid_cursor', JSON.stringify(position))
+  }
+})
+
+test('pages past products with the longest names that can be imported', async () => {
+  const category = 'long names'
+  for (const name of ['\u{1f986}'.repeat(300), '\u{1f986}'.repeat(299), '"'.repeat(300)]) await store.addProduct({ name, category })
+  const pages = await readPages('/products?limit=1&sort=name&category=long+names')
+  assert.equal(pages.length, 3)
+  await store.pool.query('delete from products where category = $1', [category])
+})
+
+test('takes no harm from searches that look like SQL or like operators', async () => {
+  const before = await readAllIds('true')
+  for (const q of [
+    `'; drop table products; --`,
+    `' or 1=1 --`,
+    `"`,
+    `""`,
+    `'`,
+    '\\',
+    '!!! & | <-> ( ) :*',
+    '(((',
+    'or',
+    '-',
+    '-wooden or',
+    '$1',
+    '%',
+    '_',
+    '\u{1f986}',
+    '\u202e',
+    ' ',
+    'a'.repeat(200),
+    'or '.repeat(66),
+  ]) {
+    const answer = await store.call('GET', `/products?q=${encodeURIComponent(q)}&limit=100`)
+    assert.equal(answer.status, 200, `${q} ${answer.text}`)
+  }
+  assert.deepEqual(await readAllIds('true'), before)
+})
+
+test('finds words in any case, all of them, and leaves out words with a minus', async () => {
+  const count = async (q: string) => (await store.call('GET', `/products?limit=100&q=${encodeURIComponent(q)}`)).json.data.length
+  assert.equal(await count('WOODEN'), 8)
+  assert.equal(await count('wooden toys'), 4)
+  assert.equal(await count('wooden -toys'), 4)
+  assert.equal(await count('wooden nothing'), 0)
+})
+
+test('refuses cursors, searches and categories of ten thousand characters', async () => {
+  for (const parameter of ['cursor', 'q', 'category']) {
+    const answer = await store.call('GET', `/products?${parameter}=${'a'.repeat(10_000)}`)
+    assert.deepEqual(faults(assertProblem(answer, 400, 'invalid_query')), [parameter])
+  }
+})
+
+test('answers an empty list where nothing matches', async () => {
+  const answer = await store.call('GET', '/products?category=none')
+  assert.deepEqual(answer.json, { data: [], has_more: false, next_cursor: null })
+  assert.equal(answer.headers.link, undefined)
+})

@@ -1,0 +1,105 @@
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { after, test } from 'node:test'
+import { createTestDatabase } from '../../test/database.ts'
+import { addProduct } from '../../test/store.ts'
+import { inTransaction } from '../db/transaction.ts'
+import { returnStock, type Shortage, type StockLine, takeStock } from './stock.ts'
+
+const { pool } = await createTestDatabase({ after })
+
+const take = (...lines: StockLine[]): Promise<Shortage[]> => inTransaction(pool, (tx) => takeStock(tx, lines))
+const giveBack = (...lines: StockLine[]): Promise<void> => inTransaction(pool, (tx) => returnStock(tx, lines))
+const line = (product: { id: string }, quantity: number): StockLine => ({ product_id: product.id, quantity })
+
+/** Stock, what the catalogue says of it, and the row version of the product, which changes whenever the row is written. */
+async function read(product: { id: string }): Promise<{ available: number | null; in_stock: boolean; row_version: string }> {
+  const { rows } = await pool.query(
+    `select available, in_stock, products.xmin::text as row_version
+    from products
+    join inventory on product_id = id
+    where id = $1`,
+    [product.id],
+  )
+  return rows[0]
+}
+
+test('takes stock without writing the catalogue', async () => {
+  const [lamp, vase] = [await addProduct(pool, { stock: 5 }), await addProduct(pool, { stock: 7 })]
+  const before = await read(lamp)
+  assert.deepEqual(await take(line(lamp, 2), line(vase, 1)), [])
+  assert.deepEqual(await read(lamp), { ...before, available: 3 })
+  assert.equal((await read(vase)).available, 6)
+})
+
+test('names every short line and takes nothing, not of the others either', async () => {
+  const [plenty, few, none] = [await addProduct(pool), await addProduct(pool, { stock: 2 }), await addProduct(pool, { stock: 0 })]
+  const unknown = randomUUID()
+  assert.deepEqual(await take(line(few, 3), line(plenty, 1), line(none, 1), line({ id: unknown }, 4)), [
+    { product_id: few.id, requested: 3, available: 2 },
+    { product_id: none.id, requested: 1, available: 0 },
+    { product_id: unknown, requested: 4, available: 0 },
+  ])
+  assert.deepEqual(await Promise.all([plenty, few, none].map(async (product) => (await read(product)).available)), [100, 2, 0])
+})
+
+test('says sold out when the last piece goes, and in stock when one comes back', async () => {
+  const lamp = await addProduct(pool, { stock: 3 })
+  await take(line(lamp, 3))
+  const soldOut = await read(lamp)
+  assert.deepEqual([soldOut.available, soldOut.in_stock], [0, false])
+  await giveBack(line(lamp, 1))
+  const back = await read(lamp)
+  assert.deepEqual([back.available, back.in_stock], [1, true])
+  await giveBack(line(lamp, 2))
+  assert.deepEqual(await read(lamp), { ...back, available: 3 }, 'the second return does not write the catalogue')
+})
+
+test('changes updated_at of a product that is sold out, so that caches let go of it', async () => {
+  const lamp = await addProduct(pool, { stock: 1 })
+  await pool.query(`update products set updated_at = '2020-01-01T00:00:00Z' where id = $1`, [lamp.id])
+  await take(line(lamp, 1))
+  const { rows } = await pool.query("select updated_at > now() - interval '1 minute' as is_new from products where id = $1", [lamp.id])
+  assert.deepEqual(rows, [{ is_new: true }])
+})
+
+test('never runs out of a product whose stock is not tracked', async () => {
+  const download = await addProduct(pool, { stock: null })
+  const before = await read(download)
+  assert.deepEqual(await take(line(download, 10_000)), [])
+  await giveBack(line(download, 10_000))
+  assert.deepEqual(await read(download), before)
+})
+
+test('gives nothing back for a product that is gone', async () => {
+  const lamp = await addProduct(pool, { stock: 1 })
+  await giveBack(line({ id: randomUUID() }, 5), line(lamp, 1))
+  assert.equal((await read(lamp)).available, 2)
+})
+
+test('gives the last ten pieces to exactly ten of fifty who want one at once', async () => {
+  const lamp = await addProduct(pool, { stock: 10 })
+  const outcomes = await Promise.all(Array.from({ length: 50 }, () => take(line(lamp, 1))))
+  assert.equal(outcomes.filter((shortages) => shortages.length === 0).length, 10)
+  for (const [shortage] of outcomes.filter((shortages) => shortages.length > 0)) assert.equal(shortage?.available, 0)
+  const { available, in_stock } = await read(lamp)
+  assert.deepEqual({ available, in_stock }, { available: 0, in_stock: false })
+})
+
+test('makes nobody start again who names the same products in another order', async () => {
+  const products = await Promise.all(Array.from({ length: 20 }, () => addProduct(pool, { stock: 1_000 })))
+  const lines = products.map((product) => line(product, 1))
+  let attempts = 0
+  const work = (mine: StockLine[], move: typeof takeStock | typeof returnStock) =>
+    inTransaction(pool, async (tx) => {
+      attempts++
+      await move(tx, mine)
+    })
+  const orders = Array.from(
+    { length: 40 },
+    (_, i) => [i % 2 === 0 ? lines : lines.toReversed(), i % 4 < 2 ? takeStock : returnStock] as const,
+  )
+  await Promise.all(orders.map(([mine, move]) => work(mine, move)))
+  assert.equal(attempts, orders.length, 'no deadlock')
+  for (const product of products) assert.equal((await read(product)).available, 1_000)
+})

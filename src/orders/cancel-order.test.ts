@@ -1,0 +1,142 @@
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { after, test } from 'node:test'
+import { assertProblem } from '../../test/problem.ts'
+import { type Account, type Answer, startStore } from '../../test/store.ts'
+
+const store = await startStore({ after })
+const [ada, bob] = [await store.register(), await store.register()]
+
+const cancel = (id: string, by: Account = ada) => store.call('POST', `/orders/${id}/cancel`, { token: by.token })
+
+async function place(items: { product_id: string; quantity: number }[], more: object = {}): Promise<Answer['json']> {
+  const placed = await store.call('POST', '/orders', { token: ada.token, body: { items, ...more } })
+  assert.equal(placed.status, 201, placed.text)
+  return placed.json
+}
+
+async function readOrder(id: string) {
+  const { rows } = await store.pool.query('select status, version, status_history from orders where id = $1', [id])
+  return rows[0]
+}
+
+async function readStock(product: { id: string }): Promise<number | null | undefined> {
+  const { rows } = await store.pool.query<{ available: number | null }>('select available from inventory where product_id = $1', [
+    product.id,
+  ])
+  return rows[0]?.available
+}
+
+test('cancels an order, gives its stock back and writes down who did it', async () => {
+  const lamp = await store.addProduct({ stock: 5 })
+  const download = await store.addProduct({ stock: null })
+  const placed = await place([
+    { product_id: lamp.id, quantity: 2 },
+    { product_id: download.id, quantity: 3 },
+  ])
+  const cancelled = await cancel(placed.id)
+  assert.equal(cancelled.status, 200, cancelled.text)
+  const { updated_at, status_history, ...rest } = cancelled.json
+  assert.ok(updated_at >= placed.created_at)
+  assert.deepEqual(status_history, [
+    ...placed.status_history,
+    { status: 'cancelled', at: updated_at, actor: { type: 'customer', id: ada.id }, reason: null },
+  ])
+  const { updated_at: _, status_history: __, ...before } = placed
+  assert.deepEqual(rest, { ...before, status: 'cancelled', allowed_transitions: [], version: 2 })
+
+  assert.deepEqual(await readOrder(placed.id), { status: 'cancelled', version: 2, status_history })
+  assert.equal(await readStock(lamp), 5)
+  assert.equal(await readStock(download), null)
+  assert.deepEqual((await store.call('GET', `/orders/${placed.id}`, { token: ada.token })).json, cancelled.json)
+})
+
+test('shows a sold-out product in stock again when its order is cancelled', async () => {
+  const lamp = await store.addProduct({ stock: 1 })
+  const inStock = async () => (await store.call('GET', `/products/${lamp.id}`)).json.in_stock
+  const placed = await place([{ product_id: lamp.id, quantity: 1 }])
+  assert.equal(await inStock(), false)
+  await cancel(placed.id)
+  assert.equal(await inStock(), true)
+  await place([{ product_id: lamp.id, quantity: 1 }])
+})
+
+test('cancels a confirmed order, and refuses to later on, naming the moves that are left', async () => {
+  const lamp = await store.addProduct({ stock: 100 })
+  for (const [status, allowed] of [
+    ['shipped', ['delivered', 'returned']],
+    ['delivered', ['returned']],
+    ['returned', []],
+    ['cancelled', []],
+  ] as const) {
+    const placed = await place([{ product_id: lamp.id, quantity: 1 }])
+    await store.pool.query('update orders set status = $2 where id = $1', [placed.id, status])
+    const [before, stock] = [await readOrder(placed.id), await readStock(lamp)]
+    const problem = assertProblem(await cancel(placed.id), 409, 'illegal_transition', status)
+    assert.equal(problem.current_status, status)
+    assert.deepEqual(problem.allowed_transitions, allowed)
+    assert.deepEqual([await readOrder(placed.id), await readStock(lamp)], [before, stock])
+  }
+  const confirmed = await place([{ product_id: lamp.id, quantity: 1 }])
+  await store.pool.query(`update orders set status = 'confirmed' where id = $1`, [confirmed.id])
+  assert.equal((await cancel(confirmed.id)).status, 200)
+})
+
+test('refuses a second cancel and gives the stock back once', async () => {
+  const lamp = await store.addProduct({ stock: 4 })
+  const placed = await place([{ product_id: lamp.id, quantity: 3 }])
+  assert.equal((await cancel(placed.id)).status, 200)
+  assertProblem(await cancel(placed.id), 409, 'illegal_transition')
+  assert.equal(await readStock(lamp), 4)
+  assert.equal((await readOrder(placed.id)).version, 2)
+})
+
+test('gives the stock back once when several cancel at the same time', async () => {
+  const lamp = await store.addProduct({ stock: 4 })
+  const placed = await place([{ product_id: lamp.id, quantity: 3 }])
+  const answers = await Promise.all(Array.from({ length: 8 }, () => cancel(placed.id)))
+  assert.deepEqual(answers.map(({ status }) => status).sort(), [200, ...Array(7).fill(409)])
+  assert.equal(await readStock(lamp), 4)
+  const { version, status_history } = await readOrder(placed.id)
+  assert.deepEqual([version, status_history.length], [2, 2])
+})
+
+test("treats another customer's order like one that does not exist", async () => {
+  const lamp = await store.addProduct({ stock: 4 })
+  const placed = await place([{ product_id: lamp.id, quantity: 3 }])
+  const theirs = assertProblem(await cancel(placed.id, bob), 404, 'not_found')
+  const none = assertProblem(await cancel(randomUUID(), bob), 404, 'not_found')
+  assert.deepEqual({ ...theirs, request_id: '' }, { ...none, request_id: '' })
+  assert.equal((await readOrder(placed.id)).status, 'pending')
+  assert.equal(await readStock(lamp), 1)
+})
+
+test('cancels an order whose product has left the catalogue', async () => {
+  const [lamp, vase] = [await store.addProduct({ stock: 4 }), await store.addProduct({ stock: 4 })]
+  const placed = await place([
+    { product_id: lamp.id, quantity: 1 },
+    { product_id: vase.id, quantity: 1 },
+  ])
+  await store.pool.query('delete from products where id = $1', [lamp.id])
+  assert.equal((await cancel(placed.id)).status, 200)
+  assert.equal(await readStock(vase), 4)
+})
+
+test('neither loses nor makes stock when orders and cancellations of the same products cross', async () => {
+  const products = await Promise.all(Array.from({ length: 6 }, () => store.addProduct({ stock: 8 })))
+  const basket = products.map(({ id }) => ({ product_id: id, quantity: 1 }))
+  const outcomes = await Promise.all(
+    Array.from({ length: 20 }, async (_, i) => {
+      const items = i % 2 === 0 ? basket : basket.toReversed()
+      const placed = await store.call('POST', '/orders', { token: ada.token, body: { items } })
+      if (placed.status !== 201) return placed.status
+      return i % 4 < 2 ? (await cancel(placed.json.id)).status : placed.status
+    }),
+  )
+  assert.deepEqual(
+    outcomes.filter((status) => ![200, 201, 409].includes(status)),
+    [],
+  )
+  const kept = outcomes.filter((status) => status === 201).length
+  for (const product of products) assert.equal(await readStock(product), 8 - kept)
+})

@@ -1,0 +1,108 @@
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { after, test } from 'node:test'
+import { assertProblem, faults } from '../../test/problem.ts'
+import { type Account, type Answer, startStore } from '../../test/store.ts'
+
+const store = await startStore({ after })
+const lamp = await store.addProduct({ stock: null })
+const [ada, bob] = [await store.register(), await store.register()]
+
+const list = (by: Account, query = '') => store.call('GET', `/orders${query}`, { token: by.token })
+const ids = (answer: Answer): string[] => answer.json.data.map((order: { id: string }) => order.id)
+
+async function place(by: Account, count: number): Promise<string[]> {
+  const placed: string[] = []
+  for (let i = 0; i < count; i++) {
+    const answer = await store.call('POST', '/orders', { token: by.token, body: { items: [{ product_id: lamp.id, quantity: i + 1 }] } })
+    assert.equal(answer.status, 201, answer.text)
+    placed.push(answer.json.id)
+  }
+  return placed
+}
+
+/** Each page, followed by its `Link`, with something done after each. */
+async function readPages(by: Account, query: string, afterEach: () => Promise<unknown> = async () => {}): Promise<string[][]> {
+  const pages: string[][] = []
+  for (let next: string | undefined = query; next !== undefined; ) {
+    const page = await list(by, next)
+    assert.equal(page.status, 200, page.text)
+    pages.push(ids(page))
+    next = /^<http:\/\/localhost:3000\/orders(\?[^<>]+)>; rel="next"$/.exec(page.headers.link ?? '')?.[1]
+    assert.equal(page.json.has_more, next !== undefined)
+    assert.equal(page.json.next_cursor, new URLSearchParams(next).get('cursor'))
+    assert.ok(pages.length < 50, 'the list does not end')
+    await afterEach()
+  }
+  return pages
+}
+
+const adas = await place(ada, 7)
+const bobs = await place(bob, 3)
+
+test("lists the caller's orders only, the newest first", async () => {
+  const [mine, theirs] = [await list(ada), await list(bob)]
+  assert.deepEqual(ids(mine), adas.toReversed())
+  assert.deepEqual(ids(theirs), bobs.toReversed())
+  assert.deepEqual([mine.json.has_more, mine.json.next_cursor, mine.headers.link], [false, null, undefined])
+  assert.equal(mine.headers['cache-control'], 'no-store')
+  const one = await store.call('GET', `/orders/${adas[0]}`, { token: ada.token })
+  assert.deepEqual(mine.json.data.at(-1), one.json)
+})
+
+test('lists nothing for a customer without orders', async () => {
+  assert.deepEqual((await list(await store.register())).json, { data: [], has_more: false, next_cursor: null })
+})
+
+test('pages without gaps or doubles while new orders arrive', async () => {
+  const before = ids(await list(ada))
+  const pages = await readPages(ada, '?limit=2', () => place(ada, 1))
+  assert.deepEqual(pages.flat(), before)
+  assert.deepEqual(
+    pages.map((page) => page.length),
+    [2, 2, 2, 1],
+  )
+})
+
+test('pages through orders of the same millisecond by their ids', async () => {
+  const eve = await store.register()
+  const placed = await place(eve, 5)
+  await store.pool.query(`update orders set created_at = '2026-01-01T00:00:00.123Z' where user_id = $1`, [eve.id])
+  const pages = await readPages(eve, '?limit=2')
+  assert.deepEqual(pages.flat(), placed.toSorted().reverse())
+})
+
+test('lists the orders of one status, over pages too', async () => {
+  const eve = await store.register()
+  const placed = await place(eve, 6)
+  const shipped = placed.filter((_, i) => i % 2 === 0)
+  await store.pool.query(`update orders set status = 'shipped' where id = any($1)`, [shipped])
+  assert.deepEqual((await readPages(eve, '?limit=1&status=shipped')).flat(), shipped.toReversed())
+  assert.deepEqual(ids(await list(eve, '?status=pending')), placed.filter((_, i) => i % 2 === 1).toReversed())
+  assert.deepEqual(ids(await list(eve, '?status=returned')), [])
+  for (const status of ['', 'Shipped', 'unknown', 'pending&status=shipped', '%00']) {
+    assert.deepEqual(faults(assertProblem(await list(eve, `?status=${status}`), 400, 'invalid_query', status)), ['status'])
+  }
+})
+
+test('refuses the cursor of another customer, status or list', async () => {
+  const cursor = (await list(ada, '?limit=1')).json.next_cursor
+  assert.equal((await list(ada, `?limit=2&cursor=${cursor}`)).status, 200)
+  assert.deepEqual(faults(assertProblem(await list(bob, `?cursor=${cursor}`), 400, 'invalid_cursor')), ['cursor'])
+  assertProblem(await list(ada, `?status=pending&cursor=${cursor}`), 400, 'invalid_cursor')
+  assertProblem(await store.call('GET', `/products?cursor=${cursor}`), 400, 'invalid_cursor')
+})
+
+test("answers for another customer's order what it answers for none", async () => {
+  const answers = await Promise.all([bobs[0], randomUUID()].map((id) => store.call('GET', `/orders/${id}`, { token: ada.token })))
+  const [theirs, none] = answers.map((answer) => ({ ...assertProblem(answer, 404, 'not_found'), request_id: '' }))
+  assert.deepEqual(theirs, none)
+  const headers = answers.map((answer) => ({ ...answer.headers, 'x-request-id': '', date: '' }))
+  assert.deepEqual(headers[0], headers[1])
+  assert.equal((await store.call('GET', `/orders/${bobs[0]}`, { token: bob.token })).status, 200)
+})
+
+test('reads an order under its id in any case', async () => {
+  const answer = await store.call('GET', `/orders/${adas[0]?.toUpperCase()}`, { token: ada.token })
+  assert.equal(answer.json.id, adas[0])
+})
