@@ -1,10 +1,8 @@
 import { availableParallelism } from 'node:os'
 import type { Logger } from 'pino'
-import { AccessTokens } from './auth/access-token.ts'
-import { createAuthenticate } from './auth/authenticate.ts'
-import type { AuthContext } from './auth/context.ts'
-import { Passwords } from './auth/password.ts'
+import { type Auth, createAuth } from './auth/auth.ts'
 import { authRoutes } from './auth/routes.ts'
+import { createSealing } from './auth/sealed.ts'
 import { loadSigningKeys, type SigningKeys } from './auth/signing-keys.ts'
 import { catalogueRoutes } from './catalogue/routes.ts'
 import { loadSampleCatalogue } from './catalogue/sample-catalogue.ts'
@@ -12,15 +10,16 @@ import type { Config } from './config.ts'
 import { dataFolder, keepSecret } from './db/data-folder.ts'
 import { assertMigrated, migrate } from './db/migrate.ts'
 import { openOwnDatabase } from './db/open-database.ts'
-import { createPool, type Pool } from './db/pool.ts'
+import { connectClient, createPool, type Pool } from './db/pool.ts'
 import { healthRoutes, type ReadinessCheck } from './http/health.ts'
 import { createHttpServer, type HttpServer, openApiRoute } from './http/server.ts'
 import { orderRoutes } from './orders/routes.ts'
 import type { ChangeStream } from './pipeline/change-stream.ts'
+import { ACCOUNT_MAIL_QUEUE, createAccountMailWorker, queueAccountMail, type Sealing } from './pipeline/email/account-mail.ts'
 import { createEmailSubscriber, EMAIL_QUEUE } from './pipeline/email/email-subscriber.ts'
 import { createFileMailer } from './pipeline/email/file-mailer.ts'
 import { createSmtpMailer } from './pipeline/email/smtp-mailer.ts'
-import { createJobQueue, installJobQueues } from './pipeline/job-queue.ts'
+import { createJobQueue, installJobQueues, type JobQueue } from './pipeline/job-queue.ts'
 import { LakeSink } from './pipeline/lake/lake-sink.ts'
 import { createOrderStreamHandler } from './pipeline/order-stream-handler.ts'
 import { createPostgresTopic } from './pipeline/postgres-topic.ts'
@@ -52,8 +51,8 @@ export interface AppOptions {
 
 const DRAIN_MS = 5_000
 const MAX_WAITING_HASHES = 200
-/** One for the rest of the process, however small the machine. */
-const hashingThreads = () => Math.max(1, availableParallelism() - 1)
+// One core for the rest of the process, however small the machine, and one of the four threads that hashing shares with file access.
+const hashingThreads = () => Math.min(3, Math.max(1, availableParallelism() - 1))
 
 /** Puts a store together from its configuration, the embedded database and its schema included, and starts nothing yet. */
 export async function createApp({ config, logger, now = () => new Date(), onFatal }: AppOptions): Promise<App> {
@@ -77,15 +76,26 @@ export async function createApp({ config, logger, now = () => new Date(), onFata
     const topic = createPostgresTopic({ pool, url: database.url, logger })
     const stream = config.roles.includes('stream') ? createStream(database.url, topic, logger) : null
     const services: Service[] = []
+    const hasApi = config.roles.includes('api')
+    const hasEmail = config.roles.includes('email')
+    const secret = config.secret ?? keepSecret(dataFolder(config.dataDir), 'secret')
+    const sealing = createSealing(secret, 'account mail')
+    const jobs = createJobQueue({ url: database.url, logger, supervise: hasEmail })
+    if (hasApi || hasEmail) services.push(jobs)
     if (config.roles.includes('lake')) services.push(createLake(config, topic, logger))
-    if (config.roles.includes('email')) services.push(createEmail(config, database.url, pool, topic, logger))
+    if (hasEmail) services.push(createEmail(config, { pool, topic, jobs, sealing, logger, now }))
     if (stream !== null) services.push(stream)
     let server: HttpServer | null = null
-    if (config.roles.includes('api')) {
-      const secret = config.secret ?? keepSecret(dataFolder(config.dataDir), 'secret')
-      const keys = await loadSigningKeys(pool, secret)
-      server = await createApi({ config, pool, keys, logger, now, check: readinessCheck(pool, stream, database.url) })
-      services.push(listening(server, config, logger))
+    if (hasApi) {
+      const auth = createAuth({
+        ...authOptions(config, pool, logger, now),
+        keys: await loadSigningKeys(pool, secret),
+        secret,
+        connect: () => connectClient(database.url, 'storefront-sessions'),
+        sendAccountMail: (tx, mail) => queueAccountMail(tx, jobs, sealing, mail),
+      })
+      server = await createApi({ config, pool, auth, logger, now, check: readinessCheck(pool, stream, database.url) })
+      services.push(auth, listening(server, config, logger))
     }
     return { server, ...inOrder(services, close) }
   } catch (error) {
@@ -100,33 +110,47 @@ export async function prepareDatabase(url: string, pool: Pool, logger: Logger): 
   if (applied.length > 0) logger.info({ applied }, 'migrated the database')
   const slot = await ensureReplicationSlot(pool, slotNameFor(databaseName(url)))
   if (slot === 'lost') logger.error('the replication slot of the order stream is gone: order changes since then are not published')
-  await installJobQueues({ url, logger, queues: [EMAIL_QUEUE] })
+  await installJobQueues({ url, logger, queues: [EMAIL_QUEUE, ACCOUNT_MAIL_QUEUE] })
 }
 
-export interface ApiOptions {
+function authOptions(config: Config, pool: Pool, logger: Logger, now: () => Date) {
+  return {
+    pool,
+    issuer: config.baseUrl,
+    hashing: { concurrency: hashingThreads(), maxWaiting: MAX_WAITING_HASHES },
+    refreshGraceSeconds: config.refreshGraceSeconds,
+    isVerificationRequired: config.isEmailVerificationRequired,
+    isThrottled: config.isRateLimited,
+    logger,
+    now,
+  }
+}
+
+/** The HTTP API on keys and a database that are never used, for its OpenAPI document. */
+export async function createApiForDocument(config: Config, pool: Pool, keys: SigningKeys, logger: Logger): Promise<HttpServer> {
+  const now = () => new Date()
+  const unused = () => Promise.reject(new Error('there is no database'))
+  const auth = createAuth({ ...authOptions(config, pool, logger, now), keys, secret: '', connect: unused, sendAccountMail: unused })
+  return createApi({ config, pool, auth, logger, now, check: async () => [] })
+}
+
+interface ApiOptions {
   config: Config
   pool: Pool
-  keys: SigningKeys
+  auth: Auth
   logger: Logger
   now: () => Date
   check: ReadinessCheck
 }
 
 /** The HTTP API with every route. Touches the database only when it is asked something. */
-export async function createApi({ config, pool, keys, logger, now, check }: ApiOptions): Promise<HttpServer> {
-  const { baseUrl, basePath, refreshGraceSeconds } = config
-  const server = await createHttpServer({ logger, baseUrl })
-  const auth: AuthContext = {
-    pool,
-    passwords: new Passwords(hashingThreads(), MAX_WAITING_HASHES),
-    tokens: new AccessTokens(keys, baseUrl),
-    refreshGraceSeconds,
-    now,
-  }
-  const authenticate = createAuthenticate(auth)
+async function createApi({ config, pool, auth, logger, now, check }: ApiOptions): Promise<HttpServer> {
+  const { baseUrl, basePath, trustProxy } = config
+  const server = await createHttpServer({ logger, baseUrl, trustProxy })
+  const { authenticate } = auth
   await server.register(
     async (scope) => {
-      authRoutes(scope, auth, authenticate)
+      authRoutes(scope, auth.context, authenticate)
       catalogueRoutes(scope, pool, baseUrl)
       orderRoutes(scope, { pool, authenticate, baseUrl, now })
       healthRoutes(scope, check)
@@ -152,16 +176,26 @@ function createLake(config: Config, topic: Topic, logger: Logger): Service {
   return inOrder([sink, subscription])
 }
 
-function createEmail(config: Config, url: string, pool: Pool, topic: Topic, logger: Logger): Service {
-  const from = config.mailFrom
+interface EmailOptions {
+  pool: Pool
+  topic: Topic
+  jobs: JobQueue
+  sealing: Sealing
+  logger: Logger
+  now: () => Date
+}
+
+function createEmail(config: Config, { pool, topic, jobs, sealing, logger, now }: EmailOptions): Service {
+  const { mailFrom: from, accountUrl } = config
   const mailer =
     config.smtpUrl === null
       ? createFileMailer({ directory: dataFolder(config.dataDir).mail, from })
       : createSmtpMailer({ url: config.smtpUrl, from })
-  const jobs = createJobQueue({ url, logger })
   const subscriber = createEmailSubscriber({ pool, jobs, mailer, logger })
+  const accountMails = createAccountMailWorker({ jobs, mailer, sealing, accountUrl, logger, now })
   const subscription = topic.subscribe('email', subscriber.handle)
-  return inOrder([jobs, subscriber, subscription])
+  // Last in, first out: the subscriber closes the mailer.
+  return inOrder([subscriber, accountMails, subscription])
 }
 
 function listening(server: HttpServer, config: Config, logger: Logger): Service {

@@ -1,6 +1,6 @@
 import { createReadStream } from 'node:fs'
 import pino, { type Logger } from 'pino'
-import { createApi, prepareDatabase } from './app.ts'
+import { createApiForDocument, prepareDatabase } from './app.ts'
 import { generateSigningKeys } from './auth/signing-keys.ts'
 import { importCatalogue } from './catalogue/import-catalogue.ts'
 import { type ImportFormat, readImportLines } from './catalogue/import-lines.ts'
@@ -51,14 +51,7 @@ export async function lakeQueryCommand(config: Config, terminal: Terminal, sql: 
 export async function openApiCommand(terminal: Terminal): Command {
   const config = readConfig({})
   const pool = createPool({ url: 'postgres://unused', size: 1, applicationName: 'storefront', onError: () => {} })
-  const server = await createApi({
-    config,
-    pool,
-    keys: await generateSigningKeys(),
-    logger: pino({ level: 'silent' }),
-    now: () => new Date(),
-    check: async () => [],
-  })
+  const server = await createApiForDocument(config, pool, await generateSigningKeys(), pino({ level: 'silent' }))
   await server.ready()
   terminal.out(JSON.stringify(server.swagger(), null, 2))
   await server.close()

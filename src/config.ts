@@ -1,3 +1,4 @@
+import { isIP } from 'node:net'
 import { resolve } from 'node:path'
 import { isCurrency } from './currency.ts'
 
@@ -27,6 +28,14 @@ export interface Config {
   readonly lakeFlushSeconds: number
   readonly lakeFlushRows: number
   readonly refreshGraceSeconds: number
+  /** Whether an account is made only when its address has been proven by a mailed token. */
+  readonly isEmailVerificationRequired: boolean
+  /** The page of the shop that account mails link to; null when they show the bare token. */
+  readonly accountUrl: string | null
+  /** Whether failed logins, registrations and account mails are limited for each client. */
+  readonly isRateLimited: boolean
+  /** Proxies whose X-Forwarded-For counts: their addresses and networks, or how many there are; false for none. */
+  readonly trustProxy: readonly string[] | number | false
   /** ISO 4217. Used where an imported line names no currency. */
   readonly currency: string
   readonly roles: readonly Role[]
@@ -40,7 +49,7 @@ export class ConfigError extends Error {
 
 const SECRET_MIN_LENGTH = 32
 // Settings of the design that this release cannot honour yet: ignoring one silently would lose mail or data.
-const NOT_YET = ['NATS_URL', 'LAKE_URL', 'S3_ENDPOINT', 'WEB_CONCURRENCY', 'TRUST_PROXY', 'CORS_ORIGINS'] as const
+const NOT_YET = ['NATS_URL', 'LAKE_URL', 'S3_ENDPOINT', 'WEB_CONCURRENCY', 'CORS_ORIGINS'] as const
 
 /** Reads and checks the environment. Throws ConfigError. */
 export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
@@ -66,6 +75,10 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
     lakeFlushSeconds: read.integer('LAKE_FLUSH_SECONDS', databaseUrl === null ? 10 : 60, 1, 86_400),
     lakeFlushRows: read.integer('LAKE_FLUSH_ROWS', 50_000, 1, 1_000_000),
     refreshGraceSeconds: read.integer('REFRESH_GRACE_SECONDS', 10, 0, 300),
+    isEmailVerificationRequired: read.oneOf('EMAIL_VERIFICATION', ['off', 'required'], 'off') === 'required',
+    accountUrl: read.url('ACCOUNT_URL', ['http:', 'https:'])?.replace(/#.*$/, '') ?? null,
+    isRateLimited: read.oneOf('RATE_LIMITS', ['on', 'off'], 'on') === 'on',
+    trustProxy: readTrustProxy(read.optional('TRUST_PROXY')),
     currency: readCurrency(read.text('CURRENCY', 'EUR')),
     roles: read.list('ROLES', ROLES),
     logLevel: read.oneOf('LOG_LEVEL', LOG_LEVELS, 'info'),
@@ -126,6 +139,26 @@ function readBasePath(value: string): string {
   const path = value.replace(/\/+$/, '')
   if (path !== '' && !/^(\/[A-Za-z0-9._~-]+)+$/.test(path)) throw new ConfigError('BASE_PATH must look like /v1')
   return path
+}
+
+const MAX_PROXIES = 10
+
+function readTrustProxy(value: string | null): Config['trustProxy'] {
+  if (value === null) return false
+  if (/^\d+$/.test(value) && Number(value) >= 1 && Number(value) <= MAX_PROXIES) return Number(value)
+  const networks = value.split(',').map((network) => network.trim())
+  if (networks.every(isNetwork)) return networks
+  throw new ConfigError(
+    `TRUST_PROXY must list addresses and networks such as 10.0.0.0/8, or be a number of proxies from 1 to ${MAX_PROXIES}`,
+  )
+}
+
+function isNetwork(text: string): boolean {
+  const [address = '', prefix, ...rest] = text.split('/')
+  const bits = { 0: -1, 4: 32, 6: 128 }[isIP(address)] ?? -1
+  return (
+    rest.length === 0 && bits > 0 && (prefix === undefined || (/^\d{1,3}$/.test(prefix) && Number(prefix) >= 1 && Number(prefix) <= bits))
+  )
 }
 
 function readCurrency(value: string): string {

@@ -23,10 +23,12 @@ export type ErrorCode =
   | 'unsupported_media_type'
   | 'invalid_body'
   | 'password_too_common'
+  | 'invalid_one_time_token'
   | 'unknown_product'
   | 'mixed_currencies'
   | 'total_too_large'
   | 'idempotency_key_reused'
+  | 'rate_limited'
   | 'unavailable'
   | 'internal'
 

@@ -71,7 +71,7 @@ export async function startStore(t: Cleanup, overrides: Partial<Config> & { now?
   const logger = pino({ level: process.env.TEST_LOG_LEVEL ?? 'silent' })
   await prepareDatabase(database.url, database.pool, logger)
   const dataDir = mkdtempSync(join(tmpdir(), 'storefront-test-'))
-  const environment = { DATABASE_URL: database.url, STOREFRONT_SECRET: TEST_SECRET, DATA_DIR: dataDir, PORT: '0' }
+  const environment = { DATABASE_URL: database.url, STOREFRONT_SECRET: TEST_SECRET, DATA_DIR: dataDir, PORT: '0', RATE_LIMITS: 'off' }
   const config: Config = { ...readConfig(environment), baseUrl: 'http://localhost:3000', roles: ['api'], ...settings }
   const app = await createApp({ config, logger, ...(now === undefined ? {} : { now }) })
   onCleanup(t, async () => {

@@ -1,12 +1,20 @@
 import type { Pool } from '../db/pool.ts'
 import type { AccessTokens } from './access-token.ts'
+import type { SendAccountMail } from './account-mail.ts'
 import type { Passwords } from './password.ts'
+import type { Revocations } from './revocations.ts'
+import type { Throttle } from './throttle.ts'
 
 /** What the use cases of this slice work with. */
 export interface AuthContext {
   pool: Pool
   passwords: Passwords
   tokens: AccessTokens
+  revocations: Revocations
+  throttle: Throttle
+  sendAccountMail: SendAccountMail
+  /** Whether an account is made only when its address has been proven. */
+  isVerificationRequired: boolean
   refreshGraceSeconds: number
   now: () => Date
 }

@@ -1,20 +1,54 @@
 import { inTransaction } from '../db/transaction.ts'
 import { AppError } from '../errors.ts'
+import type { Client } from './client.ts'
 import type { AuthContext } from './context.ts'
 import { canonicalEmail } from './email-address.ts'
 import { openSession, type TokenSet } from './sessions.ts'
-import { findUserByEmail, type User } from './users.ts'
+import { findUserByEmail, holdPassword, replacePassword, type User, type UserWithPassword } from './users.ts'
 
-/** Opens a session. An unknown address and a wrong password cost the same and answer the same: `invalid_credentials`. */
+/**
+ * Opens a session. An unknown address and a wrong password cost the same and answer the same: `invalid_credentials`.
+ * Throws `rate_limited` after too many of them.
+ */
 export async function login(
-  { pool, passwords, tokens, now }: AuthContext,
+  context: AuthContext,
   input: { email: string; password: string },
-  userAgent: string | null,
+  client: Client,
 ): Promise<TokenSet & { user: User }> {
-  const found = await findUserByEmail(pool, canonicalEmail(input.email))
-  const isRight = await passwords.verify(input.password, found?.password_hash ?? null)
-  if (found === null || !isRight) throw new AppError('invalid_credentials', 'There is no account with this e-mail address and password.')
-  const { password_hash: _, ...user } = found
-  const tokenSet = await inTransaction(pool, (tx) => openSession(tx, tokens, user, userAgent, now()))
-  return { user, ...tokenSet }
+  const { pool, throttle, tokens, now } = context
+  const email = canonicalEmail(input.email)
+  const found = await throttle.guardPassword(client, email, () => checkPassword(context, email, input.password, client))
+  if (found === null) throw wrongCredentials()
+  const current = await keepHashUpToDate(context, found, input.password, client)
+  const opened = await inTransaction(pool, async (tx) => {
+    return (await holdPassword(tx, current)) ? openSession(tx, tokens, current, client.userAgent, now()) : null
+  })
+  if (opened === null) throw wrongCredentials()
+  client.record('logged_in', { user_id: current.id, session_id: opened.sessionId })
+  const { password_hash: _, ...user } = current
+  return { user, ...opened.tokenSet }
+}
+
+async function checkPassword(context: AuthContext, email: string, password: string, client: Client): Promise<UserWithPassword | null> {
+  const user = await findUserByEmail(context.pool, email)
+  if (await context.passwords.verify(password, user?.password_hash ?? null)) return user
+  client.record('login_failed', user === null ? { reason: 'unknown account' } : { user_id: user.id, reason: 'wrong password' })
+  return null
+}
+
+// Only here is the password known, so only here can a hash of lower cost be replaced.
+async function keepHashUpToDate({ pool, passwords }: AuthContext, user: UserWithPassword, password: string, client: Client) {
+  if (!passwords.isOutdated(user.password_hash)) return user
+  const password_hash = await passwords.hash(password)
+  if (!(await replacePassword(pool, user, password_hash))) {
+    // Another login has done the same meanwhile, or the password was changed: what is stored now decides.
+    const stored = await findUserByEmail(pool, user.email)
+    return stored !== null && (await passwords.verify(password, stored.password_hash)) ? stored : user
+  }
+  client.record('password_rehashed', { user_id: user.id })
+  return { ...user, password_hash }
+}
+
+function wrongCredentials(): AppError {
+  return new AppError('invalid_credentials', 'There is no account with this e-mail address and password.')
 }

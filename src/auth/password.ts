@@ -1,73 +1,89 @@
 import { argon2, randomBytes, timingSafeEqual } from 'node:crypto'
 import { dictionary } from '@zxcvbn-ts/language-common'
 import { AppError } from '../errors.ts'
+import { canonicalEmail } from './email-address.ts'
 
 export const PASSWORD_MIN_LENGTH = 8
 export const PASSWORD_MAX_LENGTH = 128
 
+interface Cost {
+  memoryKib: number
+  passes: number
+  parallelism: number
+}
+
 // OWASP Password Storage Cheat Sheet: argon2id with 19 MiB, two passes, one lane.
-const MEMORY_KIB = 19_456
-const PASSES = 2
-const PARALLELISM = 1
+const COST: Cost = { memoryKib: 19_456, passes: 2, parallelism: 1 }
 const SALT_BYTES = 16
 const TAG_BYTES = 32
 const PHC = /^\$argon2id\$v=19\$m=(\d+),t=(\d+),p=(\d+)\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$/
+// A full queue is worked off within a few seconds.
+const RETRY_AFTER_SECONDS = '5'
 
-/**
- * Hashes and verifies passwords, no more than `concurrency` at a time, so that the thread pool stays free for the rest of
- * the process. Past `maxWaiting` in the queue it throws `unavailable`.
- */
+export interface PasswordOptions {
+  /** Hashes in hand at once. */
+  concurrency: number
+  /** Hashes waiting; past this many `unavailable` is thrown. */
+  maxWaiting: number
+  cost?: Cost
+}
+
+/** Hashes and verifies passwords, a few at a time, so that the rest of the process has room to breathe. */
 export class Passwords {
   readonly #concurrency: number
   readonly #maxWaiting: number
+  readonly #cost: Cost
   readonly #waiting: (() => void)[] = []
   #running = 0
-  #decoy: Promise<string> | undefined
   #common: ReadonlySet<string> | undefined
 
-  constructor(concurrency: number, maxWaiting: number) {
+  constructor({ concurrency, maxWaiting, cost = COST }: PasswordOptions) {
     this.#concurrency = concurrency
     this.#maxWaiting = maxWaiting
+    this.#cost = cost
   }
 
-  /** Refuses a password that is on a list of common ones or is the account's own address. */
-  assertAcceptable(password: string, email: string): void {
+  /** Refuses a password that is on a list of common ones or is the account's own address. `property` names it in the refusal. */
+  assertAcceptable(password: string, email: string, property = 'password'): void {
     this.#common ??= new Set(dictionary['passwords-common'])
-    const lower = password.toLowerCase()
-    if (!this.#common.has(lower) && lower !== email) return
+    if (!this.#common.has(password.toLowerCase()) && canonicalEmail(password) !== email) return
     throw new AppError('password_too_common', 'This password is among the first an attacker would try. Choose another.', {
-      errors: [{ pointer: '#/password', detail: 'is too common' }],
+      errors: [{ pointer: `#/${property}`, detail: 'is too common' }],
     })
   }
 
   /** A PHC string for `password`. */
   async hash(password: string): Promise<string> {
     const salt = randomBytes(SALT_BYTES)
-    const tag = await this.#derive(password, salt, MEMORY_KIB, PASSES, PARALLELISM, TAG_BYTES)
-    return `$argon2id$v=19$m=${MEMORY_KIB},t=${PASSES},p=${PARALLELISM}$${encode(salt)}$${encode(tag)}`
+    return toPhc(this.#cost, salt, await this.#derive(password, salt, this.#cost, TAG_BYTES))
   }
 
   /** Whether `password` belongs to `stored`. With null, for no such account, it does the same work and is false. */
   async verify(password: string, stored: string | null): Promise<boolean> {
-    this.#decoy ??= this.hash(randomBytes(SALT_BYTES).toString('hex'))
-    const [, memory, passes, parallelism, salt = '', tag = ''] = PHC.exec(stored ?? (await this.#decoy)) ?? []
+    const [, memory, passes, parallelism, salt = '', tag = ''] = PHC.exec(stored ?? this.#decoy()) ?? []
     if (tag === '') throw new Error('a stored password hash is not an argon2id PHC string')
     const expected = Buffer.from(tag, 'base64')
-    const actual = await this.#derive(
-      password,
-      Buffer.from(salt, 'base64'),
-      Number(memory),
-      Number(passes),
-      Number(parallelism),
-      expected.length,
-    )
+    const cost = { memoryKib: Number(memory), passes: Number(passes), parallelism: Number(parallelism) }
+    const actual = await this.#derive(password, Buffer.from(salt, 'base64'), cost, expected.length)
     return timingSafeEqual(actual, expected) && stored !== null
   }
 
-  async #derive(password: string, nonce: Buffer, memory: number, passes: number, parallelism: number, tagLength: number): Promise<Buffer> {
+  /** Whether `stored` was made at a lower cost than today's. */
+  isOutdated(stored: string): boolean {
+    const [, memory, passes, parallelism] = PHC.exec(stored) ?? []
+    const { memoryKib, passes: today, parallelism: lanes } = this.#cost
+    return Number(memory) < memoryKib || Number(passes) < today || Number(parallelism) < lanes
+  }
+
+  /** A hash of no password, as costly to compare with as one made today. */
+  #decoy(): string {
+    return toPhc(this.#cost, randomBytes(SALT_BYTES), randomBytes(TAG_BYTES))
+  }
+
+  async #derive(password: string, nonce: Buffer, { memoryKib, passes, parallelism }: Cost, tagLength: number): Promise<Buffer> {
     await this.#enter()
     try {
-      const parameters = { message: Buffer.from(password, 'utf8'), nonce, memory, passes, parallelism, tagLength }
+      const parameters = { message: Buffer.from(password, 'utf8'), nonce, memory: memoryKib, passes, parallelism, tagLength }
       return await new Promise((resolve, reject) => {
         argon2('argon2id', parameters, (error, tag) => (error ? reject(error) : resolve(tag)))
       })
@@ -84,11 +100,17 @@ export class Passwords {
       return
     }
     if (this.#waiting.length >= this.#maxWaiting) {
-      throw new AppError('unavailable', 'Too many people are logging in at this moment. Try again shortly.')
+      throw new AppError('unavailable', 'Too many people are logging in at this moment. Try again shortly.', {
+        headers: { 'retry-after': RETRY_AFTER_SECONDS },
+      })
     }
     // The one that finishes hands over its place.
     await new Promise<void>((resolve) => this.#waiting.push(resolve))
   }
+}
+
+function toPhc({ memoryKib, passes, parallelism }: Cost, salt: Buffer, tag: Buffer): string {
+  return `$argon2id$v=19$m=${memoryKib},t=${passes},p=${parallelism}$${encode(salt)}$${encode(tag)}`
 }
 
 function encode(bytes: Buffer): string {

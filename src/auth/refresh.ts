@@ -1,31 +1,60 @@
 import type { Transaction } from '../db/pool.ts'
 import { inTransaction } from '../db/transaction.ts'
 import { AppError } from '../errors.ts'
+import type { Client } from './client.ts'
 import type { AuthContext } from './context.ts'
+import { hashToken } from './opaque-token.ts'
 import { seal, unseal } from './sealed.ts'
-import { hashToken, issueTokens, revokeSession, type Session, type TokenSet } from './sessions.ts'
+import { issueTokens, revokeSession, type TokenSet } from './sessions.ts'
 
 const PURPOSE = 'refresh successor'
+
+type Context = Pick<AuthContext, 'pool' | 'tokens' | 'revocations' | 'refreshGraceSeconds' | 'now'>
+type Refusal = 'unknown' | 'revoked' | 'expired' | 'reused'
 
 /**
  * Trades a refresh token for its successor pair. The same token again gets the same pair within the grace time (two tabs, a
  * lost answer); after it, that is a stolen token, and the whole session ends (RFC 9700 §4.14). Throws `invalid_refresh_token`.
  */
-export async function refresh({ pool, tokens, refreshGraceSeconds, now }: AuthContext, refreshToken: string): Promise<TokenSet> {
-  const successor = await inTransaction(pool, async (tx) => {
+export async function refresh(context: Context, refreshToken: string, client: Client): Promise<TokenSet> {
+  // A refusal is returned and not thrown: what it revokes must be committed.
+  const { presented, result } = await inTransaction(context.pool, async (tx) => {
     const presented = await lockToken(tx, refreshToken)
-    const at = now()
-    if (presented === null || presented.revoked_at !== null || presented.expires_at <= at) return null
-    if (presented.rotated_at === null || presented.sealed_successor === null) return rotate(tx, tokens, refreshToken, presented, at)
-    if (at.getTime() - presented.rotated_at.getTime() <= refreshGraceSeconds * 1000) {
-      return JSON.parse(unseal(refreshToken, PURPOSE, presented.sealed_successor)) as TokenSet
-    }
-    // Must be committed, so this refusal is returned and not thrown.
-    await revokeSession(tx, presented.session_id, at)
-    return null
+    const result = presented === null ? 'unknown' : await trade(tx, context, refreshToken, presented)
+    return { presented, result }
   })
-  if (successor === null) throw new AppError('invalid_refresh_token', 'The refresh token is unknown, expired, used before or revoked.')
-  return successor
+  const who = presented === null ? {} : { user_id: presented.user_id, session_id: presented.session_id }
+  if (typeof result !== 'string') {
+    client.record('refreshed', who)
+    return result
+  }
+  if (result === 'reused' && presented !== null) {
+    context.revocations.add(presented.session_id)
+    client.record('refresh_reuse_detected', who)
+  } else {
+    client.record('refresh_failed', { ...who, reason: result })
+  }
+  throw new AppError('invalid_refresh_token', 'The refresh token is unknown, expired, used before or revoked.')
+}
+
+async function trade(tx: Transaction, context: Context, refreshToken: string, presented: TokenRow): Promise<TokenSet | Refusal> {
+  const now = context.now()
+  if (presented.revoked_at !== null) return 'revoked'
+  if (presented.rotated_at === null) {
+    return presented.expires_at > now ? rotate(tx, context, refreshToken, presented, now) : 'expired'
+  }
+  const ageMs = now.getTime() - presented.rotated_at.getTime()
+  if (ageMs < context.refreshGraceSeconds * 1000 && presented.sealed_successor !== null) {
+    return aged(JSON.parse(unseal(refreshToken, PURPOSE, presented.sealed_successor)), ageMs)
+  }
+  await revokeSession(tx, presented.session_id, now)
+  return 'reused'
+}
+
+/** The same pair, whose time has run since. */
+function aged(tokenSet: TokenSet, ageMs: number): TokenSet {
+  const seconds = Math.max(0, Math.ceil(ageMs / 1000))
+  return { ...tokenSet, expires_in: tokenSet.expires_in - seconds, refresh_expires_in: tokenSet.refresh_expires_in - seconds }
 }
 
 interface TokenRow {
@@ -54,25 +83,24 @@ async function lockToken(tx: Transaction, refreshToken: string): Promise<TokenRo
   return rows[0] ?? null
 }
 
-async function rotate(
-  tx: Transaction,
-  tokens: AuthContext['tokens'],
-  refreshToken: string,
-  presented: TokenRow,
-  at: Date,
-): Promise<TokenSet> {
-  const session: Session = {
+async function rotate(tx: Transaction, context: Context, refreshToken: string, presented: TokenRow, now: Date): Promise<TokenSet> {
+  const session = {
     id: presented.session_id,
     user: { id: presented.user_id, role: presented.role },
     expiresAt: presented.session_expires_at,
   }
-  const successor = await issueTokens(tx, tokens, session, at)
+  const successor = await issueTokens(tx, context.tokens, session, now)
   // Only whoever holds the old token can open this: the successor is at rest in no readable form.
   await tx.query('update refresh_tokens set rotated_at = $2, sealed_successor = $3 where token_hash = $1', [
     hashToken(refreshToken),
-    at,
+    now,
     seal(refreshToken, PURPOSE, JSON.stringify(successor)),
   ])
-  await tx.query('update sessions set last_used_at = $2 where id = $1', [session.id, at])
+  await tx.query(
+    `update refresh_tokens set sealed_successor = null
+    where session_id = $1 and rotated_at <= $2 and sealed_successor is not null`,
+    [session.id, new Date(now.getTime() - context.refreshGraceSeconds * 1000)],
+  )
+  await tx.query('update sessions set last_used_at = $2 where id = $1', [session.id, now])
   return successor
 }

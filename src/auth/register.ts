@@ -1,23 +1,79 @@
 import { randomUUIDv7 } from 'node:crypto'
+import type { Transaction } from '../db/pool.ts'
 import { inTransaction } from '../db/transaction.ts'
+import { AppError } from '../errors.ts'
+import type { Client } from './client.ts'
 import type { AuthContext } from './context.ts'
-import { canonicalEmail } from './email-address.ts'
+import { parseEmail } from './email-address.ts'
+import { hashToken, newToken } from './opaque-token.ts'
 import { openSession, type TokenSet } from './sessions.ts'
-import { insertUser, type User } from './users.ts'
+import { findUserByEmail, insertUser, type User } from './users.ts'
 
-/** Makes an account and logs it in. Throws `email_taken` or `password_too_common`. */
-export async function register(
-  { pool, passwords, tokens, now }: AuthContext,
-  input: { email: string; password: string; name?: string },
-  userAgent: string | null,
-): Promise<TokenSet & { user: User }> {
-  const email = canonicalEmail(input.email)
+const VERIFICATION_MS = 24 * 3_600_000
+
+export interface Registration {
+  email: string
+  password: string
+  name?: string
+}
+
+/**
+ * Makes an account and logs it in. Where addresses must be proven it makes none yet, returns null and sends a mail, to new
+ * and taken addresses alike. Throws `email_taken` (without that proof), `password_too_common`, `rate_limited`.
+ */
+export async function register(context: AuthContext, input: Registration, client: Client): Promise<(TokenSet & { user: User }) | null> {
+  const { passwords, throttle, isVerificationRequired } = context
+  const email = parseEmail(input.email)
   passwords.assertAcceptable(input.password, email)
-  const passwordHash = await passwords.hash(input.password)
-  const user: User = { id: randomUUIDv7(), email, name: input.name ?? null, role: 'customer', created_at: now() }
-  const tokenSet = await inTransaction(pool, async (tx) => {
-    await insertUser(tx, user, passwordHash)
-    return openSession(tx, tokens, user, userAgent, user.created_at)
+  await throttle.countRegistration(client, isVerificationRequired)
+  const account = { email, name: input.name ?? null, passwordHash: await passwords.hash(input.password) }
+  if (!isVerificationRequired) return openAccount(context, account, client)
+  await askForProof(context, account)
+  client.record('registration_pending')
+  return null
+}
+
+interface NewAccount {
+  email: string
+  name: string | null
+  passwordHash: string
+}
+
+async function openAccount(context: AuthContext, account: NewAccount, client: Client) {
+  try {
+    const { user, opened } = await inTransaction(context.pool, (tx) => insertAccount(tx, context, account, client))
+    client.record('registered', { user_id: user.id, session_id: opened.sessionId })
+    return { user, ...opened.tokenSet }
+  } catch (error) {
+    if (error instanceof AppError && error.code === 'email_taken') {
+      client.record('registration_refused', { reason: error.code })
+      await context.throttle.countTakenAddress(client)
+    }
+    throw error
+  }
+}
+
+/** Makes an account with its first session. Throws `email_taken`. */
+export async function insertAccount(tx: Transaction, { tokens, now }: AuthContext, account: NewAccount, client: Client) {
+  const user: User = { id: randomUUIDv7(), email: account.email, name: account.name, role: 'customer', created_at: now() }
+  await insertUser(tx, user, account.passwordHash)
+  return { user, opened: await openSession(tx, tokens, user, client.userAgent, user.created_at) }
+}
+
+// The same statements whether the address is new or taken, so that neither the answer nor its time tells.
+async function askForProof({ pool, throttle, sendAccountMail, now }: AuthContext, account: NewAccount): Promise<void> {
+  const mayMail = await throttle.allowsMail(account.email)
+  const expiresAt = new Date(now().getTime() + VERIFICATION_MS)
+  const token = newToken()
+  await inTransaction(pool, async (tx) => {
+    const owner = await findUserByEmail(tx, account.email)
+    await tx.query(
+      `insert into pending_registrations (token_hash, email, name, password_hash, created_at, expires_at)
+      values ($1, $2, $3, $4, $5, $6)`,
+      [hashToken(token), account.email, account.name, account.passwordHash, now(), expiresAt],
+    )
+    if (!mayMail) await sendAccountMail(tx, { kind: 'none', expiresAt })
+    else if (owner === null) await sendAccountMail(tx, { kind: 'verify_email', to: account.email, token, expiresAt })
+    else await sendAccountMail(tx, { kind: 'already_registered', to: account.email, expiresAt })
   })
-  return { user, ...tokenSet }
 }

@@ -2,51 +2,32 @@ import { Type } from 'typebox'
 import { type Authenticate, bearer, callerOf, requireCaller } from '../http/caller.ts'
 import { problemResponses } from '../http/problem.ts'
 import type { HttpServer } from '../http/server.ts'
+import { accountRoutes } from './account-routes.ts'
+import { clientOf } from './client.ts'
 import type { AuthContext } from './context.ts'
-import { EMAIL_MAX_LENGTH, EMAIL_PATTERN } from './email-address.ts'
+import { EMAIL_MAX_LENGTH } from './email-address.ts'
 import { login } from './login.ts'
-import { PASSWORD_MAX_LENGTH, PASSWORD_MIN_LENGTH } from './password.ts'
 import { refresh } from './refresh.ts'
 import { register } from './register.ts'
-import { getUser, type User } from './users.ts'
+import { Email, LoggedIn, Name, NewPassword, PresentedPassword, presentUser, strict, Token, TokenSetSchema } from './schemas.ts'
+import { sessionRoutes } from './session-routes.ts'
+import { revokeSession } from './sessions.ts'
+import { verifyEmail } from './verify-email.ts'
 
-const UserSchema = Type.Object({
-  id: Type.String({ format: 'uuid' }),
-  email: Type.String(),
-  name: Type.Union([Type.String(), Type.Null()]),
-  role: Type.Union([Type.Literal('customer'), Type.Literal('admin')]),
-  created_at: Type.String({ format: 'date-time' }),
-})
-
-const tokenSet = {
-  token_type: Type.Literal('Bearer'),
-  access_token: Type.String({ description: 'JWT (RFC 9068), for `Authorization: Bearer`.' }),
-  expires_in: Type.Integer({ description: 'Seconds.' }),
-  refresh_token: Type.String({ description: 'Opaque. Good for one refresh.' }),
-  refresh_expires_in: Type.Integer({ description: 'Seconds.' }),
-}
-const TokenSetSchema = Type.Object(tokenSet)
-const LoggedIn = Type.Object({ user: UserSchema, ...tokenSet })
-
-const strict = { additionalProperties: false }
-const Registration = Type.Object(
-  {
-    email: Type.String({ maxLength: EMAIL_MAX_LENGTH, pattern: EMAIL_PATTERN, description: 'One plain address.' }),
-    password: Type.String({ minLength: PASSWORD_MIN_LENGTH, maxLength: PASSWORD_MAX_LENGTH }),
-    name: Type.Optional(Type.String({ minLength: 1, maxLength: 200, pattern: '^[^\\x00-\\x1f\\x7f]+$' })),
-  },
-  strict,
-)
+const Registration = Type.Object({ email: Email, password: NewPassword, name: Type.Optional(Name) }, strict)
 // No pattern and no lower bound here: a wrong address and a wrong password must look alike.
-const Credentials = Type.Object(
-  { email: Type.String({ maxLength: EMAIL_MAX_LENGTH }), password: Type.String({ maxLength: PASSWORD_MAX_LENGTH }) },
-  strict,
-)
-const RefreshRequest = Type.Object({ refresh_token: Type.String({ minLength: 1, maxLength: 500 }) }, strict)
+const Credentials = Type.Object({ email: Type.String({ maxLength: EMAIL_MAX_LENGTH }), password: PresentedPassword }, strict)
+const RefreshRequest = Type.Object({ refresh_token: Token }, strict)
+const Verification = Type.Object({ token: Token }, strict)
+const Pending = Type.Object({ status: Type.Literal('verification_required') })
+
+const tags = ['accounts']
+const badBody = ['malformed_json', 'unsupported_media_type', 'payload_too_large', 'invalid_body'] as const
 
 /** Accounts and sessions. */
 export function authRoutes(server: HttpServer, context: AuthContext, authenticate: Authenticate): void {
-  const tags = ['accounts']
+  accountRoutes(server, context, authenticate)
+  sessionRoutes(server, context, authenticate)
 
   server.post(
     '/auth/register',
@@ -54,26 +35,36 @@ export function authRoutes(server: HttpServer, context: AuthContext, authenticat
       schema: {
         tags,
         summary: 'Makes an account and logs it in',
+        description: 'With EMAIL_VERIFICATION=required it answers 202 to new and taken addresses alike and sends a mail.',
         body: Registration,
         response: {
           201: LoggedIn,
-          ...problemResponses(
-            'malformed_json',
-            'email_taken',
-            'unsupported_media_type',
-            'invalid_body',
-            'password_too_common',
-            'unavailable',
-          ),
+          202: Pending,
+          ...problemResponses(...badBody, 'email_taken', 'password_too_common', 'rate_limited', 'unavailable'),
         },
       },
     },
     async (request, reply) => {
-      const { user, ...tokens } = await register(context, request.body, request.headers['user-agent'] ?? null)
-      return reply
-        .code(201)
-        .header('cache-control', 'no-store')
-        .send({ user: present(user), ...tokens })
+      const opened = await register(context, request.body, clientOf(request))
+      reply.header('cache-control', 'no-store')
+      if (opened === null) return reply.code(202).send({ status: 'verification_required' as const })
+      return reply.code(201).send({ ...opened, user: presentUser(opened.user) })
+    },
+  )
+
+  server.post(
+    '/auth/verify-email',
+    {
+      schema: {
+        tags,
+        summary: 'Makes the account whose address is proven by a mailed token, and logs it in',
+        body: Verification,
+        response: { 200: LoggedIn, ...problemResponses(...badBody, 'invalid_one_time_token', 'email_taken', 'unavailable') },
+      },
+    },
+    async (request, reply) => {
+      const opened = await verifyEmail(context, request.body.token, clientOf(request))
+      return reply.header('cache-control', 'no-store').send({ ...opened, user: presentUser(opened.user) })
     },
   )
 
@@ -84,15 +75,12 @@ export function authRoutes(server: HttpServer, context: AuthContext, authenticat
         tags,
         summary: 'Opens a session',
         body: Credentials,
-        response: {
-          200: LoggedIn,
-          ...problemResponses('malformed_json', 'invalid_credentials', 'unsupported_media_type', 'invalid_body', 'unavailable'),
-        },
+        response: { 200: LoggedIn, ...problemResponses(...badBody, 'invalid_credentials', 'rate_limited', 'unavailable') },
       },
     },
     async (request, reply) => {
-      const { user, ...tokens } = await login(context, request.body, request.headers['user-agent'] ?? null)
-      return reply.header('cache-control', 'no-store').send({ user: present(user), ...tokens })
+      const opened = await login(context, request.body, clientOf(request))
+      return reply.header('cache-control', 'no-store').send({ ...opened, user: presentUser(opened.user) })
     },
   )
 
@@ -103,32 +91,35 @@ export function authRoutes(server: HttpServer, context: AuthContext, authenticat
         tags,
         summary: 'Trades a refresh token for a new pair of tokens',
         body: RefreshRequest,
-        response: {
-          200: TokenSetSchema,
-          ...problemResponses('malformed_json', 'invalid_refresh_token', 'unsupported_media_type', 'invalid_body'),
-        },
+        response: { 200: TokenSetSchema, ...problemResponses(...badBody, 'invalid_refresh_token', 'unavailable') },
       },
     },
     async (request, reply) => {
-      const tokens = await refresh(context, request.body.refresh_token)
+      const tokens = await refresh(context, request.body.refresh_token, clientOf(request))
       return reply.header('cache-control', 'no-store').send(tokens)
     },
   )
 
-  server.get(
-    '/me',
+  server.post(
+    '/auth/logout',
     {
       onRequest: requireCaller(authenticate),
       schema: {
         tags,
-        summary: "The caller's account",
+        summary: "Ends the caller's session",
         security: bearer,
-        response: { 200: UserSchema, ...problemResponses('unauthenticated', 'invalid_token') },
+        response: {
+          204: Type.Null({ description: 'The session and all its tokens are dead.' }),
+          ...problemResponses('unauthenticated', 'invalid_token'),
+        },
       },
     },
     async (request, reply) => {
-      const user = await getUser(context.pool, callerOf(request).userId)
-      return reply.header('cache-control', 'no-store').send(present(user))
+      const { userId, sessionId } = callerOf(request)
+      await revokeSession(context.pool, sessionId, context.now())
+      context.revocations.add(sessionId)
+      clientOf(request).record('logged_out', { user_id: userId, session_id: sessionId })
+      return reply.code(204).send(null)
     },
   )
 
@@ -145,8 +136,4 @@ export function authRoutes(server: HttpServer, context: AuthContext, authenticat
     },
     async (_request, reply) => reply.header('cache-control', 'public, max-age=300').send(context.tokens.jwks as never),
   )
-}
-
-function present(user: User) {
-  return { ...user, created_at: user.created_at.toISOString() }
 }

@@ -20,6 +20,14 @@ export function unseal(secret: string, purpose: string, sealed: Buffer): string 
   return decipher.update(sealed.subarray(NONCE_BYTES, -TAG_BYTES), undefined, 'utf8') + decipher.final('utf8')
 }
 
+/** `seal` and `unseal` for one purpose, as text (base64). */
+export function createSealing(secret: string, purpose: string) {
+  return {
+    seal: (text: string): string => seal(secret, purpose, text).toString('base64'),
+    open: (sealed: string): string => unseal(secret, purpose, Buffer.from(sealed, 'base64')),
+  }
+}
+
 function deriveKey(secret: string, purpose: string): Buffer {
   return Buffer.from(hkdfSync('sha256', secret, '', `storefront ${purpose}`, 32))
 }

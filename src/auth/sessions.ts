@@ -1,6 +1,10 @@
-import { createHash, randomBytes, randomUUIDv7 } from 'node:crypto'
-import type { Queryable, Transaction } from '../db/pool.ts'
-import { ACCESS_TOKEN_SECONDS, type AccessTokens } from './access-token.ts'
+import { randomUUIDv7 } from 'node:crypto'
+import { Type } from 'typebox'
+import type { Pool, Queryable, Transaction } from '../db/pool.ts'
+import { notFound } from '../errors.ts'
+import { DEFAULT_LIMIT, decodeCursor, encodeCursor, type Page, toPage } from '../http/pagination.ts'
+import type { AccessTokens } from './access-token.ts'
+import { hashToken, newToken } from './opaque-token.ts'
 import type { User } from './users.ts'
 
 const DAY_MS = 86_400_000
@@ -8,7 +12,7 @@ const DAY_MS = 86_400_000
 const SLIDING_MS = 30 * DAY_MS
 /** … but no family lives longer than this after its login. */
 const ABSOLUTE_MS = 90 * DAY_MS
-const REFRESH_TOKEN_BYTES = 32
+const USER_AGENT_MAX_LENGTH = 500
 
 /** Names are RFC 6749's (§5.1), `refresh_expires_in` is ours. Seconds. */
 export interface TokenSet {
@@ -23,7 +27,13 @@ export interface TokenSet {
 export interface Session {
   id: string
   user: Pick<User, 'id' | 'role'>
+  /** The absolute end. */
   expiresAt: Date
+}
+
+export interface OpenedSession {
+  sessionId: string
+  tokenSet: TokenSet
 }
 
 /** Opens a session, that is a family of refresh tokens, and gives its first token set. */
@@ -33,19 +43,19 @@ export async function openSession(
   user: Pick<User, 'id' | 'role'>,
   userAgent: string | null,
   now: Date,
-): Promise<TokenSet> {
+): Promise<OpenedSession> {
   const session = { id: randomUUIDv7(), user, expiresAt: new Date(now.getTime() + ABSOLUTE_MS) }
   await tx.query(
     `insert into sessions (id, user_id, user_agent, created_at, last_used_at, expires_at)
     values ($1, $2, $3, $4, $4, $5)`,
-    [session.id, user.id, userAgent?.slice(0, 500) ?? null, now, session.expiresAt],
+    [session.id, user.id, userAgent?.slice(0, USER_AGENT_MAX_LENGTH) ?? null, now, session.expiresAt],
   )
-  return issueTokens(tx, tokens, session, now)
+  return { sessionId: session.id, tokenSet: await issueTokens(tx, tokens, session, now) }
 }
 
 /** A fresh pair of tokens for a session. Of the refresh token only the hash is stored. */
 export async function issueTokens(tx: Transaction, tokens: AccessTokens, session: Session, now: Date): Promise<TokenSet> {
-  const refreshToken = randomBytes(REFRESH_TOKEN_BYTES).toString('base64url')
+  const refreshToken = newToken()
   const expiresAt = new Date(Math.min(now.getTime() + SLIDING_MS, session.expiresAt.getTime()))
   await tx.query('insert into refresh_tokens (token_hash, session_id, created_at, expires_at) values ($1, $2, $3, $4)', [
     hashToken(refreshToken),
@@ -53,17 +63,15 @@ export async function issueTokens(tx: Transaction, tokens: AccessTokens, session
     now,
     expiresAt,
   ])
+  const caller = { userId: session.user.id, sessionId: session.id, role: session.user.role }
+  const { token, expiresIn } = await tokens.issue(caller, session.expiresAt, now)
   return {
     token_type: 'Bearer',
-    access_token: await tokens.issue({ userId: session.user.id, sessionId: session.id, role: session.user.role }, now),
-    expires_in: ACCESS_TOKEN_SECONDS,
+    access_token: token,
+    expires_in: expiresIn,
     refresh_token: refreshToken,
     refresh_expires_in: Math.floor((expiresAt.getTime() - now.getTime()) / 1000),
   }
-}
-
-export function hashToken(token: string): Buffer {
-  return createHash('sha256').update(token).digest()
 }
 
 /** Whether the session still lives: not revoked, its account not deleted. */
@@ -75,4 +83,72 @@ export async function isSessionAlive(db: Queryable, sessionId: string, now: Date
 /** Ends a session and with it every token of its family. */
 export async function revokeSession(db: Queryable, sessionId: string, now: Date): Promise<void> {
   await db.query('update sessions set revoked_at = $2 where id = $1 and revoked_at is null', [sessionId, now])
+}
+
+/** Ends a user's sessions, all but `keep`. Returns their ids. */
+export async function revokeSessionsOf(db: Queryable, userId: string, keep: string | null, now: Date): Promise<string[]> {
+  const { rows } = await db.query<{ id: string }>(
+    `update sessions set revoked_at = $3
+    where user_id = $1 and revoked_at is null and id is distinct from $2
+    returning id`,
+    [userId, keep, now],
+  )
+  return rows.map((row) => row.id)
+}
+
+/** Ends one session of a user. Throws `not_found` for another user's, for none and for one that has ended. */
+export async function endSession(db: Queryable, userId: string, sessionId: string, now: Date): Promise<void> {
+  const { rowCount } = await db.query('update sessions set revoked_at = $3 where user_id = $1 and id = $2 and revoked_at is null', [
+    userId,
+    sessionId,
+    now,
+  ])
+  if (rowCount === 0) throw notFound('session')
+}
+
+export interface SessionView {
+  id: string
+  created_at: string
+  /** The last login or refresh: using an access token leaves no trace. */
+  last_used_at: string
+  user_agent: string | null
+  current: boolean
+}
+
+interface SessionRow {
+  id: string
+  created_at: Date
+  last_used_at: Date
+  user_agent: string | null
+}
+
+const Position = Type.Tuple([Type.String({ format: 'uuid' })])
+
+/** A page of a user's sessions that can still be used, newest first. Throws `invalid_cursor`. */
+export async function listSessions(
+  pool: Pool,
+  caller: { userId: string; sessionId: string },
+  query: { limit?: number; cursor?: string },
+  now: Date,
+): Promise<Page<SessionView>> {
+  const { limit = DEFAULT_LIMIT, cursor } = query
+  const scope = ['sessions', caller.userId]
+  const before = cursor === undefined ? null : (decodeCursor(scope, cursor, Position)[0] ?? null)
+  const { rows } = await pool.query<SessionRow>(
+    `select id, created_at, last_used_at, user_agent
+    from sessions
+    where user_id = $1 and revoked_at is null and expires_at > $2 and last_used_at > $3
+      and ($4::uuid is null or id < $4)
+    order by id desc
+    limit $5`,
+    [caller.userId, now, new Date(now.getTime() - SLIDING_MS), before, limit + 1],
+  )
+  const toView = (row: SessionRow): SessionView => ({
+    id: row.id,
+    created_at: row.created_at.toISOString(),
+    last_used_at: row.last_used_at.toISOString(),
+    user_agent: row.user_agent,
+    current: row.id === caller.sessionId,
+  })
+  return toPage(rows, limit, toView, (row) => encodeCursor(scope, [row.id]))
 }

@@ -1,6 +1,6 @@
 import { translateConstraint } from '../db/constraints.ts'
-import type { Queryable } from '../db/pool.ts'
-import { notFound } from '../errors.ts'
+import type { Queryable, Transaction } from '../db/pool.ts'
+import { invalidToken } from './access-token.ts'
 
 export interface User {
   id: string
@@ -9,6 +9,8 @@ export interface User {
   role: 'customer' | 'admin'
   created_at: Date
 }
+
+export type UserWithPassword = User & { password_hash: string }
 
 const COLUMNS = 'id, email, name, role, created_at'
 
@@ -28,13 +30,41 @@ export async function insertUser(db: Queryable, user: User, passwordHash: string
   }
 }
 
-export async function findUserByEmail(db: Queryable, email: string): Promise<(User & { password_hash: string }) | null> {
-  const { rows } = await db.query<User & { password_hash: string }>(`select ${COLUMNS}, password_hash from users where email = $1`, [email])
+/** `email` is canonical. */
+export async function findUserByEmail(db: Queryable, email: string): Promise<UserWithPassword | null> {
+  const { rows } = await db.query<UserWithPassword>(`select ${COLUMNS}, password_hash from users where email = $1`, [email])
   return rows[0] ?? null
 }
 
-export async function getUser(db: Queryable, id: string): Promise<User> {
-  const { rows } = await db.query<User>(`select ${COLUMNS} from users where id = $1`, [id])
-  if (rows[0] === undefined) throw notFound('account')
+/** The account of an access token. Throws `invalid_token` when it has been deleted since. */
+export async function getUser(db: Queryable, id: string): Promise<UserWithPassword> {
+  const { rows } = await db.query<UserWithPassword>(`select ${COLUMNS}, password_hash from users where id = $1`, [id])
+  if (rows[0] === undefined) throw invalidToken()
+  return rows[0]
+}
+
+/**
+ * Whether the account still has the password that was checked before the transaction, locked so that it keeps it until the
+ * end: a session that is opened with an old password would otherwise survive the change that was to end it.
+ */
+export async function holdPassword(tx: Transaction, user: UserWithPassword): Promise<boolean> {
+  const { rowCount } = await tx.query('select from users where id = $1 and password_hash = $2 for share', [user.id, user.password_hash])
+  return rowCount === 1
+}
+
+/** Sets a password, unless it is no longer the one that was checked: then it is false. */
+export async function replacePassword(db: Queryable, checked: UserWithPassword, passwordHash: string): Promise<boolean> {
+  const { rowCount } = await db.query('update users set password_hash = $3 where id = $1 and password_hash = $2', [
+    checked.id,
+    checked.password_hash,
+    passwordHash,
+  ])
+  return rowCount === 1
+}
+
+/** Throws `invalid_token` as `getUser` does. */
+export async function updateName(db: Queryable, userId: string, name: string | null): Promise<User> {
+  const { rows } = await db.query<User>(`update users set name = $2 where id = $1 returning ${COLUMNS}`, [userId, name])
+  if (rows[0] === undefined) throw invalidToken()
   return rows[0]
 }

@@ -25,10 +25,12 @@ export const PROBLEMS: Record<ErrorCode, { status: number; title: string }> = {
   unsupported_media_type: { status: 415, title: 'The body must be application/json' },
   invalid_body: { status: 422, title: 'The body is not acceptable' },
   password_too_common: { status: 422, title: 'The password is too common' },
+  invalid_one_time_token: { status: 422, title: 'The one-time token is not valid' },
   unknown_product: { status: 422, title: 'A product does not exist' },
   mixed_currencies: { status: 422, title: 'The order mixes currencies' },
   total_too_large: { status: 422, title: 'The total is too large' },
   idempotency_key_reused: { status: 422, title: 'The idempotency key belongs to another request' },
+  rate_limited: { status: 429, title: 'Too many tries' },
   unavailable: { status: 503, title: 'The store cannot answer now' },
   internal: { status: 500, title: 'Something went wrong' },
 }

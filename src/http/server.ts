@@ -14,6 +14,8 @@ export type HttpServer = FastifyInstance<Server, IncomingMessage, ServerResponse
 export interface HttpServerOptions {
   logger: Logger
   baseUrl: string
+  /** Proxies whose X-Forwarded-For counts: addresses and networks, or how many; none unless said otherwise. */
+  trustProxy?: readonly string[] | number | false
 }
 
 const BODY_LIMIT_BYTES = 1_048_576
@@ -26,6 +28,7 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
     loggerInstance: options.logger as FastifyBaseLogger,
     logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'request_id' }),
     bodyLimit: BODY_LIMIT_BYTES,
+    trustProxy: trustedProxies(options.trustProxy ?? false),
     requestTimeout: REQUEST_TIMEOUT_MS,
     // Requests on open connections are still answered while the server drains; idle connections are closed.
     forceCloseConnections: 'idle',
@@ -83,6 +86,12 @@ function refuseAddress(allowed: readonly string[]): AppError {
   if (allowed.length === 0) return new AppError('not_found', 'There is nothing at this address.')
   const allow = allowed.join(', ')
   return new AppError('method_not_allowed', `Allowed here: ${allow}.`, { headers: { allow } })
+}
+
+/** Fastify's setting. By a number alone it trusts nobody, for a client that comes past the proxies could then name any address. */
+function trustedProxies(proxies: readonly string[] | number | false) {
+  if (typeof proxies === 'number') return (_address: string, hop: number) => hop < proxies
+  return proxies === false ? false : [...proxies]
 }
 
 function requestId(request: { headers: Record<string, unknown> }): string {

@@ -10,6 +10,8 @@ export interface Mail {
   html: string
   /** When the change was made that the mail tells of. */
   date: Date
+  /** `orders` unless said otherwise. */
+  about?: 'orders' | 'account'
 }
 
 /** Hands mails over for delivery. */
@@ -63,7 +65,7 @@ export function toMessage(mail: Mail, from: string): SendMailOptions {
     headers: {
       // RFC 3834: no out-of-office answers, please. RFC 2919: what filters sort by.
       'Auto-Submitted': 'auto-generated',
-      'List-Id': `Your orders <orders.${host}>`,
+      'List-Id': mail.about === 'account' ? `Your account <account.${host}>` : `Your orders <orders.${host}>`,
       'X-Storefront-Event': mail.eventId,
     },
     baseBoundary: createHash('sha256').update(mail.eventId).digest('hex').slice(0, 24),

@@ -1,0 +1,135 @@
+import { Type } from 'typebox'
+import { type Authenticate, bearer, callerOf, requireCaller } from '../http/caller.ts'
+import { problemResponses } from '../http/problem.ts'
+import type { HttpServer } from '../http/server.ts'
+import { changePassword } from './change-password.ts'
+import { clientOf } from './client.ts'
+import type { AuthContext } from './context.ts'
+import { deleteAccount } from './delete-account.ts'
+import { confirmPasswordReset, requestPasswordReset } from './reset-password.ts'
+import { Email, Name, NewPassword, PresentedPassword, presentUser, strict, Token, UserSchema } from './schemas.ts'
+import { getUser, updateName } from './users.ts'
+
+const PasswordChange = Type.Object({ current_password: PresentedPassword, new_password: NewPassword }, strict)
+const ResetRequest = Type.Object({ email: Email }, strict)
+const ResetConfirmation = Type.Object({ token: Token, password: NewPassword }, strict)
+const AccountChange = Type.Object({ name: Type.Optional(Type.Union([Name, Type.Null()])) }, strict)
+const Accepted = Type.Object({ status: Type.Literal('accepted') })
+
+const tags = ['accounts']
+const badBody = ['malformed_json', 'unsupported_media_type', 'payload_too_large', 'invalid_body'] as const
+const badToken = ['unauthenticated', 'invalid_token'] as const
+
+/** The caller's own account, and passwords. */
+export function accountRoutes(server: HttpServer, context: AuthContext, authenticate: Authenticate): void {
+  const onRequest = requireCaller(authenticate)
+
+  server.get(
+    '/me',
+    {
+      onRequest,
+      schema: { tags, summary: "The caller's account", security: bearer, response: { 200: UserSchema, ...problemResponses(...badToken) } },
+    },
+    async (request, reply) => {
+      const user = await getUser(context.pool, callerOf(request).userId)
+      return reply.header('cache-control', 'no-store').send(presentUser(user))
+    },
+  )
+
+  server.patch(
+    '/me',
+    {
+      onRequest,
+      schema: {
+        tags,
+        summary: "Changes the caller's name; null takes it away",
+        security: bearer,
+        body: AccountChange,
+        response: { 200: UserSchema, ...problemResponses(...badBody, ...badToken) },
+      },
+    },
+    async (request, reply) => {
+      const { userId } = callerOf(request)
+      const { name } = request.body
+      const user = name === undefined ? await getUser(context.pool, userId) : await updateName(context.pool, userId, name)
+      clientOf(request).record('account_changed', { user_id: userId })
+      return reply.header('cache-control', 'no-store').send(presentUser(user))
+    },
+  )
+
+  server.delete(
+    '/me',
+    {
+      onRequest,
+      schema: {
+        tags,
+        summary: "Erases the caller's account; orders stay, without a name or address of the account",
+        security: bearer,
+        response: { 204: Type.Null({ description: 'The account and all its sessions are gone.' }), ...problemResponses(...badToken) },
+      },
+    },
+    async (request, reply) => {
+      await deleteAccount(context, callerOf(request), clientOf(request))
+      return reply.code(204).send(null)
+    },
+  )
+
+  server.post(
+    '/auth/password',
+    {
+      onRequest,
+      schema: {
+        tags,
+        summary: "Changes the caller's password and ends the other sessions",
+        security: bearer,
+        body: PasswordChange,
+        response: {
+          204: Type.Null({ description: 'The password is changed.' }),
+          ...problemResponses(...badBody, ...badToken, 'invalid_credentials', 'password_too_common', 'rate_limited', 'unavailable'),
+        },
+      },
+    },
+    async (request, reply) => {
+      await changePassword(context, callerOf(request), request.body, clientOf(request))
+      return reply.code(204).send(null)
+    },
+  )
+
+  server.post(
+    '/auth/password-reset',
+    {
+      schema: {
+        tags,
+        summary: 'Mails a token for a new password, if there is such an account',
+        body: ResetRequest,
+        response: { 202: Accepted, ...problemResponses(...badBody, 'rate_limited', 'unavailable') },
+      },
+    },
+    async (request, reply) => {
+      await requestPasswordReset(context, request.body.email, clientOf(request))
+      return reply
+        .code(202)
+        .header('cache-control', 'no-store')
+        .send({ status: 'accepted' as const })
+    },
+  )
+
+  server.post(
+    '/auth/password-reset/confirm',
+    {
+      schema: {
+        tags,
+        summary: 'Sets a new password by a mailed token and ends every session',
+        body: ResetConfirmation,
+        response: {
+          204: Type.Null({ description: 'The password is changed.' }),
+          ...problemResponses(...badBody, 'invalid_one_time_token', 'password_too_common', 'unavailable'),
+        },
+      },
+    },
+    async (request, reply) => {
+      await confirmPasswordReset(context, request.body, clientOf(request))
+      return reply.code(204).send(null)
+    },
+  )
+}

@@ -1,0 +1,70 @@
+import type pg from 'pg'
+import type { Logger } from 'pino'
+import type { Pool } from '../db/pool.ts'
+import type { Authenticate } from '../http/caller.ts'
+import { AccessTokens } from './access-token.ts'
+import type { SendAccountMail } from './account-mail.ts'
+import { createAuthenticate } from './authenticate.ts'
+import type { AuthContext } from './context.ts'
+import { Housekeeping } from './housekeeping.ts'
+import { KeyRing } from './key-ring.ts'
+import { Passwords } from './password.ts'
+import { Revocations } from './revocations.ts'
+import type { SigningKeys } from './signing-keys.ts'
+import { Throttle } from './throttle.ts'
+
+export interface AuthOptions {
+  pool: Pool
+  /** Opens a connection outside the pool. */
+  connect: () => Promise<pg.Client>
+  keys: SigningKeys
+  /** Encrypts signing keys and keys the throttle's hashes. */
+  secret: string
+  /** Public address of the store: issuer and audience of access tokens. */
+  issuer: string
+  hashing: { concurrency: number; maxWaiting: number }
+  refreshGraceSeconds: number
+  isVerificationRequired: boolean
+  isThrottled: boolean
+  sendAccountMail: SendAccountMail
+  logger: Logger
+  now: () => Date
+}
+
+/** Accounts and sessions as one part. Works before `start` too, only with more questions to the database. */
+export interface Auth {
+  readonly context: AuthContext
+  readonly authenticate: Authenticate
+  start(): Promise<void>
+  /** Idempotent, safe before start. */
+  stop(): Promise<void>
+}
+
+export function createAuth(options: AuthOptions): Auth {
+  const { pool, logger, secret, now } = options
+  const keyRing = new KeyRing(options.keys, { pool, secret, logger })
+  const revocations = new Revocations({ pool, connect: options.connect, logger, now })
+  const housekeeping = new Housekeeping(pool, logger)
+  const context: AuthContext = {
+    pool,
+    passwords: new Passwords(options.hashing),
+    tokens: new AccessTokens(keyRing, options.issuer),
+    revocations,
+    throttle: new Throttle({ pool, secret, isEnabled: options.isThrottled }),
+    sendAccountMail: options.sendAccountMail,
+    isVerificationRequired: options.isVerificationRequired,
+    refreshGraceSeconds: options.refreshGraceSeconds,
+    now,
+  }
+  const parts = [keyRing, revocations, housekeeping]
+  return {
+    context,
+    authenticate: createAuthenticate(context),
+    async start() {
+      await Promise.all(parts.map((part) => part.start()))
+    },
+    async stop() {
+      await Promise.all(parts.map((part) => part.stop()))
+    },
+  }
+}

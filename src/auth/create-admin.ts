@@ -1,0 +1,25 @@
+import { randomUUIDv7 } from 'node:crypto'
+import type { Pool } from '../db/pool.ts'
+import { parseEmail } from './email-address.ts'
+import { PASSWORD_MAX_LENGTH, PASSWORD_MIN_LENGTH, type Passwords } from './password.ts'
+import { insertUser, type User } from './users.ts'
+
+/**
+ * Makes an account with the role admin. Throws `email_taken`: an account that exists is not promoted, for whoever made it
+ * need not be the owner of its address. Throws `invalid_body` and `password_too_common` as a registration does.
+ */
+export async function createAdmin(pool: Pool, passwords: Passwords, input: { email: string; password: string }): Promise<User> {
+  const email = parseEmail(input.email)
+  if (!isWithinLength(input.password)) {
+    throw new Error(`the password must have ${PASSWORD_MIN_LENGTH} to ${PASSWORD_MAX_LENGTH} characters of well-formed Unicode`)
+  }
+  passwords.assertAcceptable(input.password, email)
+  const user: User = { id: randomUUIDv7(), email, name: null, role: 'admin', created_at: new Date() }
+  await insertUser(pool, user, await passwords.hash(input.password))
+  return user
+}
+
+function isWithinLength(password: string): boolean {
+  const length = [...password].length
+  return length >= PASSWORD_MIN_LENGTH && length <= PASSWORD_MAX_LENGTH && password.isWellFormed() && !password.includes('\0')
+}

@@ -1,0 +1,42 @@
+import { Type } from 'typebox'
+import { EMAIL_MAX_LENGTH, EMAIL_PATTERN } from './email-address.ts'
+import { PASSWORD_MAX_LENGTH, PASSWORD_MIN_LENGTH } from './password.ts'
+import type { User } from './users.ts'
+
+export const UserSchema = Type.Object({
+  id: Type.String({ format: 'uuid' }),
+  email: Type.String(),
+  name: Type.Union([Type.String(), Type.Null()]),
+  role: Type.Union([Type.Literal('customer'), Type.Literal('admin')]),
+  created_at: Type.String({ format: 'date-time' }),
+})
+
+const tokenSet = {
+  token_type: Type.Literal('Bearer'),
+  access_token: Type.String({ description: 'JWT (RFC 9068), for `Authorization: Bearer`.' }),
+  expires_in: Type.Integer({ description: 'Seconds.' }),
+  refresh_token: Type.String({ description: 'Opaque. Good for one refresh.' }),
+  refresh_expires_in: Type.Integer({ description: 'Seconds.' }),
+}
+export const TokenSetSchema = Type.Object(tokenSet)
+export const LoggedIn = Type.Object({ user: UserSchema, ...tokenSet })
+
+export const strict = { additionalProperties: false }
+
+/** An address that mail may be sent to. */
+export const Email = Type.String({ maxLength: EMAIL_MAX_LENGTH, pattern: EMAIL_PATTERN, description: 'One plain address.' })
+
+export const NewPassword = Type.String({ minLength: PASSWORD_MIN_LENGTH, maxLength: PASSWORD_MAX_LENGTH })
+
+/** A password that is only compared: no lower bound, for a wrong one must look like any other wrong one. */
+export const PresentedPassword = Type.String({ maxLength: PASSWORD_MAX_LENGTH })
+
+/** One line of visible text. */
+export const Name = Type.String({ minLength: 1, maxLength: 200, pattern: '^[^\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029]+$' })
+
+/** Any text: what is no token of ours is refused as one that is not known. The body's limit bounds it. */
+export const Token = Type.String()
+
+export function presentUser({ id, email, name, role, created_at }: User) {
+  return { id, email, name, role, created_at: created_at.toISOString() }
+}

@@ -1,0 +1,72 @@
+import { Type } from 'typebox'
+import { type Authenticate, bearer, callerOf, requireCaller } from '../http/caller.ts'
+import { Cursor, Limit, PageOf } from '../http/pagination.ts'
+import { problemResponses } from '../http/problem.ts'
+import type { HttpServer } from '../http/server.ts'
+import { clientOf } from './client.ts'
+import type { AuthContext } from './context.ts'
+import { strict } from './schemas.ts'
+import { endSession, listSessions } from './sessions.ts'
+
+const SessionSchema = Type.Object({
+  id: Type.String({ format: 'uuid' }),
+  created_at: Type.String({ format: 'date-time' }),
+  last_used_at: Type.String({ format: 'date-time', description: 'The last login or refresh.' }),
+  user_agent: Type.Union([Type.String(), Type.Null()]),
+  current: Type.Boolean({ description: 'Whether it is the one that asks.' }),
+})
+const SessionQuery = Type.Object({ limit: Type.Optional(Limit), cursor: Type.Optional(Cursor) }, strict)
+const SessionParams = Type.Object({ id: Type.String({ format: 'uuid' }) })
+
+const tags = ['accounts']
+
+/** Where the caller is logged in. */
+export function sessionRoutes(server: HttpServer, context: AuthContext, authenticate: Authenticate): void {
+  const onRequest = requireCaller(authenticate)
+
+  server.get(
+    '/auth/sessions',
+    {
+      onRequest,
+      schema: {
+        tags,
+        summary: "The caller's open sessions, newest first",
+        security: bearer,
+        querystring: SessionQuery,
+        response: {
+          200: PageOf(SessionSchema),
+          ...problemResponses('invalid_query', 'invalid_cursor', 'unauthenticated', 'invalid_token'),
+        },
+      },
+    },
+    async (request, reply) => {
+      const page = await listSessions(context.pool, callerOf(request), request.query, context.now())
+      return reply.header('cache-control', 'no-store').send(page)
+    },
+  )
+
+  server.delete(
+    '/auth/sessions/:id',
+    {
+      onRequest,
+      schema: {
+        tags,
+        summary: "Ends one of the caller's sessions",
+        security: bearer,
+        params: SessionParams,
+        response: {
+          204: Type.Null({ description: 'The session and all its tokens are dead.' }),
+          ...problemResponses('unauthenticated', 'invalid_token', 'not_found'),
+        },
+      },
+    },
+    async (request, reply) => {
+      const { userId } = callerOf(request)
+      const { id } = request.params
+      await endSession(context.pool, userId, id, context.now())
+      context.revocations.add(id)
+      clientOf(request).record('session_ended', { user_id: userId, session_id: id })
+      return reply.code(204).send(null)
+    },
+  )
+}

@@ -1,0 +1,24 @@
+import { isIP, isIPv4 } from 'node:net'
+import type { FastifyRequest } from 'fastify'
+
+/** The client's IP address: the connection's, or what a proxy says that TRUST_PROXY names. IPv4 is never in IPv6 form. */
+export function clientAddress(request: Pick<FastifyRequest, 'ip' | 'socket'>): string {
+  const address = plain(request.ip)
+  // A trusted proxy may still pass on rubbish.
+  return isIP(address) === 0 ? plain(request.socket.remoteAddress ?? '') : address
+}
+
+function plain(address: string): string {
+  const mapped = /^::ffff:([\d.]+)$/i.exec(address)?.[1]
+  return mapped !== undefined && isIPv4(mapped) ? mapped : address
+}
+
+/** The network that one subscriber has: an IPv4 address, but a whole /64 of IPv6, where the rest is theirs to choose. */
+export function networkOf(address: string): string {
+  if (isIP(address) !== 6) return address
+  // The URL parser writes an address in one form (RFC 5952); a zone id means nothing outside this machine.
+  const [head = '', tail = ''] = new URL(`http://[${address.split('%', 1)[0]}]`).hostname.slice(1, -1).split('::')
+  const [left, right] = [head, tail].map((part) => (part === '' ? [] : part.split(':')))
+  const zeros = Array<string>(8 - (left?.length ?? 0) - (right?.length ?? 0)).fill('0')
+  return `${[...(left ?? []), ...zeros, ...(right ?? [])].slice(0, 4).join(':')}::/64`
+}
