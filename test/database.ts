@@ -57,3 +57,13 @@ async function asAdmin<T>(work: (admin: pg.Client) => Promise<T>): Promise<T> {
     await admin.end()
   }
 }
+
+/** Takes the database away from everybody, or gives it back. Connections that are open stay so. */
+export function setConnectable(db: TestDatabase, connectable: boolean): Promise<unknown> {
+  return asAdmin((admin) => admin.query(`alter database ${db.name} with allow_connections ${connectable}`))
+}
+
+/** Ends every connection to the database from the server's side, and waits until they are gone. */
+export function terminateBackends(db: TestDatabase): Promise<unknown> {
+  return asAdmin((admin) => admin.query('select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = $1', [db.name]))
+}

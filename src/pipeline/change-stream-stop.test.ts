@@ -1,0 +1,128 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { eventually } from '../../test/eventually.ts'
+import {
+  breakReader,
+  confirmedPosition,
+  currentPosition,
+  endOf,
+  idsOf,
+  insertOrders,
+  makeStreamDatabase,
+  readerPid,
+  silent,
+  startStream,
+} from '../../test/stream-harness.ts'
+import { makeGate } from '../../test/topic-harness.ts'
+import { ChangeStream, type Commit } from './change-stream.ts'
+import { parseLsn } from './replication-connection.ts'
+
+test('stop may come before start and twice, and start twice', async (t) => {
+  const db = await makeStreamDatabase(t)
+  await new ChangeStream({ url: db.url, slotName: db.slotName, onCommits: async () => {}, logger: silent }).stop()
+  const stream = await startStream(t, db, async () => {})
+  await stream.start()
+  await eventually(async () => (await readerPid(db)) ?? undefined)
+  await Promise.all([stream.stop(), stream.stop()])
+  await stream.stop()
+  assert.equal(stream.state, 'stopped')
+  await eventually(async () => (await readerPid(db)) === null, { what: 'a free slot' })
+})
+
+test('stop right after start leaves the slot free', async (t) => {
+  const db = await makeStreamDatabase(t)
+  for (let round = 0; round < 5; round++) {
+    const stream = await startStream(t, db, async () => {})
+    await stream.stop()
+  }
+  await eventually(async () => (await readerPid(db)) === null, { what: 'a free slot' })
+})
+
+test('stop waits for the batch in hand and confirms it, and leaves the rest to the next', async (t) => {
+  const gate = makeGate(t)
+  const db = await makeStreamDatabase(t)
+  const first: Commit[] = []
+  const stream = await startStream(t, db, async (commits) => {
+    first.push(...commits)
+    await gate.pass()
+  })
+  const taken = await insertOrders(db.pool, 2)
+  await gate.entered
+  const left = await insertOrders(db.pool, 1)
+  let stopped = false
+  const stop = stream.stop().then(() => {
+    stopped = true
+  })
+  await db.pool.query('select 1')
+  assert.equal(stopped, false)
+  gate.open()
+  await stop
+  await eventually(async () => (await readerPid(db)) === null)
+  assert.equal(await confirmedPosition(db), endOf(first.at(-1)))
+
+  const second: Commit[] = []
+  await startStream(t, db, async (commits) => void second.push(...commits))
+  await eventually(async () => second.length > 0)
+  assert.deepEqual([idsOf(first), idsOf(second)], [[taken], [left]])
+})
+
+test('stops while it stands by and while it waits to try again', async (t) => {
+  const db = await makeStreamDatabase(t)
+  const active = await startStream(t, db, async () => {
+    throw new Error('the topic is away')
+  })
+  await eventually(async () => active.state === 'active')
+  const standby = await startStream(t, db, async () => {})
+  await eventually(async () => standby.state === 'standby')
+  await standby.stop()
+  await insertOrders(db.pool, 1)
+  await eventually(async () => active.state === 'failing')
+  await active.stop()
+  assert.deepEqual([active.state, standby.state], ['stopped', 'stopped'])
+})
+
+test('reads no further than it can hold while the handler is busy, and loses nothing', async (t) => {
+  const gate = makeGate(t)
+  const db = await makeStreamDatabase(t)
+  const batches: Commit[][] = []
+  await startStream(t, db, async (commits) => {
+    batches.push(commits)
+    await gate.pass()
+  })
+  const sent = [await insertOrders(db.pool, 1)]
+  await gate.entered
+  for (let commit = 0; commit < 60; commit++) sent.push(await insertOrders(db.pool, 100))
+  const written = await currentPosition(db)
+  await eventually(
+    async () => {
+      const { rows } = await db.pool.query<{ sent: string }>(
+        'select sent_lsn as sent from pg_stat_replication join pg_replication_slots on active_pid = pid where slot_name = $1',
+        [db.slotName],
+      )
+      return parseLsn(rows[0]?.sent ?? '0/0') >= written
+    },
+    { what: 'all changes on their way to the reader' },
+  )
+  gate.open()
+  await eventually(async () => batches.flat().length >= sent.length)
+  assert.deepEqual(idsOf(batches.flat()), sent)
+  const sizes = batches.map((commits) => idsOf(commits).flat().length)
+  assert.ok(Math.max(...sizes) < 3_000, `batches of ${sizes.join(', ')} changes`)
+})
+
+test('one commit of thousands of changes comes whole, also when the connection breaks in between', async (t) => {
+  const gate = makeGate(t)
+  const db = await makeStreamDatabase(t)
+  const seen: Commit[] = []
+  await startStream(t, db, async (commits) => {
+    await gate.pass()
+    seen.push(...commits)
+  })
+  const small = await insertOrders(db.pool, 1)
+  await gate.entered
+  const large = await insertOrders(db.pool, 5_000)
+  await breakReader(db)
+  gate.open()
+  await eventually(async () => seen.at(-1)?.changes.length === 5_000)
+  assert.deepEqual(idsOf(seen.slice(-2)), [small, large])
+})

@@ -1,0 +1,98 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { onCleanup } from '../../test/cleanup.ts'
+import { createTestDatabase } from '../../test/database.ts'
+import { eventually } from '../../test/eventually.ts'
+import { makeOrderEvent } from '../../test/order-event-factory.ts'
+import { startStore } from '../../test/store.ts'
+import { insertOrders, silent } from '../../test/stream-harness.ts'
+import { dataFolder } from '../db/data-folder.ts'
+import { startEmbeddedPostgres } from '../db/embedded-postgres.ts'
+import { migrate } from '../db/migrate.ts'
+import { createPool, type Pool } from '../db/pool.ts'
+import { createPostgresTopic } from './postgres-topic.ts'
+import { ensureReplicationSlot, findLostReason, slotNameFor } from './replication-slot.ts'
+
+async function slotNames(pool: Pool): Promise<string[]> {
+  const { rows } = await pool.query('select slot_name from pg_replication_slots where database = current_database()')
+  return rows.map((row) => row.slot_name)
+}
+
+test('makes the slot of an empty store once, however many processes ask', async (t) => {
+  const db = await createTestDatabase(t)
+  const slotName = slotNameFor(db.name)
+  assert.match((await findLostReason(db.pool, slotName)) ?? '', /does not exist/)
+  const states = await Promise.all(Array.from({ length: 5 }, () => ensureReplicationSlot(db.pool, slotName)))
+  assert.deepEqual(states.toSorted(), ['created', 'ready', 'ready', 'ready', 'ready'])
+  assert.equal(await ensureReplicationSlot(db.pool, slotName), 'ready')
+  assert.equal(await findLostReason(db.pool, slotName), null)
+  const { rows } = await db.pool.query(`select plugin, temporary, failover from pg_replication_slots where slot_name = $1`, [slotName])
+  assert.deepEqual(rows, [{ plugin: 'pgoutput', temporary: false, failover: true }])
+})
+
+test('says that the slot is lost, and makes none, when there are orders already', async (t) => {
+  const db = await createTestDatabase(t)
+  await insertOrders(db.pool, 2)
+  for (let attempt = 0; attempt < 2; attempt++) assert.equal(await ensureReplicationSlot(db.pool, slotNameFor(db.name)), 'lost')
+  assert.deepEqual(await slotNames(db.pool), [])
+})
+
+test('says that the slot is lost when the topic has messages though every order is gone', async (t) => {
+  const db = await createTestDatabase(t)
+  const topic = createPostgresTopic({ pool: db.pool, url: db.url, logger: silent })
+  await topic.publish([{ position: '1/0000000000000001', event: makeOrderEvent() }])
+  assert.equal(await ensureReplicationSlot(db.pool, slotNameFor(db.name)), 'lost')
+  assert.deepEqual(await slotNames(db.pool), [])
+})
+
+test('says that the slot is lost when the server has thrown its WAL away', async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), 'storefront-test-'))
+  onCleanup(t, () => rmSync(directory, { recursive: true, force: true }))
+  const server = await startEmbeddedPostgres(dataFolder(directory), {
+    settings: { fsync: 'off', max_slot_wal_keep_size: '1MB', min_wal_size: '32MB', max_wal_size: '32MB' },
+  })
+  onCleanup(t, () => server.stop())
+  await migrate(server.url)
+  const pool = createPool({ url: server.url, size: 1, applicationName: 'test', onError: () => {} })
+  onCleanup(t, () => pool.end())
+  assert.equal(await ensureReplicationSlot(pool, 'storefront_orders'), 'created')
+  await eventually(async () => {
+    await pool.query(`select pg_logical_emit_message(false, 'filler', repeat('x', 1000000)), pg_switch_wal()`)
+    await pool.query('checkpoint')
+    return (await findLostReason(pool, 'storefront_orders')) !== null
+  })
+  assert.match((await findLostReason(pool, 'storefront_orders')) ?? '', /has lost its WAL/)
+  assert.equal(await ensureReplicationSlot(pool, 'storefront_orders'), 'lost')
+  assert.deepEqual(await slotNames(pool), ['storefront_orders'])
+})
+
+test('a store whose slot is gone is not ready and says why', async (t) => {
+  const store = await startStore(t, { roles: ['api', 'stream'] })
+  assert.equal((await store.call('GET', '/readyz')).status, 200)
+  await eventually(async () => {
+    await store.pool.query('select pg_terminate_backend(active_pid, 5000) from pg_replication_slots where database = current_database()')
+    await store.pool
+      .query('select pg_drop_replication_slot(slot_name) from pg_replication_slots where database = current_database()')
+      .catch(() => {})
+    return (await slotNames(store.pool)).length === 0
+  })
+  const { status, json, headers } = await store.call('GET', '/readyz')
+  assert.equal(status, 503)
+  assert.equal(json.failing[0].name, 'change_stream')
+  assert.match(json.failing[0].reason, /^the replication slot \w+ does not exist$/)
+  assert.equal(headers['retry-after'], '1')
+  assert.equal((await store.call('GET', '/livez')).status, 200)
+})
+
+test('gives each database a slot name that PostgreSQL takes', async (t) => {
+  const db = await createTestDatabase(t)
+  assert.equal(slotNameFor('storefront'), 'storefront_orders')
+  for (const database of ['Größe & "Co"', 'x'.repeat(63), '1-2']) {
+    const { rows } = await db.pool.query('select slot_name from pg_create_physical_replication_slot($1)', [slotNameFor(database)])
+    assert.equal(rows[0]?.slot_name, slotNameFor(database))
+    await db.pool.query('select pg_drop_replication_slot($1)', [slotNameFor(database)])
+  }
+})

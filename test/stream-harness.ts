@@ -1,0 +1,101 @@
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import pino from 'pino'
+import type { Queryable } from '../src/db/pool.ts'
+import { ChangeStream, type ChangeStreamOptions, type Commit } from '../src/pipeline/change-stream.ts'
+import { type Lsn, parseLsn } from '../src/pipeline/replication-connection.ts'
+import { ensureReplicationSlot, slotNameFor } from '../src/pipeline/replication-slot.ts'
+import { type Cleanup, onCleanup } from './cleanup.ts'
+import { createTestDatabase, type TestDatabase } from './database.ts'
+import { eventually } from './eventually.ts'
+import { makeOrderItem } from './order-event-factory.ts'
+
+export const silent = pino({ level: 'silent' })
+
+/** A database with the replication slot of the order stream. */
+export async function makeStreamDatabase(t: Cleanup): Promise<TestDatabase & { slotName: string }> {
+  const db = await createTestDatabase(t)
+  const slotName = slotNameFor(db.name)
+  assert.equal(await ensureReplicationSlot(db.pool, slotName), 'created')
+  return { ...db, slotName }
+}
+
+type StreamDatabase = Awaited<ReturnType<typeof makeStreamDatabase>>
+
+export async function startStream(
+  t: Cleanup,
+  db: StreamDatabase,
+  onCommits: ChangeStreamOptions['onCommits'],
+  url: string = db.url,
+): Promise<ChangeStream> {
+  const stream = new ChangeStream({ url, slotName: db.slotName, onCommits, logger: silent })
+  onCleanup(t, () => stream.stop())
+  await stream.start()
+  return stream
+}
+
+/** An address whose server asks an idle reader twice a second whether it is alive, and ends a silent one after a second. */
+export function impatientUrl(db: TestDatabase): string {
+  return `${db.url}?options=${encodeURIComponent('-c wal_sender_timeout=1s')}`
+}
+
+/** Rows of `orders` written by one statement, as no use case would but any client of the database may. Returns their ids. */
+export async function insertOrders(db: Queryable, count: number, lines = 1): Promise<string[]> {
+  const ids = Array.from({ length: count }, () => randomUUID())
+  const items = JSON.stringify(Array.from({ length: lines }, () => makeOrderItem({ sku: randomUUID() })))
+  await db.query(
+    `insert into orders (id, user_id, status, items, total_amount, currency, version, status_history, created_at, updated_at)
+    select id, gen_random_uuid(), 'pending', $2, 2500, 'EUR', 1, '[]', now(), now()
+    from unnest($1::uuid[]) with ordinality as new (id, ordinality)
+    order by ordinality`,
+    [ids, items],
+  )
+  return ids
+}
+
+export async function moveOrder(db: Queryable, id: string, status: string): Promise<void> {
+  await db.query('update orders set status = $2, version = version + 1, updated_at = now() where id = $1', [id, status])
+}
+
+/** Ids of the changed orders, commit by commit. */
+export const idsOf = (commits: readonly Commit[]): string[][] => commits.map(({ changes }) => changes.map(({ record }) => record.id))
+
+export async function confirmedPosition(db: StreamDatabase): Promise<Lsn> {
+  const { rows } = await db.pool.query<{ confirmed: string }>(
+    'select confirmed_flush_lsn as confirmed from pg_replication_slots where slot_name = $1',
+    [db.slotName],
+  )
+  return parseLsn(rows[0]?.confirmed ?? '0/0')
+}
+
+export async function currentPosition(db: TestDatabase): Promise<Lsn> {
+  const { rows } = await db.pool.query<{ lsn: string }>('select pg_current_wal_lsn() as lsn')
+  return parseLsn(rows[0]?.lsn ?? '0/0')
+}
+
+/** The end of a commit in the write-ahead log. */
+export const endOf = (commit: Commit | undefined): Lsn => BigInt(`0x${commit?.position.split('/')[1]}`)
+
+/** When the server last heard of its reader, as text that sorts; null before that. */
+export async function lastReply(db: StreamDatabase): Promise<string | null> {
+  const { rows } = await db.pool.query<{ reply: string | null }>(
+    `select extract(epoch from reply_time)::text as reply
+    from pg_stat_replication join pg_replication_slots on active_pid = pid where slot_name = $1`,
+    [db.slotName],
+  )
+  return rows[0]?.reply ?? null
+}
+
+export async function readerPid(db: StreamDatabase): Promise<number | null> {
+  const { rows } = await db.pool.query<{ pid: number | null }>('select active_pid as pid from pg_replication_slots where slot_name = $1', [
+    db.slotName,
+  ])
+  return rows[0]?.pid ?? null
+}
+
+/** Ends the reader's connection from the server's side, and returns when the slot is free. */
+export async function breakReader(db: StreamDatabase): Promise<void> {
+  const pid = await eventually(async () => (await readerPid(db)) ?? undefined, { what: 'an active reader' })
+  await db.pool.query('select pg_terminate_backend($1, 5000)', [pid])
+  await eventually(async () => (await readerPid(db)) !== pid, { what: 'the end of the reader' })
+}
