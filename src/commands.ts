@@ -1,11 +1,14 @@
+import { randomBytes } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import pino, { type Logger } from 'pino'
 import { createApiForDocument, prepareDatabase } from './app.ts'
-import { generateSigningKeys } from './auth/signing-keys.ts'
+import { createAdmin } from './auth/create-admin.ts'
+import { Passwords } from './auth/password.ts'
+import { generateSigningKeys, rotateSigningKeys } from './auth/signing-keys.ts'
 import { importCatalogue } from './catalogue/import-catalogue.ts'
 import { type ImportFormat, readImportLines } from './catalogue/import-lines.ts'
 import { type Config, readConfig } from './config.ts'
-import { dataFolder } from './db/data-folder.ts'
+import { dataFolder, keepSecret } from './db/data-folder.ts'
 import { openSharedDatabase } from './db/open-database.ts'
 import { createPool, type Pool } from './db/pool.ts'
 import { formatTable, queryLake } from './pipeline/lake/lake-query.ts'
@@ -45,6 +48,27 @@ export function importCommand(config: Config, terminal: Terminal, file: string, 
 export async function lakeQueryCommand(config: Config, terminal: Terminal, sql: string): Command {
   terminal.out(formatTable(await queryLake(dataFolder(config.dataDir).lake, sql)))
   return 0
+}
+
+/** Makes an operator's account. An empty password means: make one up and print it, once. */
+export function adminCreateCommand(config: Config, terminal: Terminal, email: string, password: string): Command {
+  return withDatabase(config, terminal, async (pool) => {
+    const chosen = password === '' ? randomBytes(18).toString('base64url') : password
+    const passwords = new Passwords({ concurrency: 1, maxWaiting: 0 })
+    const admin = await createAdmin(pool, passwords, { email, password: chosen })
+    terminal.out(`made the admin ${admin.email}`)
+    if (password === '') terminal.out(`password: ${chosen}`)
+    return 0
+  })
+}
+
+/** Adds a key that signs access tokens from now on. A store that runs takes it up within a few seconds. */
+export function keysRotateCommand(config: Config, terminal: Terminal): Command {
+  return withDatabase(config, terminal, async (pool) => {
+    const id = await rotateSigningKeys(pool, config.secret ?? keepSecret(dataFolder(config.dataDir), 'secret'))
+    terminal.out(`new access tokens are signed with the key ${id}`)
+    return 0
+  })
 }
 
 /** Prints the OpenAPI document of the default settings. Needs no database. */

@@ -1,12 +1,22 @@
 import { parseArgs } from 'node:util'
 import pino from 'pino'
 import { createApp } from './app.ts'
-import { importCommand, lakeQueryCommand, migrateCommand, openApiCommand, type Terminal } from './commands.ts'
+import {
+  adminCreateCommand,
+  importCommand,
+  keysRotateCommand,
+  lakeQueryCommand,
+  migrateCommand,
+  openApiCommand,
+  type Terminal,
+} from './commands.ts'
 import { type Config, ConfigError, parseRoles, readConfig } from './config.ts'
 import { DataFolderInUse } from './db/data-folder.ts'
 import { MigrationsPending } from './db/migrate.ts'
 import { PostgresUnavailable } from './db/postgres-launcher.ts'
+import { AppError } from './errors.ts'
 import { LakeQueryError } from './pipeline/lake/lake-query.ts'
+import { readPassword } from './read-password.ts'
 
 const USAGE = `usage: storefront <command>
 
@@ -15,12 +25,16 @@ const USAGE = `usage: storefront <command>
   catalogue import FILE|- [--format ndjson|csv]
                                             add and update products by sku; exit status 1 when a line was refused
   lake query "select …"                     run SQL over the views order_events and orders
+  admin create EMAIL                        make an operator's account; the password is asked for, or read from standard
+                                            input, or made up and printed when it is empty
+  keys rotate                               sign access tokens with a new key; the old one is good until they expire
   openapi                                   print the OpenAPI document
 
 Settings come from the environment; README.md lists them.`
 
 const EXIT_FAILURE = 1
 const EXIT_USAGE = 2
+const EXIT_INTERRUPTED = 130
 const STOP_PATIENCE_MS = 9_500
 
 class UsageError extends Error {}
@@ -42,6 +56,14 @@ async function run(args: string[]): Promise<number> {
       return openApiCommand(terminal(config))
     case 'catalogue import':
       return importCommand(config, terminal(config), onlyArgument(rest, 'FILE'), readFormat(values.format))
+    case 'admin create': {
+      const email = onlyArgument(rest, 'EMAIL')
+      const password = await readPassword('Password (empty: make one up): ')
+      return password === null ? EXIT_INTERRUPTED : adminCreateCommand(config, terminal(config), email, password)
+    }
+    case 'keys rotate':
+      if (rest.length > 1) throw new UsageError('keys rotate takes no argument')
+      return keysRotateCommand(config, terminal(config))
     case 'lake query':
       return lakeQueryCommand(config, terminal(config), onlyArgument(rest, 'SQL'))
     default:
@@ -107,7 +129,7 @@ async function serve(config: Config): Promise<number> {
 }
 
 /** Errors that say all there is to say; any other one is shown with its stack. */
-const PLAIN_ERRORS = [ConfigError, DataFolderInUse, LakeQueryError, MigrationsPending, PostgresUnavailable]
+const PLAIN_ERRORS = [AppError, ConfigError, DataFolderInUse, LakeQueryError, MigrationsPending, PostgresUnavailable]
 
 try {
   process.exitCode = await run(process.argv.slice(2))

@@ -1,5 +1,6 @@
 import { randomUUIDv7 } from 'node:crypto'
 import type { Pool } from '../db/pool.ts'
+import { AppError } from '../errors.ts'
 import { parseEmail } from './email-address.ts'
 import { PASSWORD_MAX_LENGTH, PASSWORD_MIN_LENGTH, type Passwords } from './password.ts'
 import { insertUser, type User } from './users.ts'
@@ -11,7 +12,10 @@ import { insertUser, type User } from './users.ts'
 export async function createAdmin(pool: Pool, passwords: Passwords, input: { email: string; password: string }): Promise<User> {
   const email = parseEmail(input.email)
   if (!isWithinLength(input.password)) {
-    throw new Error(`the password must have ${PASSWORD_MIN_LENGTH} to ${PASSWORD_MAX_LENGTH} characters of well-formed Unicode`)
+    throw new AppError(
+      'invalid_body',
+      `The password must have ${PASSWORD_MIN_LENGTH} to ${PASSWORD_MAX_LENGTH} characters, none of them NUL.`,
+    )
   }
   passwords.assertAcceptable(input.password, email)
   const user: User = { id: randomUUIDv7(), email, name: null, role: 'admin', created_at: new Date() }

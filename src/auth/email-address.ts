@@ -23,7 +23,7 @@ export function canonicalEmail(address: string): string {
 export function parseEmail(address: string): string {
   const email = canonicalEmail(address)
   if (PATTERN.test(email) && !INVISIBLE.test(email) && Buffer.byteLength(email) <= EMAIL_MAX_LENGTH) return email
-  throw new AppError('invalid_body', 'The body is not acceptable.', {
-    errors: [{ pointer: '#/email', detail: `must be one plain e-mail address of at most ${EMAIL_MAX_LENGTH} bytes` }],
+  throw new AppError('invalid_body', 'The e-mail address is not acceptable.', {
+    errors: [{ pointer: '#/email', detail: `must be one plain address of at most ${EMAIL_MAX_LENGTH} bytes` }],
   })
 }

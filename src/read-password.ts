@@ -1,0 +1,31 @@
+import { createInterface } from 'node:readline/promises'
+import { Writable } from 'node:stream'
+
+/**
+ * Reads a password: from the terminal without showing it, else the first line of standard input, so that it stands neither in
+ * the shell's history nor in the list of processes. Empty when none was given, null when the answer was Ctrl-C.
+ */
+export async function readPassword(prompt: string, input: NodeJS.ReadStream = process.stdin): Promise<string | null> {
+  if (!input.isTTY) return readFirstLine(input)
+  process.stderr.write(prompt)
+  // The terminal shows what readline writes; this writes nothing.
+  const silent = new Writable({ write: (_chunk, _encoding, done) => done() })
+  const terminal = createInterface({ input, output: silent, terminal: true })
+  const cancelled = Promise.withResolvers<null>()
+  terminal.once('SIGINT', () => cancelled.resolve(null))
+  try {
+    return await Promise.race([terminal.question(''), cancelled.promise])
+  } finally {
+    terminal.close()
+    process.stderr.write('\n')
+  }
+}
+
+async function readFirstLine(input: NodeJS.ReadStream): Promise<string> {
+  let text = ''
+  for await (const chunk of input.setEncoding('utf8')) {
+    text += chunk
+    if (text.includes('\n')) break
+  }
+  return text.split(/\r?\n/, 1)[0] ?? ''
+}
