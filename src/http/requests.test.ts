@@ -88,7 +88,7 @@ test('answers 405 with the methods that a path has', async () => {
     ['PATCH', `/orders/${UNKNOWN_ID}`, 'GET, HEAD'],
     ['GET', `/orders/${UNKNOWN_ID}/cancel`, 'POST'],
     ['GET', '/auth/login', 'POST'],
-    ['TRACE', '/me', 'GET, HEAD'],
+    ['TRACE', '/readyz', 'GET, HEAD'],
     ['PROPFIND', '/orders', 'GET, HEAD, POST'],
     ['OPTIONS', '/openapi.json', 'GET, HEAD'],
   ] as const) {

@@ -45,7 +45,8 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
   server.removeAllContentTypeParsers()
   server.addContentTypeParser('application/json', { parseAs: 'buffer' }, (_request, body, done) => {
     try {
-      done(null, parseJson(body as Buffer))
+      // Many clients name a type even where they send no body, such as with a call that takes none.
+      done(null, body.length === 0 ? undefined : parseJson(body as Buffer))
     } catch (error) {
       done(error as Error)
     }
@@ -60,6 +61,7 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
   server.addHook('preValidation', async (request) => {
     // Fastify has a body that was not sent checked as null, which would read as one of the wrong type.
     if (request.body !== undefined || request.routeOptions.schema?.body === undefined) return
+    if (request.headers['content-type'] !== undefined) throw new AppError('malformed_json', 'The body is empty.')
     throw new AppError('unsupported_media_type', 'Send a body as application/json.')
   })
   server.addHook('onResponse', async (request, reply) => {

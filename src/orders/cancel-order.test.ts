@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, test } from 'node:test'
+import { eventually } from '../../test/eventually.ts'
 import { assertProblem } from '../../test/problem.ts'
 import { type Account, type Answer, startStore } from '../../test/store.ts'
 
@@ -82,6 +83,15 @@ test('cancels a confirmed order, and refuses to later on, naming the moves that 
   assert.equal((await cancel(confirmed.id)).status, 200)
 })
 
+test('cancels for clients that name a content type though they send no body', async () => {
+  const lamp = await store.addProduct()
+  for (const raw of ['', '{}']) {
+    const placed = await place([{ product_id: lamp.id, quantity: 1 }])
+    const cancelled = await store.call('POST', `/orders/${placed.id}/cancel`, { token: ada.token, raw })
+    assert.equal(cancelled.status, 200, cancelled.text)
+  }
+})
+
 test('refuses a second cancel and gives the stock back once', async () => {
   const lamp = await store.addProduct({ stock: 4 })
   const placed = await place([{ product_id: lamp.id, quantity: 3 }])
@@ -94,12 +104,25 @@ test('refuses a second cancel and gives the stock back once', async () => {
 test('gives the stock back once when several cancel at the same time', async () => {
   const lamp = await store.addProduct({ stock: 4 })
   const placed = await place([{ product_id: lamp.id, quantity: 3 }])
-  const answers = await Promise.all(Array.from({ length: 8 }, () => cancel(placed.id)))
-  assert.deepEqual(answers.map(({ status }) => status).sort(), [200, ...Array(7).fill(409)])
+  const holder = await store.pool.connect()
+  await holder.query('begin')
+  await holder.query('select from inventory where product_id = $1 for update', [lamp.id])
+  const cancellations = Promise.all(Array.from({ length: 8 }, () => cancel(placed.id)))
+  await eventually(async () => (await countWaiting()) === 8, { what: 'eight cancellations that wait for a lock' })
+  await holder.query('rollback')
+  holder.release()
+  assert.deepEqual((await cancellations).map(({ status }) => status).sort(), [200, ...Array(7).fill(409)])
   assert.equal(await readStock(lamp), 4)
   const { version, status_history } = await readOrder(placed.id)
   assert.deepEqual([version, status_history.length], [2, 2])
 })
+
+async function countWaiting(): Promise<number> {
+  const { rows } = await store.pool.query<{ count: number }>(
+    `select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+  )
+  return rows[0]?.count ?? 0
+}
 
 test("treats another customer's order like one that does not exist", async () => {
   const lamp = await store.addProduct({ stock: 4 })
