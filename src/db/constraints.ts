@@ -20,13 +20,18 @@ export function translateConstraint(error: unknown): unknown {
   return refusal === undefined ? error : new AppError(refusal.code, refusal.message, { cause: error })
 }
 
-// Class 08 connection exceptions, 57P01–57P03 server going down or starting, 53300 too many connections.
-const OUTAGES = new Set(['57P01', '57P02', '57P03', '53300', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'ENOENT'])
+// Classes 08 connection exceptions and 53 insufficient resources, 57P01–57P03 server going down or starting, 25006 a standby that
+// is not promoted yet.
+const OUTAGE_CLASSES = ['08', '53']
+const OUTAGES = new Set([
+  ...['57P01', '57P02', '57P03', '25006'],
+  ...['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'ENOENT', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH'],
+])
 
 /** Whether the database is away for now, as against a fault in the statement. */
 export function isDatabaseOutage(error: unknown): boolean {
   const { code, message } = (error ?? {}) as { code?: string; message?: string }
-  if (code !== undefined) return code.startsWith('08') || OUTAGES.has(code)
+  if (code !== undefined) return OUTAGE_CLASSES.includes(code.slice(0, 2)) || OUTAGES.has(code)
   // `pg` gives these three no code.
   return (
     message !== undefined &&

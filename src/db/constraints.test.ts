@@ -1,0 +1,46 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { AppError } from '../errors.ts'
+import { isDatabaseOutage, translateConstraint } from './constraints.ts'
+
+test('calls an outage what passes by itself: a server that is away, restarting, full or giving way to another', () => {
+  const codes = [
+    '08006',
+    '57P01',
+    '57P03',
+    '53300',
+    '53100',
+    '25006',
+    'ECONNREFUSED',
+    'EAI_AGAIN',
+    'ENOTFOUND',
+    'EHOSTUNREACH',
+    'ENETUNREACH',
+  ]
+  for (const code of codes) assert.ok(isDatabaseOutage(Object.assign(new Error(''), { code })), code)
+  assert.ok(isDatabaseOutage(new Error('Connection terminated unexpectedly')))
+  assert.ok(isDatabaseOutage(new Error('timeout exceeded when trying to connect')))
+})
+
+test('calls no outage what is a fault of ours', () => {
+  for (const code of ['42601', '42P01', '23505', '22P02', '40001', 'ERR_INVALID_ARG_TYPE']) {
+    assert.ok(!isDatabaseOutage(Object.assign(new Error('Connection terminated'), { code })), code)
+  }
+  for (const error of [null, undefined, 'text', {}, new Error('select 1')]) assert.ok(!isDatabaseOutage(error), String(error))
+})
+
+test('translates the named constraints that a client can run into, and no other error', () => {
+  const violation = { code: '23505', constraint: 'orders_client_reference_unique' }
+  const refusal = translateConstraint(violation)
+  assert.ok(refusal instanceof AppError)
+  assert.equal(refusal.code, 'client_reference_taken')
+  assert.equal(refusal.cause, violation)
+  for (const error of [
+    { ...violation, code: '42601' },
+    { ...violation, constraint: 'orders_number_unique' },
+    { code: '23505' },
+    new Error('x'),
+  ]) {
+    assert.equal(translateConstraint(error), error)
+  }
+})
