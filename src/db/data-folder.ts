@@ -22,7 +22,7 @@ export class DataFolderInUse extends Error {
 }
 
 /**
- * Takes the folder for this process and returns the function that gives it back. Throws DataFolderInUse.
+ * Takes the folder for this process and returns the function that gives it back, idempotent. Throws DataFolderInUse.
  * The lock is SQLite's on an empty file: the kernel frees it with the process, however that ends, so none is ever stale.
  */
 export function lockDataFolder(folder: DataFolder): () => void {
@@ -38,7 +38,9 @@ export function lockDataFolder(folder: DataFolder): () => void {
     throw new DataFolderInUse(`${folder.path} is in use by another Storefront${owner === null ? '' : ` (process ${owner.trim()})`}`)
   }
   writeFileSync(ownerFile, `${process.pid}\n`)
-  return () => lock.close()
+  return () => {
+    if (lock.isOpen) lock.close()
+  }
 }
 
 function isBusy(error: unknown): boolean {

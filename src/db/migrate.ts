@@ -28,13 +28,18 @@ export async function migrate(url: string): Promise<string[]> {
 export async function assertMigrated(db: Queryable): Promise<void> {
   const files = await readdir(DIRECTORY)
   const wanted = files.filter((file) => file.endsWith('.sql')).map((file) => file.replace(/\.sql$/, ''))
-  const { rows } = await db.query<{ pending: string[] | null }>(
-    `select case
-      when to_regclass('migrations') is null then $1::text[]
-      else array(select unnest($1::text[]) except select name from migrations)
-    end as pending`,
-    [wanted],
-  )
-  const pending = rows[0]?.pending?.length ?? 0
-  if (pending > 0) throw new MigrationsPending(`the database lacks ${pending} migrations; run storefront migrate`)
+  const applied = await appliedMigrations(db)
+  const pending = wanted.filter((name) => !applied.has(name)).length
+  if (pending > 0) throw new MigrationsPending(`the database lacks ${pending} of ${wanted.length} migrations; run storefront migrate`)
+}
+
+async function appliedMigrations(db: Queryable): Promise<Set<string>> {
+  try {
+    const { rows } = await db.query<{ name: string }>('select name from migrations')
+    return new Set(rows.map(({ name }) => name))
+  } catch (error) {
+    const UNDEFINED_TABLE = '42P01'
+    if ((error as { code?: string }).code === UNDEFINED_TABLE) return new Set()
+    throw error
+  }
 }

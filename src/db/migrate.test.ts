@@ -1,0 +1,67 @@
+import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
+import { readdirSync } from 'node:fs'
+import { type TestContext, test } from 'node:test'
+import pg from 'pg'
+import { onCleanup } from '../../test/cleanup.ts'
+import { createTestDatabase, databaseUrl } from '../../test/database.ts'
+import { assertMigrated, MigrationsPending, migrate } from './migrate.ts'
+import { createPool, type Pool } from './pool.ts'
+
+const FILES = readdirSync(new URL('../../migrations', import.meta.url)).filter((name) => name.endsWith('.sql'))
+const NAMES = FILES.map((name) => name.replace(/\.sql$/, '')).toSorted()
+
+async function asAdmin(sql: string): Promise<void> {
+  const admin = new pg.Client({ connectionString: databaseUrl('postgres') })
+  await admin.connect()
+  await admin.query(sql).finally(() => admin.end())
+}
+
+/** A database without any schema. */
+async function createEmptyDatabase(t: TestContext): Promise<{ url: string; pool: Pool }> {
+  const name = `test_${randomBytes(8).toString('hex')}`
+  await asAdmin(`create database ${name}`)
+  onCleanup(t, () => asAdmin(`drop database ${name} with (force)`))
+  const url = databaseUrl(name)
+  const pool = createPool({ url, size: 2, applicationName: 'test', onError: () => {} })
+  onCleanup(t, () => pool.end())
+  return { url, pool }
+}
+
+test('says how many migrations an empty database lacks, and nothing once they are applied', async (t) => {
+  const { url, pool } = await createEmptyDatabase(t)
+  await assert.rejects(assertMigrated(pool), (error: Error) => {
+    assert.ok(error instanceof MigrationsPending)
+    assert.equal(error.message, `the database lacks ${NAMES.length} of ${NAMES.length} migrations; run storefront migrate`)
+    return true
+  })
+  assert.deepEqual(await migrate(url), NAMES)
+  await assertMigrated(pool)
+  assert.deepEqual(await migrate(url), [])
+})
+
+test('of several migrations at once one works and the others wait for it', async (t) => {
+  const { url, pool } = await createEmptyDatabase(t)
+  const applied = await Promise.all([migrate(url), migrate(url), migrate(url)])
+  assert.deepEqual(applied.flat().toSorted(), NAMES)
+  assert.equal(applied.filter((names) => names.length > 0).length, 1)
+  await assertMigrated(pool)
+})
+
+test('notices a database that lacks the newest migration', async (t) => {
+  const db = await createTestDatabase(t)
+  await db.pool.query('delete from migrations where name = $1', [NAMES.at(-1)])
+  await assert.rejects(assertMigrated(db.pool), /lacks 1 of \d+ migrations; run storefront migrate/)
+})
+
+test('undoes a migration that fails, whole, and goes on from there', async (t) => {
+  const { url, pool } = await createEmptyDatabase(t)
+  // In the way of the second table of 0004.
+  await pool.query('create table topic_subscribers (taken boolean)')
+  await assert.rejects(migrate(url))
+  const { rows } = await pool.query(`select to_regclass('topic_messages') as messages`)
+  assert.deepEqual(rows, [{ messages: null }])
+  await pool.query('drop table topic_subscribers')
+  await migrate(url)
+  await assertMigrated(pool)
+})
