@@ -1,0 +1,135 @@
+import assert from 'node:assert/strict'
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { chmodSync, chownSync, cpSync, existsSync, readdirSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { after, type TestContext, test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import pg from 'pg'
+import { onCleanup } from '../../test/cleanup.ts'
+import { makeDataFolder, serverProcesses, untilNoServer } from '../../test/data-folders.ts'
+import { startEmbeddedPostgres } from './embedded-postgres.ts'
+import { chooseLauncher, PostgresUnavailable } from './postgres-launcher.ts'
+
+const OWNER = fileURLToPath(new URL('../../test/postgres-owner-process.ts', import.meta.url))
+const isRoot = process.getuid?.() === 0
+const NOBODY = 65_534
+
+// Making a cluster takes a second: the tests share this one, one after the other.
+const folder = makeDataFolder({ after })
+
+async function selectOne(url: string, sql = 'select 1 as one'): Promise<pg.QueryResultRow | undefined> {
+  const client = new pg.Client({ connectionString: url })
+  await client.connect()
+  try {
+    return (await client.query(sql)).rows[0]
+  } finally {
+    await client.end()
+  }
+}
+
+/** Runs the owner of a server until it has named `rows` committed rows, kills it, and returns the last one it named. */
+async function runAndKill(t: TestContext, rows: number): Promise<number> {
+  const owner = spawn(process.execPath, [OWNER, folder.path], { stdio: ['ignore', 'pipe', 'inherit'] })
+  onCleanup(t, () => void owner.kill('SIGKILL'))
+  const exited = once(owner, 'exit')
+  let last = 0
+  for await (const line of createInterface(owner.stdout)) {
+    last = Number(line)
+    if (last >= rows) owner.kill('SIGKILL')
+  }
+  await exited
+  return last
+}
+
+test('a store that is killed leaves no server, a free folder and every row it had committed', async (t) => {
+  const last = await runAndKill(t, 50)
+  await untilNoServer(folder.path)
+  const server = await startEmbeddedPostgres(folder)
+  onCleanup(t, () => server.stop())
+  const kept = await selectOne(server.url, 'select count(*)::int as count, max(number) as last from kept')
+  assert.ok(kept?.last >= last && kept?.count === kept?.last, JSON.stringify({ ...kept, named: last }))
+})
+
+test('starts at once after a kill, while the old server may still be on its way out', async (t) => {
+  for (const rows of [20, 40]) {
+    const last = await runAndKill(t, rows)
+    const server = await startEmbeddedPostgres(folder)
+    const kept = await selectOne(server.url, 'select max(number) as last from kept')
+    assert.ok(kept?.last >= last)
+    await server.stop()
+  }
+})
+
+test('ends a server that outlived its keeper, and tells the store that lost it', async (t) => {
+  const lost = Promise.withResolvers<string>()
+  const first = await startEmbeddedPostgres(folder, { onUnexpectedExit: lost.resolve })
+  onCleanup(t, () => first.stop())
+  const processes = serverProcesses(folder.path)
+  for (const { pid } of processes.filter(({ program }) => program === 'sh')) process.kill(pid, 'SIGKILL')
+  assert.match(await lost.promise, /^the embedded PostgreSQL ended \(SIGKILL\); see .*postgres\.log$/)
+  const [orphan] = processes.filter(({ program }) => program === 'postgres')
+  assert.equal(serverProcesses(folder.path)[0]?.pid, orphan?.pid)
+  await first.stop()
+
+  const second = await startEmbeddedPostgres(folder)
+  onCleanup(t, () => second.stop())
+  assert.deepEqual(await selectOne(second.url), { one: 1 })
+  assert.ok(!serverProcesses(folder.path).some(({ pid }) => pid === orphan?.pid))
+})
+
+test('recovers when the server itself was killed', async (t) => {
+  const lost = Promise.withResolvers<string>()
+  const first = await startEmbeddedPostgres(folder, { onUnexpectedExit: lost.resolve })
+  onCleanup(t, () => first.stop())
+  const [postgres] = serverProcesses(folder.path).filter(({ program }) => program === 'postgres')
+  process.kill(postgres?.pid ?? 0, 'SIGKILL')
+  assert.match(await lost.promise, /^the embedded PostgreSQL ended/)
+  await first.stop()
+  const second = await startEmbeddedPostgres(folder)
+  onCleanup(t, () => second.stop())
+  assert.deepEqual(await selectOne(second.url), { one: 1 })
+})
+
+test('says where to look when the server does not start, and frees the folder', async () => {
+  await assert.rejects(startEmbeddedPostgres(folder, { settings: { wal_level: 'nonsense' } }), (error: Error) => {
+    assert.ok(error instanceof PostgresUnavailable)
+    assert.match(error.message, /did not start; see .*postgres\.log$/)
+    return true
+  })
+  const server = await startEmbeddedPostgres(folder)
+  await server.stop()
+})
+
+test('runs a cluster that belongs to an ordinary user as that user', { skip: !isRoot && 'needs root' }, async (t) => {
+  const own = makeDataFolder(t)
+  cpSync(folder.path, own.path, { recursive: true })
+  const [program = ''] = chooseLauncher(join(dirname(own.cluster), 'none'))
+    .command('postgres', [])
+    .slice(-1)
+  if (spawnSync(program, ['--version'], { uid: NOBODY, gid: NOBODY }).status !== 0) {
+    t.skip('an ordinary user cannot enter this checkout')
+    return
+  }
+  chmodSync(dirname(own.path), 0o755)
+  for (const name of ['', ...readdirSync(own.path, { recursive: true, encoding: 'utf8' })]) {
+    chownSync(join(own.path, name), NOBODY, NOBODY)
+  }
+  const server = await startEmbeddedPostgres(own)
+  onCleanup(t, () => server.stop())
+  assert.deepEqual(await selectOne(server.url), { one: 1 })
+  assert.deepEqual([...new Set(serverProcesses(own.path).map(({ uid }) => uid))], [NOBODY])
+})
+
+test('works for root in a folder that only root can enter', { skip: !isRoot && 'needs root' }, async (t) => {
+  chmodSync(dirname(folder.path), 0o700)
+  const server = await startEmbeddedPostgres(folder)
+  onCleanup(t, () => server.stop())
+  assert.deepEqual(await selectOne(server.url), { one: 1 })
+  assert.ok(existsSync(join(folder.cluster, 'postmaster.pid')))
+})
+
+test('refuses a cluster of another user to an ordinary one', { skip: isRoot && 'root may use every cluster' }, () => {
+  assert.throws(() => chooseLauncher('/etc'), { name: 'PostgresUnavailable', message: /belongs to another user \(uid 0\)/ })
+})

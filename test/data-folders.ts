@@ -1,0 +1,38 @@
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type DataFolder, dataFolder } from '../src/db/data-folder.ts'
+import { type Cleanup, onCleanup } from './cleanup.ts'
+import { eventually } from './eventually.ts'
+
+/** A data folder that is not there yet, in a folder of its own. After the test no server may be left in it. */
+export function makeDataFolder(t: Cleanup, name = 'data'): DataFolder {
+  const parent = mkdtempSync(join(tmpdir(), 'storefront-test-'))
+  onCleanup(t, async () => {
+    await untilNoServer(parent)
+    rmSync(parent, { recursive: true, force: true })
+  })
+  return dataFolder(join(parent, name))
+}
+
+export interface ServerProcess {
+  pid: number
+  uid: number
+  program: string
+}
+
+/** The PostgreSQL server of this folder and the shell that keeps it, as the system lists them. */
+export function serverProcesses(path: string): ServerProcess[] {
+  const list = execFileSync('ps', ['-eo', 'pid=,uid=,args='], { encoding: 'utf8', maxBuffer: 100_000_000 })
+  return list.split('\n').flatMap((line) => {
+    const [, pid, uid, args = ''] = /^\s*(\d+)\s+(\d+)\s+(.*)$/.exec(line) ?? []
+    const program = /^(sh) -c|\/(postgres) -D/.exec(args)
+    if (program === null || !args.includes(path)) return []
+    return [{ pid: Number(pid), uid: Number(uid), program: program[1] ?? program[2] ?? '' }]
+  })
+}
+
+export async function untilNoServer(path: string): Promise<void> {
+  await eventually(async () => serverProcesses(path).length === 0, { what: `the end of the server in ${path}` })
+}
