@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { InjectOptions } from 'fastify'
-import pino from 'pino'
+import pino, { type Logger } from 'pino'
 import { type App, createApp, prepareDatabase } from '../src/app.ts'
 import { type Config, readConfig } from '../src/config.ts'
 import type { Pool } from '../src/db/pool.ts'
@@ -33,6 +33,8 @@ export interface CallOptions {
   /** Sent as it is, instead of `body`. */
   raw?: string | Buffer
   headers?: Record<string, string>
+  /** The client's IP address. */
+  from?: string
 }
 
 export interface Answer {
@@ -61,14 +63,17 @@ export interface NewProduct {
   stock: number | null
 }
 
+export type StoreOverrides = Partial<Config> & { now?: () => Date; logger?: Logger }
+
+const testLogger = () => pino({ level: process.env.TEST_LOG_LEVEL ?? 'silent' })
+
 /**
  * A store of its own, put together by the same composition root as the product, on a database of its own. Only the API runs
  * unless `roles` says otherwise. After the test it is stopped, and the test fails when its pipeline has left something undone.
  */
-export async function startStore(t: Cleanup, overrides: Partial<Config> & { now?: () => Date } = {}): Promise<TestStore> {
-  const { now, ...settings } = overrides
+export async function startStore(t: Cleanup, overrides: StoreOverrides = {}): Promise<TestStore> {
+  const { now, logger = testLogger(), ...settings } = overrides
   const database = await createTestDatabase(t)
-  const logger = pino({ level: process.env.TEST_LOG_LEVEL ?? 'silent' })
   await prepareDatabase(database.url, database.pool, logger)
   const dataDir = mkdtempSync(join(tmpdir(), 'storefront-test-'))
   const environment = { DATABASE_URL: database.url, STOREFRONT_SECRET: TEST_SECRET, DATA_DIR: dataDir, PORT: '0', RATE_LIMITS: 'off' }
@@ -97,8 +102,23 @@ export async function startStore(t: Cleanup, overrides: Partial<Config> & { now?
   }
 }
 
+/** Another process on the same database: a store as the product puts it together, stopped before the first one. */
+export async function startSecondProcess(
+  t: Cleanup,
+  store: TestStore,
+  overrides: StoreOverrides = {},
+): Promise<Pick<TestStore, 'app' | 'call'>> {
+  const { now, logger = testLogger(), ...settings } = overrides
+  const config = { ...store.config, roles: ['api'] as const, ...settings }
+  const app = await createApp({ config, logger, ...(now === undefined ? {} : { now }) })
+  onCleanup(t, () => app.stop())
+  await app.start()
+  if (app.server === null) throw new Error('a second process needs the role api')
+  return { app, call: caller(app.server) }
+}
+
 function caller(server: HttpServer): TestStore['call'] {
-  return async (method, url, { token, body, raw, headers = {} } = {}) => {
+  return async (method, url, { token, body, raw, headers = {}, from } = {}) => {
     const payload = raw ?? (body === undefined ? undefined : JSON.stringify(body))
     const answer = await server.inject({
       method: method as NonNullable<InjectOptions['method']>,
@@ -109,6 +129,7 @@ function caller(server: HttpServer): TestStore['call'] {
         ...headers,
       },
       ...(payload === undefined ? {} : { payload }),
+      ...(from === undefined ? {} : { remoteAddress: from }),
     })
     const isJson = String(answer.headers['content-type']).includes('json')
     return {

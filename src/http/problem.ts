@@ -35,7 +35,7 @@ export const PROBLEMS: Record<ErrorCode, { status: number; title: string }> = {
   internal: { status: 500, title: 'Something went wrong' },
 }
 
-const REALM = 'Bearer realm="storefront"'
+export const REALM = 'Bearer realm="storefront"'
 const RETRY_AFTER_SECONDS = '1'
 
 /** RFC 9457 problem details, as this API sends them. */

@@ -7,6 +7,7 @@ import type { Logger } from 'pino'
 import { AppError } from '../errors.ts'
 import { openApiOptions } from './openapi.ts'
 import { Problem, sendError } from './problem.ts'
+import { refuseConnection } from './refuse-connection.ts'
 import { compileValidator, parseJson, parseQuery } from './validation.ts'
 
 export type HttpServer = FastifyInstance<Server, IncomingMessage, ServerResponse, FastifyBaseLogger, TypeBoxTypeProvider>
@@ -113,38 +114,4 @@ function collectRoutes(server: HttpServer): (url: string) => string[] {
     const methods = routes.filter(({ pattern }) => pattern.test(path)).flatMap((route) => route.methods)
     return [...new Set(methods)].sort()
   }
-}
-
-/** Answers what Node's parser could not read as a request, for which there is no reply object. */
-function refuseConnection(
-  error: Error & { code?: string },
-  socket: { writable: boolean; destroyed: boolean; end(text: string): void; destroy(): void },
-): void {
-  if (error.code === 'ECONNRESET' || socket.destroyed || !socket.writable) {
-    socket.destroy()
-    return
-  }
-  const tooLong = error.code === 'HPE_HEADER_OVERFLOW'
-  const status = tooLong
-    ? '431 Request Header Fields Too Large'
-    : error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
-      ? '408 Request Timeout'
-      : '400 Bad Request'
-  const id = randomUUIDv7()
-  const problem = JSON.stringify({
-    type: 'urn:storefront:problem:malformed_request',
-    title: 'The request is not valid HTTP',
-    status: Number(status.slice(0, 3)),
-    detail: tooLong ? 'The headers are too large.' : 'The request could not be read.',
-    code: 'malformed_request',
-    request_id: id,
-  })
-  const head = [
-    `HTTP/1.1 ${status}`,
-    'content-type: application/problem+json',
-    `content-length: ${Buffer.byteLength(problem)}`,
-    `x-request-id: ${id}`,
-    'connection: close',
-  ]
-  socket.end(`${head.join('\r\n')}\r\n\r\n${problem}`)
 }

@@ -1,0 +1,60 @@
+import { randomUUIDv7 } from 'node:crypto'
+import { PROBLEMS, REALM } from './problem.ts'
+
+interface ParserError extends Error {
+  code?: string
+  /** The bytes that the parser had in hand; Fastify's types have them as JSON. */
+  rawPacket?: unknown
+}
+
+interface Connection {
+  writable: boolean
+  destroyed: boolean
+  end(text: string): void
+  destroy(): void
+}
+
+// Half of what Node.js takes as headers.
+const LONG_TOKEN = /\r\nauthorization:[^\r\n]{8192}/i
+
+/** Answers what Node's parser could not read as a request, for which there is no reply object. */
+export function refuseConnection(error: ParserError, socket: Connection): void {
+  if (error.code === 'ECONNRESET' || socket.destroyed || !socket.writable) {
+    socket.destroy()
+    return
+  }
+  const { status, phrase, code, detail, headers } = refusalFor(error)
+  const id = randomUUIDv7()
+  const { title } = PROBLEMS[code]
+  const problem = JSON.stringify({ type: `urn:storefront:problem:${code}`, title, status, detail, code, request_id: id })
+  const head = [
+    `HTTP/1.1 ${status} ${phrase}`,
+    'content-type: application/problem+json',
+    `content-length: ${Buffer.byteLength(problem)}`,
+    `x-request-id: ${id}`,
+    ...headers,
+    'connection: close',
+  ]
+  socket.end(`${head.join('\r\n')}\r\n\r\n${problem}`)
+}
+
+function refusalFor({ code, rawPacket }: ParserError) {
+  if (code === 'HPE_HEADER_OVERFLOW' && Buffer.isBuffer(rawPacket) && LONG_TOKEN.test(rawPacket.toString('latin1'))) {
+    const headers = [`www-authenticate: ${REALM}, error="invalid_token"`]
+    return {
+      status: 401,
+      phrase: 'Unauthorized',
+      code: 'invalid_token',
+      detail: 'The access token is too long to be one.',
+      headers,
+    } as const
+  }
+  const refusal = { code: 'malformed_request', headers: [] } as const
+  if (code === 'HPE_HEADER_OVERFLOW') {
+    return { ...refusal, status: 431, phrase: 'Request Header Fields Too Large', detail: 'The headers are too large.' }
+  }
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') {
+    return { ...refusal, status: 408, phrase: 'Request Timeout', detail: 'The request took too long to arrive.' }
+  }
+  return { ...refusal, status: 400, phrase: 'Bad Request', detail: 'The request could not be read.' }
+}
