@@ -1,10 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type pg from 'pg'
 import type { Logger } from 'pino'
-import { connectClient, type Pool } from '../db/pool.ts'
+import { connectClient, type Pool, type Queryable } from '../db/pool.ts'
 import { inTransaction } from '../db/transaction.ts'
 import type { OrderEvent } from '../orders/events.ts'
-import type { MessageHandler, OutgoingMessage, SubscribeOptions, Subscription, Topic } from './topic.ts'
+import type { MessageHandler, OutgoingMessage, SubscribeOptions, Subscription, Topic, TopicMessage } from './topic.ts'
 
 const CHANNEL = 'storefront_topic'
 const BATCH_SIZE = 1_000
@@ -31,6 +31,7 @@ export function createPostgresTopic({ pool, url, logger }: PostgresTopicOptions)
       const { rows } = await pool.query<{ position: string }>('select position from topic_messages order by sequence desc limit 1')
       return rows[0]?.position ?? null
     },
+    read: (after, limit) => readMessages(pool, after, limit),
     subscribe: (name, handler, options = {}) => new PostgresSubscription({ pool, url, logger, name, handler, options }),
   }
 }
@@ -57,6 +58,14 @@ async function publish(pool: Pool, messages: readonly OutgoingMessage[]): Promis
     )
     if (rowCount !== 0) await tx.query(`select pg_notify('${CHANNEL}', '')`)
   })
+}
+
+async function readMessages(db: Queryable, after: number, limit: number): Promise<TopicMessage[]> {
+  const { rows } = await db.query<{ sequence: number; event: OrderEvent }>(
+    'select sequence, event from topic_messages where sequence > $1 order by sequence limit $2',
+    [after, limit],
+  )
+  return rows
 }
 
 interface SubscriptionOptions extends PostgresTopicOptions {
@@ -136,16 +145,13 @@ class PostgresSubscription implements Subscription {
     let position = await (options.lastSequence?.() ?? this.#loadPosition(client))
     while (!signal.aborted) {
       bell.silence()
-      const { rows } = await client.query<{ sequence: number; event: OrderEvent }>(
-        'select sequence, event from topic_messages where sequence > $1 order by sequence limit $2',
-        [position, BATCH_SIZE],
-      )
-      const last = rows.at(-1)
+      const messages = await readMessages(client, position, BATCH_SIZE)
+      const last = messages.at(-1)
       if (last === undefined) {
         await bell.wait(POLL_MS, signal)
         continue
       }
-      await handler(rows, signal)
+      await handler(messages, signal)
       position = last.sequence
       if (options.lastSequence === undefined) await this.#savePosition(client, position)
       onProgress()

@@ -44,5 +44,7 @@ export interface Topic {
   publish(messages: readonly OutgoingMessage[]): Promise<void>
   /** Position of the newest message, null for an empty topic. */
   newestPosition(): Promise<string | null>
+  /** Up to `limit` messages behind the sequence `after`, in order, none at the end: for commands that look at the whole topic. */
+  read(after: number, limit: number): Promise<TopicMessage[]>
   subscribe(name: string, handler: MessageHandler, options?: SubscribeOptions): Subscription
 }
