@@ -5,8 +5,7 @@ import { assertProblem } from '../../test/problem.ts'
 import { type Account, type Answer, startSecondProcess, startStore, type TestStore } from '../../test/store.ts'
 
 const DAY_MS = 86_400_000
-// The full measure, 200 rounds, takes about a minute: REFRESH_ROUNDS=200 node --test …
-const ROUNDS = Number(process.env.REFRESH_ROUNDS ?? 10)
+const ROUNDS = 200
 
 type Call = TestStore['call']
 const refresh = (call: Call, token: string) => call('POST', '/auth/refresh', { body: { refresh_token: token } })

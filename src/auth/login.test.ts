@@ -1,0 +1,104 @@
+import assert from 'node:assert/strict'
+import crypto from 'node:crypto'
+import { syncBuiltinESMExports } from 'node:module'
+import { mock, test } from 'node:test'
+import pg from 'pg'
+import { assertProblem } from '../../test/problem.ts'
+import { startStore, type TestStore } from '../../test/store.ts'
+import { Passwords } from './password.ts'
+
+const login = (store: TestStore, email: unknown, password: unknown) => store.call('POST', '/auth/login', { body: { email, password } })
+
+test('answers a wrong password and an unknown address with the same bytes', async (t) => {
+  const store = await startStore(t)
+  const ada = await store.register()
+  const headers = { 'x-request-id': 'same' }
+  const ask = (email: string) => store.call('POST', '/auth/login', { body: { email, password: 'a wrong passphrase' }, headers })
+  const [wrong, unknown, nonsense] = [await ask(ada.email), await ask('nobody@example.com'), await ask('no address\r\nat all')]
+  assertProblem(wrong, 401, 'invalid_credentials')
+  const bytes = ({ text, headers: { date: _, ...rest } }: typeof wrong) => [text, rest]
+  assert.deepEqual(bytes(unknown), bytes(wrong))
+  assert.deepEqual(bytes(nonsense), bytes(wrong))
+  assert.equal(wrong.headers['www-authenticate'], 'Bearer realm="storefront"')
+})
+
+// bench/login-timing.ts measures what this shows: the same statements, and one hash of the same cost.
+test('does the same work for a wrong password and an unknown address', async (t) => {
+  const store = await startStore(t, { isRateLimited: true })
+  const ada = await store.register()
+  const work: string[] = []
+  const { argon2 } = crypto
+  const { query } = pg.Client.prototype
+  const watchedArgon2 = mock.method(crypto, 'argon2', (algorithm: string, parameters: crypto.Argon2Parameters, done: never) => {
+    const { memory, passes, parallelism, tagLength, nonce } = parameters
+    work.push(`${algorithm} m=${memory} t=${passes} p=${parallelism} tag=${tagLength} salt=${(nonce as Buffer).length}`)
+    return argon2(algorithm as 'argon2id', parameters, done)
+  })
+  const watchedQuery = mock.method(pg.Client.prototype, 'query', function (this: pg.Client, ...args: unknown[]) {
+    const text = typeof args[0] === 'string' ? args[0] : (args[0] as { text?: string }).text
+    if (text !== undefined && !/session_revocations|signing_keys/.test(text)) work.push(text)
+    return Reflect.apply(query, this, args)
+  })
+  syncBuiltinESMExports()
+  t.after(() => {
+    watchedArgon2.mock.restore()
+    watchedQuery.mock.restore()
+    syncBuiltinESMExports()
+  })
+  const workOf = async (email: string) => {
+    work.length = 0
+    assertProblem(await login(store, email, 'a wrong passphrase'), 401, 'invalid_credentials')
+    return [...work]
+  }
+  const known = await workOf(ada.email)
+  assert.equal(known.filter((step) => step.startsWith('argon2id m=19456 t=2 p=1')).length, 1)
+  assert.ok(known.length > 3, 'statements were seen')
+  assert.deepEqual(await workOf('nobody@example.com'), known)
+})
+
+test('gives a password a hash of today when it was made at a lower cost', async (t) => {
+  const store = await startStore(t)
+  const ada = await store.register()
+  const cheap = await new Passwords({ concurrency: 1, maxWaiting: 0, cost: { memoryKib: 64, passes: 1, parallelism: 1 } }).hash(
+    ada.password,
+  )
+  await store.pool.query('update users set password_hash = $2 where id = $1', [ada.id, cheap])
+  const hashOf = async () => (await store.pool.query('select password_hash from users where id = $1', [ada.id])).rows[0].password_hash
+  assertProblem(await login(store, ada.email, 'a wrong passphrase'), 401, 'invalid_credentials')
+  assert.equal(await hashOf(), cheap, 'only the right password can be hashed anew')
+  const answers = await Promise.all([1, 2, 3].map(() => login(store, ada.email, ada.password)))
+  assert.deepEqual(
+    answers.map(({ status }) => status),
+    [200, 200, 200],
+  )
+  const renewed = await hashOf()
+  assert.match(renewed, /^\$argon2id\$v=19\$m=19456,t=2,p=1\$/)
+  assert.equal((await login(store, ada.email, ada.password)).status, 200)
+  assert.equal(await hashOf(), renewed)
+})
+
+test('opens no session with a password that is changed while it is being checked', async (t) => {
+  const store = await startStore(t)
+  const ada = await store.register()
+  for (let round = 0; round < 5; round++) {
+    const [current_password, new_password] =
+      round % 2 === 0 ? [ada.password, 'quite another passphrase'] : ['quite another passphrase', ada.password]
+    const token = (await login(store, ada.email, current_password)).json.access_token
+    const logins = Array.from({ length: 6 }, () => login(store, ada.email, current_password))
+    const change = await store.call('POST', '/auth/password', { token, body: { current_password, new_password } })
+    assert.equal(change.status, 204, change.text)
+    const opened = (await Promise.all(logins)).filter(({ status }) => status === 200)
+    for (const { json } of opened) {
+      const answer = await store.call('POST', '/auth/refresh', { body: { refresh_token: json.refresh_token } })
+      assertProblem(answer, 401, 'invalid_refresh_token', 'a session of the old password')
+    }
+  }
+})
+
+test('refuses what is no text, and properties that it does not know', async (t) => {
+  const store = await startStore(t)
+  for (const password of [{}, ['x'], null, 1]) assertProblem(await login(store, 'ada@example.com', password), 422, 'invalid_body')
+  for (const email of [{}, ['x'], null, 1]) assertProblem(await login(store, email, 'a long enough passphrase'), 422, 'invalid_body')
+  const body = { email: 'ada@example.com', password: 'a long enough passphrase', role: 'admin' }
+  for (const path of ['/auth/login', '/auth/register']) assertProblem(await store.call('POST', path, { body }), 422, 'invalid_body')
+})

@@ -1,0 +1,178 @@
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { assertProblem } from '../../test/problem.ts'
+import { type Answer, type StoreOverrides, startSecondProcess, startStore, type TestStore } from '../../test/store.ts'
+import { Passwords } from './password.ts'
+
+const ATTACKER = '203.0.113.7'
+const OWNER = '198.51.100.20'
+
+const startThrottledStore = (t: TestContext, overrides: StoreOverrides = {}) => startStore(t, { isRateLimited: true, ...overrides })
+
+/** Hashing takes most of the time of these tests and is not what they are about. */
+async function cheapen(store: TestStore, account: { id: string; password: string }): Promise<void> {
+  const cheap = new Passwords({ concurrency: 1, maxWaiting: 10, cost: { memoryKib: 64, passes: 1, parallelism: 1 } })
+  await store.pool.query('update users set password_hash = $2 where id = $1', [account.id, await cheap.hash(account.password)])
+}
+
+const login = (
+  call: TestStore['call'],
+  from: string,
+  email: string,
+  password = 'a wrong passphrase',
+  headers: Record<string, string> = {},
+) => call('POST', '/auth/login', { body: { email, password }, from, headers })
+
+const countByStatus = (answers: Answer[]) =>
+  Object.fromEntries([...Map.groupBy(answers, ({ status }) => status)].map(([status, group]) => [status, group.length]))
+
+/** Puts the clock of one limit forward: its counters live in the database and run by the wall clock. */
+const expire = (store: TestStore, limit: string) => store.pool.query(`update rate_limits set expire = 1 where key like $1`, [`${limit}:%`])
+
+test('200 wrong passwords from one address for one account are slowed down; the owner logs in from another address', async (t) => {
+  const store = await startThrottledStore(t)
+  const ada = await store.register()
+  await cheapen(store, ada)
+  const answers: Answer[] = []
+  for (let i = 0; i < 200; i++) answers.push(await login(store.call, ATTACKER, ada.email))
+  const { 401: tried = 0, 429: throttled = 0 } = countByStatus(answers)
+  assert.equal(tried + throttled, 200)
+  assert.ok(tried >= 6 && tried <= 10, `${tried} passwords were tried`)
+  const refusal = answers.at(-1)
+  assert.ok(refusal)
+  assertProblem(refusal, 429, 'rate_limited')
+  const seconds = Number(refusal.headers['retry-after'])
+  assert.ok(seconds >= 1 && seconds <= 900)
+  assert.equal(refusal.headers.ratelimit, `"login";r=0;t=${seconds}`)
+  assert.equal(refusal.headers['ratelimit-policy'], '"login";q=5;w=3600')
+
+  assert.equal((await login(store.call, OWNER, ada.email, ada.password)).status, 200, 'the owner')
+  assertProblem(await login(store.call, ATTACKER, ada.email, ada.password), 429, 'rate_limited', 'not even the right one, for now')
+  assert.equal((await login(store.call, ATTACKER, (await store.register()).email, ada.password)).status, 200, 'another account')
+})
+
+test('lets no more through when they come all at once, to two processes', async (t) => {
+  const store = await startThrottledStore(t)
+  const other = await startSecondProcess(t, store)
+  const ada = await store.register()
+  await cheapen(store, ada)
+  const tries = Array.from({ length: 60 }, (_, i) => login(i % 2 === 0 ? store.call : other.call, ATTACKER, ada.email))
+  const { 401: tried = 0 } = countByStatus(await Promise.all(tries))
+  assert.ok(tried >= 5 && tried <= 7, `${tried} passwords were tried`)
+})
+
+test('makes the delay grow with each wrong password and forgets it after a right one', async (t) => {
+  const store = await startThrottledStore(t)
+  const ada = await store.register()
+  await cheapen(store, ada)
+  for (let i = 0; i < 5; i++) assertProblem(await login(store.call, ATTACKER, ada.email), 401, 'invalid_credentials')
+  for (const expected of [1, 2, 4, 8, 16, 32]) {
+    assertProblem(await login(store.call, ATTACKER, ada.email), 401, 'invalid_credentials', 'its turn')
+    // A slow machine may take a second or two for this; the longer delays tell.
+    if (expected >= 4) {
+      const refusal = await login(store.call, ATTACKER, ada.email, ada.password)
+      assertProblem(refusal, 429, 'rate_limited', 'too early')
+      const seconds = Number(refusal.headers['retry-after'])
+      assert.ok(seconds <= expected && seconds > expected / 2, `${seconds} of ${expected} seconds`)
+    }
+    await expire(store, 'login-turn')
+  }
+  assert.equal((await login(store.call, ATTACKER, ada.email, ada.password)).status, 200, 'when the delay is over')
+  for (let i = 0; i < 5; i++) assertProblem(await login(store.call, ATTACKER, ada.email), 401, 'invalid_credentials')
+})
+
+test('slows down one address that tries one password on many accounts', async (t) => {
+  const store = await startThrottledStore(t)
+  const ada = await store.register()
+  const passwords = new Passwords({ concurrency: 1, maxWaiting: 200, cost: { memoryKib: 64, passes: 1, parallelism: 1 } })
+  const hash = await passwords.hash('x')
+  await store.pool.query(
+    `insert into users (id, email, password_hash) select gen_random_uuid(), 'user' || n || '@example.com', $1 from generate_series(1, 110) as n`,
+    [hash],
+  )
+  const answers: Answer[] = []
+  for (let n = 1; n <= 110; n++) answers.push(await login(store.call, ATTACKER, `user${n}@example.com`))
+  assert.deepEqual(countByStatus(answers), { 401: 100, 429: 10 })
+  assert.equal(answers.at(-1)?.headers['ratelimit-policy'], '"login-address";q=100;w=300')
+  assert.equal((await login(store.call, OWNER, ada.email, ada.password)).status, 200)
+})
+
+test('counts wrong current passwords of a password change as wrong passwords', async (t) => {
+  const store = await startThrottledStore(t)
+  const ada = await store.register()
+  await cheapen(store, ada)
+  const change = () =>
+    store.call('POST', '/auth/password', {
+      token: ada.token,
+      from: ATTACKER,
+      body: { current_password: 'a wrong passphrase', new_password: 'quite another passphrase' },
+    })
+  const answers: Answer[] = []
+  for (let i = 0; i < 8; i++) answers.push(await change())
+  assert.deepEqual(countByStatus(answers), { 401: 6, 429: 2 })
+  assertProblem(await login(store.call, ATTACKER, ada.email), 429, 'rate_limited')
+})
+
+test('limits registrations generously, and finding out which addresses are taken strictly', async (t) => {
+  const store = await startThrottledStore(t)
+  const ada = await store.register()
+  const register = (email: string) => store.call('POST', '/auth/register', { body: { email, password: ada.password }, from: ATTACKER })
+  await Promise.all(Array.from({ length: 40 }, (_, i) => register(`customer${i}@example.com`)))
+  const { rows } = await store.pool.query(`select points from rate_limits where key like 'register-address:%' order by points desc limit 1`)
+  assert.equal(rows[0].points, 40)
+  const answers: Answer[] = []
+  for (let i = 0; i < 60; i++) answers.push(await register(ada.email))
+  const { 409: taken = 0, 429: throttled = 0 } = countByStatus(answers)
+  assert.deepEqual([taken, throttled], [56, 4])
+})
+
+test('limits mails to one account without locking its owner out', async (t) => {
+  const store = await startThrottledStore(t)
+  const ada = await store.register()
+  const reset = (from: string) => store.call('POST', '/auth/password-reset', { body: { email: ada.email }, from })
+  const answers: Answer[] = []
+  for (let i = 0; i < 7; i++) answers.push(await reset(ATTACKER))
+  assert.deepEqual(countByStatus(answers), { 202: 5, 429: 2 })
+  for (let i = 0; i < 8; i++) assert.equal((await reset(`192.0.2.${i}`)).status, 202, 'another address')
+  const { rows } = await store.pool.query('select count(*) from password_resets where user_id = $1', [ada.id])
+  assert.deepEqual(rows, [{ count: 13 }])
+})
+
+test('counts clients behind a proxy only where TRUST_PROXY names the proxy', async (t) => {
+  const wrongFrom = async (store: TestStore, from: string, forwarded: string) => {
+    const email = `${forwarded}@example.com`.replaceAll(/[:, ]/g, '-')
+    const answers: Answer[] = []
+    for (let i = 0; i < 8; i++)
+      answers.push(await login(store.call, from, email, 'wrong', { 'x-forwarded-for': forwarded.replace('N', String(i)) }))
+    return countByStatus(answers)[429] ?? 0
+  }
+  const direct = await startThrottledStore(t)
+  assert.ok((await wrongFrom(direct, ATTACKER, '10.9.9.N')) > 0, 'by default the header counts for nothing')
+  const behind = await startThrottledStore(t, { trustProxy: ['10.0.0.0/8', '::1'] })
+  assert.equal(await wrongFrom(behind, '10.1.2.3', '203.0.113.N'), 0, 'eight clients')
+  assert.ok((await wrongFrom(behind, '10.1.2.3', '6.6.6.N, 203.0.113.9')) > 0, 'what the client itself put in front counts for nothing')
+  assert.ok((await wrongFrom(behind, ATTACKER, '203.0.113.N')) > 0, 'not from the proxy')
+  assert.ok((await wrongFrom(behind, '10.1.2.3', 'rubbish-N')) > 0, 'rubbish')
+  const hops = await startThrottledStore(t, { trustProxy: 1 })
+  assert.equal(await wrongFrom(hops, '10.1.2.3', '6.6.6.6, 203.0.113.N'), 0)
+  assert.ok((await wrongFrom(hops, '10.1.2.3', '6.6.6.N, 203.0.113.9')) > 0)
+})
+
+test('keeps nothing readable of whom it counts', async (t) => {
+  const store = await startThrottledStore(t)
+  const ada = await store.register()
+  await login(store.call, ATTACKER, ada.email)
+  const { rows } = await store.pool.query('select key, points from rate_limits')
+  assert.ok(rows.length >= 3)
+  for (const { key } of rows) assert.match(key, /^[a-z-]+:[A-Za-z0-9_-]{43}$/)
+})
+
+test('counts nothing when it is off', async (t) => {
+  const store = await startStore(t)
+  const ada = await store.register()
+  await cheapen(store, ada)
+  const answers: Answer[] = []
+  for (let i = 0; i < 30; i++) answers.push(await login(store.call, ATTACKER, ada.email))
+  assert.deepEqual(countByStatus(answers), { 401: 30 })
+  assert.equal((await store.pool.query('select from rate_limits')).rowCount, 0)
+})
