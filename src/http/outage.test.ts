@@ -125,6 +125,7 @@ test('writes nothing of an order whose database connection ends half-way, and pl
   const { pool, lamp, placeOrder, readState } = await startWiredStore(t)
   const headers = { 'idempotency-key': 'half-way' }
   const holder = await pool.connect()
+  onCleanup(t, () => holder.release(true))
   await holder.query('begin')
   await holder.query('select from inventory where product_id = $1 for update', [lamp.id])
   const waiting = placeOrder(headers)
@@ -140,7 +141,6 @@ test('writes nothing of an order whose database connection ends half-way, and pl
   await pool.query('select pg_terminate_backend($1)', [pid])
   assertProblem(await waiting, 503, 'unavailable')
   await holder.query('rollback')
-  holder.release()
   assert.deepEqual(await readState(), { orders: 0, keys: 0, available: 5 })
 
   assert.equal((await placeOrder(headers)).status, 201)

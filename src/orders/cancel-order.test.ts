@@ -4,6 +4,7 @@ import { after, test } from 'node:test'
 import { eventually } from '../../test/eventually.ts'
 import { assertProblem } from '../../test/problem.ts'
 import { type Account, type Answer, startStore } from '../../test/store.ts'
+import { inTransaction } from '../db/transaction.ts'
 
 const store = await startStore({ after })
 const [ada, bob] = [await store.register(), await store.register()]
@@ -104,14 +105,13 @@ test('refuses a second cancel and gives the stock back once', async () => {
 test('gives the stock back once when several cancel at the same time', async () => {
   const lamp = await store.addProduct({ stock: 4 })
   const placed = await place([{ product_id: lamp.id, quantity: 3 }])
-  const holder = await store.pool.connect()
-  await holder.query('begin')
-  await holder.query('select from inventory where product_id = $1 for update', [lamp.id])
-  const cancellations = Promise.all(Array.from({ length: 8 }, () => cancel(placed.id)))
-  await eventually(async () => (await countWaiting()) === 8, { what: 'eight cancellations that wait for a lock' })
-  await holder.query('rollback')
-  holder.release()
-  assert.deepEqual((await cancellations).map(({ status }) => status).sort(), [200, ...Array(7).fill(409)])
+  const cancellations = await inTransaction(store.pool, async (holder) => {
+    await holder.query('select from inventory where product_id = $1 for update', [lamp.id])
+    const waiting = Array.from({ length: 8 }, () => cancel(placed.id))
+    await eventually(async () => (await countWaiting()) === 8, { what: 'eight cancellations that wait for a lock' })
+    return waiting
+  })
+  assert.deepEqual((await Promise.all(cancellations)).map(({ status }) => status).sort(), [200, ...Array(7).fill(409)])
   assert.equal(await readStock(lamp), 4)
   const { version, status_history } = await readOrder(placed.id)
   assert.deepEqual([version, status_history.length], [2, 2])

@@ -128,5 +128,7 @@ test('forgets a key after 24 hours, so that it places a new order', async () => 
   assert.equal(second.headers['idempotency-replayed'], undefined)
   const replay = await order(lamp, 'old', { quantity: 2 })
   assert.equal(replay.text, second.text)
+  const { rows } = await store.pool.query(`select order_id from idempotency_keys where key = 'old'`)
+  assert.deepEqual(rows, [{ order_id: second.json.id }])
   assert.deepEqual(await read(lamp), { orders: 2, keys: 1, available: 2 })
 })
