@@ -19,6 +19,11 @@ if (Number(process.versions.node.split('.')[0]) < MINIMUM_MAJOR) {
 } else {
   if (main.pathname.includes('/node_modules/')) {
     const root = new URL('..', import.meta.url).href
+    // Stripping types warns once that it is experimental. The pinned Node.js has it: users need not see that at each command.
+    const { emitWarning } = process
+    process.emitWarning = () => {}
+    module.stripTypeScriptTypes('')
+    process.emitWarning = emitWarning
     module.registerHooks({
       load(url, context, nextLoad) {
         if (!url.startsWith(root) || !url.endsWith('.ts')) return nextLoad(url, context)

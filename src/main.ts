@@ -11,6 +11,7 @@ import {
   type Terminal,
 } from './commands.ts'
 import { type Config, ConfigError, parseRoles, readConfig } from './config.ts'
+import { isDatabaseOutage } from './db/constraints.ts'
 import { DataFolderInUse } from './db/data-folder.ts'
 import { MigrationsPending } from './db/migrate.ts'
 import { PostgresUnavailable } from './db/postgres-launcher.ts'
@@ -131,13 +132,18 @@ async function serve(config: Config): Promise<number> {
 /** Errors that say all there is to say; any other one is shown with its stack. */
 const PLAIN_ERRORS = [AppError, ConfigError, DataFolderInUse, LakeQueryError, MigrationsPending, PostgresUnavailable]
 
+// SQLSTATEs: no access for this user, a wrong password, no such database.
+const DATABASE_REFUSALS = ['28000', '28P01', '3D000']
+
 try {
   process.exitCode = await run(process.argv.slice(2))
 } catch (error) {
-  const { code, message } = error as NodeJS.ErrnoException
+  const { code = '', message } = error as NodeJS.ErrnoException
   if (error instanceof UsageError) console.error(`storefront: ${message}\n\n${USAGE}`)
   else if (PLAIN_ERRORS.some((type) => error instanceof type) || code === 'EADDRINUSE' || code === 'ENOENT')
     console.error(`storefront: ${message}`)
+  else if (isDatabaseOutage(error) || DATABASE_REFUSALS.includes(code))
+    console.error(`storefront: the database cannot be used: ${message || code}`)
   else console.error(error)
   process.exitCode = error instanceof UsageError || error instanceof ConfigError ? EXIT_USAGE : EXIT_FAILURE
 }
