@@ -1,0 +1,140 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { existsSync, statSync } from 'node:fs'
+import { connect } from 'node:net'
+import { join } from 'node:path'
+import { after, describe, type TestContext, test } from 'node:test'
+import pino from 'pino'
+import { prepareDatabase } from '../src/app.ts'
+import type { DataFolder } from '../src/db/data-folder.ts'
+import { startEmbeddedPostgres } from '../src/db/embedded-postgres.ts'
+import { createPool } from '../src/db/pool.ts'
+import { createJobQueue } from '../src/pipeline/job-queue.ts'
+import { makeDataFolder, serverProcesses, untilNoServer } from './data-folders.ts'
+import { createTestDatabase, type TestDatabase } from './database.ts'
+import { eventually } from './eventually.ts'
+import { listProducts, register, untilDelivered } from './shopping.ts'
+import { addProduct, TEST_SECRET } from './store.ts'
+import { runStorefront, serve } from './store-process.ts'
+
+// Making a cluster takes a second: the tests share this one, one after the other.
+const folder = makeDataFolder({ after })
+const env = { DATA_DIR: folder.path, LAKE_FLUSH_SECONDS: '1' }
+
+test('answers on an empty folder with the sample catalogue, and ends on SIGTERM with status 0 and no server left', async (t) => {
+  assert.equal(existsSync(folder.path), false)
+  const store = await serve(t, { env })
+  const page = (await (await fetch(`${store.url}/products?limit=100`)).json()) as { data: unknown[]; has_more: boolean }
+  assert.deepEqual([page.data.length, page.has_more], [100, true])
+  for (const name of ['secret', 'postgres-password']) assert.equal(statSync(join(folder.path, name)).mode & 0o777, 0o600, name)
+  const asked = performance.now()
+  assert.equal(await store.end('SIGTERM'), 0)
+  assert.ok(performance.now() - asked < 10_000)
+  assert.deepEqual(serverProcesses(folder.path), [])
+})
+
+test('a second store says in one line that the folder is in use and leaves the first one alone', async (t) => {
+  const store = await serve(t, { env })
+  const second = await runStorefront(t, ['serve'], { env })
+  assert.deepEqual(second, {
+    status: 1,
+    stdout: '',
+    stderr: `storefront: ${folder.path} is in use by another Storefront (process ${store.pid})\n`,
+  })
+  assert.equal((await fetch(`${store.url}/readyz`)).status, 200)
+})
+
+test('ends with status 1 and says why when its PostgreSQL dies', async (t) => {
+  const store = await serve(t, { env })
+  const [postgres] = serverProcesses(folder.path).filter(({ program }) => program === 'postgres')
+  process.kill(postgres?.pid ?? 0, 'SIGKILL')
+  assert.equal(await store.end('SIGCONT'), 1)
+  assert.ok(store.logs.some(({ msg }) => msg.startsWith('the embedded PostgreSQL ended')))
+})
+
+test('killed in the middle of orders and started again, each order that was answered has its mail and one row in the lake', async (t) => {
+  const killed = await serve(t, { env })
+  const products = await listProducts(killed.url)
+  let turn = 0
+  const nextProduct = () => products[turn++ % products.length] ?? ''
+  const answered: string[] = []
+  const shoppers = await Promise.all(Array.from({ length: 4 }, () => register(killed.url)))
+  const shopping = shoppers.map(async (shopper) => {
+    for (let id = await shopper.order(nextProduct()); id !== null; id = await shopper.order(nextProduct())) answered.push(id)
+  })
+  await eventually(async () => answered.length >= 40)
+  await killed.end('SIGKILL')
+  await Promise.all(shopping)
+  await passTime(folder)
+
+  const store = await serve(t, { env })
+  const shopper = await register(store.url)
+  for (let more = 0; more < 10; more++) answered.push((await shopper.order(nextProduct())) ?? assert.fail('an order was refused'))
+  const events = await untilDelivered(folder.path, answered)
+  assert.deepEqual(events.toSorted(), [...new Set(events)].toSorted())
+  assert.equal(await store.end('SIGTERM'), 0)
+  await untilNoServer(folder.path)
+})
+
+/** What a minute beside another process would do: mails that were in hand are given out again. */
+async function passTime(folder: DataFolder): Promise<void> {
+  const { url, stop } = await startEmbeddedPostgres(folder)
+  const pool = createPool({ url, size: 1, applicationName: 'test', onError: () => {} })
+  const jobs = createJobQueue({ url, logger: pino({ level: 'silent' }), superviseSeconds: 1 })
+  try {
+    await pool.query(`update pgboss.job set heartbeat_on = now() - interval '1 minute' where state = 'active'`)
+    await jobs.start()
+    await eventually(async () => (await pool.query(`select from pgboss.job where state = 'active'`)).rowCount === 0)
+  } finally {
+    await jobs.stop()
+    await pool.end()
+    await stop()
+  }
+}
+
+/** Settings of processes that share a database of their own. */
+async function splitOptions(t: TestContext): Promise<{ db: TestDatabase; env: Record<string, string> & { DATA_DIR: string } }> {
+  const db = await createTestDatabase(t)
+  await prepareDatabase(db.url, db.pool, pino({ level: 'silent' }))
+  const { path } = makeDataFolder(t)
+  return { db, env: { DATABASE_URL: db.url, STOREFRONT_SECRET: TEST_SECRET, DATA_DIR: path, LAKE_FLUSH_SECONDS: '1' } }
+}
+
+describe('on a database that runs elsewhere', { concurrency: true }, () => {
+  test('ends within 10 s though a client holds a request open', async (t) => {
+    const store = await serve(t, { ...(await splitOptions(t)), args: ['--role', 'api'] })
+    const client = connect(Number(new URL(store.url).port), '127.0.0.1')
+    client.on('error', () => {})
+    await once(client, 'connect')
+    client.write('POST /auth/login HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{')
+    // Another request is answered only after the server has taken this one.
+    assert.equal((await fetch(`${store.url}/livez`)).status, 200)
+    const asked = performance.now()
+    assert.equal(await store.end('SIGTERM'), 0)
+    assert.ok(performance.now() - asked < 10_000)
+    client.destroy()
+  })
+
+  test('roles that are split over processes carry an order to its mail and the lake', async (t) => {
+    const { db, ...options } = await splitOptions(t)
+    const [api, pipeline] = await Promise.all([
+      serve(t, { ...options, args: ['--role', 'api'] }),
+      serve(t, { ...options, args: ['--role', 'stream', '--role', 'email', '--role', 'lake'], ready: /^change stream is active/ }),
+    ])
+    const { id } = await addProduct(db.pool)
+    const shopper = await register(api.url)
+    const orders = [await shopper.order(id), await shopper.order(id)].map((order) => order ?? assert.fail('an order was refused'))
+    const events = await untilDelivered(options.env.DATA_DIR, orders)
+    assert.deepEqual(
+      events.toSorted(),
+      orders.map((order) => `${order}.1`),
+    )
+    assert.ok(!pipeline.logs.some(({ addresses }) => addresses !== undefined))
+    const clash = await runStorefront(t, ['serve', '--role', 'api'], {
+      env: { ...options.env, PORT: new URL(api.url).port, LOG_LEVEL: 'silent' },
+    })
+    assert.equal(clash.status, 1)
+    assert.match(clash.stderr, /^storefront: .*EADDRINUSE.*\n$/)
+    assert.deepEqual(await Promise.all([api.end('SIGTERM'), pipeline.end('SIGTERM')]), [0, 0])
+  })
+})

@@ -1,0 +1,151 @@
+import assert from 'node:assert/strict'
+import { resolve } from 'node:path'
+import { test } from 'node:test'
+import { ConfigError, parseRoles, readConfig } from '../src/config.ts'
+
+const SECRET = 'a secret that is long enough to be one'
+const DATABASE_URL = 'postgres://shop:hunter2@db.example/shop'
+
+/** The refusal of these settings, which must be one line. */
+function refusal(settings: Record<string, string>): string {
+  try {
+    readConfig(settings)
+  } catch (error) {
+    assert.ok(error instanceof ConfigError, String(error))
+    assert.ok(!error.message.includes('\n'))
+    return error.message
+  }
+  return assert.fail(`took ${JSON.stringify(settings)}`)
+}
+
+test('needs no setting: the embedded store on this machine', () => {
+  const { host, port, basePath, baseUrl, dataDir, databaseUrl, secret, smtpUrl, currency, roles, logLevel, ...rest } = readConfig({})
+  assert.deepEqual(
+    { host, port, basePath, baseUrl, dataDir, databaseUrl, secret, smtpUrl, currency, roles, logLevel },
+    {
+      host: '127.0.0.1',
+      port: 3_000,
+      basePath: '',
+      baseUrl: 'http://localhost:3000',
+      dataDir: resolve('data'),
+      databaseUrl: null,
+      secret: null,
+      smtpUrl: null,
+      currency: 'EUR',
+      roles: ['api', 'stream', 'email', 'lake'],
+      logLevel: 'info',
+    },
+  )
+  assert.deepEqual([rest.lakeFlushSeconds, rest.lakeFlushRows, rest.refreshGraceSeconds, rest.databasePoolSize], [10, 50_000, 10, 10])
+  assert.deepEqual([rest.isRateLimited, rest.isEmailVerificationRequired, rest.trustProxy, rest.accountUrl], [true, false, false, null])
+  assert.match(rest.mailFrom, /@/)
+})
+
+test('is frozen', () => {
+  const config = readConfig({})
+  assert.throws(() => Object.assign(config, { port: 1 }), TypeError)
+})
+
+test('reads only the environment it is given, and takes a blank setting for none', () => {
+  assert.deepEqual(readConfig({ PORT: ' ', DATABASE_URL: '', CURRENCY: '', ROLES: ' ', UNKNOWN: 'x' }), readConfig({}))
+})
+
+test('takes each setting it knows', () => {
+  const config = readConfig({
+    HOST: '0.0.0.0',
+    PORT: '0',
+    BASE_PATH: '/shop/v1/',
+    BASE_URL: 'https://shop.example/v1/',
+    DATA_DIR: '/var/lib/shop',
+    DATABASE_URL,
+    DATABASE_POOL_SIZE: '40',
+    STOREFRONT_SECRET: ` ${SECRET} `,
+    SMTP_URL: 'smtps://me:hunter2@mail.example',
+    MAIL_FROM: 'Shop <shop@shop.example>',
+    LAKE_FLUSH_SECONDS: '5',
+    LAKE_FLUSH_ROWS: '100',
+    REFRESH_GRACE_SECONDS: '0',
+    CURRENCY: 'JPY',
+    ROLES: 'lake, api,lake',
+    LOG_LEVEL: 'debug',
+    RATE_LIMITS: 'off',
+  })
+  const { isEmailVerificationRequired, accountUrl, trustProxy, ...known } = config
+  assert.deepEqual(known, {
+    host: '0.0.0.0',
+    port: 0,
+    basePath: '/shop/v1',
+    baseUrl: 'https://shop.example/v1',
+    dataDir: '/var/lib/shop',
+    databaseUrl: DATABASE_URL,
+    databasePoolSize: 40,
+    secret: SECRET,
+    smtpUrl: 'smtps://me:hunter2@mail.example',
+    mailFrom: 'Shop <shop@shop.example>',
+    lakeFlushSeconds: 5,
+    lakeFlushRows: 100,
+    refreshGraceSeconds: 0,
+    isRateLimited: false,
+    currency: 'JPY',
+    roles: ['api', 'lake'],
+    logLevel: 'debug',
+  })
+})
+
+test('derives the public address from port and prefix, and flushes the lake less often beside a database of its own', () => {
+  assert.equal(readConfig({ PORT: '8080', BASE_PATH: '/v1' }).baseUrl, 'http://localhost:8080/v1')
+  assert.equal(readConfig({ DATABASE_URL, STOREFRONT_SECRET: SECRET }).lakeFlushSeconds, 60)
+})
+
+test('refuses whole numbers that are none or out of range', () => {
+  for (const PORT of ['abc', '-1', '65536', '1.5', '1e3', '0x10', '99999999999']) {
+    assert.equal(refusal({ PORT }), 'PORT must be a whole number from 0 to 65535')
+  }
+  assert.match(refusal({ DATABASE_POOL_SIZE: '1' }), /^DATABASE_POOL_SIZE must be a whole number from 2/)
+  assert.match(refusal({ LAKE_FLUSH_SECONDS: '0' }), /^LAKE_FLUSH_SECONDS must be a whole number from 1/)
+  assert.match(refusal({ LAKE_FLUSH_ROWS: '1000001' }), /^LAKE_FLUSH_ROWS must be a whole number from 1 to 1000000/)
+  assert.match(refusal({ REFRESH_GRACE_SECONDS: '301' }), /^REFRESH_GRACE_SECONDS must be a whole number from 0 to 300/)
+})
+
+test('refuses addresses of another kind and never shows the password in them', () => {
+  for (const [name, values] of Object.entries({
+    DATABASE_URL: ['mysql://shop:hunter2@db/shop', 'shop:hunter2@db', 'hunter2'],
+    SMTP_URL: ['http://me:hunter2@mail', 'mail.example:hunter2'],
+    BASE_URL: ['ftp://hunter2@shop.example', 'shop.example'],
+  })) {
+    for (const value of values) {
+      const message = refusal({ STOREFRONT_SECRET: SECRET, [name]: value })
+      assert.match(message, new RegExp(`^${name} must be a URL that starts with \\w+://`))
+      assert.ok(!message.includes('hunter2'))
+    }
+  }
+})
+
+test('refuses a database without a secret, and a short secret without showing it', () => {
+  assert.equal(refusal({ DATABASE_URL }), 'STOREFRONT_SECRET is required with DATABASE_URL')
+  assert.equal(refusal({ STOREFRONT_SECRET: 'x'.repeat(31) }), 'STOREFRONT_SECRET must have at least 32 characters')
+  assert.equal(readConfig({ STOREFRONT_SECRET: 'x'.repeat(32) }).secret, 'x'.repeat(32))
+})
+
+test('refuses words that are not on the list', () => {
+  assert.match(refusal({ ROLES: 'api,kitchen' }), /^ROLES must name some of api, stream, email, lake$/)
+  assert.match(refusal({ ROLES: ',' }), /^ROLES must name some of/)
+  assert.match(refusal({ LOG_LEVEL: 'loud' }), /^LOG_LEVEL must be one of trace, debug/)
+  assert.match(refusal({ RATE_LIMITS: 'maybe' }), /^RATE_LIMITS must be one of on, off$/)
+  for (const CURRENCY of ['eur', 'EURO', '€']) assert.match(refusal({ CURRENCY }), /^CURRENCY must be an ISO 4217 code/)
+  for (const BASE_PATH of ['v1', '/a b', '/../x?', '//']) {
+    if (BASE_PATH !== '//') assert.equal(refusal({ BASE_PATH }), 'BASE_PATH must look like /v1')
+    else assert.equal(readConfig({ BASE_PATH }).basePath, '')
+  }
+})
+
+test('refuses settings that this version would ignore', () => {
+  for (const name of ['NATS_URL', 'LAKE_URL', 'S3_ENDPOINT', 'WEB_CONCURRENCY']) {
+    assert.equal(refusal({ [name]: 'x://me:hunter2@elsewhere' }), `${name} is not supported by this version of Storefront; unset it`)
+  }
+})
+
+test('narrows the roles to those named on the command line, in the order of the list', () => {
+  assert.deepEqual(parseRoles(['lake', 'api']), ['api', 'lake'])
+  assert.throws(() => parseRoles(['kitchen']), ConfigError)
+})
