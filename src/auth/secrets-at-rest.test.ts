@@ -1,0 +1,117 @@
+import assert from 'node:assert/strict'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import pg from 'pg'
+import pino from 'pino'
+import { eventually } from '../../test/eventually.ts'
+import { type App, createApp } from '../app.ts'
+import { readConfig } from '../config.ts'
+import { queryLake } from '../pipeline/lake/lake-query.ts'
+
+const PASSWORD = 'canary-password-5f1c9'
+const NEW_PASSWORD = 'canary-password-77ab2'
+
+/** A store as `npm start` makes it, embedded PostgreSQL and all, so that its WAL can be read. */
+async function startEmbeddedStore(t: TestContext) {
+  const dataDir = mkdtempSync(join(tmpdir(), 'storefront-canary-'))
+  const lines: string[] = []
+  const logger = pino({ level: 'trace' }, { write: (line) => void lines.push(line) })
+  const app: App = await createApp({ config: readConfig({ DATA_DIR: dataDir, PORT: '0', LAKE_FLUSH_SECONDS: '1' }), logger })
+  t.after(async () => {
+    await app.stop()
+    rmSync(dataDir, { recursive: true, force: true })
+  })
+  await app.start()
+  const server = app.server
+  assert.ok(server)
+  const call = async (method: 'GET' | 'POST', url: string, body?: object, token?: string) => {
+    const headers = token === undefined ? {} : { authorization: `Bearer ${token}` }
+    const answer = await server.inject({ method, url, headers, ...(body === undefined ? {} : { payload: body }) })
+    return { status: answer.statusCode, json: answer.body === '' ? null : answer.json() }
+  }
+  const port = readFileSync(join(dataDir, 'postgres', 'postmaster.pid'), 'utf8').split('\n')[3]
+  const password = readFileSync(join(dataDir, 'postgres-password'), 'utf8').trim()
+  const client = new pg.Client({ connectionString: `postgres://storefront:${password}@127.0.0.1:${port}/storefront` })
+  await client.connect()
+  return { dataDir, lines, call, client }
+}
+
+/** Every row of every table as text, bytea also as the bytes it stands for. */
+async function dump(client: pg.Client): Promise<string> {
+  const { rows } = await client.query(
+    `select format('%I.%I', schemaname, tablename) as name from pg_tables where schemaname not in ('pg_catalog', 'information_schema')`,
+  )
+  const parts: string[] = []
+  for (const { name } of rows) {
+    const table = await client.query({ text: `select * from ${name}`, rowMode: 'array' })
+    for (const row of table.rows)
+      parts.push(row.map((value: unknown) => (Buffer.isBuffer(value) ? value.toString('latin1') : JSON.stringify(value))).join('\t'))
+  }
+  return parts.join('\n')
+}
+
+function filesBelow(folder: string): [string, Buffer][] {
+  if (!existsSync(folder)) return []
+  const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
+  return files.map((file) => [join(file.parentPath, file.name), readFileSync(join(file.parentPath, file.name))])
+}
+
+test('neither a password nor a token is in the database, its WAL, the logs, the topic, the lake or the mails', async (t) => {
+  const { dataDir, lines, call, client } = await startEmbeddedStore(t)
+  const email = 'canary@example.com'
+  const { json: ada } = await call('POST', '/auth/register', { email, password: PASSWORD, name: 'Canary' })
+  const { json: login } = await call('POST', '/auth/login', { email, password: PASSWORD })
+  await call('POST', '/auth/login', { email, password: `${PASSWORD}-wrong` })
+  const { json: second } = await call('POST', '/auth/refresh', { refresh_token: ada.refresh_token })
+  await call('POST', '/auth/refresh', { refresh_token: ada.refresh_token })
+  await call('GET', `/me?access_token=${login.access_token}`, undefined, `${login.access_token}x`)
+  await call('POST', '/auth/refresh', { refresh_token: login.access_token })
+  await call('POST', '/auth/password-reset', { email })
+  const { json: page } = await call('GET', '/products?limit=1')
+  const order = await call('POST', '/orders', { items: [{ product_id: page.data[0].id, quantity: 1 }] }, second.access_token)
+  assert.equal(order.status, 201)
+  const mail = await eventually(
+    async () => {
+      const mails = filesBelow(join(dataDir, 'mail')).map(([, bytes]) => bytes.toString())
+      return mails.length >= 2 && mails.find((text) => text.includes('Set a new password'))
+    },
+    { what: 'the mails' },
+  )
+  const resetToken = /^[A-Za-z0-9_-]{43}\r?$/m.exec(mail.replaceAll('=\r\n', ''))?.[0].trim() ?? ''
+  assert.notEqual(resetToken, '')
+  const changed = await call('POST', '/auth/password', { current_password: PASSWORD, new_password: NEW_PASSWORD }, second.access_token)
+  assert.equal(changed.status, 204)
+  await eventually(async () => filesBelow(join(dataDir, 'lake')).some(([name]) => name.endsWith('.parquet')), { what: 'the lake file' })
+
+  const tokens = [ada, login, second].flatMap(({ access_token, refresh_token }) => [access_token, refresh_token])
+  const secrets: [string, string][] = [PASSWORD, NEW_PASSWORD, ...tokens, resetToken].map((secret) => [secret.slice(0, 12), secret])
+  // A signature alone would do to complete a token; what comes before it is no secret.
+  for (const token of tokens.filter((text) => text.includes('.'))) secrets.push(['a signature', token.split('.')[2]])
+  await client.query('checkpoint')
+  const places: [string, Buffer][] = [
+    ['the database', Buffer.from(await dump(client), 'latin1')],
+    ['the logs', Buffer.from(lines.join(''))],
+    ...filesBelow(join(dataDir, 'postgres', 'pg_wal')),
+    ...filesBelow(join(dataDir, 'postgres', 'base')),
+    // The files are compressed: what they hold is asked for.
+    ['the lake', Buffer.from(JSON.stringify(await queryLake(join(dataDir, 'lake'), 'select * from order_events')))],
+    ...filesBelow(join(dataDir, 'mail')),
+    ['the server log', readFileSync(join(dataDir, 'postgres.log'))],
+  ]
+  await client.end()
+  assert.ok(places.length > 10 && lines.length > 10)
+  assert.ok(
+    places.some(([name, bytes]) => name.includes('pg_wal') && bytes.includes(email)),
+    'the WAL that is searched is the one that was written',
+  )
+  for (const [place, bytes] of places) {
+    for (const [name, secret] of secrets) {
+      const isItsOwnMail = secret === resetToken && place.includes('/mail/')
+      for (const form of [secret, Buffer.from(secret).toString('base64').slice(0, -4), Buffer.from(secret).toString('hex')]) {
+        assert.ok(isItsOwnMail || !bytes.includes(form), `${name}… is in ${place}`)
+      }
+    }
+  }
+})
