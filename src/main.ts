@@ -1,6 +1,7 @@
 import { parseArgs } from 'node:util'
 import pino from 'pino'
 import { createApp } from './app.ts'
+import { WrongSecret } from './auth/signing-keys.ts'
 import {
   adminCreateCommand,
   importCommand,
@@ -130,7 +131,7 @@ async function serve(config: Config): Promise<number> {
 }
 
 /** Errors that say all there is to say; any other one is shown with its stack. */
-const PLAIN_ERRORS = [AppError, ConfigError, DataFolderInUse, LakeQueryError, MigrationsPending, PostgresUnavailable]
+const PLAIN_ERRORS = [AppError, ConfigError, DataFolderInUse, LakeQueryError, MigrationsPending, PostgresUnavailable, WrongSecret]
 
 // SQLSTATEs: no access for this user, a wrong password, no such database.
 const DATABASE_REFUSALS = ['28000', '28P01', '3D000']

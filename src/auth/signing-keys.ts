@@ -20,7 +20,12 @@ export interface SigningKeys {
   jwks: { keys: JWK[] }
 }
 
-/** Loads the keys of access tokens, making the first one if there is none. Throws when `secret` is not theirs. */
+/** The secret is not the one that the keys were sealed with. Its message is one line for a terminal. */
+export class WrongSecret extends Error {
+  override readonly name = 'WrongSecret'
+}
+
+/** Loads the keys of access tokens, making the first one if there is none. Throws WrongSecret. */
 export async function loadSigningKeys(pool: Pool, secret: string): Promise<SigningKeys> {
   const existing = await selectKeys(pool)
   const rows = existing.some(isCurrent) ? existing : await insertFirstKey(pool, secret)
@@ -40,7 +45,7 @@ export async function listSigningKeyIds(db: Queryable): Promise<string[]> {
   return rows.map((row) => row.id)
 }
 
-/** Adds a key that signs from now on; the old one verifies until its tokens have expired. Returns its id. Throws when `secret` is not theirs. */
+/** Adds a key that signs from now on; the old one verifies until its tokens have expired. Returns its id. Throws WrongSecret. */
 export async function rotateSigningKeys(pool: Pool, secret: string): Promise<string> {
   const fresh = await generateKey(secret)
   return inTransaction(pool, async (tx) => {
@@ -123,7 +128,7 @@ async function openPrivateKey(row: KeyRow, secret: string): Promise<CryptoKey> {
   try {
     jwk = JSON.parse(unseal(secret, PURPOSE, row.sealed_private_key ?? Buffer.alloc(0)))
   } catch (error) {
-    throw new Error('STOREFRONT_SECRET does not open the signing keys in this database', { cause: error })
+    throw new WrongSecret('STOREFRONT_SECRET does not open the signing keys in this database', { cause: error })
   }
   return importKey(jwk)
 }

@@ -1,0 +1,71 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import pino from 'pino'
+import { startStore, TEST_SECRET } from '../../test/store.ts'
+import { Housekeeping } from './housekeeping.ts'
+import { rotateSigningKeys } from './signing-keys.ts'
+
+test('deletes what has run out and leaves everything that can still be used', async (t) => {
+  const store = await startStore(t)
+  const { pool } = store
+  const [ada, bob, eve, joe] = [await store.register(), await store.register(), await store.register(), await store.register()]
+  await store.call('POST', '/auth/refresh', { body: { refresh_token: ada.refreshToken } })
+  for (const { email } of [ada, bob]) await store.call('POST', '/auth/password-reset', { body: { email } })
+  await rotateSigningKeys(pool, TEST_SECRET)
+  await rotateSigningKeys(pool, TEST_SECRET)
+  await pool.query(
+    `insert into pending_registrations (token_hash, email, password_hash, expires_at)
+    values ('a', 'a@example.com', 'x', now() - interval '1 second'), ('b', 'b@example.com', 'x', now() + interval '1 hour')`,
+  )
+  await pool.query(`insert into rate_limits values ('old', 1, 1), ('new', 1, extract(epoch from now()) * 1000 + 60000)`)
+  await pool.query(`update sessions set last_used_at = now() - interval '32 days' where user_id = $1`, [bob.id])
+  await pool.query(`update sessions set revoked_at = now() - interval '8 days' where user_id = $1`, [eve.id])
+  await pool.query(`update sessions set revoked_at = now() where user_id = $1`, [joe.id])
+  await pool.query(`update refresh_tokens set expires_at = now() - interval '2 days' where rotated_at is not null`)
+  await pool.query(`update password_resets set expires_at = now() - interval '1 second' where user_id = $1`, [bob.id])
+  await pool.query(
+    `update signing_keys set retired_at = now() - interval '2 days'
+    where id = (select id from signing_keys where retired_at is not null order by created_at limit 1)`,
+  )
+  await pool.query(
+    `update session_revocations set revoked_at = now() - interval '1 hour'
+    where session_id = (select id from sessions where user_id = $1)`,
+    [eve.id],
+  )
+
+  const housekeeping = new Housekeeping(pool, pino({ level: 'silent' }))
+  await Promise.all([housekeeping.run(), housekeeping.run()])
+  const { rows } = await pool.query(
+    `select
+      array(select user_id from sessions order by user_id) as sessions,
+      (select count(*) from refresh_tokens) as tokens,
+      array(select user_id from password_resets) as resets,
+      array(select email from pending_registrations) as pending,
+      array(select key from rate_limits) as limits,
+      (select count(*) from signing_keys) as keys,
+      (select count(*) from session_revocations) as revocations`,
+  )
+  assert.deepEqual(rows, [
+    {
+      sessions: [ada.id, joe.id].sort(),
+      tokens: 2,
+      resets: [ada.id],
+      pending: ['b@example.com'],
+      limits: ['new'],
+      keys: 2,
+      // Joe's, and Bob's, whose idle session was deleted while it was not revoked.
+      revocations: 2,
+    },
+  ])
+  assert.equal((await store.call('GET', '/me', { token: ada.token })).status, 200)
+  await housekeeping.stop()
+})
+
+test('starts and stops in any order', async (t) => {
+  const store = await startStore(t)
+  const housekeeping = new Housekeeping(store.pool, pino({ level: 'silent' }))
+  await housekeeping.stop()
+  await housekeeping.start()
+  await housekeeping.stop()
+  await housekeeping.stop()
+})

@@ -1,0 +1,119 @@
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { readConfig } from '../src/config.ts'
+import { makeDataFolder } from './data-folders.ts'
+import { eventually } from './eventually.ts'
+import { runStorefront, serve } from './store-process.ts'
+
+// Making a cluster takes a second: the tests share this one, one after the other.
+const folder = makeDataFolder({ after })
+const env = { DATA_DIR: folder.path }
+
+async function post(url: string, path: string, body: object) {
+  const answer = await fetch(`${url}${path}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  })
+  return { status: answer.status, json: JSON.parse(await answer.text()) }
+}
+
+test('admin create makes an operator, with a password from standard input or one that it prints once', async (t) => {
+  const given = await runStorefront(t, ['admin', 'create', 'Boss@Example.com'], { env, input: 'the passphrase of the boss\n' })
+  assert.deepEqual(given, { status: 0, stdout: 'made the admin boss@example.com\n', stderr: '' })
+  const store = await serve(t, { env })
+  const made = await runStorefront(t, ['admin', 'create', 'second@example.com'], { env })
+  assert.deepEqual([made.status, made.stderr], [0, ''], 'beside a running store')
+  const password = /^made the admin second@example\.com\npassword: (\S{24})\n$/.exec(made.stdout)?.[1]
+  assert.ok(password !== undefined, made.stdout)
+  for (const credentials of [
+    { email: 'boss@example.com', password: 'the passphrase of the boss' },
+    { email: 'second@example.com', password },
+  ]) {
+    const { status, json } = await post(store.url, '/auth/login', credentials)
+    assert.deepEqual([status, json.user?.role], [200, 'admin'])
+  }
+})
+
+test('admin create promotes nobody, and refuses bad addresses and passwords in one line', async (t) => {
+  const store = await serve(t, { env })
+  const password = 'a long enough passphrase'
+  assert.equal((await post(store.url, '/auth/register', { email: 'eve@example.com', password })).status, 201)
+  const refusals: [string[], string, RegExp, number][] = [
+    [['eve@example.com'], password, /exists already/, 1],
+    [['Eve <new@example.com>'], password, /e-mail address is not acceptable/, 1],
+    [['new@example.com'], 'short', /must have 8 to 128 characters/, 1],
+    [['new@example.com'], 'password1', /first an attacker would try/, 1],
+    [[], password, /give one EMAIL/, 2],
+    [['a@example.com', 'b@example.com'], password, /give one EMAIL/, 2],
+  ]
+  for (const [args, input, message, expected] of refusals) {
+    const { status, stdout, stderr } = await runStorefront(t, ['admin', 'create', ...args], { env, input: `${input}\n` })
+    assert.deepEqual([status, stdout], [expected, ''], stderr)
+    assert.match(stderr, message)
+    assert.ok(!stderr.includes(input) && !/\n\s+at /.test(stderr), stderr)
+  }
+  assert.equal((await post(store.url, '/auth/login', { email: 'eve@example.com', password })).json.user.role, 'customer')
+})
+
+test('keys rotate works beside a running store, which takes the key up within seconds and keeps the old one', async (t) => {
+  const store = await serve(t, { env })
+  const credentials = { email: 'ada@example.com', password: 'a long enough passphrase' }
+  const { json: before } = await post(store.url, '/auth/register', credentials)
+  const keyIds = async () => {
+    const { keys } = (await (await fetch(`${store.url}/.well-known/jwks.json`)).json()) as { keys: { kid: string }[] }
+    return keys.map(({ kid }) => kid)
+  }
+  const [oldId] = await keyIds()
+  const rotated = await runStorefront(t, ['keys', 'rotate'], { env })
+  assert.deepEqual([rotated.status, rotated.stderr], [0, ''])
+  const newId = /the key (\S{43})\n$/.exec(rotated.stdout)?.[1]
+  await eventually(async () => (await keyIds()).join() === [newId, oldId].join(), { timeoutMs: 5_000, what: 'the new key' })
+  const { json: now } = await post(store.url, '/auth/login', credentials)
+  assert.equal(JSON.parse(Buffer.from(now.access_token.split('.')[0], 'base64url').toString()).kid, newId)
+  for (const { access_token } of [before, now]) {
+    assert.equal((await fetch(`${store.url}/me`, { headers: { authorization: `Bearer ${access_token}` } })).status, 200)
+  }
+  const wrong = await runStorefront(t, ['keys', 'rotate'], { env: { ...env, STOREFRONT_SECRET: 'x'.repeat(32) } })
+  const stderr = 'storefront: STOREFRONT_SECRET does not open the signing keys in this database\n'
+  assert.deepEqual(wrong, { status: 1, stdout: '', stderr })
+  assert.deepEqual(await keyIds(), [newId, oldId])
+})
+
+test('TRUST_PROXY is a list of addresses and networks or a number of proxies, and trusts nobody unless it is set', () => {
+  const trusted = (TRUST_PROXY?: string) => readConfig(TRUST_PROXY === undefined ? {} : { TRUST_PROXY }).trustProxy
+  assert.equal(trusted(), false)
+  assert.equal(trusted('2'), 2)
+  assert.deepEqual(trusted('10.0.0.0/8, 192.0.2.1,::1, fd00::/8'), ['10.0.0.0/8', '192.0.2.1', '::1', 'fd00::/8'])
+  for (const wrong of [
+    'true',
+    '*',
+    '0',
+    '11',
+    '-1',
+    '10.0.0.0/33',
+    '0.0.0.0/0',
+    '10.0.0/8',
+    'proxy.example',
+    '10.0.0.1,',
+    '::1/129',
+    '10.0.0.0/8/8',
+  ]) {
+    assert.throws(() => trusted(wrong), /^ConfigError: TRUST_PROXY must list addresses and networks/, wrong)
+  }
+})
+
+test('accounts are made at once and limited unless the settings say otherwise', () => {
+  const { isEmailVerificationRequired, isRateLimited, accountUrl } = readConfig({})
+  assert.deepEqual(
+    { isEmailVerificationRequired, isRateLimited, accountUrl },
+    { isEmailVerificationRequired: false, isRateLimited: true, accountUrl: null },
+  )
+  const other = readConfig({ EMAIL_VERIFICATION: 'required', RATE_LIMITS: 'off', ACCOUNT_URL: 'https://shop.example/account#old' })
+  assert.deepEqual(
+    [other.isEmailVerificationRequired, other.isRateLimited, other.accountUrl],
+    [true, false, 'https://shop.example/account'],
+  )
+  for (const name of ['EMAIL_VERIFICATION', 'RATE_LIMITS', 'ACCOUNT_URL'])
+    assert.throws(() => readConfig({ [name]: 'maybe' }), new RegExp(name))
+})
