@@ -51,9 +51,6 @@ export interface AppOptions {
 
 const DRAIN_MS = 5_000
 const MAX_WAITING_HASHES = 200
-// One core for the rest of the process, however small the machine, and one of the four threads that hashing shares with file access.
-const hashingThreads = () => Math.min(3, Math.max(1, availableParallelism() - 1))
-
 /** Puts a store together from its configuration, the embedded database and its schema included, and starts nothing yet. */
 export async function createApp({ config, logger, now = () => new Date(), onFatal }: AppOptions): Promise<App> {
   const isEmbedded = config.databaseUrl === null
@@ -117,7 +114,7 @@ function authOptions(config: Config, pool: Pool, logger: Logger, now: () => Date
   return {
     pool,
     issuer: config.baseUrl,
-    hashing: { concurrency: hashingThreads(), maxWaiting: MAX_WAITING_HASHES },
+    hashing: { threads: availableParallelism(), maxWaiting: MAX_WAITING_HASHES },
     refreshGraceSeconds: config.refreshGraceSeconds,
     isVerificationRequired: config.isEmailVerificationRequired,
     isThrottled: config.isRateLimited,

@@ -54,7 +54,7 @@ export async function lakeQueryCommand(config: Config, terminal: Terminal, sql: 
 export function adminCreateCommand(config: Config, terminal: Terminal, email: string, password: string): Command {
   return withDatabase(config, terminal, async (pool) => {
     const chosen = password === '' ? randomBytes(18).toString('base64url') : password
-    const passwords = new Passwords({ concurrency: 1, maxWaiting: 0 })
+    const passwords = new Passwords({ threads: 1, maxWaiting: 0 })
     const admin = await createAdmin(pool, passwords, { email, password: chosen })
     terminal.out(`made the admin ${admin.email}`)
     if (password === '') terminal.out(`password: ${chosen}`)

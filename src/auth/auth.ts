@@ -6,6 +6,7 @@ import { AccessTokens } from './access-token.ts'
 import type { SendAccountMail } from './account-mail.ts'
 import { createAuthenticate } from './authenticate.ts'
 import type { AuthContext } from './context.ts'
+import type { HashingOptions } from './hashing-threads.ts'
 import { Housekeeping } from './housekeeping.ts'
 import { KeyRing } from './key-ring.ts'
 import { Passwords } from './password.ts'
@@ -22,7 +23,7 @@ export interface AuthOptions {
   secret: string
   /** Public address of the store: issuer and audience of access tokens. */
   issuer: string
-  hashing: { concurrency: number; maxWaiting: number }
+  hashing: HashingOptions
   refreshGraceSeconds: number
   isVerificationRequired: boolean
   isThrottled: boolean
@@ -64,7 +65,7 @@ export function createAuth(options: AuthOptions): Auth {
       await Promise.all(parts.map((part) => part.start()))
     },
     async stop() {
-      await Promise.all(parts.map((part) => part.stop()))
+      await Promise.all([...parts, context.passwords].map((part) => part.stop()))
     },
   }
 }

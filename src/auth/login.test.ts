@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
-import crypto from 'node:crypto'
-import { syncBuiltinESMExports } from 'node:module'
 import { mock, test } from 'node:test'
+import { Worker } from 'node:worker_threads'
 import pg from 'pg'
 import { assertProblem } from '../../test/problem.ts'
 import { startStore, type TestStore } from '../../test/store.ts'
+import type { HashingParameters } from './hashing-threads.ts'
 import { Passwords } from './password.ts'
 
 const login = (store: TestStore, email: unknown, password: unknown) => store.call('POST', '/auth/login', { body: { email, password } })
@@ -27,23 +27,21 @@ test('does the same work for a wrong password and an unknown address', async (t)
   const store = await startStore(t, { isRateLimited: true })
   const ada = await store.register()
   const work: string[] = []
-  const { argon2 } = crypto
   const { query } = pg.Client.prototype
-  const watchedArgon2 = mock.method(crypto, 'argon2', (algorithm: string, parameters: crypto.Argon2Parameters, done: never) => {
+  const { postMessage } = Worker.prototype
+  const watchedThreads = mock.method(Worker.prototype, 'postMessage', function (this: Worker, parameters: HashingParameters) {
     const { memory, passes, parallelism, tagLength, nonce } = parameters
-    work.push(`${algorithm} m=${memory} t=${passes} p=${parallelism} tag=${tagLength} salt=${(nonce as Buffer).length}`)
-    return argon2(algorithm as 'argon2id', parameters, done)
+    work.push(`argon2id m=${memory} t=${passes} p=${parallelism} tag=${tagLength} salt=${nonce.length}`)
+    return Reflect.apply(postMessage, this, [parameters])
   })
   const watchedQuery = mock.method(pg.Client.prototype, 'query', function (this: pg.Client, ...args: unknown[]) {
     const text = typeof args[0] === 'string' ? args[0] : (args[0] as { text?: string }).text
     if (text !== undefined && !/session_revocations|signing_keys/.test(text)) work.push(text)
     return Reflect.apply(query, this, args)
   })
-  syncBuiltinESMExports()
   t.after(() => {
-    watchedArgon2.mock.restore()
+    watchedThreads.mock.restore()
     watchedQuery.mock.restore()
-    syncBuiltinESMExports()
   })
   const workOf = async (email: string) => {
     work.length = 0
@@ -59,9 +57,7 @@ test('does the same work for a wrong password and an unknown address', async (t)
 test('gives a password a hash of today when it was made at a lower cost', async (t) => {
   const store = await startStore(t)
   const ada = await store.register()
-  const cheap = await new Passwords({ concurrency: 1, maxWaiting: 0, cost: { memoryKib: 64, passes: 1, parallelism: 1 } }).hash(
-    ada.password,
-  )
+  const cheap = await new Passwords({ threads: 1, maxWaiting: 0, cost: { memoryKib: 64, passes: 1, parallelism: 1 } }).hash(ada.password)
   await store.pool.query('update users set password_hash = $2 where id = $1', [ada.id, cheap])
   const hashOf = async () => (await store.pool.query('select password_hash from users where id = $1', [ada.id])).rows[0].password_hash
   assertProblem(await login(store, ada.email, 'a wrong passphrase'), 401, 'invalid_credentials')

@@ -6,7 +6,7 @@ import { AppError } from '../errors.ts'
 import { Passwords } from './password.ts'
 
 const CHEAP = { memoryKib: 64, passes: 1, parallelism: 1 }
-const one = { concurrency: 1, maxWaiting: 10 }
+const one = { threads: 1, maxWaiting: 10 }
 
 test('hashes with argon2id at the cost that the documentation names, each time with another salt', async () => {
   const passwords = new Passwords(one)
@@ -58,7 +58,7 @@ test('refuses common passwords and the address itself, in any case', () => {
 })
 
 test('works on a few hashes at a time, keeps the others waiting in order, and refuses when too many wait', async () => {
-  const passwords = new Passwords({ concurrency: 2, maxWaiting: 3, cost: CHEAP })
+  const passwords = new Passwords({ threads: 2, maxWaiting: 3, cost: CHEAP })
   const done: number[] = []
   const tries = Array.from({ length: 8 }, async (_, i) => {
     await passwords.hash('correct horse')
@@ -76,7 +76,7 @@ test('works on a few hashes at a time, keeps the others waiting in order, and re
 })
 
 test('gives its place back when hashing fails', async () => {
-  const passwords = new Passwords({ concurrency: 1, maxWaiting: 0, cost: { memoryKib: 1, passes: 1, parallelism: 1 } })
+  const passwords = new Passwords({ threads: 1, maxWaiting: 0, cost: { memoryKib: 1, passes: 1, parallelism: 1 } })
   for (const _ of [1, 2, 3]) await assert.rejects(passwords.hash('x'), (error) => !(error instanceof AppError))
 })
 

@@ -1,7 +1,8 @@
-import { argon2, randomBytes, timingSafeEqual } from 'node:crypto'
+import { randomBytes, timingSafeEqual } from 'node:crypto'
 import { dictionary } from '@zxcvbn-ts/language-common'
 import { AppError } from '../errors.ts'
 import { canonicalEmail } from './email-address.ts'
+import { type HashingOptions, HashingThreads } from './hashing-threads.ts'
 
 export const PASSWORD_MIN_LENGTH = 8
 export const PASSWORD_MAX_LENGTH = 128
@@ -17,29 +18,15 @@ const COST: Cost = { memoryKib: 19_456, passes: 2, parallelism: 1 }
 const SALT_BYTES = 16
 const TAG_BYTES = 32
 const PHC = /^\$argon2id\$v=19\$m=(\d+),t=(\d+),p=(\d+)\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$/
-// A full queue is worked off within a few seconds.
-const RETRY_AFTER_SECONDS = '5'
 
-export interface PasswordOptions {
-  /** Hashes in hand at once. */
-  concurrency: number
-  /** Hashes waiting; past this many `unavailable` is thrown. */
-  maxWaiting: number
-  cost?: Cost
-}
-
-/** Hashes and verifies passwords, a few at a time, so that the rest of the process has room to breathe. */
+/** Hashes and verifies passwords. Throws `unavailable` when too many wait for it. */
 export class Passwords {
-  readonly #concurrency: number
-  readonly #maxWaiting: number
+  readonly #threads: HashingThreads
   readonly #cost: Cost
-  readonly #waiting: (() => void)[] = []
-  #running = 0
   #common: ReadonlySet<string> | undefined
 
-  constructor({ concurrency, maxWaiting, cost = COST }: PasswordOptions) {
-    this.#concurrency = concurrency
-    this.#maxWaiting = maxWaiting
+  constructor({ cost = COST, ...hashing }: HashingOptions & { cost?: Cost }) {
+    this.#threads = new HashingThreads(hashing)
     this.#cost = cost
   }
 
@@ -80,32 +67,13 @@ export class Passwords {
     return toPhc(this.#cost, randomBytes(SALT_BYTES), randomBytes(TAG_BYTES))
   }
 
-  async #derive(password: string, nonce: Buffer, { memoryKib, passes, parallelism }: Cost, tagLength: number): Promise<Buffer> {
-    await this.#enter()
-    try {
-      const parameters = { message: Buffer.from(password, 'utf8'), nonce, memory: memoryKib, passes, parallelism, tagLength }
-      return await new Promise((resolve, reject) => {
-        argon2('argon2id', parameters, (error, tag) => (error ? reject(error) : resolve(tag)))
-      })
-    } finally {
-      const next = this.#waiting.shift()
-      if (next === undefined) this.#running--
-      else next()
-    }
+  /** Idempotent. */
+  stop(): Promise<void> {
+    return this.#threads.stop()
   }
 
-  async #enter(): Promise<void> {
-    if (this.#running < this.#concurrency) {
-      this.#running++
-      return
-    }
-    if (this.#waiting.length >= this.#maxWaiting) {
-      throw new AppError('unavailable', 'Too many people are logging in at this moment. Try again shortly.', {
-        headers: { 'retry-after': RETRY_AFTER_SECONDS },
-      })
-    }
-    // The one that finishes hands over its place.
-    await new Promise<void>((resolve) => this.#waiting.push(resolve))
+  #derive(password: string, nonce: Buffer, { memoryKib, passes, parallelism }: Cost, tagLength: number): Promise<Buffer> {
+    return this.#threads.derive({ message: Buffer.from(password, 'utf8'), nonce, memory: memoryKib, passes, parallelism, tagLength })
   }
 }
 

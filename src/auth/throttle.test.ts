@@ -11,7 +11,7 @@ const startThrottledStore = (t: TestContext, overrides: StoreOverrides = {}) => 
 
 /** Hashing takes most of the time of these tests and is not what they are about. */
 async function cheapen(store: TestStore, account: { id: string; password: string }): Promise<void> {
-  const cheap = new Passwords({ concurrency: 1, maxWaiting: 10, cost: { memoryKib: 64, passes: 1, parallelism: 1 } })
+  const cheap = new Passwords({ threads: 1, maxWaiting: 10, cost: { memoryKib: 64, passes: 1, parallelism: 1 } })
   await store.pool.query('update users set password_hash = $2 where id = $1', [account.id, await cheap.hash(account.password)])
 }
 
@@ -84,7 +84,7 @@ test('makes the delay grow with each wrong password and forgets it after a right
 test('slows down one address that tries one password on many accounts', async (t) => {
   const store = await startThrottledStore(t)
   const ada = await store.register()
-  const passwords = new Passwords({ concurrency: 1, maxWaiting: 200, cost: { memoryKib: 64, passes: 1, parallelism: 1 } })
+  const passwords = new Passwords({ threads: 1, maxWaiting: 200, cost: { memoryKib: 64, passes: 1, parallelism: 1 } })
   const hash = await passwords.hash('x')
   await store.pool.query(
     `insert into users (id, email, password_hash) select gen_random_uuid(), 'user' || n || '@example.com', $1 from generate_series(1, 110) as n`,
