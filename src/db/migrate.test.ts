@@ -5,6 +5,7 @@ import { type TestContext, test } from 'node:test'
 import pg from 'pg'
 import { onCleanup } from '../../test/cleanup.ts'
 import { createTestDatabase, databaseUrl } from '../../test/database.ts'
+import { eventually } from '../../test/eventually.ts'
 import { assertMigrated, MigrationsPending, migrate } from './migrate.ts'
 import { createPool, type Pool } from './pool.ts'
 
@@ -62,6 +63,27 @@ test('undoes a migration that fails, whole, and goes on from there', async (t) =
   const { rows } = await pool.query(`select to_regclass('topic_messages') as messages`)
   assert.deepEqual(rows, [{ messages: null }])
   await pool.query('drop table topic_subscribers')
+  await migrate(url)
+  await assertMigrated(pool)
+})
+
+test('rejects when its connection breaks, and the next one goes on', async (t) => {
+  const { url, pool } = await createEmptyDatabase(t)
+  const holder = await pool.connect()
+  // Holds the migration up where it makes its first table.
+  await holder.query('begin')
+  await holder.query('create table users (taken boolean)')
+  const migration = migrate(url)
+  migration.catch(() => {})
+  await eventually(async () => {
+    const { rowCount } = await pool.query(
+      `select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+    )
+    return rowCount === 1
+  })
+  await assert.rejects(migration)
+  await holder.query('rollback')
+  holder.release()
   await migrate(url)
   await assertMigrated(pool)
 })

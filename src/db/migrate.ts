@@ -1,7 +1,7 @@
 import { readdir } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { runner } from 'node-pg-migrate'
-import type { Queryable } from './pool.ts'
+import { connectClient, type Queryable } from './pool.ts'
 
 const DIRECTORY = fileURLToPath(new URL('../../migrations', import.meta.url))
 
@@ -12,16 +12,23 @@ export class MigrationsPending extends Error {
 
 /** Brings the schema up to date. Several processes may call it at once: one works, the others wait. Returns what was applied. */
 export async function migrate(url: string): Promise<string[]> {
-  const applied = await runner({
-    databaseUrl: url,
-    dir: DIRECTORY,
-    ignorePattern: '.*\\.md',
-    migrationsTable: 'migrations',
-    direction: 'up',
-    advisoryLockMode: 'wait',
-    log: () => {},
-  })
-  return applied.map((migration) => migration.name)
+  // A connection of the runner's own would end the process when it breaks, and outlive the call.
+  const client = await connectClient(url, 'storefront-migrate')
+  client.on('error', () => {})
+  try {
+    const applied = await runner({
+      dbClient: client,
+      dir: DIRECTORY,
+      ignorePattern: '.*\\.md',
+      migrationsTable: 'migrations',
+      direction: 'up',
+      advisoryLockMode: 'wait',
+      log: () => {},
+    })
+    return applied.map((migration) => migration.name)
+  } finally {
+    await client.end()
+  }
 }
 
 /** Throws MigrationsPending unless every migration has been applied. */

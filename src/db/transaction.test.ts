@@ -57,15 +57,19 @@ test('runs both of two transactions that lock each other out, the victim again',
   const db = await makeAccounts(t)
   const bothHold = Promise.withResolvers<void>()
   let holders = 0
+  const survivor = Promise.withResolvers<void>()
   let runs = 0
-  const transfer = (from: string, to: string) =>
-    inTransaction(db.pool, async (tx) => {
-      runs++
+  const transfer = async (from: string, to: string) => {
+    await inTransaction(db.pool, async (tx) => {
+      // The victim's second run could lock the survivor out again before that one has woken up.
+      if (++runs > 2) await survivor.promise
       await tx.query(add(from, -1))
       if (++holders === 2) bothHold.resolve()
       await bothHold.promise
       await tx.query(add(to, 1))
     })
+    survivor.resolve()
+  }
   await Promise.all([transfer('ada', 'bob'), transfer('bob', 'ada')])
   assert.equal(runs, 3)
   assert.deepEqual(await balances(db), [10, 10])

@@ -21,7 +21,8 @@ export async function ensureReplicationSlot(db: Queryable, slotName: string): Pr
       current_setting('server_version_num')::int >= 170000 as failover`,
     [slotName],
   )
-  if (!rows[0]?.fresh) return 'lost'
+  // Another process may have made it since the first look.
+  if (!rows[0]?.fresh) return (await findLostReason(db, slotName)) === null ? 'ready' : 'lost'
   try {
     // From PostgreSQL 17 on the slot survives the promotion of a standby.
     if (rows[0].failover) await db.query(`select pg_create_logical_replication_slot($1, 'pgoutput', false, false, true)`, [slotName])
