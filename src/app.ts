@@ -51,6 +51,8 @@ export interface AppOptions {
 
 const DRAIN_MS = 5_000
 const MAX_WAITING_HASHES = 200
+// One core for everything else, which a low priority alone does not secure; see docs/decisions/0012.
+const hashingThreads = () => Math.max(1, availableParallelism() - 1)
 /** Puts a store together from its configuration, the embedded database and its schema included, and starts nothing yet. */
 export async function createApp({ config, logger, now = () => new Date(), onFatal }: AppOptions): Promise<App> {
   const isEmbedded = config.databaseUrl === null
@@ -114,7 +116,7 @@ function authOptions(config: Config, pool: Pool, logger: Logger, now: () => Date
   return {
     pool,
     issuer: config.baseUrl,
-    hashing: { threads: availableParallelism(), maxWaiting: MAX_WAITING_HASHES },
+    hashing: { threads: hashingThreads(), maxWaiting: MAX_WAITING_HASHES },
     refreshGraceSeconds: config.refreshGraceSeconds,
     isVerificationRequired: config.isEmailVerificationRequired,
     isThrottled: config.isRateLimited,
