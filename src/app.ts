@@ -1,11 +1,15 @@
 import { availableParallelism } from 'node:os'
+import type pg from 'pg'
 import type { Logger } from 'pino'
 import { type Auth, createAuth } from './auth/auth.ts'
 import { authRoutes } from './auth/routes.ts'
 import { createSealing } from './auth/sealed.ts'
 import { loadSigningKeys, type SigningKeys } from './auth/signing-keys.ts'
+import { CatalogueVersion } from './catalogue/catalogue-version.ts'
+import { PageCache } from './catalogue/page-cache.ts'
 import { catalogueRoutes } from './catalogue/routes.ts'
 import { loadSampleCatalogue } from './catalogue/sample-catalogue.ts'
+import type { CatalogueContext } from './catalogue/serve-catalogue.ts'
 import type { Config } from './config.ts'
 import { dataFolder, keepSecret } from './db/data-folder.ts'
 import { assertMigrated, migrate } from './db/migrate.ts'
@@ -50,6 +54,7 @@ export interface AppOptions {
 }
 
 const DRAIN_MS = 5_000
+const BROWSER_CACHE_SECONDS = 15
 const MAX_WAITING_HASHES = 200
 /** Puts a store together from its configuration, the embedded database and its schema included, and starts nothing yet. */
 export async function createApp({ config, logger, now = () => new Date(), onFatal }: AppOptions): Promise<App> {
@@ -91,8 +96,9 @@ export async function createApp({ config, logger, now = () => new Date(), onFata
         connect: () => connectClient(database.url, 'storefront-sessions'),
         sendAccountMail: (tx, mail) => queueAccountMail(tx, jobs, sealing, mail),
       })
-      server = await createApi({ config, pool, auth, logger, now, check: readinessCheck(pool, stream, database.url) })
-      services.push(auth, listening(server, config, logger))
+      const catalogue = createCatalogue(config, pool, logger, () => connectClient(database.url, 'storefront-catalogue'))
+      server = await createApi({ config, pool, auth, catalogue, logger, now, check: readinessCheck(pool, stream, database.url) })
+      services.push(auth, catalogue.version, listening(server, config, logger))
     }
     return { server, ...inOrder(services, close) }
   } catch (error) {
@@ -128,27 +134,29 @@ export async function createApiForDocument(config: Config, pool: Pool, keys: Sig
   const now = () => new Date()
   const unused = () => Promise.reject(new Error('there is no database'))
   const auth = createAuth({ ...authOptions(config, pool, logger, now), keys, secret: '', connect: unused, sendAccountMail: unused })
-  return createApi({ config, pool, auth, logger, now, check: async () => [] })
+  const catalogue = createCatalogue(config, pool, logger, unused)
+  return createApi({ config, pool, auth, catalogue, logger, now, check: async () => [] })
 }
 
 interface ApiOptions {
   config: Config
   pool: Pool
   auth: Auth
+  catalogue: CatalogueContext
   logger: Logger
   now: () => Date
   check: ReadinessCheck
 }
 
 /** The HTTP API with every route. Touches the database only when it is asked something. */
-async function createApi({ config, pool, auth, logger, now, check }: ApiOptions): Promise<HttpServer> {
+async function createApi({ config, pool, auth, catalogue, logger, now, check }: ApiOptions): Promise<HttpServer> {
   const { baseUrl, basePath, trustProxy } = config
   const server = await createHttpServer({ logger, baseUrl, trustProxy })
   const { authenticate } = auth
   await server.register(
     async (scope) => {
       authRoutes(scope, auth.context, authenticate)
-      catalogueRoutes(scope, pool, baseUrl)
+      catalogueRoutes(scope, catalogue)
       orderRoutes(scope, { pool, authenticate, baseUrl, now })
       healthRoutes(scope, check)
       openApiRoute(scope)
@@ -156,6 +164,16 @@ async function createApi({ config, pool, auth, logger, now, check }: ApiOptions)
     { prefix: basePath },
   )
   return server
+}
+
+function createCatalogue(config: Config, pool: Pool, logger: Logger, connect: () => Promise<pg.Client>): CatalogueContext {
+  return {
+    pool,
+    baseUrl: config.baseUrl,
+    version: new CatalogueVersion({ pool, connect, logger }),
+    pages: new PageCache(config.pageCacheBytes),
+    lifetimes: { browserSeconds: BROWSER_CACHE_SECONDS, sharedSeconds: config.sharedCacheSeconds },
+  }
 }
 
 function createStream(url: string, topic: Topic, logger: Logger): ChangeStream {

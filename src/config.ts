@@ -38,6 +38,10 @@ export interface Config {
   readonly trustProxy: readonly string[] | number | false
   /** ISO 4217. Used where an imported line names no currency. */
   readonly currency: string
+  /** How much memory the ready pages of the catalogue may take in a process with the API. */
+  readonly pageCacheBytes: number
+  /** How long a cache in front of the store keeps the catalogue's answers when nothing purges them. */
+  readonly sharedCacheSeconds: number
   readonly roles: readonly Role[]
   readonly logLevel: LogLevel
 }
@@ -80,6 +84,8 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
     isRateLimited: read.oneOf('RATE_LIMITS', ['on', 'off'], 'on') === 'on',
     trustProxy: readTrustProxy(read.optional('TRUST_PROXY')),
     currency: readCurrency(read.text('CURRENCY', 'EUR')),
+    pageCacheBytes: read.integer('PAGE_CACHE_MB', 64, 0, 16_384) * 1_048_576,
+    sharedCacheSeconds: read.integer('CDN_MAX_AGE_SECONDS', 60, 0, 31_536_000),
     roles: read.list('ROLES', ROLES),
     logLevel: read.oneOf('LOG_LEVEL', LOG_LEVELS, 'info'),
   })
