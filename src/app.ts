@@ -5,6 +5,7 @@ import { type Auth, createAuth } from './auth/auth.ts'
 import { authRoutes } from './auth/routes.ts'
 import { createSealing } from './auth/sealed.ts'
 import { loadSigningKeys, type SigningKeys } from './auth/signing-keys.ts'
+import { catalogueAdminRoutes } from './catalogue/admin-routes.ts'
 import { CatalogueVersion } from './catalogue/catalogue-version.ts'
 import { PageCache } from './catalogue/page-cache.ts'
 import { catalogueRoutes } from './catalogue/routes.ts'
@@ -18,6 +19,8 @@ import { connectClient, createPool, type Pool } from './db/pool.ts'
 import { healthRoutes, type ReadinessCheck } from './http/health.ts'
 import { createHttpServer, type HttpServer, openApiRoute } from './http/server.ts'
 import { orderRoutes } from './orders/routes.ts'
+import { createCataloguePurge, PURGE_QUEUE } from './pipeline/cdn/purge-catalogue.ts'
+import { createPurgers } from './pipeline/cdn/purger.ts'
 import type { ChangeStream } from './pipeline/change-stream.ts'
 import { ACCOUNT_MAIL_QUEUE, createAccountMailWorker, queueAccountMail, type Sealing } from './pipeline/email/account-mail.ts'
 import { createEmailSubscriber, EMAIL_QUEUE } from './pipeline/email/email-subscriber.ts'
@@ -82,11 +85,15 @@ export async function createApp({ config, logger, now = () => new Date(), onFata
     const hasEmail = config.roles.includes('email')
     const secret = config.secret ?? keepSecret(dataFolder(config.dataDir), 'secret')
     const sealing = createSealing(secret, 'account mail')
-    const jobs = createJobQueue({ url: database.url, logger, supervise: hasEmail })
-    if (hasApi || hasEmail) services.push(jobs)
+    const purgers = stream === null ? [] : createPurgers(config.cdnPurgeUrls)
+    const jobs = createJobQueue({ url: database.url, logger, supervise: hasEmail || purgers.length > 0 })
+    if (hasApi || hasEmail || purgers.length > 0) services.push(jobs)
     if (config.roles.includes('lake')) services.push(createLake(config, topic, logger))
     if (hasEmail) services.push(createEmail(config, { pool, topic, jobs, sealing, logger, now }))
-    if (stream !== null) services.push(stream)
+    if (stream !== null) {
+      const connect = () => connectClient(database.url, 'storefront-purge')
+      services.push(stream, createCataloguePurge({ pool, connect, jobs, purgers, logger }))
+    }
     let server: HttpServer | null = null
     if (hasApi) {
       const auth = createAuth({
@@ -113,7 +120,7 @@ export async function prepareDatabase(url: string, pool: Pool, logger: Logger): 
   if (applied.length > 0) logger.info({ applied }, 'migrated the database')
   const slot = await ensureReplicationSlot(pool, slotNameFor(databaseName(url)))
   if (slot === 'lost') logger.error('the replication slot of the order stream is gone: order changes since then are not published')
-  await installJobQueues({ url, logger, queues: [EMAIL_QUEUE, ACCOUNT_MAIL_QUEUE] })
+  await installJobQueues({ url, logger, queues: [EMAIL_QUEUE, ACCOUNT_MAIL_QUEUE, PURGE_QUEUE] })
 }
 
 function authOptions(config: Config, pool: Pool, logger: Logger, now: () => Date) {
@@ -157,6 +164,7 @@ async function createApi({ config, pool, auth, catalogue, logger, now, check }: 
     async (scope) => {
       authRoutes(scope, auth.context, authenticate)
       catalogueRoutes(scope, catalogue)
+      catalogueAdminRoutes(scope, { context: catalogue, authenticate, currency: config.currency })
       orderRoutes(scope, { pool, authenticate, baseUrl, now })
       healthRoutes(scope, check)
       openApiRoute(scope)

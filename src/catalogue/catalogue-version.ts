@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type pg from 'pg'
 import type { Logger } from 'pino'
+import { bellOf } from '../db/bell.ts'
 import type { Pool, Queryable, Transaction } from '../db/pool.ts'
 import { CATALOGUE_CHANNEL } from './events.ts'
 
@@ -87,7 +88,7 @@ export class CatalogueVersion {
       let client: pg.Client | undefined
       try {
         client = await connect()
-        const bell = listen(client)
+        const bell = bellOf(client)
         await client.query(`listen ${CATALOGUE_CHANNEL}`)
         while (!signal.aborted && !bell.isBroken) {
           bell.silence()
@@ -116,40 +117,6 @@ export class CatalogueVersion {
     this.#lookedAt = Math.max(this.#lookedAt, beganAt)
     return version
   }
-}
-
-/** Rings for each notification of a connection, and when it breaks. */
-function listen(client: pg.Client) {
-  let ring = () => {}
-  let hasRung = false
-  const bell = {
-    isBroken: false,
-    silence() {
-      hasRung = false
-    },
-    async wait(ms: number, signal: AbortSignal): Promise<void> {
-      if (hasRung || signal.aborted) return
-      const rung = Promise.withResolvers<void>()
-      const timer = setTimeout(rung.resolve, ms)
-      ring = rung.resolve
-      signal.addEventListener('abort', ring, { once: true })
-      await rung.promise
-      clearTimeout(timer)
-      signal.removeEventListener('abort', ring)
-    },
-  }
-  const heard = () => {
-    hasRung = true
-    ring()
-  }
-  const broken = () => {
-    bell.isBroken = true
-    heard()
-  }
-  client.on('notification', heard)
-  client.on('error', broken)
-  client.on('end', broken)
-  return bell
 }
 
 interface VersionRow {
