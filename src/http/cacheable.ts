@@ -135,7 +135,7 @@ function cacheHeaders({ browserSeconds, sharedSeconds }: CacheLifetimes): string
 
 /** Past Fastify's own sending, which would look at each header and the body again; hooks after the answer still run. */
 function sendRaw(reply: FastifyReply, status: number, headers: readonly string[], bytes: Buffer | undefined): void {
-  const all = [...headers]
+  const all = headers.slice()
   const set = reply.getHeaders()
   for (const name in set) all.push(name, String(set[name]))
   // Also where the answer goes out by itself, so that hooks and the log see its status.
