@@ -10,14 +10,15 @@ import { CatalogueVersion } from './catalogue/catalogue-version.ts'
 import { PageCache } from './catalogue/page-cache.ts'
 import { catalogueRoutes } from './catalogue/routes.ts'
 import { loadSampleCatalogue } from './catalogue/sample-catalogue.ts'
-import type { CatalogueContext } from './catalogue/serve-catalogue.ts'
+import { type CatalogueContext, catalogueShortcut } from './catalogue/serve-catalogue.ts'
 import type { Config } from './config.ts'
 import { dataFolder, keepSecret } from './db/data-folder.ts'
 import { assertMigrated, migrate } from './db/migrate.ts'
 import { openOwnDatabase } from './db/open-database.ts'
 import { connectClient, createPool, type Pool } from './db/pool.ts'
 import { healthRoutes, type ReadinessCheck } from './http/health.ts'
-import { createHttpServer, type HttpServer, openApiRoute } from './http/server.ts'
+import { createHttpServer, type HttpServer, openApiRoute, requestId } from './http/server.ts'
+import { addShortcut } from './http/shortcut.ts'
 import { orderRoutes } from './orders/routes.ts'
 import { createCataloguePurge, PURGE_QUEUE } from './pipeline/cdn/purge-catalogue.ts'
 import { createPurgers } from './pipeline/cdn/purger.ts'
@@ -159,6 +160,7 @@ interface ApiOptions {
 async function createApi({ config, pool, auth, catalogue, logger, now, check }: ApiOptions): Promise<HttpServer> {
   const { baseUrl, basePath, trustProxy } = config
   const server = await createHttpServer({ logger, baseUrl, trustProxy })
+  addShortcut(server, catalogueShortcut(catalogue), { logger, requestIdOf: requestId })
   const { authenticate } = auth
   await server.register(
     async (scope) => {

@@ -7,7 +7,7 @@ import { countFacets, FacetsSchema } from './facets.ts'
 import { listProducts } from './list-products.ts'
 import { FacetsQuery, ProductQuery, readFilters, readListing, toParameters } from './product-query.ts'
 import { getProduct, ProductSchema, productETag } from './products.ts'
-import { type CatalogueContext, serveCatalogue, serveWarm } from './serve-catalogue.ts'
+import { type CatalogueContext, serveCatalogue } from './serve-catalogue.ts'
 
 const ProductPageSchema = Type.Object({
   ...PageOf(ProductSchema).properties,
@@ -22,12 +22,10 @@ const ProductPageSchema = Type.Object({
 /** The catalogue as shoppers see it. No token is looked at, so that any cache in front may keep the answers. */
 export function catalogueRoutes(server: HttpServer, context: CatalogueContext): void {
   const tags = ['catalogue']
-  const onRequest = serveWarm(context)
 
   server.get(
     '/products',
     {
-      onRequest,
       schema: {
         tags,
         summary: 'Products, in pages',
@@ -50,7 +48,6 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
   server.get(
     '/products/facets',
     {
-      onRequest,
       schema: {
         tags,
         summary: 'How many products there are by category and price',
@@ -73,7 +70,6 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
   server.get(
     '/products/:id',
     {
-      onRequest,
       schema: {
         tags,
         summary: 'One product',

@@ -1,10 +1,18 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Pool, Transaction } from '../db/pool.ts'
 import { CacheableAnswer, type CacheLifetimes, entityTag, sendNotModified } from '../http/cacheable.ts'
+import type { Shortcut } from '../http/shortcut.ts'
 import { type CatalogueVersion, inSnapshot, type Version } from './catalogue-version.ts'
 import { CATALOGUE_TAG } from './events.ts'
 import type { PageCache } from './page-cache.ts'
 import { ProductSchema } from './products.ts'
+
+/** An answer that is ready to be sent, and the pattern of the route that it is of. */
+export interface ReadyPage {
+  route: string
+  answer: CacheableAnswer
+  sizeBytes: number
+}
 
 /** What answering for the catalogue takes. */
 export interface CatalogueContext {
@@ -12,7 +20,7 @@ export interface CatalogueContext {
   /** The address of the API, for links. */
   baseUrl: string
   version: CatalogueVersion
-  pages: PageCache<CacheableAnswer>
+  pages: PageCache<ReadyPage>
   lifetimes: CacheLifetimes
 }
 
@@ -29,12 +37,13 @@ export interface CatalogueContent {
 // A new shape of products makes every entity tag a new one.
 const SHAPE = JSON.stringify(ProductSchema)
 
-/** Answers from memory, before anything else is done for the request, when it came before and nothing has changed. An `onRequest` hook. */
-export function serveWarm({ version, pages }: CatalogueContext) {
-  return (request: FastifyRequest, reply: FastifyReply, done: () => void): void => {
+/** Answers that came before, while nothing has changed: see `addShortcut`. */
+export function catalogueShortcut({ version, pages }: CatalogueContext): Shortcut {
+  return (request, response, headers) => {
     const now = version.current
-    const answer = now === null ? undefined : pages.findByAddress(request.raw.url ?? '', now.changes)
-    if (answer === undefined || !answer.send(request, reply)) done()
+    const page = now === null ? undefined : pages.findByAddress(request.url ?? '', now.changes)
+    const status = page?.answer.send(request.headers, response, headers) ?? null
+    return page === undefined || status === null ? null : { route: page.route, status }
   }
 }
 
@@ -52,26 +61,27 @@ export async function serveCatalogue(
   const { pool, version, pages, lifetimes } = context
   const now = await version.get()
   const found = pages.find(key, now.changes)
-  if (found === undefined && sendNotModified(request, reply, versionTag(now, key), lifetimes)) return reply
-  const answer =
+  if (found === undefined && sendNotModified(request.headers, reply, versionTag(now, key), lifetimes)) return reply
+  const page =
     found ??
     (await pages.get(key, now.changes, () =>
-      inSnapshot(pool, async (tx, read_at) => {
-        version.saw(read_at)
+      inSnapshot(pool, async (tx, readAt) => {
+        version.saw(readAt)
         const { body, tags, etag, lastModified, link } = await read(tx)
-        const value = new CacheableAnswer(JSON.stringify(body), {
-          etag: etag ?? versionTag(read_at, key),
-          lastModified: lastModified ?? read_at.changedAt,
+        const answer = new CacheableAnswer(JSON.stringify(body), {
+          etag: etag ?? versionTag(readAt, key),
+          lastModified: lastModified ?? readAt.changedAt,
           tags: [CATALOGUE_TAG, ...tags],
           link,
           lifetimes,
         })
-        return { version: read_at.changes, value }
+        const route = request.routeOptions.url ?? ''
+        return { version: readAt.changes, value: { route, answer, sizeBytes: answer.sizeBytes } }
       }),
     ))
   pages.remember(request.raw.url ?? '', key)
-  pages.grown(await answer.prepare(request))
-  answer.send(request, reply)
+  pages.grown(await page.answer.prepare(request.headers))
+  page.answer.reply(request.headers, reply)
   return reply
 }
 

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto'
+import type { IncomingHttpHeaders, ServerResponse } from 'node:http'
 import { promisify } from 'node:util'
 import { brotliCompress, constants, gzip } from 'node:zlib'
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyReply } from 'fastify'
 
 /** How long caches may keep an answer, in seconds. */
 export interface CacheLifetimes {
@@ -70,8 +71,8 @@ export class CacheableAnswer {
   }
 
   /** Makes the encoding that the client likes best, if it is not there yet. Returns how many bytes came in addition. */
-  async prepare(request: FastifyRequest): Promise<number> {
-    const encoding = this.#choose(request)
+  async prepare(asked: IncomingHttpHeaders): Promise<number> {
+    const encoding = this.#choose(asked)
     if (this.#variants.has(encoding)) return 0
     const { bytes } = this.#identity
     const compressed = await (encoding === 'br'
@@ -82,19 +83,31 @@ export class CacheableAnswer {
     return compressed.length
   }
 
-  /** Sends the answer, or 304 when the client has it already. False, and nothing is sent, when it has to be prepared first. */
-  send(request: FastifyRequest, reply: FastifyReply): boolean {
-    const encoding = this.#choose(request)
+  /**
+   * Sends the answer with `headers` in addition, or 304 when the client has it already, and tells which of the two. Null, and nothing is
+   * sent, when it has to be prepared first.
+   */
+  send(asked: IncomingHttpHeaders, response: ServerResponse, headers: readonly string[]): 200 | 304 | null {
+    const encoding = this.#choose(asked)
     const variant = this.#variants.get(encoding)
-    if (variant === undefined) return false
-    const isKnown = matches(request.headers['if-none-match'], this.#etag)
-    const headers = isKnown ? ['etag', `"${this.#etag}${SUFFIXES[encoding]}"`, ...this.#common] : variant.headers
-    sendRaw(reply, isKnown ? 304 : 200, headers, isKnown ? undefined : variant.bytes)
-    return true
+    if (variant === undefined) return null
+    const isKnown = matches(asked['if-none-match'], this.#etag)
+    const own = isKnown ? ['etag', `"${this.#etag}${SUFFIXES[encoding]}"`, ...this.#common] : variant.headers
+    const status = isKnown ? 304 : 200
+    response.writeHead(status, own.concat(headers))
+    response.end(isKnown ? undefined : variant.bytes)
+    return status
   }
 
-  #choose(request: FastifyRequest): Encoding {
-    const accepted = request.headers['accept-encoding']
+  /** The same, in the place of a reply. */
+  reply(asked: IncomingHttpHeaders, reply: FastifyReply): void {
+    const headers = takeOver(reply)
+    // Hooks and the log see the status that was sent.
+    reply.code(this.send(asked, reply.raw, headers) ?? 500)
+  }
+
+  #choose(asked: IncomingHttpHeaders): Encoding {
+    const accepted = asked['accept-encoding']
     return accepted === undefined || !this.#isCompressible ? 'identity' : chooseEncoding(String(accepted))
   }
 
@@ -110,12 +123,14 @@ export class CacheableAnswer {
 }
 
 /** Whether the client has the answer whose tag will be `etag`, whatever it looks like. Then it is told so. */
-export function sendNotModified(request: FastifyRequest, reply: FastifyReply, etag: string, lifetimes: CacheLifetimes): boolean {
-  const condition = request.headers['if-none-match']
+export function sendNotModified(asked: IncomingHttpHeaders, reply: FastifyReply, etag: string, lifetimes: CacheLifetimes): boolean {
+  const condition = asked['if-none-match']
   // `*` asks whether there is an answer at all, which is not known yet.
   if (condition === undefined || condition.includes('*') || !matches(condition, etag)) return false
   const known = Object.values(SUFFIXES).find((suffix) => condition.includes(`"${etag}${suffix}"`)) ?? ''
-  sendRaw(reply, 304, ['etag', `"${etag}${known}"`, ...cacheHeaders(lifetimes)], undefined)
+  const headers = takeOver(reply.code(304))
+  reply.raw.writeHead(304, ['etag', `"${etag}${known}"`, ...cacheHeaders(lifetimes), ...headers])
+  reply.raw.end()
   return true
 }
 
@@ -133,16 +148,10 @@ function cacheHeaders({ browserSeconds, sharedSeconds }: CacheLifetimes): string
   ]
 }
 
-/** Past Fastify's own sending, which would look at each header and the body again; hooks after the answer still run. */
-function sendRaw(reply: FastifyReply, status: number, headers: readonly string[], bytes: Buffer | undefined): void {
-  const all = headers.slice()
-  const set = reply.getHeaders()
-  for (const name in set) all.push(name, String(set[name]))
-  // Also where the answer goes out by itself, so that hooks and the log see its status.
-  reply.code(status)
+/** Lets the caller answer instead of Fastify, which would look at each header and the body again. Returns the headers set so far. */
+function takeOver(reply: FastifyReply): string[] {
   reply.hijack()
-  reply.raw.writeHead(status, all)
-  reply.raw.end(bytes)
+  return Object.entries(reply.getHeaders()).flatMap(([name, value]) => [name, String(value)])
 }
 
 /** RFC 9110 §12.5.3, as far as browsers and CDNs use it: what is named without `q=0`; brotli before gzip. */

@@ -54,7 +54,6 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
   })
   server.setErrorHandler((error, request, reply) => sendError(error, request, reply))
   const allowedMethods = collectRoutes(server)
-  // Hooks of every request call back: a promise each would cost a warm page a tenth of its rate.
   server.addHook('onRequest', (request, reply, done) => {
     identify(request, reply)
     // Here and not in a handler, which would only be asked after the body was read and found good.
@@ -101,7 +100,8 @@ function trustedProxies(proxies: readonly string[] | number | false) {
   return proxies === false ? false : [...proxies]
 }
 
-function requestId(request: { headers: Record<string, unknown> }): string {
+/** The id that the client gave the request, if it is a plain one, or a new one. */
+export function requestId(request: { headers: Record<string, unknown> }): string {
   const sent = request.headers['x-request-id']
   return typeof sent === 'string' && REQUEST_ID.test(sent) ? sent : randomUUIDv7()
 }
