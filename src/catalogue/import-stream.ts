@@ -6,7 +6,7 @@ import { readImportLines } from './import-lines.ts'
 import type { ImportLine } from './imported-product.ts'
 
 /** More lines than this are for `storefront catalogue import`: their results wait in memory for a client that reads them late. */
-export const MAX_STREAMED_LINES = 100_000
+const MAX_STREAMED_LINES = 100_000
 const BATCH_SIZE = 500
 
 /**
