@@ -1,19 +1,27 @@
 import { availableParallelism } from 'node:os'
+import type pg from 'pg'
 import type { Logger } from 'pino'
 import { type Auth, createAuth } from './auth/auth.ts'
 import { authRoutes } from './auth/routes.ts'
 import { createSealing } from './auth/sealed.ts'
 import { loadSigningKeys, type SigningKeys } from './auth/signing-keys.ts'
+import { catalogueAdminRoutes } from './catalogue/admin-routes.ts'
+import { CatalogueVersion } from './catalogue/catalogue-version.ts'
+import { PageCache } from './catalogue/page-cache.ts'
 import { catalogueRoutes } from './catalogue/routes.ts'
 import { loadSampleCatalogue } from './catalogue/sample-catalogue.ts'
+import { type CatalogueContext, catalogueShortcut } from './catalogue/serve-catalogue.ts'
 import type { Config } from './config.ts'
 import { dataFolder, keepSecret } from './db/data-folder.ts'
 import { assertMigrated, migrate } from './db/migrate.ts'
 import { openOwnDatabase } from './db/open-database.ts'
 import { connectClient, createPool, type Pool } from './db/pool.ts'
 import { healthRoutes, type ReadinessCheck } from './http/health.ts'
-import { createHttpServer, type HttpServer, openApiRoute } from './http/server.ts'
+import { createHttpServer, type HttpServer, openApiRoute, requestId } from './http/server.ts'
+import { addShortcut } from './http/shortcut.ts'
 import { orderRoutes } from './orders/routes.ts'
+import { createCataloguePurge, PURGE_QUEUE } from './pipeline/cdn/purge-catalogue.ts'
+import { createPurgers } from './pipeline/cdn/purger.ts'
 import type { ChangeStream } from './pipeline/change-stream.ts'
 import { ACCOUNT_MAIL_QUEUE, createAccountMailWorker, queueAccountMail, type Sealing } from './pipeline/email/account-mail.ts'
 import { createEmailSubscriber, EMAIL_QUEUE } from './pipeline/email/email-subscriber.ts'
@@ -50,6 +58,7 @@ export interface AppOptions {
 }
 
 const DRAIN_MS = 5_000
+const BROWSER_CACHE_SECONDS = 15
 const MAX_WAITING_HASHES = 200
 // One core for everything else, which a low priority alone does not secure; see docs/decisions/0012.
 const hashingThreads = () => Math.max(1, availableParallelism() - 1)
@@ -79,11 +88,15 @@ export async function createApp({ config, logger, now = () => new Date(), onFata
     const hasEmail = config.roles.includes('email')
     const secret = config.secret ?? keepSecret(dataFolder(config.dataDir), 'secret')
     const sealing = createSealing(secret, 'account mail')
-    const jobs = createJobQueue({ url: database.url, logger, supervise: hasEmail })
-    if (hasApi || hasEmail) services.push(jobs)
+    const purgers = stream === null ? [] : createPurgers(config.cdnPurgeUrls)
+    const jobs = createJobQueue({ url: database.url, logger, supervise: hasEmail || purgers.length > 0 })
+    if (hasApi || hasEmail || purgers.length > 0) services.push(jobs)
     if (config.roles.includes('lake')) services.push(createLake(config, topic, logger))
     if (hasEmail) services.push(createEmail(config, { pool, topic, jobs, sealing, logger, now }))
-    if (stream !== null) services.push(stream)
+    if (stream !== null) {
+      const connect = () => connectClient(database.url, 'storefront-purge')
+      services.push(stream, createCataloguePurge({ pool, connect, jobs, purgers, logger }))
+    }
     let server: HttpServer | null = null
     if (hasApi) {
       const auth = createAuth({
@@ -93,8 +106,9 @@ export async function createApp({ config, logger, now = () => new Date(), onFata
         connect: () => connectClient(database.url, 'storefront-sessions'),
         sendAccountMail: (tx, mail) => queueAccountMail(tx, jobs, sealing, mail),
       })
-      server = await createApi({ config, pool, auth, logger, now, check: readinessCheck(pool, stream, database.url) })
-      services.push(auth, listening(server, config, logger))
+      const catalogue = createCatalogue(config, pool, logger, () => connectClient(database.url, 'storefront-catalogue'))
+      server = await createApi({ config, pool, auth, catalogue, logger, now, check: readinessCheck(pool, stream, database.url) })
+      services.push(auth, catalogue.version, listening(server, config, logger))
     }
     return { server, ...inOrder(services, close) }
   } catch (error) {
@@ -109,7 +123,7 @@ export async function prepareDatabase(url: string, pool: Pool, logger: Logger): 
   if (applied.length > 0) logger.info({ applied }, 'migrated the database')
   const slot = await ensureReplicationSlot(pool, slotNameFor(databaseName(url)))
   if (slot === 'lost') logger.error('the replication slot of the order stream is gone: order changes since then are not published')
-  await installJobQueues({ url, logger, queues: [EMAIL_QUEUE, ACCOUNT_MAIL_QUEUE] })
+  await installJobQueues({ url, logger, queues: [EMAIL_QUEUE, ACCOUNT_MAIL_QUEUE, PURGE_QUEUE] })
 }
 
 function authOptions(config: Config, pool: Pool, logger: Logger, now: () => Date) {
@@ -130,27 +144,31 @@ export async function createApiForDocument(config: Config, pool: Pool, keys: Sig
   const now = () => new Date()
   const unused = () => Promise.reject(new Error('there is no database'))
   const auth = createAuth({ ...authOptions(config, pool, logger, now), keys, secret: '', connect: unused, sendAccountMail: unused })
-  return createApi({ config, pool, auth, logger, now, check: async () => [] })
+  const catalogue = createCatalogue(config, pool, logger, unused)
+  return createApi({ config, pool, auth, catalogue, logger, now, check: async () => [] })
 }
 
 interface ApiOptions {
   config: Config
   pool: Pool
   auth: Auth
+  catalogue: CatalogueContext
   logger: Logger
   now: () => Date
   check: ReadinessCheck
 }
 
 /** The HTTP API with every route. Touches the database only when it is asked something. */
-async function createApi({ config, pool, auth, logger, now, check }: ApiOptions): Promise<HttpServer> {
+async function createApi({ config, pool, auth, catalogue, logger, now, check }: ApiOptions): Promise<HttpServer> {
   const { baseUrl, basePath, trustProxy } = config
   const server = await createHttpServer({ logger, baseUrl, trustProxy })
+  addShortcut(server, catalogueShortcut(catalogue), { logger, requestIdOf: requestId })
   const { authenticate } = auth
   await server.register(
     async (scope) => {
       authRoutes(scope, auth.context, authenticate)
-      catalogueRoutes(scope, pool, baseUrl)
+      catalogueRoutes(scope, catalogue)
+      catalogueAdminRoutes(scope, { context: catalogue, authenticate, currency: config.currency })
       orderRoutes(scope, { pool, authenticate, baseUrl, now })
       healthRoutes(scope, check)
       openApiRoute(scope)
@@ -158,6 +176,16 @@ async function createApi({ config, pool, auth, logger, now, check }: ApiOptions)
     { prefix: basePath },
   )
   return server
+}
+
+function createCatalogue(config: Config, pool: Pool, logger: Logger, connect: () => Promise<pg.Client>): CatalogueContext {
+  return {
+    pool,
+    baseUrl: config.baseUrl,
+    version: new CatalogueVersion({ pool, connect, logger }),
+    pages: new PageCache(config.pageCacheBytes),
+    lifetimes: { browserSeconds: BROWSER_CACHE_SECONDS, sharedSeconds: config.sharedCacheSeconds },
+  }
 }
 
 function createStream(url: string, topic: Topic, logger: Logger): ChangeStream {

@@ -1,10 +1,12 @@
 import { randomBytes } from 'node:crypto'
 import { createReadStream } from 'node:fs'
+import { pipeline } from 'node:stream/promises'
 import pino, { type Logger } from 'pino'
 import { createApiForDocument, prepareDatabase } from './app.ts'
 import { createAdmin } from './auth/create-admin.ts'
 import { Passwords } from './auth/password.ts'
 import { generateSigningKeys, rotateSigningKeys } from './auth/signing-keys.ts'
+import { exportCatalogue } from './catalogue/export-catalogue.ts'
 import { importCatalogue } from './catalogue/import-catalogue.ts'
 import { type ImportFormat, readImportLines } from './catalogue/import-lines.ts'
 import { type Config, readConfig } from './config.ts'
@@ -36,11 +38,40 @@ export function importCommand(config: Config, terminal: Terminal, file: string, 
   return withDatabase(config, terminal, async (pool) => {
     const source = file === '-' ? process.stdin : createReadStream(file)
     const lines = readImportLines(source, { format, fileName: file === '-' ? undefined : file, currency: config.currency })
-    const { created, updated, unchanged, failed } = await importCatalogue(pool, lines, (line, reason) => {
-      terminal.err(`line ${line}: ${reason}`)
-    })
+    const onError = (line: number, reason: string) => terminal.err(`line ${line}: ${reason}`)
+    const onProgress = importProgress(terminal)
+    const { created, updated, unchanged, failed } = await importCatalogue(pool, lines, onError, { onProgress })
     terminal.out(`${created} created, ${updated} updated, ${unchanged} unchanged, ${failed} refused`)
     return failed === 0 ? 0 : 1
+  })
+}
+
+const PROGRESS_MS = 2_000
+
+/** Says now and then how far a long import has come. */
+function importProgress({ err }: Terminal): (lines: number) => void {
+  const startedAt = performance.now()
+  let saidAt = startedAt
+  return (lines) => {
+    const now = performance.now()
+    if (now - saidAt < PROGRESS_MS) return
+    saidAt = now
+    const perSecond = Math.round((lines / (now - startedAt)) * 1_000)
+    err(`${lines.toLocaleString('en')} lines, ${perSecond.toLocaleString('en')} a second`)
+  }
+}
+
+/** Writes the catalogue to standard output, in a form that the import reads back. */
+export function exportCommand(config: Config, terminal: Terminal, format: ImportFormat): Command {
+  return withDatabase(config, terminal, async (pool) => {
+    try {
+      await pipeline(exportCatalogue(pool, format), process.stdout, { end: false })
+      return 0
+    } catch (error) {
+      // Whoever reads has seen enough, such as `head`.
+      if ((error as NodeJS.ErrnoException).code === 'EPIPE') return 0
+      throw error
+    }
   })
 }
 

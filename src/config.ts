@@ -38,6 +38,12 @@ export interface Config {
   readonly trustProxy: readonly string[] | number | false
   /** ISO 4217. Used where an imported line names no currency. */
   readonly currency: string
+  /** How much memory the ready pages of the catalogue may take in a process with the API. */
+  readonly pageCacheBytes: number
+  /** How long a cache in front of the store keeps the catalogue's answers when nothing purges them. */
+  readonly sharedCacheSeconds: number
+  /** Caches in front of the store that are told of changes; they may carry a token: not for logs. */
+  readonly cdnPurgeUrls: readonly string[]
   readonly roles: readonly Role[]
   readonly logLevel: LogLevel
 }
@@ -80,6 +86,9 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
     isRateLimited: read.oneOf('RATE_LIMITS', ['on', 'off'], 'on') === 'on',
     trustProxy: readTrustProxy(read.optional('TRUST_PROXY')),
     currency: readCurrency(read.text('CURRENCY', 'EUR')),
+    pageCacheBytes: read.integer('PAGE_CACHE_MB', 64, 0, 16_384) * 1_048_576,
+    sharedCacheSeconds: read.integer('CDN_MAX_AGE_SECONDS', 60, 0, 31_536_000),
+    cdnPurgeUrls: readPurgeUrls(read.optional('CDN_PURGE_URL')),
     roles: read.list('ROLES', ROLES),
     logLevel: read.oneOf('LOG_LEVEL', LOG_LEVELS, 'info'),
   })
@@ -158,6 +167,25 @@ function isNetwork(text: string): boolean {
   const bits = { 0: -1, 4: 32, 6: 128 }[isIP(address)] ?? -1
   return (
     rest.length === 0 && bits > 0 && (prefix === undefined || (/^\d{1,3}$/.test(prefix) && Number(prefix) >= 1 && Number(prefix) <= bits))
+  )
+}
+
+const CACHES = ['varnish:', 'fastly:', 'cloudflare:']
+
+// The values are not echoed: they may hold a token.
+function readPurgeUrls(value: string | null): readonly string[] {
+  const urls = (value ?? '')
+    .split(',')
+    .map((url) => url.trim())
+    .filter((url) => url !== '')
+  const isGood = (url: string) => {
+    if (!URL.canParse(url)) return false
+    const { protocol, hostname, password } = new URL(url)
+    return CACHES.includes(protocol) && hostname !== '' && (protocol === 'varnish:' || password !== '')
+  }
+  if (urls.every(isGood)) return urls
+  throw new ConfigError(
+    'CDN_PURGE_URL must be varnish://host:port, fastly://:token@service or cloudflare://:token@zone, or several with commas',
   )
 }
 

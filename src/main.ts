@@ -4,6 +4,7 @@ import { createApp } from './app.ts'
 import { WrongSecret } from './auth/signing-keys.ts'
 import {
   adminCreateCommand,
+  exportCommand,
   importCommand,
   keysRotateCommand,
   lakeQueryCommand,
@@ -26,6 +27,7 @@ const USAGE = `usage: storefront <command>
   migrate                                   bring the database's schema up to date
   catalogue import FILE|- [--format ndjson|csv]
                                             add and update products by sku; exit status 1 when a line was refused
+  catalogue export [--format ndjson|csv]    write every product to standard output, as the import reads it
   lake query "select …"                     run SQL over the views order_events and orders
   admin create EMAIL                        make an operator's account; the password is asked for, or read from standard
                                             input, or made up and printed when it is empty
@@ -58,6 +60,9 @@ async function run(args: string[]): Promise<number> {
       return openApiCommand(terminal(config))
     case 'catalogue import':
       return importCommand(config, terminal(config), onlyArgument(rest, 'FILE'), readFormat(values.format))
+    case 'catalogue export':
+      if (rest.length > 1) throw new UsageError('catalogue export takes no argument: it writes to standard output')
+      return exportCommand(config, terminal(config), readFormat(values.format) ?? 'ndjson')
     case 'admin create': {
       const email = onlyArgument(rest, 'EMAIL')
       const password = await readPassword('Password (empty: make one up): ')

@@ -8,7 +8,18 @@ import type { ImportedProduct, ImportLine } from './imported-product.ts'
 
 function product(sku: string, changes: Partial<ImportedProduct> = {}): ImportedProduct {
   const price = { amount: 1250, currency: 'EUR' }
-  return { sku, name: `Mug ${sku}`, description: 'Holds tea.', category: 'Kitchen', image_url: null, price, stock: 3, ...changes }
+  return {
+    sku,
+    name: `Mug ${sku}`,
+    description: 'Holds tea.',
+    category: 'Kitchen',
+    image_url: null,
+    group: null,
+    options: {},
+    price,
+    stock: 3,
+    ...changes,
+  }
 }
 
 async function* toLines(products: readonly ImportedProduct[]): AsyncGenerator<ImportLine> {

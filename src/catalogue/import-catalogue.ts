@@ -1,7 +1,7 @@
-import { randomUUIDv7 } from 'node:crypto'
-import type { Pool, Transaction } from '../db/pool.ts'
+import type { Pool } from '../db/pool.ts'
 import { inTransaction } from '../db/transaction.ts'
 import type { ImportedProduct, ImportLine } from './imported-product.ts'
+import { type Outcome, upsertProducts } from './upsert-products.ts'
 
 /** How many lines did what. A product is unchanged when neither it nor its stock differs from the file. */
 export interface ImportResult {
@@ -11,13 +11,22 @@ export interface ImportResult {
   failed: number
 }
 
+/** What became of a line. */
+export type LineResult = { line: number; sku: string; outcome: Outcome } | { line: number; error: string }
+
 interface NumberedProduct {
   line: number
   product: ImportedProduct
 }
-type Upserted = Omit<ImportResult, 'failed'>
 
-const BATCH_SIZE = 1_000
+export interface ImportSettings {
+  /** Lines of one transaction. */
+  batchSize?: number
+  /** Hears of each batch: how many lines have been dealt with so far. */
+  onProgress?: (lines: number) => void
+}
+
+const BATCH_SIZE = 5_000
 // SQLSTATE classes of which a row is the cause. Anything else (the server is away, the disk is full) ends the import.
 const ROW_FAULTS = new Set(['21', '22', '23', '54'])
 
@@ -29,158 +38,58 @@ export async function importCatalogue(
   pool: Pool,
   lines: AsyncIterable<ImportLine>,
   onError: (line: number, reason: string) => void,
-  options: { batchSize?: number } = {},
+  settings: ImportSettings = {},
 ): Promise<ImportResult> {
-  const result: ImportResult = { created: 0, updated: 0, unchanged: 0, failed: 0 }
-  const fail = (line: number, reason: string) => {
-    result.failed++
-    onError(line, reason)
-  }
-  const store = async (batch: readonly NumberedProduct[]) => {
-    const upserted = await storeBatch(pool, batch, fail)
-    result.created += upserted.created
-    result.updated += upserted.updated
-    result.unchanged += upserted.unchanged
-  }
-  let batch: NumberedProduct[] = []
-  for await (const read of lines) {
-    if ('error' in read) {
-      fail(read.line, read.error)
-      continue
+  const counts: ImportResult = { created: 0, updated: 0, unchanged: 0, failed: 0 }
+  let done = 0
+  for await (const results of importBatches(pool, lines, settings.batchSize)) {
+    for (const result of results) {
+      if ('error' in result) onError(result.line, result.error)
+      counts['error' in result ? 'failed' : result.outcome]++
     }
-    batch.push(read)
-    if (batch.length < (options.batchSize ?? BATCH_SIZE)) continue
-    await store(batch)
-    batch = []
+    done += results.length
+    settings.onProgress?.(done)
   }
-  if (batch.length > 0) await store(batch)
-  return result
+  return counts
 }
 
-async function storeBatch(pool: Pool, batch: readonly NumberedProduct[], fail: (line: number, reason: string) => void): Promise<Upserted> {
-  const total: Upserted = { created: 0, updated: 0, unchanged: 0 }
-  const add = async (products: readonly ImportedProduct[]) => {
-    const { created, updated, unchanged } = await inTransaction(pool, (tx) => upsertProducts(tx, products))
-    total.created += created
-    total.updated += updated
-    total.unchanged += unchanged
+/** Like `importCatalogue`, telling what became of each line as soon as its batch is stored, batch by batch. */
+export async function* importBatches(pool: Pool, lines: AsyncIterable<ImportLine>, batchSize = BATCH_SIZE): AsyncGenerator<LineResult[]> {
+  let batch: NumberedProduct[] = []
+  let refused: LineResult[] = []
+  const finish = async () => {
+    const results = [...refused, ...(await storeBatch(pool, batch))].sort((a, b) => a.line - b.line)
+    batch = []
+    refused = []
+    return results
   }
+  for await (const read of lines) {
+    if ('error' in read) refused.push(read)
+    else batch.push(read)
+    if (batch.length >= batchSize || refused.length >= batchSize) yield await finish()
+  }
+  if (batch.length + refused.length > 0) yield await finish()
+}
+
+async function storeBatch(pool: Pool, batch: readonly NumberedProduct[]): Promise<LineResult[]> {
+  if (batch.length === 0) return []
+  const products = batch.map(({ product }) => product)
   try {
-    await add(batch.map(({ product }) => product))
+    const outcomes = await inTransaction(pool, (tx) => upsertProducts(tx, products))
+    return batch.map(({ line, product }, index) => ({ line, sku: product.sku, outcome: outcomes[index] ?? 'unchanged' }))
   } catch (error) {
-    if (rowFault(error) === null) throw error
-    // One row of the batch is at fault: alone, the others go in and the one is found.
-    for (const { line, product } of batch) {
-      try {
-        await add([product])
-      } catch (rowError) {
-        const reason = rowFault(rowError)
-        if (reason === null) throw rowError
-        fail(line, reason)
-      }
-    }
+    const reason = rowFault(error)
+    if (reason === null) throw error
+    const [only, ...others] = batch
+    if (only !== undefined && others.length === 0) return [{ line: only.line, error: reason }]
+    // One row of the batch is at fault: in halves of halves, the others go in and the one is found.
+    const middle = Math.ceil(batch.length / 2)
+    return [...(await storeBatch(pool, batch.slice(0, middle))), ...(await storeBatch(pool, batch.slice(middle)))]
   }
-  return total
 }
 
 function rowFault(error: unknown): string | null {
   const { code = '', constraint } = error as { code?: string; constraint?: string }
   if (!ROW_FAULTS.has(code.slice(0, 2))) return null
   return `the database refused the product (SQLSTATE ${code}${constraint === undefined ? '' : `, ${constraint}`})`
-}
-
-/**
- * Makes or updates products of different skus, and their stock. A row that is as it should be is not written, so `updated_at`
- * tells of real changes only.
- */
-export async function upsertProducts(tx: Transaction, products: readonly ImportedProduct[]): Promise<Upserted> {
-  const rows = products.map((product) => ({ id: randomUUIDv7(), ...product }))
-  await lockInventory(tx, rows)
-  const written = await writeProducts(tx, rows)
-  const restocked = await writeInventory(tx, rows)
-  const made = new Set<string>(rows.map(({ id }) => id))
-  const touched = new Set([...written, ...restocked])
-  const created = [...touched].filter((id) => made.has(id)).length
-  return { created, updated: touched.size - created, unchanged: rows.length - touched.size }
-}
-
-type Row = ImportedProduct & { id: string }
-
-/** Locks stock in product-id order, and before the products, as orders do: an import and an order cannot deadlock. */
-async function lockInventory(tx: Transaction, rows: readonly Row[]): Promise<void> {
-  await tx.query(
-    `select inventory.product_id
-     from inventory
-     join products on products.id = inventory.product_id
-     where products.sku = any ($1::text[])
-     order by inventory.product_id
-     for update of inventory`,
-    [rows.map(({ sku }) => sku)],
-  )
-}
-
-/** Returns the ids of the products it made or changed; one it made has the id of its row. */
-async function writeProducts(tx: Transaction, rows: readonly Row[]): Promise<string[]> {
-  // The join leaves unchanged products alone, which `on conflict` would lock and so write. Ordered by sku, so that two imports that
-  // make the same products wait for each other in one direction; the loser of that race updates what the winner made.
-  const { rows: written } = await tx.query<{ id: string }>(
-    `insert into products (id, sku, name, description, category, image_url, price_amount, price_currency, in_stock)
-     select input.id, input.sku, input.name, input.description, input.category, input.image_url, input.price_amount,
-       input.price_currency, input.stock is null or input.stock > 0
-     from unnest(
-       $1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::text[], $9::bigint[]
-     ) as input (id, sku, name, description, category, image_url, price_amount, price_currency, stock)
-     left join products as present on present.sku = input.sku
-     where present.id is null
-       or (present.name, present.description, present.category, present.image_url, present.price_amount, present.price_currency,
-         present.in_stock)
-       is distinct from (input.name, input.description, input.category, input.image_url, input.price_amount, input.price_currency,
-         input.stock is null or input.stock > 0)
-     order by input.sku
-     on conflict (sku) do update set
-       name = excluded.name,
-       description = excluded.description,
-       category = excluded.category,
-       image_url = excluded.image_url,
-       price_amount = excluded.price_amount,
-       price_currency = excluded.price_currency,
-       in_stock = excluded.in_stock,
-       updated_at = now()
-     where (products.name, products.description, products.category, products.image_url, products.price_amount,
-       products.price_currency, products.in_stock)
-       is distinct from (excluded.name, excluded.description, excluded.category, excluded.image_url, excluded.price_amount,
-       excluded.price_currency, excluded.in_stock)
-     returning id`,
-    [
-      rows.map(({ id }) => id),
-      rows.map(({ sku }) => sku),
-      rows.map(({ name }) => name),
-      rows.map(({ description }) => description),
-      rows.map(({ category }) => category),
-      rows.map(({ image_url }) => image_url),
-      rows.map(({ price }) => price.amount),
-      rows.map(({ price }) => price.currency),
-      rows.map(({ stock }) => stock),
-    ],
-  )
-  return written.map(({ id }) => id)
-}
-
-/** Returns the ids of the products whose stock it made or changed. */
-async function writeInventory(tx: Transaction, rows: readonly Row[]): Promise<string[]> {
-  const { rows: written } = await tx.query<{ product_id: string }>(
-    `insert into inventory (product_id, available)
-     select products.id, input.available
-     from unnest($1::text[], $2::bigint[]) as input (sku, available)
-     join products on products.sku = input.sku
-     left join inventory as present on present.product_id = products.id
-     where present.product_id is null or present.available is distinct from input.available
-     order by products.id
-     on conflict (product_id) do update set
-       available = excluded.available
-     where inventory.available is distinct from excluded.available
-     returning product_id`,
-    [rows.map(({ sku }) => sku), rows.map(({ stock }) => stock)],
-  )
-  return written.map(({ product_id }) => product_id)
 }

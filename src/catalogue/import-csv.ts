@@ -5,13 +5,13 @@ import { assertUtf8, type ByteLine, isBlank, LINE_TOO_LONG, MAX_LINE_BYTES } fro
 import { type ImportedProduct, type ImportLine, InvalidLine, importLine, quote, readCurrency, readProduct } from './imported-product.ts'
 import { parseMajorUnits } from './price-text.ts'
 
-const COLUMNS = ['sku', 'name', 'description', 'category', 'image_url', 'price', 'currency', 'stock'] as const
+export const COLUMNS = ['sku', 'name', 'description', 'category', 'image_url', 'price', 'currency', 'stock', 'group', 'options'] as const
 const REQUIRED_COLUMNS = ['sku', 'name', 'category', 'price'] as const
 type Column = (typeof COLUMNS)[number]
 
 /**
  * Reads comma-separated values (RFC 4180) under a header of COLUMNS in any order. `price` is in major units of `currency`,
- * which is `defaultCurrency` where the cell is empty; no `stock` means not tracked. A line is a record's first.
+ * which is `defaultCurrency` where the cell is empty; `options` is a JSON object; no `stock` means not tracked. A line is a record's first.
  */
 export async function* readCsv(lines: AsyncGenerator<ByteLine>, defaultCurrency: string): AsyncGenerator<ImportLine> {
   let columns: Column[] | undefined
@@ -73,9 +73,19 @@ function readRow(columns: readonly Column[], fields: readonly string[], defaultC
     description: cell('description'),
     category: cell('category'),
     image_url: trimmed('image_url') || null,
+    group: trimmed('group') || null,
+    options: readOptions(trimmed('options')),
     price: { amount, currency },
     stock: stock === '' ? null : Number(stock),
   })
+}
+
+function readOptions(text: string): unknown {
+  try {
+    return text === '' ? {} : JSON.parse(text)
+  } catch {
+    throw new InvalidLine('options must be empty or a JSON object such as {"size": "M"}')
+  }
 }
 
 interface CsvRecord {

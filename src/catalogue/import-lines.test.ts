@@ -10,6 +10,8 @@ const MUG: ImportedProduct = {
   description: 'Holds tea.',
   category: 'Kitchen',
   image_url: null,
+  group: null,
+  options: {},
   price: { amount: 1250, currency: 'EUR' },
   stock: 3,
 }
@@ -47,7 +49,7 @@ test('reads a product of each line of NDJSON, and skips blank lines, a byte orde
 test('reads CSV with columns in any order, fields of several lines, and the default currency', async () => {
   const file =
     '\ufeff\r\nprice,category,sku,name,description\r\n12.50,Kitchen,A,"The ""big"" one, blue","Two\r\nlines"\r\n\r\n7,Kitchen,B,Pot,\r\n'
-  const rest = { category: 'Kitchen', image_url: null, stock: null }
+  const rest = { category: 'Kitchen', image_url: null, group: null, options: {}, stock: null }
   assert.deepEqual(await read(file), [
     {
       line: 3,
@@ -133,7 +135,10 @@ test('says which lines a bad CSV record spans, so that none is lost without a wo
 })
 
 for (const [header, reason] of [
-  ['sku;name;category;price', `the header has the unknown column "sku;name;category;price"; known are ${HEADER.replaceAll(',', ', ')}`],
+  [
+    'sku;name;category;price',
+    `the header has the unknown column "sku;name;category;price"; known are ${HEADER.replaceAll(',', ', ')}, group, options`,
+  ],
   ['sku,name,name,category,price', 'the header has the column name twice'],
   ['sku,name,stock', 'the header lacks the column category, price'],
 ] as const) {

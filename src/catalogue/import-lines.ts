@@ -3,6 +3,7 @@ import { type ByteLine, isBlank, splitLines } from './byte-lines.ts'
 import { readCsv } from './import-csv.ts'
 import { readNdjson } from './import-ndjson.ts'
 import type { ImportLine } from './imported-product.ts'
+import { SeenSkus } from './seen-skus.ts'
 
 export type ImportFormat = 'ndjson' | 'csv'
 
@@ -18,18 +19,17 @@ const FORMATS: Readonly<Record<string, ImportFormat>> = { '.ndjson': 'ndjson', '
 
 /**
  * Reads a catalogue file (UTF-8) line by line: every line but blank ones gives a product or one reason why not, and a bad line
- * stops nothing. The same sku again is an error. Throws only what `source` throws. Memory: one line, and the skus seen.
+ * stops nothing. The same sku again is an error. Throws only what `source` throws. Memory: one line, and a digest of each sku.
  */
 export async function* readImportLines(source: AsyncIterable<Uint8Array>, options: ImportOptions): AsyncGenerator<ImportLine> {
-  const lineOfSku = new Map<string, number>()
+  const seen = new SeenSkus()
   for await (const read of readLines(splitLines(source), options)) {
-    const earlier = 'product' in read ? lineOfSku.get(read.product.sku) : undefined
+    const earlier = 'product' in read ? seen.add(read.product.sku, read.line) : undefined
     if ('product' in read && earlier !== undefined) {
       yield { line: read.line, error: `sku ${read.product.sku} was already on line ${earlier}` }
-      continue
+    } else {
+      yield read
     }
-    if ('product' in read) lineOfSku.set(read.product.sku, read.line)
-    yield read
   }
 }
 

@@ -13,6 +13,10 @@ export interface ImportedProduct {
   category: string
   /** http or https, at most 2,000 characters. */
   image_url: string | null
+  /** 1 to 64 characters, common to the variants of one thing; null for a product without variants. */
+  group: string | null
+  /** What tells a variant from the others of its group, such as `{"size": "M"}`. At most 10. */
+  options: Record<string, string>
   price: Price
   /** Pieces that can be sold; null means that stock is not tracked. */
   stock: number | null
@@ -36,12 +40,12 @@ export function importLine(line: number, read: () => ImportedProduct): ImportLin
   }
 }
 
-const PROPERTIES = ['sku', 'name', 'description', 'category', 'image_url', 'price', 'stock']
+const PROPERTIES = ['sku', 'name', 'description', 'category', 'image_url', 'group', 'options', 'price', 'stock']
 const PRICE_PROPERTIES = ['amount', 'currency']
 
 /**
- * `value`, parsed JSON, as a product: `{sku, name, description?, category, image_url?, price: {amount, currency}, stock?}`.
- * Without `description` it is '', without `image_url` null, without `stock` not tracked. Throws InvalidLine.
+ * `value`, parsed JSON, as a product: `{sku, name, description?, category, image_url?, group?, options?, price: {amount, currency}, stock?}`.
+ * Without `description` it is '', without `image_url` and `group` null, without `stock` not tracked. Throws InvalidLine.
  */
 export function readProduct(value: unknown): ImportedProduct {
   const product = readObject(value, 'a product', PROPERTIES)
@@ -52,6 +56,8 @@ export function readProduct(value: unknown): ImportedProduct {
     description: readText(product.description ?? '', 'description', 0, 10_000),
     category: readLabel(product.category, 'category', 100),
     image_url: readImageUrl(product.image_url ?? null),
+    group: (product.group ?? null) === null ? null : readLabel(product.group, 'group', 64),
+    options: readOptions(product.options ?? {}),
     price: {
       amount: readWhole(price.amount, 'price.amount must be a whole number of minor units'),
       currency: readCurrency(price.currency, 'price.currency'),
@@ -89,6 +95,18 @@ function readText(value: unknown, label: string, min: number, max: number): stri
     throw new InvalidLine(`${label} must have ${min === 0 ? 'at most' : `${min} to`} ${max.toLocaleString('en')} characters`)
   }
   return value
+}
+
+const MAX_OPTIONS = 10
+
+function readOptions(value: unknown): Record<string, string> {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new InvalidLine('options must be an object of texts')
+  const entries = Object.entries(value)
+  if (entries.length > MAX_OPTIONS) throw new InvalidLine(`options must have at most ${MAX_OPTIONS} entries`)
+  // Object.fromEntries makes `__proto__` a property like any other.
+  return Object.fromEntries(
+    entries.map(([name, text]) => [readLabel(name, 'the name of an option', 40), readLabel(text, 'an option', 100)]),
+  )
 }
 
 function readImageUrl(value: unknown): string | null {

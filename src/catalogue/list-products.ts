@@ -1,62 +1,137 @@
-import { type Static, Type } from 'typebox'
-import type { Pool } from '../db/pool.ts'
-import { Cursor, DEFAULT_LIMIT, decodeCursor, encodeCursor, Limit, type Page, toPage } from '../http/pagination.ts'
-import { PRODUCT_COLUMNS, type Product, type ProductRow, toProduct } from './products.ts'
+import { Type } from 'typebox'
+import type { Queryable } from '../db/pool.ts'
+import { decodeCursor, encodeCursor, type Page } from '../http/pagination.ts'
+import { countProducts } from './count-products.ts'
+import { Parameters, type TextQuery } from './filter-sql.ts'
+import { cursorScope, type KeySort, type Listing } from './product-query.ts'
+import { type Product, type ProductRow, toProduct } from './products.ts'
+import { walkCandidates } from './ranked-products.ts'
+import { toTextQuery } from './search-words.ts'
+import { findSimilarWords, matchesAny } from './similar-words.ts'
+import { addVariants } from './variants.ts'
+import { type Position, sortKey, walkProducts } from './walk-products.ts'
 
-// Each key is a column with a type; with the id behind it the order is total and has an index.
-const SORT_KEYS = {
-  name: { column: 'name collate "C"', type: 'text', of: (row: ProductRow) => row.name },
-  price: { column: 'price_amount', type: 'bigint', of: (row: ProductRow) => row.price_amount },
-  created_at: { column: 'created_at', type: 'timestamptz', of: (row: ProductRow) => row.created_at.toISOString() },
-} as const
-const SORTS = ['name', '-name', 'price', '-price', 'created_at', '-created_at'] as const
-const DEFAULT_SORT = '-created_at'
-
-export const ProductQuery = Type.Object(
-  {
-    limit: Type.Optional(Limit),
-    cursor: Type.Optional(Cursor),
-    sort: Type.Optional(Type.Enum([...SORTS], { default: DEFAULT_SORT, description: 'With `-` in front: descending.' })),
-    q: Type.Optional(Type.String({ minLength: 1, maxLength: 200, description: 'Words to find in name, sku, category or description.' })),
-    category: Type.Optional(Type.String({ minLength: 1, maxLength: 100 })),
-  },
-  { additionalProperties: false },
-)
-
-const Uuid = Type.String({ pattern: '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$' })
-const Instant = Type.String({ format: 'date-time', pattern: '^[12]\\d{3}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z$' })
-// Whatever passes here PostgreSQL can cast: a forged cursor is refused, not an error.
-const POSITIONS = {
-  text: Type.Tuple([Type.String({ pattern: '^[^\\x00]*$' }), Uuid]),
-  bigint: Type.Tuple([Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }), Uuid]),
-  timestamptz: Type.Tuple([Instant, Uuid]),
+export interface ProductPage extends Page<Product> {
+  count?: { value: number; exact: boolean }
 }
 
-/** A page of the catalogue. Keyset paging: any page costs what the first one costs. Throws `invalid_cursor`. */
-export async function listProducts(pool: Pool, query: Static<typeof ProductQuery>): Promise<Page<Product>> {
-  const { limit = DEFAULT_LIMIT, sort = DEFAULT_SORT, q, category, cursor } = query
-  const key = SORT_KEYS[sort.replace('-', '') as keyof typeof SORT_KEYS]
-  const descending = sort.startsWith('-')
-  const scope = ['products', sort, q ?? null, category ?? null]
-  const values: unknown[] = [limit + 1]
-  const conditions: string[] = []
-  const parameter = (value: unknown) => `$${values.push(value)}`
+const Uuid = Type.String({ pattern: '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$' })
+// Whatever passes here PostgreSQL can cast: a forged cursor is refused, not an error.
+const VALUES = {
+  text: Type.String({ pattern: '^[^\\x00]*$' }),
+  bigint: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
+  timestamptz: Type.String({ format: 'date-time', pattern: '^[12]\\d{3}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z$' }),
+  real: Type.Number({ minimum: 0, maximum: 1_000 }),
+}
+// Read forwards or backwards; whether the search goes by similar words.
+const how = [Type.Enum(['next', 'prev']), Type.Boolean()] as const
+const keyPosition = (type: keyof typeof VALUES) => Type.Tuple([...how, VALUES[type], Uuid])
+const floor = [Type.Union([VALUES.timestamptz, Type.Null()]), Type.Union([Uuid, Type.Null()])] as const
+const RelevancePosition = Type.Union([
+  Type.Tuple([...how, Type.Literal('ranked'), VALUES.real, Uuid, ...floor]),
+  Type.Tuple([...how, Type.Literal('rest'), VALUES.timestamptz, Uuid, ...floor]),
+])
 
-  if (q !== undefined) conditions.push(`search @@ websearch_to_tsquery('simple', ${parameter(q)})`)
-  if (category !== undefined) conditions.push(`category = ${parameter(category)}`)
-  if (cursor !== undefined) {
-    const [value, id] = decodeCursor(scope, cursor, POSITIONS[key.type])
-    const after = `(${parameter(value)}::${key.type}, ${parameter(id)}::uuid)`
-    conditions.push(`(${key.column}, id) ${descending ? '<' : '>'} ${after}`)
+/** Where a page starts, and in which order its list is. */
+interface Start {
+  isBackward: boolean
+  isSimilar: boolean
+  from: Position | null
+  /** Of a list by relevance: the part that `from` is in, and where the second part begins. */
+  segment?: 'ranked' | 'rest'
+  floor?: Position | null
+}
+
+/** A product that was met, with the cursor of its place. */
+interface Met {
+  row: ProductRow
+  cursor: (direction: 'next' | 'prev') => string
+}
+
+/** A page of the catalogue and the cursor of the page before it. Throws `invalid_cursor`. */
+export async function listProducts(db: Queryable, listing: Listing): Promise<{ page: ProductPage; previousCursor: string | null }> {
+  const start = readCursor(listing)
+  const { met, textQuery, isBackward } = await meet(db, listing, start)
+  const hasMore = met.length > listing.limit
+  const shown = isBackward ? met.slice(0, listing.limit).reverse() : met.slice(0, listing.limit)
+  const hasNext = isBackward || hasMore
+  const hasPrevious = isBackward ? hasMore : start.from !== null
+  const products = shown.map(({ row }) => toProduct(row))
+  const page: ProductPage = {
+    data: listing.isCollapsed ? await addVariants(db, products) : products,
+    has_more: hasNext,
+    next_cursor: hasNext ? (shown.at(-1)?.cursor('next') ?? null) : null,
   }
-  const direction = descending ? 'desc' : 'asc'
-  const { rows } = await pool.query<ProductRow>(
-    `select ${PRODUCT_COLUMNS}
-    from products
-    ${conditions.length > 0 ? `where ${conditions.join(' and ')}` : ''}
-    order by ${key.column} ${direction}, id ${direction}
-    limit $1`,
-    values,
-  )
-  return toPage(rows, limit, toProduct, (row) => encodeCursor(scope, [key.of(row), row.id]))
+  if (listing.hasCount) page.count = await countProducts(db, listing, textQuery)
+  return { page, previousCursor: hasPrevious ? (shown[0]?.cursor('prev') ?? null) : null }
+}
+
+/** One more product than fit on the page, if there are so many, in the order in which they are met. */
+async function meet(db: Queryable, listing: Listing, start: Start): Promise<{ met: Met[]; textQuery: TextQuery; isBackward: boolean }> {
+  const { search } = listing
+  const similar = search !== null && start.isSimilar ? await findSimilarWords(db, search.required) : undefined
+  const textQuery = search === null ? null : toTextQuery(search, similar)
+  const met = await walk(db, listing, start, textQuery)
+  if (met.length > 0 || textQuery === '') return { met, textQuery, isBackward: start.isBackward }
+  // Everything before the place is gone: the page before it is then the first one.
+  if (start.isBackward) return meet(db, listing, { ...start, isBackward: false, from: null, segment: 'ranked' })
+  if (start.from !== null || search === null || start.isSimilar || (await matchesAny(db, textQuery))) {
+    return { met, textQuery, isBackward: false }
+  }
+  return meet(db, listing, { ...start, isSimilar: true })
+}
+
+function walk(db: Queryable, listing: Listing, start: Start, textQuery: TextQuery): Promise<Met[]> {
+  const { sort } = listing
+  return sort === 'relevance' ? walkByRelevance(db, listing, start, textQuery ?? '') : walkByKey(db, listing, sort, start, textQuery)
+}
+
+async function walkByKey(db: Queryable, listing: Listing, sort: KeySort, start: Start, textQuery: TextQuery): Promise<Met[]> {
+  const { isBackward, from, isSimilar } = start
+  const rows = await walkProducts(db, { filters: listing, textQuery, sort, isBackward, from, count: listing.limit + 1 }, new Parameters())
+  const scope = cursorScope(listing)
+  const { of } = sortKey(sort)
+  return rows.map((row) => ({ row, cursor: (direction) => encodeCursor(scope, [direction, isSimilar, of(row), row.id]) }))
+}
+
+/** First the ranked candidates, then the other matches, the newest first; backwards the other way round. */
+async function walkByRelevance(db: Queryable, listing: Listing, start: Start, textQuery: string): Promise<Met[]> {
+  const { isBackward, from, isSimilar, segment = 'ranked' } = start
+  const scope = cursorScope(listing)
+  const count = listing.limit + 1
+  let floor = start.floor
+  const cursorOf = (part: 'ranked' | 'rest', value: string | number, id: string) => (direction: 'next' | 'prev') =>
+    encodeCursor(scope, [direction, isSimilar, part, value, id, floor?.value ?? null, floor?.id ?? null])
+
+  const ranked = async (left: number): Promise<Met[]> => {
+    const position = segment === 'ranked' ? from : null
+    const rows = await walkCandidates(db, { filters: listing, textQuery, isBackward, from: position, floor, count: left })
+    if (floor === undefined) floor = rows[0]?.floor ?? null
+    return rows.map((row) => ({ row, cursor: cursorOf('ranked', row.rank, row.id) }))
+  }
+  const rest = async (left: number): Promise<Met[]> => {
+    if (!floor) return []
+    const position = segment === 'rest' ? from : null
+    const walked = { filters: listing, textQuery, sort: '-created_at', isBackward, from: position, floor, count: left } as const
+    const rows = await walkProducts(db, walked, new Parameters())
+    return rows.map((row) => ({ row, cursor: cursorOf('rest', row.created_at.toISOString(), row.id) }))
+  }
+
+  const parts = isBackward ? (segment === 'rest' ? [rest, ranked] : [ranked]) : segment === 'rest' ? [rest] : [ranked, rest]
+  const met: Met[] = []
+  for (const part of parts) if (met.length < count) met.push(...(await part(count - met.length)))
+  return met
+}
+
+function readCursor(listing: Listing): Start {
+  const { cursor, sort } = listing
+  if (cursor === null) return { isBackward: false, isSimilar: false, from: null }
+  const scope = cursorScope(listing)
+  if (sort !== 'relevance') {
+    const [direction, isSimilar, value, id] = decodeCursor(scope, cursor, keyPosition(sortKey(sort).type))
+    return { isBackward: direction === 'prev', isSimilar, from: { value, id } }
+  }
+  const [direction, isSimilar, segment, value, id, floorValue, floorId] = decodeCursor(scope, cursor, RelevancePosition)
+  const known = floorValue === null || floorId === null ? null : { value: floorValue, id: floorId }
+  return { isBackward: direction === 'prev', isSimilar, segment, from: { value, id }, floor: known }
 }

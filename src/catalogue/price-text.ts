@@ -19,3 +19,10 @@ export function parseMajorUnits(text: string, currency: string): number | null {
   const amount = BigInt(whole + decimals.padEnd(digits, '0'))
   return amount <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(amount) : null
 }
+
+/** `price` as a decimal number of major units that `parseMajorUnits` reads back. */
+export function formatMajorUnits({ amount, currency }: Price): string {
+  const digits = minorDigits(currency)
+  const text = String(amount).padStart(digits + 1, '0')
+  return digits === 0 ? text : `${text.slice(0, -digits)}.${text.slice(-digits)}`
+}

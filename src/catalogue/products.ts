@@ -1,6 +1,8 @@
 import { type Static, Type } from 'typebox'
 import type { Queryable } from '../db/pool.ts'
 import { notFound } from '../errors.ts'
+import { entityTag } from '../http/cacheable.ts'
+import { VariantsSchema } from './variants.ts'
 
 /** An amount in minor units (cents for EUR, yen for JPY) of an ISO 4217 currency. */
 export const MoneySchema = Type.Object({
@@ -15,10 +17,13 @@ export const ProductSchema = Type.Object({
   description: Type.String(),
   category: Type.String(),
   image_url: Type.Union([Type.String(), Type.Null()]),
+  group: Type.Union([Type.String(), Type.Null()], { description: 'Common to the variants of one thing.' }),
+  options: Type.Record(Type.String(), Type.String(), { description: 'What tells a variant from the others of its group.' }),
   price: MoneySchema,
   in_stock: Type.Boolean(),
   created_at: Type.String({ format: 'date-time' }),
   updated_at: Type.String({ format: 'date-time' }),
+  variants: Type.Optional(VariantsSchema),
 })
 export type Product = Static<typeof ProductSchema>
 
@@ -29,6 +34,8 @@ export interface ProductRow {
   description: string
   category: string
   image_url: string | null
+  variant_group: string | null
+  options: Record<string, string>
   price_amount: number
   price_currency: string
   in_stock: boolean
@@ -36,8 +43,15 @@ export interface ProductRow {
   updated_at: Date
 }
 
-export const PRODUCT_COLUMNS =
-  'id, sku, name, description, category, image_url, price_amount, price_currency, in_stock, created_at, updated_at'
+const PRODUCT_COLUMNS = [
+  ...['id', 'sku', 'name', 'description', 'category', 'image_url', 'variant_group', 'options', 'price_amount', 'price_currency'],
+  ...['in_stock', 'created_at', 'updated_at'],
+]
+
+/** What `toProduct` needs, as the columns of `table`. */
+export function productColumns(table: string): string {
+  return PRODUCT_COLUMNS.map((column) => `${table}.${column}`).join(', ')
+}
 
 export function toProduct(row: ProductRow): Product {
   return {
@@ -47,6 +61,8 @@ export function toProduct(row: ProductRow): Product {
     description: row.description,
     category: row.category,
     image_url: row.image_url,
+    group: row.variant_group,
+    options: row.options,
     price: { amount: row.price_amount, currency: row.price_currency },
     in_stock: row.in_stock,
     created_at: row.created_at.toISOString(),
@@ -54,8 +70,19 @@ export function toProduct(row: ProductRow): Product {
   }
 }
 
+/** The entity tag of one product, without quotes: another for every change of it. */
+export function productETag(product: Product): string {
+  return entityTag(JSON.stringify(product))
+}
+
+/** Throws `not_found`, also for an archived product. */
 export async function getProduct(db: Queryable, id: string): Promise<Product> {
-  const { rows } = await db.query<ProductRow>(`select ${PRODUCT_COLUMNS} from products where id = $1`, [id])
+  const { rows } = await db.query<ProductRow>(
+    `select ${productColumns('products')}
+    from products
+    where id = $1 and archived_at is null`,
+    [id],
+  )
   if (rows[0] === undefined) throw notFound('product')
   return toProduct(rows[0])
 }
@@ -71,7 +98,7 @@ export interface SellableProduct {
 /** The products among `ids` that can be sold now, by id. */
 export async function findSellableProducts(db: Queryable, ids: readonly string[]): Promise<Map<string, SellableProduct>> {
   const { rows } = await db.query<Pick<ProductRow, 'id' | 'sku' | 'name' | 'price_amount' | 'price_currency'>>(
-    'select id, sku, name, price_amount, price_currency from products where id = any($1)',
+    'select id, sku, name, price_amount, price_currency from products where id = any($1) and archived_at is null',
     [ids],
   )
   return new Map(

@@ -1,16 +1,26 @@
 import { Type } from 'typebox'
-import type { Pool } from '../db/pool.ts'
-import { sendCacheable } from '../http/cacheable.ts'
-import { nextLink, PageOf } from '../http/pagination.ts'
+import { PageOf, pageLinks } from '../http/pagination.ts'
 import { problemResponses } from '../http/problem.ts'
 import type { HttpServer } from '../http/server.ts'
-import { listProducts, ProductQuery } from './list-products.ts'
-import { getProduct, ProductSchema } from './products.ts'
+import { LISTS_TAG, productTag } from './events.ts'
+import { countFacets, FacetsSchema } from './facets.ts'
+import { listProducts } from './list-products.ts'
+import { FacetsQuery, ProductQuery, readFilters, readListing, toParameters } from './product-query.ts'
+import { getProduct, ProductSchema, productETag } from './products.ts'
+import { type CatalogueContext, serveCatalogue } from './serve-catalogue.ts'
 
-const ALL_PRODUCTS = 'products'
+const ProductPageSchema = Type.Object({
+  ...PageOf(ProductSchema).properties,
+  count: Type.Optional(
+    Type.Object(
+      { value: Type.Integer(), exact: Type.Boolean() },
+      { description: 'Only with `include=count`; an estimate where it is not exact.' },
+    ),
+  ),
+})
 
 /** The catalogue as shoppers see it. No token is looked at, so that any cache in front may keep the answers. */
-export function catalogueRoutes(server: HttpServer, pool: Pool, baseUrl: string): void {
+export function catalogueRoutes(server: HttpServer, context: CatalogueContext): void {
   const tags = ['catalogue']
 
   server.get(
@@ -20,14 +30,40 @@ export function catalogueRoutes(server: HttpServer, pool: Pool, baseUrl: string)
         tags,
         summary: 'Products, in pages',
         querystring: ProductQuery,
-        response: { 200: PageOf(ProductSchema), ...problemResponses('invalid_query', 'invalid_cursor') },
+        response: { 200: ProductPageSchema, ...problemResponses('invalid_query', 'invalid_cursor') },
       },
     },
     async (request, reply) => {
-      const page = await listProducts(pool, request.query)
-      const link = nextLink(baseUrl, '/products', request.query, page.next_cursor)
-      if (link !== undefined) reply.header('link', link)
-      return sendCacheable(request, reply, page, [ALL_PRODUCTS, ...page.data.map((product) => productTag(product.id))])
+      const listing = readListing(request.query)
+      const parameters = toParameters(listing)
+      return serveCatalogue(context, request, reply, `list ${JSON.stringify(parameters)}`, async (tx) => {
+        const { page, previousCursor } = await listProducts(tx, listing)
+        const { cursor: _, ...rest } = parameters
+        const link = pageLinks(`${context.baseUrl}/products`, rest, { prev: previousCursor, next: page.next_cursor })
+        return { body: page, tags: [LISTS_TAG, ...page.data.map(({ id }) => productTag(id))], link }
+      })
+    },
+  )
+
+  server.get(
+    '/products/facets',
+    {
+      schema: {
+        tags,
+        summary: 'How many products there are by category and price',
+        querystring: FacetsQuery,
+        response: { 200: FacetsSchema, ...problemResponses('invalid_query') },
+      },
+    },
+    async (request, reply) => {
+      const filters = readFilters(request.query)
+      const key = JSON.stringify(
+        toParameters({ ...filters, sort: '-created_at', limit: 1, cursor: null, isCollapsed: false, hasCount: false }),
+      )
+      return serveCatalogue(context, request, reply, `facets ${key}`, async (tx) => ({
+        body: await countFacets(tx, filters),
+        tags: [LISTS_TAG],
+      }))
     },
   )
 
@@ -42,12 +78,12 @@ export function catalogueRoutes(server: HttpServer, pool: Pool, baseUrl: string)
       },
     },
     async (request, reply) => {
-      const product = await getProduct(pool, request.params.id)
-      return sendCacheable(request, reply, product, [productTag(product.id)])
+      const id = request.params.id.toLowerCase()
+      return serveCatalogue(context, request, reply, `product ${id}`, async (tx) => {
+        const product = await getProduct(tx, id)
+        // Of the product alone, so that it can stand in the If-Match of a change.
+        return { body: product, tags: [productTag(id)], etag: productETag(product), lastModified: new Date(product.updated_at) }
+      })
     },
   )
-}
-
-function productTag(id: string): string {
-  return `product-${id}`
 }

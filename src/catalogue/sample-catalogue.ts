@@ -1,9 +1,9 @@
 import { createReadStream } from 'node:fs'
 import type { Pool } from '../db/pool.ts'
 import { inTransaction } from '../db/transaction.ts'
-import { upsertProducts } from './import-catalogue.ts'
 import { readImportLines } from './import-lines.ts'
 import type { ImportedProduct } from './imported-product.ts'
+import { upsertProducts } from './upsert-products.ts'
 
 const SAMPLE = new URL('./sample-catalogue.ndjson', import.meta.url)
 

@@ -1,4 +1,5 @@
 import type { Transaction } from '../db/pool.ts'
+import { notFound } from '../errors.ts'
 
 export interface StockLine {
   product_id: string
@@ -39,6 +40,18 @@ export async function returnStock(tx: Transaction, lines: readonly StockLine[]):
   await setInStock(tx, backInStock, true)
 }
 
+/** Sets the stock of one product, null for not tracked, whatever it was. Throws `not_found`. */
+export async function setStock(tx: Transaction, productId: string, stock: number | null): Promise<void> {
+  // The stock row first, then the product, as everywhere.
+  const { rowCount } = await tx.query(
+    `update inventory set available = $2
+    where product_id = $1 and exists (select from products where id = $1 and archived_at is null)`,
+    [productId, stock],
+  )
+  if (rowCount === 0) throw notFound('product')
+  await setInStock(tx, [{ product_id: productId, quantity: 0 }], stock !== 0)
+}
+
 /** Stock by product, null where it is not tracked; no entry where there is no such product. */
 async function lockStock(tx: Transaction, lines: readonly StockLine[]): Promise<Map<string, number | null>> {
   const { rows } = await tx.query<{ product_id: string; available: number | null }>(
@@ -57,7 +70,7 @@ async function moveStock(tx: Transaction, lines: readonly StockLine[], sign: 1 |
   )
 }
 
-/** The one place where selling touches the catalogue: stock reached zero, or left it. */
+/** The one place where stock touches the catalogue: it reached zero, or left it. */
 async function setInStock(tx: Transaction, lines: readonly StockLine[], inStock: boolean): Promise<void> {
   if (lines.length === 0) return
   await tx.query('update products set in_stock = $2, updated_at = now() where id = any($1) and in_stock <> $2', [

@@ -6,6 +6,7 @@ const REFUSALS: Record<string, { code: ErrorCode; message: string }> = {
     code: 'client_reference_taken',
     message: 'You have placed an order with this client_reference already.',
   },
+  products_sku_unique: { code: 'sku_taken', message: 'A product with this sku exists already; it may be archived.' },
   users_email_unique: { code: 'email_taken', message: 'An account with this e-mail address exists already.' },
 }
 

@@ -1,30 +1,171 @@
 import { createHash } from 'node:crypto'
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { IncomingHttpHeaders, ServerResponse } from 'node:http'
+import { promisify } from 'node:util'
+import { brotliCompress, constants, gzip } from 'node:zlib'
+import type { FastifyReply } from 'fastify'
 
-/** How long browsers and shared caches may keep an answer. RFC 9111, RFC 5861, RFC 9213. */
-const BROWSER = 'public, max-age=15, stale-while-revalidate=60'
-const SHARED = 'max-age=60, stale-while-revalidate=300, stale-if-error=86400'
-
-/**
- * Sends an answer that any cache may keep, under `tags` it can be purged by, or 304 when the client has it already.
- * Only for answers that do not depend on who asks.
- */
-export function sendCacheable(request: FastifyRequest, reply: FastifyReply, body: unknown, tags: readonly string[]): FastifyReply {
-  const bytes = reply.serialize(body) as string
-  const etag = `"${createHash('sha256').update(bytes).digest('base64url').slice(0, 27)}"`
-  reply.headers({
-    etag,
-    'cache-control': BROWSER,
-    'cdn-cache-control': SHARED,
-    'surrogate-key': tags.join(' '),
-    'cache-tag': tags.join(','),
-  })
-  if (matches(request.headers['if-none-match'], etag)) return reply.code(304).send()
-  return reply.type('application/json; charset=utf-8').send(bytes)
+/** How long caches may keep an answer, in seconds. */
+export interface CacheLifetimes {
+  browserSeconds: number
+  /** Of caches that serve many, such as a CDN. They are purged when something changes. */
+  sharedSeconds: number
 }
 
-/** RFC 9110 §13.1.2: a list of entity tags, compared weakly, or `*`. */
+const STALE_WHILE_REVALIDATE_SECONDS = 60
+const STALE_IF_ERROR_SECONDS = 86_400
+
+export interface AnswerOptions {
+  /** Opaque, of letters, digits, `-` and `_`. */
+  etag: string
+  lastModified: Date
+  /** What the answer can be purged by. */
+  tags: readonly string[]
+  /** RFC 8288. */
+  link?: string | undefined
+  lifetimes: CacheLifetimes
+}
+
+const SUFFIXES = { identity: '', gzip: '-gz', br: '-br' }
+type Encoding = keyof typeof SUFFIXES
+
+/** Bytes of a body in one encoding, with the headers that go with them, ready for Node's `writeHead`. */
+interface Variant {
+  headers: readonly string[]
+  bytes: Buffer
+}
+
+/** Smaller ones do not get smaller by enough to be worth another entry in caches. */
+const MIN_COMPRESSED_BYTES = 1_400
+const BROTLI_QUALITY = 5
+
+/**
+ * An answer that any cache may keep, because it does not depend on who asks: made once, sent many times.
+ * Headers after RFC 9111 (Cache-Control), 5861 (stale-…), 9213 (CDN-Cache-Control).
+ */
+export class CacheableAnswer {
+  readonly #etag: string
+  readonly #common: readonly string[]
+  readonly #variants = new Map<Encoding, Variant>()
+  readonly #isCompressible: boolean
+
+  constructor(body: string, { etag, lastModified, tags, link, lifetimes }: AnswerOptions) {
+    this.#etag = etag
+    this.#common = [
+      ...cacheHeaders(lifetimes),
+      ...['last-modified', lastModified.toUTCString()],
+      ...['surrogate-key', tags.join(' '), 'cache-tag', tags.join(',')],
+      ...(link === undefined ? [] : ['link', link]),
+    ]
+    const bytes = Buffer.from(body)
+    this.#isCompressible = bytes.length >= MIN_COMPRESSED_BYTES
+    this.#add('identity', bytes)
+  }
+
+  /** Without its compressed forms, and what they weigh is told by `prepare`. */
+  get sizeBytes(): number {
+    return this.#identity.bytes.length + JSON.stringify(this.#common).length
+  }
+
+  get #identity(): Variant {
+    return this.#variants.get('identity') as Variant
+  }
+
+  /** Makes the encoding that the client likes best, if it is not there yet. Returns how many bytes came in addition. */
+  async prepare(asked: IncomingHttpHeaders): Promise<number> {
+    const encoding = this.#choose(asked)
+    if (this.#variants.has(encoding)) return 0
+    const { bytes } = this.#identity
+    const compressed = await (encoding === 'br'
+      ? promisify(brotliCompress)(bytes, { params: { [constants.BROTLI_PARAM_QUALITY]: BROTLI_QUALITY } })
+      : promisify(gzip)(bytes))
+    if (this.#variants.has(encoding)) return 0
+    this.#add(encoding, compressed)
+    return compressed.length
+  }
+
+  /**
+   * Sends the answer with `headers` in addition, or 304 when the client has it already, and tells which of the two. Null, and nothing is
+   * sent, when it has to be prepared first.
+   */
+  send(asked: IncomingHttpHeaders, response: ServerResponse, headers: readonly string[]): 200 | 304 | null {
+    const encoding = this.#choose(asked)
+    const variant = this.#variants.get(encoding)
+    if (variant === undefined) return null
+    const isKnown = matches(asked['if-none-match'], this.#etag)
+    const own = isKnown ? ['etag', `"${this.#etag}${SUFFIXES[encoding]}"`, ...this.#common] : variant.headers
+    const status = isKnown ? 304 : 200
+    response.writeHead(status, own.concat(headers))
+    response.end(isKnown ? undefined : variant.bytes)
+    return status
+  }
+
+  /** The same, in the place of a reply. */
+  reply(asked: IncomingHttpHeaders, reply: FastifyReply): void {
+    const headers = takeOver(reply)
+    // Hooks and the log see the status that was sent.
+    reply.code(this.send(asked, reply.raw, headers) ?? 500)
+  }
+
+  #choose(asked: IncomingHttpHeaders): Encoding {
+    const accepted = asked['accept-encoding']
+    return accepted === undefined || !this.#isCompressible ? 'identity' : chooseEncoding(String(accepted))
+  }
+
+  #add(encoding: Encoding, bytes: Buffer): void {
+    const headers = [
+      ...['content-type', 'application/json; charset=utf-8', 'content-length', String(bytes.length)],
+      ...['etag', `"${this.#etag}${SUFFIXES[encoding]}"`],
+      ...(encoding === 'identity' ? [] : ['content-encoding', encoding]),
+      ...this.#common,
+    ]
+    this.#variants.set(encoding, { headers, bytes })
+  }
+}
+
+/** Whether the client has the answer whose tag will be `etag`, whatever it looks like. Then it is told so. */
+export function sendNotModified(asked: IncomingHttpHeaders, reply: FastifyReply, etag: string, lifetimes: CacheLifetimes): boolean {
+  const condition = asked['if-none-match']
+  // `*` asks whether there is an answer at all, which is not known yet.
+  if (condition === undefined || condition.includes('*') || !matches(condition, etag)) return false
+  const known = Object.values(SUFFIXES).find((suffix) => condition.includes(`"${etag}${suffix}"`)) ?? ''
+  const headers = takeOver(reply.code(304))
+  reply.raw.writeHead(304, ['etag', `"${etag}${known}"`, ...cacheHeaders(lifetimes), ...headers])
+  reply.raw.end()
+  return true
+}
+
+/** An entity tag for what `parts` tell apart. */
+export function entityTag(...parts: readonly string[]): string {
+  return createHash('sha256').update(JSON.stringify(parts)).digest('base64url').slice(0, 22)
+}
+
+function cacheHeaders({ browserSeconds, sharedSeconds }: CacheLifetimes): string[] {
+  const stale = `stale-while-revalidate=${STALE_WHILE_REVALIDATE_SECONDS}, stale-if-error=${STALE_IF_ERROR_SECONDS}`
+  return [
+    ...['cache-control', `public, max-age=${browserSeconds}, s-maxage=${sharedSeconds}, ${stale}`],
+    ...['cdn-cache-control', `max-age=${sharedSeconds}, ${stale}`],
+    ...['vary', 'Accept-Encoding'],
+  ]
+}
+
+/** Lets the caller answer instead of Fastify, which would look at each header and the body again. Returns the headers set so far. */
+function takeOver(reply: FastifyReply): string[] {
+  reply.hijack()
+  return Object.entries(reply.getHeaders()).flatMap(([name, value]) => [name, String(value)])
+}
+
+/** RFC 9110 §12.5.3, as far as browsers and CDNs use it: what is named without `q=0`; brotli before gzip. */
+function chooseEncoding(accepted: string): Encoding {
+  if (/\bbr\b(?!\s*;\s*q=0(\.0*)?(,|\s|$))/.test(accepted)) return 'br'
+  if (/\bgzip\b(?!\s*;\s*q=0(\.0*)?(,|\s|$))/.test(accepted)) return 'gzip'
+  return 'identity'
+}
+
+/** RFC 9110 §13.1.2: a list of entity tags, compared weakly, or `*`. Any encoding of the same answer counts. */
 function matches(ifNoneMatch: string | undefined, etag: string): boolean {
   if (ifNoneMatch === undefined) return false
-  return ifNoneMatch.split(',').some((candidate) => ['*', etag, `W/${etag}`].includes(candidate.trim()))
+  return ifNoneMatch.split(',').some((candidate) => {
+    const tag = candidate.trim().replace(/^W\//, '')
+    return tag === '*' || Object.values(SUFFIXES).some((suffix) => tag === `"${etag}${suffix}"`)
+  })
 }

@@ -1,4 +1,5 @@
 import type { FastifyRequest } from 'fastify'
+import { AppError } from '../errors.ts'
 
 /** Who makes a request. */
 export interface Caller {
@@ -17,7 +18,16 @@ export function requireCaller(authenticate: Authenticate) {
   return async (request: FastifyRequest): Promise<void> => request.setDecorator(CALLER, await authenticate(request))
 }
 
-/** The caller of a request that came through `requireCaller`. */
+/** Like `requireCaller`, for operators only. Throws `forbidden` for anybody else who is known. An `onRequest` hook. */
+export function requireAdmin(authenticate: Authenticate) {
+  return async (request: FastifyRequest): Promise<void> => {
+    const caller = await authenticate(request)
+    if (caller.role !== 'admin') throw new AppError('forbidden', 'Only operators may do this.')
+    request.setDecorator(CALLER, caller)
+  }
+}
+
+/** The caller of a request that came through `requireCaller` or `requireAdmin`. */
 export function callerOf(request: FastifyRequest): Caller {
   return request.getDecorator<Caller>(CALLER)
 }

@@ -34,7 +34,7 @@ const TAG_BYTES = 6
  * `scope` names the list, its sort and its filters; the tag makes a cursor useless in any other and an edited one visible.
  * It is no secret and no signature: a forged cursor shows nothing that the list itself would not show.
  */
-export function encodeCursor(scope: readonly unknown[], position: readonly (string | number)[]): string {
+export function encodeCursor(scope: readonly unknown[], position: readonly (string | number | boolean | null)[]): string {
   const payload = JSON.stringify(position)
   return Buffer.concat([tag(scope, payload), Buffer.from(payload)]).toString('base64url')
 }
@@ -83,4 +83,18 @@ export function nextLink(baseUrl: string, path: string, query: Record<string, un
   for (const [name, value] of Object.entries(query)) if (value !== undefined) parameters.set(name, String(value))
   parameters.set('cursor', cursor)
   return `<${baseUrl}${path}?${parameters}>; rel="next"`
+}
+
+/** RFC 8288 links of a list: to its first page and, where there are any, to the pages before and after. `parameters` without cursor. */
+export function pageLinks(
+  address: string,
+  parameters: Readonly<Record<string, string>>,
+  cursors: { prev: string | null; next: string | null },
+): string {
+  const link = (rel: string, cursor?: string) => {
+    const query = new URLSearchParams({ ...parameters, ...(cursor === undefined ? {} : { cursor }) }).toString()
+    return `<${address}${query === '' ? '' : `?${query}`}>; rel="${rel}"`
+  }
+  const { prev, next } = cursors
+  return [link('first'), ...(prev === null ? [] : [link('prev', prev)]), ...(next === null ? [] : [link('next', next)])].join(', ')
 }

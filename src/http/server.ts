@@ -54,10 +54,10 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
   })
   server.setErrorHandler((error, request, reply) => sendError(error, request, reply))
   const allowedMethods = collectRoutes(server)
-  server.addHook('onRequest', async (request, reply) => {
+  server.addHook('onRequest', (request, reply, done) => {
     identify(request, reply)
     // Here and not in a handler, which would only be asked after the body was read and found good.
-    if (request.is404) throw refuseAddress(allowedMethods(request.url))
+    done(request.is404 ? refuseAddress(allowedMethods(request.url)) : undefined)
   })
   server.addHook('preValidation', async (request) => {
     // Fastify has a body that was not sent checked as null, which would read as one of the wrong type.
@@ -65,10 +65,13 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
     if (request.headers['content-type'] !== undefined) throw new AppError('malformed_json', 'The body is empty.')
     throw new AppError('unsupported_media_type', 'Send a body as application/json.')
   })
-  server.addHook('onResponse', async (request, reply) => {
-    // The route's pattern, not the URL: paths and queries can hold personal data.
-    const entry = { method: request.method, route: request.routeOptions.url, status: reply.statusCode, ms: Math.round(reply.elapsedTime) }
-    request.log.info(entry, 'request')
+  server.addHook('onResponse', (request, reply, done) => {
+    if (options.logger.isLevelEnabled('info')) {
+      // The route's pattern, not the URL: paths and queries can hold personal data.
+      const entry = { method: request.method, route: request.routeOptions.url, status: reply.statusCode, ms: Math.round(reply.elapsedTime) }
+      request.log.info(entry, 'request')
+    }
+    done()
   })
   await server.register(swagger, openApiOptions(options.baseUrl))
   return server
@@ -82,7 +85,7 @@ export function openApiRoute(server: HttpServer): void {
 }
 
 function identify(request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  return reply.headers({ 'x-request-id': request.id, 'x-content-type-options': 'nosniff' })
+  return reply.header('x-request-id', request.id).header('x-content-type-options', 'nosniff')
 }
 
 function refuseAddress(allowed: readonly string[]): AppError {
@@ -97,7 +100,8 @@ function trustedProxies(proxies: readonly string[] | number | false) {
   return proxies === false ? false : [...proxies]
 }
 
-function requestId(request: { headers: Record<string, unknown> }): string {
+/** The id that the client gave the request, if it is a plain one, or a new one. */
+export function requestId(request: { headers: Record<string, unknown> }): string {
   const sent = request.headers['x-request-id']
   return typeof sent === 'string' && REQUEST_ID.test(sent) ? sent : randomUUIDv7()
 }

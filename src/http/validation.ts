@@ -34,6 +34,7 @@ export function parseQuery(query: string): Record<string, unknown> {
 }
 
 function decode(text: string): string {
+  if (!text.includes('%') && !text.includes('+')) return text
   try {
     return decodeURIComponent(text.replaceAll('+', ' '))
   } catch {

@@ -16,6 +16,8 @@ export interface NewJob {
   /** A UUID. A job whose id the queue has already is dropped. */
   id: string
   data: object
+  /** Not before so long from now. */
+  startAfterSeconds?: number
 }
 
 export interface Job<Data> {
@@ -146,7 +148,8 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
 
     async send(tx, queue, jobs) {
       if (jobs.length === 0) return
-      await boss.insert(queue, [...jobs], { db: { executeSql: (text, values) => tx.query(text, values) } })
+      const rows = jobs.map(({ id, data, startAfterSeconds = 0 }) => ({ id, data, startAfter: startAfterSeconds }))
+      await boss.insert(queue, rows, { db: { executeSql: (text, values) => tx.query(text, values) } })
     },
 
     async work(queue, work, handler) {

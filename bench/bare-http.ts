@@ -1,0 +1,11 @@
+// As a process of its own: node:http with nothing around it, answering everything with the status, headers and body it is given.
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+
+const { status, headers, body } = JSON.parse(process.argv[2] ?? '') as { status: number; headers: string[]; body: string | null }
+const bytes = body === null ? undefined : Buffer.from(body)
+const server = createServer((_request, response) => {
+  response.writeHead(status, headers)
+  response.end(bytes)
+})
+server.listen(0, '127.0.0.1', () => process.stdout.write(`${(server.address() as AddressInfo).port}\n`))

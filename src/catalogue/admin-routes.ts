@@ -1,0 +1,148 @@
+import type { IncomingMessage } from 'node:http'
+import type { FastifyReply } from 'fastify'
+import { Type } from 'typebox'
+import { inTransaction } from '../db/transaction.ts'
+import { AppError } from '../errors.ts'
+import { type Authenticate, bearer, requireAdmin } from '../http/caller.ts'
+import { problemResponses } from '../http/problem.ts'
+import type { HttpServer } from '../http/server.ts'
+import { archiveProduct, changeProduct } from './change-product.ts'
+import { createProduct } from './create-product.ts'
+import { importStream } from './import-stream.ts'
+import { NewProductBody, ProductPatchBody, readProductBody, StockBody } from './product-input.ts'
+import { type Product, ProductSchema, productETag } from './products.ts'
+import type { CatalogueContext } from './serve-catalogue.ts'
+import { setStock } from './stock.ts'
+
+const Params = Type.Object({ id: Type.String({ format: 'uuid' }) })
+const IfMatch = Type.Object({ 'if-match': Type.Optional(Type.String({ description: "The product's ETag." })) })
+const operator = ['unauthenticated', 'invalid_token', 'forbidden'] as const
+const body = ['malformed_json', 'payload_too_large', 'unsupported_media_type', 'invalid_body'] as const
+
+export interface CatalogueAdminOptions {
+  context: CatalogueContext
+  authenticate: Authenticate
+  /** ISO 4217. */
+  currency: string
+}
+
+/** The catalogue as operators change it. Whoever makes a change sees it at once in this process, and within a second in the others. */
+export function catalogueAdminRoutes(server: HttpServer, { context, authenticate, currency }: CatalogueAdminOptions): void {
+  const { pool, baseUrl, version } = context
+  const shared = { tags: ['catalogue'], security: bearer }
+  const onRequest = requireAdmin(authenticate)
+  const sendProduct = async (reply: FastifyReply, product: Product) => {
+    await version.refresh()
+    return reply.headers({ etag: `"${productETag(product)}"`, 'cache-control': 'no-store' }).send(product)
+  }
+
+  server.post(
+    '/admin/products',
+    {
+      onRequest,
+      schema: {
+        ...shared,
+        summary: 'Adds a product',
+        body: NewProductBody,
+        response: { 201: ProductSchema, ...problemResponses(...operator, ...body, 'sku_taken') },
+      },
+    },
+    async (request, reply) => {
+      const product = await createProduct(pool, readProductBody(request.body))
+      return sendProduct(reply.code(201).header('location', `${baseUrl}/products/${product.id}`), product)
+    },
+  )
+
+  server.patch(
+    '/admin/products/:id',
+    {
+      onRequest,
+      schema: {
+        ...shared,
+        summary: 'Changes a product',
+        params: Params,
+        headers: IfMatch,
+        body: ProductPatchBody,
+        response: {
+          200: ProductSchema,
+          ...problemResponses(...operator, ...body, 'not_found', 'sku_taken', 'product_changed', 'if_match_required'),
+        },
+      },
+    },
+    async (request, reply) => {
+      const product = await changeProduct(pool, request.params.id, ifMatch(request.headers['if-match']), request.body)
+      return sendProduct(reply, product)
+    },
+  )
+
+  server.delete(
+    '/admin/products/:id',
+    {
+      onRequest,
+      schema: {
+        ...shared,
+        summary: 'Archives a product: it leaves every list and cannot be ordered; orders keep it',
+        params: Params,
+        headers: IfMatch,
+        response: { 204: Type.Null(), ...problemResponses(...operator, 'not_found', 'product_changed') },
+      },
+    },
+    async (request, reply) => {
+      await archiveProduct(pool, request.params.id, request.headers['if-match'] ?? '*')
+      await version.refresh()
+      return reply.code(204).send(null)
+    },
+  )
+
+  server.put(
+    '/admin/products/:id/stock',
+    {
+      onRequest,
+      schema: {
+        ...shared,
+        summary: 'Sets how many pieces there are',
+        params: Params,
+        body: StockBody,
+        response: { 200: StockBody, ...problemResponses(...operator, ...body, 'not_found') },
+      },
+    },
+    async (request, reply) => {
+      const { stock } = request.body
+      await inTransaction(pool, (tx) => setStock(tx, request.params.id, stock))
+      await version.refresh()
+      return reply.header('cache-control', 'no-store').send({ stock })
+    },
+  )
+
+  // In a scope of its own: only here a body is a stream of lines.
+  server.register(async (scope: HttpServer) => {
+    scope.removeAllContentTypeParsers()
+    scope.addContentTypeParser('application/x-ndjson', (_request, payload, done) => done(null, payload))
+    scope.post(
+      '/admin/products/import',
+      {
+        onRequest,
+        schema: {
+          ...shared,
+          summary: 'Adds and changes products, one a line (NDJSON), and tells what became of each line (NDJSON)',
+          consumes: ['application/x-ndjson'],
+          response: {
+            200: { description: 'One JSON object a line.', content: { 'application/x-ndjson': { schema: Type.String() } } },
+            ...problemResponses(...operator, 'unsupported_media_type'),
+          },
+        },
+      },
+      async (request, reply) => {
+        if (request.body === undefined) throw new AppError('unsupported_media_type', 'Send the products as application/x-ndjson.')
+        const onEnd = async () => void (await version.refresh())
+        const results = importStream(pool, request.body as IncomingMessage, { currency, logger: request.log, onEnd })
+        return reply.headers({ 'content-type': 'application/x-ndjson', 'cache-control': 'no-store' }).send(results as never)
+      },
+    )
+  })
+}
+
+function ifMatch(header: string | undefined): string {
+  if (header !== undefined) return header
+  throw new AppError('if_match_required', "Send the product's ETag as If-Match, so that nobody else's change is lost.")
+}

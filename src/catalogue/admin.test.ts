@@ -1,0 +1,200 @@
+import assert from 'node:assert/strict'
+import type { AddressInfo } from 'node:net'
+import { after, test } from 'node:test'
+import { assertProblem, faults } from '../../test/problem.ts'
+import { type Answer, type CallOptions, startStore } from '../../test/store.ts'
+
+const store = await startStore({ after })
+const ada = await store.register()
+const operator = await registerAdmin()
+const LAMP = { name: 'A lamp', category: 'lamps', price: { amount: 1_999, currency: 'EUR' } }
+let lastSku = 0
+
+async function registerAdmin(): Promise<string> {
+  const account = await store.register()
+  await store.pool.query(`update users set role = 'admin' where id = $1`, [account.id])
+  const { json } = await store.call('POST', '/auth/login', { body: { email: account.email, password: account.password } })
+  return json.access_token
+}
+
+const call = (method: string, path: string, options: CallOptions = {}) => store.call(method, path, { token: operator, ...options })
+const create = async (changes: object = {}): Promise<Answer> => {
+  const answer = await call('POST', '/admin/products', { body: { ...LAMP, sku: `SKU-${++lastSku}`, ...changes } })
+  assert.equal(answer.status, 201, answer.text)
+  return answer
+}
+const patch = (id: string, etag: string | undefined, body: object) =>
+  call('PATCH', `/admin/products/${id}`, { body, headers: etag === undefined ? {} : { 'if-match': etag } })
+
+async function readStock(id: string): Promise<{ available: number | null; in_stock: boolean }> {
+  const { rows } = await store.pool.query('select available, in_stock from products join inventory on product_id = id where id = $1', [id])
+  return rows[0]
+}
+
+test('lets nobody but operators in, before it looks at anything', async () => {
+  const { id } = (await create()).json
+  for (const [method, path] of [
+    ['POST', '/admin/products'],
+    ['PATCH', `/admin/products/${id}`],
+    ['DELETE', `/admin/products/${id}`],
+    ['PUT', `/admin/products/${id}/stock`],
+    ['POST', '/admin/products/import'],
+  ] as const) {
+    assertProblem(await store.call(method, path, { raw: '{' }), 401, 'unauthenticated', path)
+    assertProblem(await store.call(method, path, { raw: '{', token: ada.token }), 403, 'forbidden', path)
+  }
+  assert.equal((await call('GET', `/products/${id}`)).status, 200)
+})
+
+test('adds a product that everybody sees at once', async () => {
+  const answer = await create({ group: 'lamp', options: { colour: 'red' }, stock: 3 })
+  const { json, headers } = answer
+  assert.equal(headers.location, `http://localhost:3000/products/${json.id}`)
+  const seen = await store.call('GET', `/products/${json.id}`)
+  assert.deepEqual(seen.json, json)
+  assert.equal(seen.headers.etag, headers.etag)
+  assert.deepEqual([json.group, json.options, json.in_stock], ['lamp', { colour: 'red' }, true])
+  assert.deepEqual(await readStock(json.id), { available: 3, in_stock: true })
+  assert.deepEqual(await readStock((await create({ stock: 0 })).json.id), { available: 0, in_stock: false })
+  assert.deepEqual(await readStock((await create()).json.id), { available: null, in_stock: true })
+})
+
+test('refuses a product that an import would refuse, and a sku that is taken', async () => {
+  const { sku } = (await create()).json
+  assertProblem(await call('POST', '/admin/products', { body: { ...LAMP, sku } }), 409, 'sku_taken')
+  for (const [changes, pointer] of [
+    [{ sku: undefined }, '#/sku'],
+    [{ sku: 'x'.repeat(300) }, '#/sku'],
+    [{ sku: 'a\tb' }, '#/sku'],
+    [{ name: '  ' }, '#/name'],
+    [{ price: { amount: -1, currency: 'EUR' } }, '#/price/amount'],
+    [{ price: { amount: 1, currency: 'EURO' } }, '#/price/currency'],
+    [{ image_url: 'javascript:alert(1)' }, '#/image_url'],
+    [{ stock: -1 }, '#/stock'],
+    [{ options: { size: 1 } }, '#/options/size'],
+    [{ id: '01900000-0000-7000-8000-000000000000' }, '#/id'],
+  ] as const) {
+    const answer = await call('POST', '/admin/products', { body: { ...LAMP, sku: 'NEW', ...changes } })
+    const found = faults(assertProblem(answer, 422, 'invalid_body', JSON.stringify(changes)))
+    assert.ok(found.includes(pointer), `${pointer} in ${found}`)
+  }
+  const { rowCount } = await store.pool.query(`select from products where sku = 'NEW'`)
+  assert.equal(rowCount, 0)
+})
+
+test('changes what a patch names, if the product is as the operator saw it', async () => {
+  const created = await create({ description: 'Bright.', stock: 2 })
+  const { id } = created.json
+  assertProblem(await patch(id, undefined, { name: 'B' }), 428, 'if_match_required')
+  const changed = await patch(id, created.headers.etag, { name: 'B', price: { amount: 5, currency: 'EUR' } })
+  assert.equal(changed.status, 200, changed.text)
+  const { updated_at } = changed.json
+  assert.deepEqual(changed.json, { ...created.json, name: 'B', price: { amount: 5, currency: 'EUR' }, updated_at })
+  assert.ok(updated_at > created.json.updated_at)
+  assertProblem(await patch(id, created.headers.etag, { name: 'C' }), 412, 'product_changed')
+  assert.equal((await store.call('GET', `/products/${id}`)).json.name, 'B')
+  assert.equal((await patch(id, changed.headers.etag, { name: 'C' })).status, 200)
+})
+
+test('lets one of two changes that were made of the same state win', async () => {
+  const { json, headers } = await create()
+  const answers = await Promise.all(['B', 'C', 'D', 'E'].map((name) => patch(json.id, headers.etag, { name })))
+  assert.deepEqual(answers.map(({ status }) => status).sort(), [200, 412, 412, 412])
+})
+
+test('refuses a patch of nothing, of what cannot be changed, and to a sku that is taken', async () => {
+  const [first, second] = [await create(), await create()]
+  const { id } = second.json
+  for (const body of [{}, { id }, { stock: 1 }, { in_stock: false }, { name: null }, { price: { amount: 1 } }]) {
+    assertProblem(await patch(id, '*', body), 422, 'invalid_body', JSON.stringify(body))
+  }
+  assertProblem(await patch(id, '*', { sku: first.json.sku }), 409, 'sku_taken')
+  assertProblem(await patch('01900000-0000-7000-8000-000000000000', '*', { name: 'B' }), 404, 'not_found')
+})
+
+test('archives a product: it leaves the lists and cannot be ordered, and old orders keep it', async () => {
+  const { id, sku } = (await create({ stock: 5 })).json
+  const placed = await store.call('POST', '/orders', { token: ada.token, body: { items: [{ product_id: id, quantity: 1 }] } })
+  assertProblem(await call('DELETE', `/admin/products/${id}`, { headers: { 'if-match': '"other"' } }), 412, 'product_changed')
+  assert.equal((await call('DELETE', `/admin/products/${id}`)).status, 204)
+  assertProblem(await store.call('GET', `/products/${id}`), 404, 'not_found')
+  for (const query of ['limit=100', 'q=lamp&limit=100', `ids=${id}`, 'sort=price&category=lamps&limit=100']) {
+    assert.ok(!(await store.call('GET', `/products?${query}`)).text.includes(id), query)
+  }
+  const again = await store.call('POST', '/orders', { token: ada.token, body: { items: [{ product_id: id, quantity: 1 }] } })
+  assertProblem(again, 422, 'unknown_product')
+  const order = await store.call('GET', `/orders/${placed.json.id}`, { token: ada.token })
+  assert.equal(order.json.items[0].sku, sku)
+  assertProblem(await call('DELETE', `/admin/products/${id}`), 404, 'not_found')
+  assertProblem(await patch(id, '*', { name: 'B' }), 404, 'not_found')
+  assertProblem(await call('PUT', `/admin/products/${id}/stock`, { body: { stock: 1 } }), 404, 'not_found')
+  // The cancelled order still gives its piece back.
+  assert.equal((await store.call('POST', `/orders/${placed.json.id}/cancel`, { token: ada.token })).status, 200)
+  assert.equal((await readStock(id)).available, 5)
+})
+
+test('sets the stock, and says whether there is any', async () => {
+  const { id } = (await create({ stock: 2 })).json
+  const isShown = async () => (await store.call('GET', `/products/${id}`)).json.in_stock
+  assert.equal(await isShown(), true)
+  for (const [stock, inStock] of [
+    [0, false],
+    [7, true],
+    [null, true],
+    [0, false],
+  ] as const) {
+    const answer = await call('PUT', `/admin/products/${id}/stock`, { body: { stock } })
+    assert.deepEqual([answer.status, answer.json], [200, { stock }])
+    assert.deepEqual(await readStock(id), { available: stock, in_stock: inStock })
+    assert.equal(await isShown(), inStock)
+  }
+  for (const stock of [-1, 1.5, '1', 2 ** 53]) {
+    assertProblem(await call('PUT', `/admin/products/${id}/stock`, { body: { stock } }), 422, 'invalid_body', String(stock))
+  }
+})
+
+test('imports lines as they come, and tells what became of each', async () => {
+  const { address, port } = store.server.server.address() as AddressInfo
+  const good = (sku: string, changes: object = {}) => JSON.stringify({ ...LAMP, sku, stock: 1, ...changes })
+  const lines = [
+    good('IMPORT-1'),
+    '{"sku":',
+    good('IMPORT-2', { sku: undefined }),
+    good('IMPORT-3', { price: { amount: -1, currency: 'EUR' } }),
+    good('IMPORT-4', { price: { amount: 1, currency: 'XXQ' } }),
+    good('x'.repeat(300)),
+    good('IMPORT-1'),
+    good('IMPORT-5'),
+  ]
+  const send = async () => {
+    const answer = await fetch(`http://${address}:${port}/admin/products/import`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${operator}`, 'content-type': 'application/x-ndjson' },
+      body: lines.join('\n'),
+    })
+    assert.equal(answer.status, 200)
+    return (await answer.text())
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line))
+  }
+  const results = await send()
+  assert.deepEqual(results.at(-1), { created: 2, updated: 0, unchanged: 0, failed: 6 })
+  assert.deepEqual(
+    results.slice(0, -1).map(({ line, outcome, error }) => [line, outcome ?? error]),
+    [
+      [1, 'created'],
+      [2, 'the line is not valid JSON'],
+      [3, 'sku must be a text'],
+      [4, 'price.amount must be a whole number of minor units from 0 to 9007199254740991'],
+      [5, 'price.currency must be an ISO 4217 code such as EUR'],
+      [6, 'sku must have 1 to 64 characters'],
+      [7, 'sku IMPORT-1 was already on line 1'],
+      [8, 'created'],
+    ],
+  )
+  assert.deepEqual((await send()).at(-1), { created: 0, updated: 0, unchanged: 2, failed: 6 })
+  assert.equal((await store.call('GET', '/products?q=IMPORT-5')).json.data.length, 1)
+  assertProblem(await call('POST', '/admin/products/import', { body: {} }), 415, 'unsupported_media_type')
+  assertProblem(await call('POST', '/admin/products/import'), 415, 'unsupported_media_type')
+})

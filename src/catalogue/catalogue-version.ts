@@ -1,0 +1,158 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import type pg from 'pg'
+import type { Logger } from 'pino'
+import { bellOf } from '../db/bell.ts'
+import type { Pool, Queryable, Transaction } from '../db/pool.ts'
+import { CATALOGUE_CHANNEL } from './events.ts'
+
+/** A state of the catalogue. `changes` grows with every committed change of a product. */
+export interface Version {
+  changes: number
+  changedAt: Date
+}
+
+/** A notification comes within milliseconds; this makes it right even when one is lost. */
+const POLL_MS = 400
+const QUERY_TIMEOUT_MS = 2_000
+const RETRY_MS = 250
+/** What was read longer ago than this is not relied on: then the database is asked. */
+const FRESH_MS = 1_000
+
+const VERSION_SQL = 'select sum(changes)::bigint as changes, max(changed_at) as changed_at from catalogue_versions'
+
+export interface CatalogueVersionOptions {
+  pool: Queryable
+  /** Opens a connection of its own, so that a busy pool cannot delay the news. */
+  connect: () => Promise<pg.Client>
+  logger: Logger
+}
+
+/**
+ * Knows the catalogue's version without asking the database for each request: a change is known here within a second of its
+ * commit, mostly within milliseconds. While news cannot come in, `get` asks the database.
+ */
+export class CatalogueVersion {
+  readonly #options: CatalogueVersionOptions
+  readonly #stopping = new AbortController()
+  #known: Version | null = null
+  /** When the last good look began, by performance.now(). */
+  #lookedAt = Number.NEGATIVE_INFINITY
+  #asking: Promise<Version> | null = null
+  #running: Promise<void> | undefined
+
+  constructor(options: CatalogueVersionOptions) {
+    this.#options = options
+  }
+
+  /** The version, if it is known for sure to be no older than a second. */
+  get current(): Version | null {
+    return performance.now() - this.#lookedAt <= FRESH_MS ? this.#known : null
+  }
+
+  async get(): Promise<Version> {
+    return this.current ?? this.#asking ?? this.refresh()
+  }
+
+  /** Reads the version now, so that a process sees the change it has just made. Calls at once share an answer that none precedes. */
+  async refresh(): Promise<Version> {
+    // An answer under way may have been read before the change that this call is about.
+    await this.#asking?.catch(() => {})
+    this.#asking ??= this.#look(this.#options.pool).finally(() => {
+      this.#asking = null
+    })
+    return this.#asking
+  }
+
+  /** Takes note of a version that was read elsewhere. */
+  saw(version: Version): void {
+    if (this.#known === null || version.changes > this.#known.changes) this.#known = version
+  }
+
+  start(): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.#running ??= this.#follow(resolve)
+    return promise
+  }
+
+  /** Idempotent, safe before start. */
+  async stop(): Promise<void> {
+    this.#stopping.abort()
+    await this.#running
+  }
+
+  async #follow(started: () => void): Promise<void> {
+    const { signal } = this.#stopping
+    const { connect, logger } = this.#options
+    let isBroken = false
+    while (!signal.aborted) {
+      let client: pg.Client | undefined
+      try {
+        client = await connect()
+        const bell = bellOf(client)
+        await client.query(`listen ${CATALOGUE_CHANNEL}`)
+        while (!signal.aborted && !bell.isBroken) {
+          bell.silence()
+          await this.#look(client)
+          if (isBroken) logger.info('news of the catalogue comes in again')
+          isBroken = false
+          started()
+          await bell.wait(POLL_MS, signal)
+        }
+      } catch (error) {
+        if (!isBroken) logger.warn({ err: error }, 'no news of the catalogue: asking the database for each request meanwhile')
+        isBroken = true
+        started()
+        await delay(RETRY_MS, undefined, { signal }).catch(() => {})
+      } finally {
+        // Not waited for: a connection that hangs would not end either.
+        void client?.end().catch(() => {})
+      }
+    }
+  }
+
+  async #look(db: Queryable): Promise<Version> {
+    const beganAt = performance.now()
+    const version = await readVersion(db)
+    this.saw(version)
+    this.#lookedAt = Math.max(this.#lookedAt, beganAt)
+    return version
+  }
+}
+
+interface VersionRow {
+  changes: number
+  changed_at: Date
+}
+
+async function readVersion(db: Queryable): Promise<Version> {
+  const query: pg.QueryConfig & { query_timeout: number } = { text: VERSION_SQL, query_timeout: QUERY_TIMEOUT_MS }
+  const { rows } = await db.query<VersionRow>(query)
+  return toVersion(rows[0])
+}
+
+function toVersion(row: VersionRow | undefined): Version {
+  if (row === undefined) throw new Error('catalogue_versions has no rows')
+  return { changes: row.changes, changedAt: row.changed_at }
+}
+
+/** Runs `work` on one state of the catalogue, with that state's version: what it reads is neither older nor newer. */
+export async function inSnapshot<T>(pool: Pool, work: (tx: Transaction, version: Version) => Promise<T>): Promise<T> {
+  const tx = await pool.connect()
+  try {
+    // Two statements in one round trip: pg then gives a list of results.
+    const results = (await tx.query(
+      `begin isolation level repeatable read read only; ${VERSION_SQL}`,
+    )) as unknown as pg.QueryResult<VersionRow>[]
+    const result = await work(tx, toVersion(results[1]?.rows[0]))
+    await tx.query('commit')
+    tx.release()
+    return result
+  } catch (error) {
+    const isBroken = await tx.query('rollback').then(
+      () => false,
+      () => true,
+    )
+    tx.release(isBroken)
+    throw error
+  }
+}

@@ -1,0 +1,51 @@
+import type { Transaction } from '../db/pool.ts'
+
+/** Notified in the transaction of every change of a product. */
+export const CATALOGUE_CHANNEL = 'storefront_catalogue'
+
+/** The tag of every answer of the catalogue. */
+export const CATALOGUE_TAG = 'catalogue'
+/** The tag of every list: any change of a product can change any list. */
+export const LISTS_TAG = 'products'
+
+/** The tag of answers that show this product. */
+export function productTag(id: string): string {
+  return `product-${id}`
+}
+
+/** Products that changed; null means more than can be named. */
+export interface CatalogueChanges {
+  productIds: string[] | null
+}
+
+const MOST_AT_ONCE = 500
+
+/**
+ * Takes changes out of the outbox, in the caller's transaction: they are gone when it commits and there again when it does not.
+ * Null when there are none. Several processes may take at once: each change goes to one of them.
+ */
+export async function takeCatalogueChanges(tx: Transaction): Promise<CatalogueChanges | null> {
+  const { rows } = await tx.query<{ product_ids: string[] | null }>(
+    `delete from catalogue_changes
+     where id in (
+       select id
+       from catalogue_changes
+       order by id
+       limit ${MOST_AT_ONCE}
+       for update skip locked
+     )
+     returning product_ids`,
+  )
+  if (rows.length === 0) return null
+  const named = new Set<string>()
+  for (const { product_ids } of rows) {
+    if (product_ids === null) return { productIds: null }
+    for (const id of product_ids) named.add(id)
+  }
+  return { productIds: named.size > MOST_AT_ONCE ? null : [...named].sort() }
+}
+
+/** The tags to purge after `changes`. */
+export function tagsOf({ productIds }: CatalogueChanges): string[] {
+  return productIds === null ? [CATALOGUE_TAG] : [LISTS_TAG, ...productIds.map(productTag)]
+}

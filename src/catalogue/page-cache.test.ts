@@ -1,0 +1,67 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { PageCache } from './page-cache.ts'
+
+interface Value {
+  name: string
+  sizeBytes: number
+}
+const value = (name: string, sizeBytes = 10): Value => ({ name, sizeBytes })
+
+test('keeps nothing that was read from an older version than is known', async () => {
+  const cache = new PageCache<Value>(1_000)
+  await cache.get('new', 2, async () => ({ version: 2, value: value('new') }))
+  const old = await cache.get('old', 1, async () => ({ version: 1, value: value('old') }))
+  assert.equal(old.name, 'old', 'who asked still gets it')
+  assert.equal(cache.find('old', 2), undefined)
+  assert.equal(cache.find('old', 1), undefined)
+  assert.equal(cache.find('new', 2)?.name, 'new')
+})
+
+test('keeps a value under the version that it was read from, not the one that was asked for', async () => {
+  const cache = new PageCache<Value>(1_000)
+  await cache.get('a', 1, async () => ({ version: 2, value: value('a2') }))
+  assert.equal(cache.find('a', 1), undefined)
+  assert.equal(cache.find('a', 2)?.name, 'a2')
+})
+
+test('forgets every value of the version before', async () => {
+  const cache = new PageCache<Value>(1_000)
+  await cache.get('a', 1, async () => ({ version: 1, value: value('a') }))
+  await cache.get('b', 2, async () => ({ version: 2, value: value('b') }))
+  assert.equal(cache.find('a', 1), undefined)
+  assert.equal(cache.find('a', 2), undefined)
+})
+
+test('makes a value once for all who ask meanwhile, and again after it failed', async () => {
+  const cache = new PageCache<Value>(1_000)
+  let loads = 0
+  const load = async () => {
+    loads++
+    if (loads === 1) throw new Error('the database is away')
+    return { version: 1, value: value('a') }
+  }
+  const failed = await Promise.allSettled([cache.get('a', 1, load), cache.get('a', 1, load)])
+  assert.deepEqual([failed.map(({ status }) => status), loads], [['rejected', 'rejected'], 1])
+  const found = await Promise.all([cache.get('a', 1, load), cache.get('a', 1, load), cache.get('a', 1, load)])
+  assert.deepEqual([found.map(({ name }) => name), loads], [['a', 'a', 'a'], 2])
+})
+
+test('stays within its bytes, and keeps what is used', async () => {
+  const cache = new PageCache<Value>(1_000)
+  for (let i = 0; i < 500; i++) {
+    await cache.get(`page ${i}`, 1, async () => ({ version: 1, value: value(`page ${i}`) }))
+    assert.equal(cache.find('page 0', 1)?.name, 'page 0')
+  }
+  const kept = Array.from({ length: 500 }, (_, i) => cache.find(`page ${i}`, 1)).filter((found) => found !== undefined)
+  assert.ok(kept.length <= 100, `${kept.length} of 10 bytes each`)
+})
+
+test('finds a page by an address that came before, as long as nothing has changed', async () => {
+  const cache = new PageCache<Value>(1_000)
+  await cache.get('a', 1, async () => ({ version: 1, value: value('a') }))
+  cache.remember('/a?x', 'a')
+  assert.equal(cache.findByAddress('/a?x', 1)?.name, 'a')
+  assert.equal(cache.findByAddress('/a?x', 2), undefined)
+  assert.equal(cache.findByAddress('/a?y', 1), undefined)
+})

@@ -1,0 +1,119 @@
+import { type Static, Type } from 'typebox'
+import { AppError } from '../errors.ts'
+import { Cursor, DEFAULT_LIMIT, Limit } from '../http/pagination.ts'
+import { MAX_WORDS, normaliseSearch, parseSearch, type SearchWords } from './search-words.ts'
+
+export const SORTS = ['name', '-name', 'price', '-price', 'created_at', '-created_at'] as const
+export type KeySort = (typeof SORTS)[number]
+const MAX_IDS = 100
+const UUID = '[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}'
+const Price = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description: "Minor units of the product's own currency." })
+
+const filters = {
+  q: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 200,
+      description: 'Words, or beginnings of words, that name, description, sku, category or options have; with `-` in front: have not.',
+    }),
+  ),
+  category: Type.Optional(Type.String({ minLength: 1, maxLength: 100 })),
+  min_price: Type.Optional(Price),
+  max_price: Type.Optional(Price),
+  in_stock: Type.Optional(Type.Boolean()),
+  ids: Type.Optional(
+    Type.String({
+      maxLength: MAX_IDS * 37,
+      pattern: `^${UUID}(,${UUID}){0,${MAX_IDS - 1}}$`,
+      description: `Up to ${MAX_IDS} product ids with commas between them.`,
+    }),
+  ),
+  group: Type.Optional(Type.String({ minLength: 1, maxLength: 64, description: 'The variants of one thing.' })),
+}
+
+export const FacetsQuery = Type.Object(filters, { additionalProperties: false })
+export const ProductQuery = Type.Object(
+  {
+    ...filters,
+    limit: Type.Optional(Limit),
+    cursor: Type.Optional(Cursor),
+    sort: Type.Optional(
+      Type.Enum([...SORTS, 'relevance'], {
+        description: 'With `-` in front: descending. `relevance`, which needs `q`, is the default with it; otherwise `-created_at`.',
+      }),
+    ),
+    collapse: Type.Optional(Type.Enum(['group'], { description: 'Lists each group of variants once.' })),
+    include: Type.Optional(Type.Enum(['count'], { description: 'Adds how many products there are.' })),
+  },
+  { additionalProperties: false },
+)
+
+/** Which products are meant, in one form for all queries that mean the same ones. */
+export interface Filters {
+  search: SearchWords | null
+  category: string | null
+  minPrice: number | null
+  maxPrice: number | null
+  inStock: boolean | null
+  ids: readonly string[] | null
+  group: string | null
+}
+
+export interface Listing extends Filters {
+  sort: KeySort | 'relevance'
+  limit: number
+  cursor: string | null
+  isCollapsed: boolean
+  hasCount: boolean
+}
+
+/** Throws `invalid_query`. */
+export function readFilters(query: Static<typeof FacetsQuery>): Filters {
+  const { q, category = null, min_price = null, max_price = null, in_stock = null, ids, group = null } = query
+  if (min_price !== null && max_price !== null && min_price > max_price) throw invalid('min_price', 'must not be above max_price')
+  const search = q === undefined ? null : parseSearch(q)
+  if (search !== null && search.required.length + search.excluded.length > MAX_WORDS) {
+    throw invalid('q', `must have at most ${MAX_WORDS} words`)
+  }
+  const wanted = ids === undefined ? null : [...new Set(ids.toLowerCase().split(','))].sort()
+  return { search, category, minPrice: min_price, maxPrice: max_price, inStock: in_stock, ids: wanted, group }
+}
+
+/** Throws `invalid_query`. */
+export function readListing(query: Static<typeof ProductQuery>): Listing {
+  const filtered = readFilters(query)
+  const { sort = filtered.search === null ? '-created_at' : 'relevance', limit = DEFAULT_LIMIT, cursor = null } = query
+  if (sort === 'relevance' && filtered.search === null) throw invalid('sort', 'relevance needs q')
+  return { ...filtered, sort, limit, cursor, isCollapsed: query.collapse !== undefined, hasCount: query.include !== undefined }
+}
+
+/** The query's parameters again, in one order and spelling; those that are as if unsaid are left out. */
+export function toParameters(listing: Listing): Record<string, string> {
+  const { search, category, minPrice, maxPrice, inStock, ids, group, sort, limit, isCollapsed, hasCount, cursor } = listing
+  const parameters = {
+    q: search === null ? null : normaliseSearch(search),
+    category,
+    min_price: minPrice,
+    max_price: maxPrice,
+    in_stock: inStock,
+    ids: ids?.join(',') ?? null,
+    group,
+    sort: sort === (search === null ? '-created_at' : 'relevance') ? null : sort,
+    limit: limit === DEFAULT_LIMIT ? null : limit,
+    collapse: isCollapsed ? 'group' : null,
+    include: hasCount ? 'count' : null,
+    cursor,
+  }
+  const said = Object.entries(parameters).filter(([, value]) => value !== null)
+  return Object.fromEntries(said.map(([name, value]) => [name, String(value)]))
+}
+
+/** What a cursor is bound to. The number is the cursors' version: raise it when positions get another form or order. */
+export function cursorScope(listing: Listing): readonly unknown[] {
+  const { limit: _, cursor: __, include: ___, ...rest } = toParameters(listing)
+  return ['products', 2, rest]
+}
+
+function invalid(parameter: string, detail: string): AppError {
+  return new AppError('invalid_query', 'A query parameter is not valid.', { errors: [{ parameter, detail }] })
+}

@@ -1,0 +1,91 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Pool, Transaction } from '../db/pool.ts'
+import { CacheableAnswer, type CacheLifetimes, entityTag, sendNotModified } from '../http/cacheable.ts'
+import type { Shortcut } from '../http/shortcut.ts'
+import { type CatalogueVersion, inSnapshot, type Version } from './catalogue-version.ts'
+import { CATALOGUE_TAG } from './events.ts'
+import type { PageCache } from './page-cache.ts'
+import { ProductSchema } from './products.ts'
+
+/** An answer that is ready to be sent, and the pattern of the route that it is of. */
+export interface ReadyPage {
+  route: string
+  answer: CacheableAnswer
+  sizeBytes: number
+}
+
+/** What answering for the catalogue takes. */
+export interface CatalogueContext {
+  pool: Pool
+  /** The address of the API, for links. */
+  baseUrl: string
+  version: CatalogueVersion
+  pages: PageCache<ReadyPage>
+  lifetimes: CacheLifetimes
+}
+
+/** What an answer says, before it is made ready to be sent. */
+export interface CatalogueContent {
+  body: unknown
+  tags: readonly string[]
+  /** Without it the answer's tag is that of the catalogue's version and the query. */
+  etag?: string
+  lastModified?: Date
+  link?: string
+}
+
+// A new shape of products makes every entity tag a new one.
+const SHAPE = JSON.stringify(ProductSchema)
+
+/** Answers that came before, while nothing has changed: see `addShortcut`. */
+export function catalogueShortcut({ version, pages }: CatalogueContext): Shortcut {
+  return (request, response, headers) => {
+    const now = version.current
+    const page = now === null ? undefined : pages.findByAddress(request.url ?? '', now.changes)
+    const status = page?.answer.send(request.headers, response, headers) ?? null
+    return page === undefined || status === null ? null : { route: page.route, status }
+  }
+}
+
+/**
+ * Answers with what `read` gives for `key`, from memory when the catalogue has not changed since. A client that has the answer is
+ * told so without a query. Requests that wait for the same answer make one.
+ */
+export async function serveCatalogue(
+  context: CatalogueContext,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  key: string,
+  read: (tx: Transaction) => Promise<CatalogueContent>,
+): Promise<FastifyReply> {
+  const { pool, version, pages, lifetimes } = context
+  const now = await version.get()
+  const found = pages.find(key, now.changes)
+  if (found === undefined && sendNotModified(request.headers, reply, versionTag(now, key), lifetimes)) return reply
+  const page =
+    found ??
+    (await pages.get(key, now.changes, () =>
+      inSnapshot(pool, async (tx, readAt) => {
+        version.saw(readAt)
+        const { body, tags, etag, lastModified, link } = await read(tx)
+        const answer = new CacheableAnswer(JSON.stringify(body), {
+          etag: etag ?? versionTag(readAt, key),
+          lastModified: lastModified ?? readAt.changedAt,
+          tags: [CATALOGUE_TAG, ...tags],
+          link,
+          lifetimes,
+        })
+        const route = request.routeOptions.url ?? ''
+        return { version: readAt.changes, value: { route, answer, sizeBytes: answer.sizeBytes } }
+      }),
+    ))
+  pages.remember(request.raw.url ?? '', key)
+  pages.grown(await page.answer.prepare(request.headers))
+  page.answer.reply(request.headers, reply)
+  return reply
+}
+
+// With the time of the change: after a backup was restored the same number may stand for another catalogue.
+function versionTag({ changes, changedAt }: Version, key: string): string {
+  return entityTag(SHAPE, String(changes), changedAt.toISOString(), key)
+}

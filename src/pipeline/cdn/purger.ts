@@ -1,0 +1,76 @@
+/** A cache in front of the store that can be told to forget answers by their tags. */
+export interface Purger {
+  /** For logs: no secret in it. */
+  name: string
+  /** Returns when the cache has taken it on. Throws when it has not; the same may be said again. */
+  purge(tags: readonly string[]): Promise<void>
+}
+
+const TIMEOUT_MS = 10_000
+/** 100 tags of a product are 4.5 kB: below Varnish's limit for a header (8 kB) and Cloudflare's and Fastly's for a call (100, 256). */
+const MAX_TAGS = 100
+
+/** The caches of `CDN_PURGE_URL`, whose forms are in docs/operations.md. Throws on any other form. */
+export function createPurgers(urls: readonly string[]): Purger[] {
+  return urls.map((url) => {
+    const { protocol, host, hostname, password, searchParams } = new URL(url)
+    const token = decodeURIComponent(password)
+    switch (protocol) {
+      case 'varnish:':
+        return createVarnishPurger(`http://${host}/`)
+      case 'fastly:':
+        return createFastlyPurger(searchParams.get('api') ?? 'https://api.fastly.com', hostname, token)
+      case 'cloudflare:':
+        return createCloudflarePurger(searchParams.get('api') ?? 'https://api.cloudflare.com', hostname, token)
+      default:
+        throw new Error(`there is no purger for ${protocol}//`)
+    }
+  })
+}
+
+/** `PURGE` with the tags in `Surrogate-Key`, as deploy/varnish/default.vcl takes it: no module of Varnish is needed. */
+function createVarnishPurger(address: string): Purger {
+  return inChunks('varnish', async (tags) => {
+    await call(address, { method: 'PURGE', headers: { 'surrogate-key': tags.join(' ') } })
+  })
+}
+
+/** https://www.fastly.com/documentation/reference/api/purging/#bulk-purge-tag; soft, so that a stale answer is there if we are not. */
+function createFastlyPurger(api: string, serviceId: string, token: string): Purger {
+  return inChunks('fastly', async (tags) => {
+    await call(`${api}/service/${serviceId}/purge`, {
+      method: 'POST',
+      headers: { 'fastly-key': token, 'fastly-soft-purge': '1', accept: 'application/json', 'content-type': 'application/json' },
+      body: JSON.stringify({ surrogate_keys: tags }),
+    })
+  })
+}
+
+/** https://developers.cloudflare.com/api/resources/cache/methods/purge/ */
+function createCloudflarePurger(api: string, zoneId: string, token: string): Purger {
+  return inChunks('cloudflare', async (tags) => {
+    const answer = await call(`${api}/client/v4/zones/${zoneId}/purge_cache`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ tags }),
+    })
+    const { success } = JSON.parse(answer) as { success?: boolean }
+    if (success !== true) throw new Error('Cloudflare refused to purge')
+  })
+}
+
+function inChunks(name: string, purge: (tags: readonly string[]) => Promise<void>): Purger {
+  return {
+    name,
+    async purge(tags) {
+      for (let start = 0; start < tags.length; start += MAX_TAGS) await purge(tags.slice(start, start + MAX_TAGS))
+    },
+  }
+}
+
+async function call(url: string, init: RequestInit): Promise<string> {
+  const answer = await fetch(url, { ...init, redirect: 'error', signal: AbortSignal.timeout(TIMEOUT_MS) })
+  const text = await answer.text()
+  if (!answer.ok) throw new Error(`the cache answered ${answer.status}`)
+  return text
+}

@@ -1,0 +1,127 @@
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { eventually } from '../../../test/eventually.ts'
+import { startStore } from '../../../test/store.ts'
+import { freePort, startVarnish, varnishMissing } from '../../../test/varnish.ts'
+
+// One store behind one Varnish, which the store purges: what nobody changes is fresh for an hour, so only a purge renews it.
+const options = { skip: varnishMissing }
+const [backendPort, purgePort] = varnishMissing === false ? [await freePort(), await freePort()] : [0, 0]
+const running = varnishMissing === false ? await start() : null
+
+async function start() {
+  const store = await startStore(
+    { after },
+    {
+      roles: ['api', 'stream'],
+      port: backendPort,
+      sharedCacheSeconds: 3_600,
+      cdnPurgeUrls: [`varnish://127.0.0.1:${purgePort}`],
+    },
+  )
+  const varnish = await startVarnish({ after }, backendPort, purgePort)
+  const lamp = await store.addProduct({ name: 'A lamp', amount: 1_000 })
+  await eventually(
+    async () => {
+      const { rows } = await store.pool.query(
+        `select (select count(*) from catalogue_changes) + (select count(*) from pgboss.job where name = 'cdn-purge' and state <> 'completed')
+          as waiting`,
+      )
+      return rows[0].waiting === 0
+    },
+    { timeoutMs: 20_000, what: 'both purges of the new product are behind us' },
+  )
+  return { store, varnish, lamp }
+}
+
+function setup() {
+  if (running === null) throw new Error('Varnish is missing')
+  return running
+}
+
+test('asks the store once when a hundred readers want one page', options, async () => {
+  const { varnish } = setup()
+  const before = await varnish.count('MAIN.backend_req')
+  const answers = await Promise.all(
+    Array.from({ length: 100 }, async () => {
+      const answer = await fetch(`${varnish.url}/products?limit=7`)
+      return { status: answer.status, text: await answer.text() }
+    }),
+  )
+  assert.ok(answers.every(({ status, text }) => status === 200 && text === answers[0]?.text))
+  assert.equal((await varnish.count('MAIN.backend_req')) - before, 1)
+})
+
+test('gives a request with a token or a cookie the same cached bytes', options, async () => {
+  const { varnish, lamp } = setup()
+  const url = `${varnish.url}/products/${lamp.id}`
+  const first = await fetch(url)
+  const text = await first.text()
+  const before = await varnish.count('MAIN.backend_req')
+  for (const headers of [{ authorization: 'Bearer nonsense' }, { cookie: 'session=1' }]) {
+    const answer = await fetch(url, { headers })
+    assert.equal(await answer.text(), text)
+    assert.equal(answer.headers.get('etag'), first.headers.get('etag'))
+    assert.equal(answer.headers.get('x-cache'), 'hit')
+  }
+  assert.equal((await varnish.count('MAIN.backend_req')) - before, 0)
+  assert.equal(first.headers.get('surrogate-key'), null, 'tags are for caches only')
+})
+
+test('keeps what is not the catalogue out of the cache', options, async () => {
+  const { store, varnish } = setup()
+  const { token } = await store.register()
+  const me = await fetch(`${varnish.url}/me`, { headers: { authorization: `Bearer ${token}` } })
+  assert.equal(me.status, 200)
+  assert.equal((await fetch(`${varnish.url}/me`)).status, 401)
+  assert.equal((await fetch(`${varnish.url}/admin/products`, { method: 'POST' })).status, 401)
+})
+
+test('refuses to ban by anything but tags', options, async () => {
+  const { varnish } = setup()
+  for (const key of ['', '.*', 'a|b', 'a)(b']) {
+    assert.equal((await fetch(`${varnish.url}/`, { method: 'PURGE', headers: { 'surrogate-key': key } })).status, 400, key)
+  }
+  assert.equal((await fetch(`${varnish.url}/`, { method: 'PURGE' })).status, 400)
+})
+
+test('shows a changed price through Varnish within a second', options, async () => {
+  const { store, varnish, lamp } = setup()
+  for (const path of [`/products/${lamp.id}`, `/products?ids=${lamp.id}`]) {
+    const read = async () => {
+      const json = (await (await fetch(`${varnish.url}${path}`)).json()) as {
+        price?: { amount: number }
+        data: { price: { amount: number } }[]
+      }
+      return (json.price ?? json.data[0]?.price)?.amount
+    }
+    const old = await read()
+    assert.equal(await read(), old)
+    const amount = (old ?? 0) + 1
+    await store.pool.query('update products set price_amount = $2 where id = $1', [lamp.id, amount])
+    await eventually(async () => (await read()) === amount, { timeoutMs: 1_000, what: `the new price at ${path}` })
+  }
+})
+
+test('serves the stale page while the store is down', options, async (t) => {
+  const store = await startStore(t, { port: await freePort(), sharedCacheSeconds: 1 })
+  const lamp = await store.addProduct()
+  const { url } = await startVarnish(t, store.config.port)
+  const read = async () => {
+    const answer = await fetch(`${url}/products/${lamp.id}`)
+    return { status: answer.status, text: await answer.text(), ageSeconds: Number(answer.headers.get('age')) }
+  }
+  const fresh = await read()
+  assert.equal(fresh.status, 200)
+  await store.app.stop()
+  await eventually(
+    async () => {
+      const { ageSeconds, ...answer } = await read()
+      assert.deepEqual(answer, { status: 200, text: fresh.text })
+      return ageSeconds > 1
+    },
+    { what: 'an answer that is older than it may be' },
+  )
+  // Varnish asks in vain, by and by knows that the store is down, and sends what it has.
+  for (let time = 0; time < 10; time++) assert.equal((await read()).text, fresh.text)
+})

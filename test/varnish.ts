@@ -1,0 +1,83 @@
+import { execFile, spawn, spawnSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { type Cleanup, onCleanup } from './cleanup.ts'
+import { eventually } from './eventually.ts'
+
+const VCL = new URL('../deploy/varnish/default.vcl', import.meta.url)
+// Debian has it in sbin, which is not on everybody's PATH.
+const PATH = `${process.env.PATH}:/usr/local/sbin:/usr/sbin`
+const isInstalled = spawnSync('varnishd', ['-V'], { env: { ...process.env, PATH } }).error === undefined
+
+/** Why tests with Varnish are skipped here, false where they run. Where CI says that it is CI, they run or fail. */
+export const varnishMissing: string | false =
+  isInstalled || process.env.CI === 'true' ? false : 'varnishd is not on the PATH (Debian: apt-get install varnish)'
+
+export interface Varnish {
+  url: string
+  port: number
+  /** A counter of varnishstat, such as `MAIN.backend_req`. */
+  count(name: string): Promise<number>
+}
+
+/** A real Varnish with the VCL that is shipped, before a backend on a port of this machine. */
+export async function startVarnish(t: Cleanup, backendPort: number, port?: number): Promise<Varnish> {
+  const folder = mkdtempSync(join(tmpdir(), 'storefront-varnish-'))
+  const vcl = readFileSync(VCL, 'utf8').replace('.port = "3000"', `.port = "${backendPort}"`)
+  writeFileSync(join(folder, 'default.vcl'), vcl)
+  port ??= await freePort()
+  const args = [
+    '-F',
+    '-n',
+    join(folder, 'work'),
+    '-a',
+    `127.0.0.1:${port}`,
+    '-f',
+    join(folder, 'default.vcl'),
+    '-s',
+    'malloc,32m',
+    '-j',
+    'none',
+  ]
+  const child = spawn('varnishd', args, { env: { ...process.env, PATH }, stdio: ['ignore', 'ignore', 'pipe'] })
+  let said = ''
+  child.stderr.on('data', (text) => {
+    said += text
+  })
+  const exited = new Promise<void>((resolve) => child.once('exit', () => resolve()).once('error', () => resolve()))
+  onCleanup(t, async () => {
+    child.kill('SIGTERM')
+    await exited
+    rmSync(folder, { recursive: true, force: true })
+  })
+  const url = `http://127.0.0.1:${port}`
+  await eventually(
+    async () => {
+      if (child.exitCode !== null) throw new Error(`varnishd ended: ${said}`)
+      return (await fetch(`${url}/livez`).catch(() => null))?.ok
+    },
+    { timeoutMs: 30_000, what: 'Varnish answers' },
+  )
+  return {
+    url,
+    port,
+    async count(name) {
+      const { stdout } = await promisify(execFile)('varnishstat', ['-n', join(folder, 'work'), '-1', '-j', '-f', name], {
+        env: { ...process.env, PATH },
+      })
+      const { counters } = JSON.parse(stdout) as { counters: Record<string, { value: number }> }
+      return counters[name]?.value ?? 0
+    },
+  }
+}
+
+export async function freePort(): Promise<number> {
+  const server = createServer()
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as { port: number }
+  await new Promise((resolve) => server.close(resolve))
+  return port
+}
