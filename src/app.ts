@@ -15,15 +15,18 @@ import { healthRoutes, type ReadinessCheck } from './http/health.ts'
 import { createHttpServer, type HttpServer, openApiRoute } from './http/server.ts'
 import { orderRoutes } from './orders/routes.ts'
 import type { ChangeStream } from './pipeline/change-stream.ts'
-import { ACCOUNT_MAIL_QUEUE, createAccountMailWorker, queueAccountMail, type Sealing } from './pipeline/email/account-mail.ts'
+import { ACCOUNT_MAIL_QUEUE, createAccountMailWorker, queueAccountMail } from './pipeline/email/account-mail.ts'
 import { createEmailSubscriber, EMAIL_QUEUE } from './pipeline/email/email-subscriber.ts'
 import { createFileMailer } from './pipeline/email/file-mailer.ts'
+import { createMailRenderer } from './pipeline/email/render-mail.ts'
 import { createSmtpMailer } from './pipeline/email/smtp-mailer.ts'
+import { createTemplateReader } from './pipeline/email/templates.ts'
 import { createJobQueue, installJobQueues, type JobQueue } from './pipeline/job-queue.ts'
 import { LakeSink } from './pipeline/lake/lake-sink.ts'
 import { createOrderStreamHandler } from './pipeline/order-stream-handler.ts'
 import { createPostgresTopic } from './pipeline/postgres-topic.ts'
 import { ensureReplicationSlot, findLostReason, slotNameFor } from './pipeline/replication-slot.ts'
+import type { Sealing } from './pipeline/sealing.ts'
 import type { Topic } from './pipeline/topic.ts'
 
 /** Something that runs until it is stopped. `stop` is idempotent and waits for work in hand. */
@@ -188,8 +191,10 @@ function createEmail(config: Config, { pool, topic, jobs, sealing, logger, now }
     config.smtpUrl === null
       ? createFileMailer({ directory: dataFolder(config.dataDir).mail, from })
       : createSmtpMailer({ url: config.smtpUrl, from })
-  const subscriber = createEmailSubscriber({ pool, jobs, mailer, logger })
-  const accountMails = createAccountMailWorker({ jobs, mailer, sealing, accountUrl, logger, now })
+  const readTemplate = createTemplateReader(config.mailTemplates)
+  const render = createMailRenderer(readTemplate, config.mailLocale)
+  const subscriber = createEmailSubscriber({ pool, jobs, mailer, render, logger, now, maxPerHour: config.mailMaxPerHour })
+  const accountMails = createAccountMailWorker({ jobs, mailer, sealing, accountUrl, readTemplate, logger, now })
   const subscription = topic.subscribe('email', subscriber.handle)
   // Last in, first out: the subscriber closes the mailer.
   return inOrder([subscriber, accountMails, subscription])

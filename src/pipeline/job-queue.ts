@@ -16,6 +16,10 @@ export interface NewJob {
   /** A UUID. A job whose id the queue has already is dropped. */
   id: string
   data: object
+  /** Not run before then; at once when it is missing. */
+  startAfter?: Date
+  /** Jobs of one group are held to `WorkOptions.perGroup`. */
+  group?: string
 }
 
 export interface Job<Data> {
@@ -33,6 +37,8 @@ export interface WorkOptions {
   concurrency: number
   /** Batches in hand at once in this process, so that one slow job holds up no more than its own batch. */
   fetchers: number
+  /** Jobs of one group in hand at once in this process, at most `fetchers`; no bound when it is missing. */
+  perGroup?: number
 }
 
 /** The work of this process on one queue. */
@@ -146,7 +152,8 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
 
     async send(tx, queue, jobs) {
       if (jobs.length === 0) return
-      await boss.insert(queue, [...jobs], { db: { executeSql: (text, values) => tx.query(text, values) } })
+      const rows = jobs.map(({ group, ...job }) => (group === undefined ? job : { ...job, group: { id: group } }))
+      await boss.insert(queue, rows, { db: { executeSql: (text, values) => tx.query(text, values) } })
     },
 
     async work(queue, work, handler) {
@@ -172,9 +179,17 @@ async function startWorker<Data extends object>(
   options: WorkOptions,
   handler: (job: Job<Data>) => Promise<JobOutcome>,
 ): Promise<JobWorker> {
-  const fetching = { batchSize: options.batchSize, burstWhenBatchFull: true, pollingIntervalSeconds: POLL_SECONDS } as const
+  const { batchSize, fetchers, perGroup } = options
+  // pg-boss bounds a group over the fetchers of one call; of those, `wake` would reach the first only.
+  const calls = perGroup === undefined ? fetchers : 1
+  const fetching = {
+    batchSize,
+    burstWhenBatchFull: true,
+    pollingIntervalSeconds: POLL_SECONDS,
+    ...(perGroup === undefined ? {} : { localConcurrency: fetchers, localGroupConcurrency: perGroup }),
+  }
   const ids: string[] = []
-  for (let i = 0; i < options.fetchers; i++) {
+  for (let i = 0; i < calls; i++) {
     const id = await boss.work<Data, unknown, typeof fetching & { perJobResults: true }>(
       queue,
       { ...fetching, perJobResults: true },
