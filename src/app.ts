@@ -28,6 +28,8 @@ import { createPostgresTopic } from './pipeline/postgres-topic.ts'
 import { ensureReplicationSlot, findLostReason, slotNameFor } from './pipeline/replication-slot.ts'
 import type { Sealing } from './pipeline/sealing.ts'
 import type { Topic } from './pipeline/topic.ts'
+import { createWebhookSender } from './pipeline/webhook/webhook-sender.ts'
+import { createWebhookSubscriber, WEBHOOK_QUEUE } from './pipeline/webhook/webhook-subscriber.ts'
 
 /** Something that runs until it is stopped. `stop` is idempotent and waits for work in hand. */
 interface Service {
@@ -79,11 +81,13 @@ export async function createApp({ config, logger, now = () => new Date(), onFata
     const hasApi = config.roles.includes('api')
     const hasEmail = config.roles.includes('email')
     const secret = config.secret ?? keepSecret(dataFolder(config.dataDir), 'secret')
+    const hasWebhook = config.roles.includes('webhook')
     const sealing = createSealing(secret, 'account mail')
-    const jobs = createJobQueue({ url: database.url, logger, supervise: hasEmail })
-    if (hasApi || hasEmail) services.push(jobs)
+    const jobs = createJobQueue({ url: database.url, logger, supervise: hasEmail || hasWebhook })
+    if (hasApi || hasEmail || hasWebhook) services.push(jobs)
     if (config.roles.includes('lake')) services.push(createLake(config, topic, logger))
     if (hasEmail) services.push(createEmail(config, { pool, topic, jobs, sealing, logger, now }))
+    if (hasWebhook) services.push(createWebhook(config, { pool, topic, jobs, sealing: createWebhookSealing(secret), logger, now }))
     if (stream !== null) services.push(stream)
     let server: HttpServer | null = null
     if (hasApi) {
@@ -110,7 +114,7 @@ export async function prepareDatabase(url: string, pool: Pool, logger: Logger): 
   if (applied.length > 0) logger.info({ applied }, 'migrated the database')
   const slot = await ensureReplicationSlot(pool, slotNameFor(databaseName(url)))
   if (slot === 'lost') logger.error('the replication slot of the order stream is gone: order changes since then are not published')
-  await installJobQueues({ url, logger, queues: [EMAIL_QUEUE, ACCOUNT_MAIL_QUEUE] })
+  await installJobQueues({ url, logger, queues: [EMAIL_QUEUE, ACCOUNT_MAIL_QUEUE, WEBHOOK_QUEUE] })
 }
 
 function authOptions(config: Config, pool: Pool, logger: Logger, now: () => Date) {
@@ -176,7 +180,7 @@ function createLake(config: Config, topic: Topic, logger: Logger): Service {
   return inOrder([sink, subscription])
 }
 
-interface EmailOptions {
+interface JobsOptions {
   pool: Pool
   topic: Topic
   jobs: JobQueue
@@ -185,7 +189,7 @@ interface EmailOptions {
   now: () => Date
 }
 
-function createEmail(config: Config, { pool, topic, jobs, sealing, logger, now }: EmailOptions): Service {
+function createEmail(config: Config, { pool, topic, jobs, sealing, logger, now }: JobsOptions): Service {
   const { mailFrom: from, accountUrl } = config
   const mailer =
     config.smtpUrl === null
@@ -198,6 +202,17 @@ function createEmail(config: Config, { pool, topic, jobs, sealing, logger, now }
   const subscription = topic.subscribe('email', subscriber.handle)
   // Last in, first out: the subscriber closes the mailer.
   return inOrder([subscriber, accountMails, subscription])
+}
+
+/** Seals the secrets that webhooks are signed with. */
+export function createWebhookSealing(secret: string): Sealing {
+  return createSealing(secret, 'webhook secret')
+}
+
+function createWebhook(config: Config, { pool, topic, jobs, sealing, logger, now }: JobsOptions): Service {
+  const sender = createWebhookSender({ isPrivateAllowed: config.isPrivateWebhookAllowed })
+  const subscriber = createWebhookSubscriber({ pool, jobs, sender, sealing, logger, now })
+  return inOrder([subscriber, topic.subscribe('webhook', subscriber.handle)])
 }
 
 function listening(server: HttpServer, config: Config, logger: Logger): Service {

@@ -2,7 +2,7 @@ import { isIP } from 'node:net'
 import { resolve } from 'node:path'
 import { isCurrency } from './currency.ts'
 
-const ROLES = ['api', 'stream', 'email', 'lake'] as const
+const ROLES = ['api', 'stream', 'email', 'lake', 'webhook'] as const
 export type Role = (typeof ROLES)[number]
 
 const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const
@@ -20,7 +20,7 @@ export interface Config {
   /** Null means: the embedded PostgreSQL in `dataDir`. */
   readonly databaseUrl: string | null
   readonly databasePoolSize: number
-  /** Encrypts signing keys at rest. Null with the embedded store, which keeps its own in `dataDir`. */
+  /** Encrypts signing keys and the secrets of webhooks at rest. Null with the embedded store, which keeps its own in `dataDir`. */
   readonly secret: string | null
   /** Null means: mails are written as files below `dataDir`. */
   readonly smtpUrl: string | null
@@ -31,6 +31,8 @@ export interface Config {
   readonly mailLocale: string
   /** How many order mails an account gets in an hour before the next ones wait; null for no limit. */
   readonly mailMaxPerHour: number | null
+  /** Whether webhooks may go to addresses off the public internet, and over plain http. */
+  readonly isPrivateWebhookAllowed: boolean
   readonly lakeFlushSeconds: number
   readonly lakeFlushRows: number
   readonly refreshGraceSeconds: number
@@ -81,6 +83,7 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
     mailTemplates: optionalPath(read.optional('MAIL_TEMPLATES')),
     mailLocale: readLocale(read.text('MAIL_LOCALE', 'en')),
     mailMaxPerHour: read.integer('MAIL_MAX_PER_HOUR', 200, 0, 10_000) || null,
+    isPrivateWebhookAllowed: read.oneOf('WEBHOOK_ALLOW_PRIVATE', ['on', 'off'], 'off') === 'on',
     lakeFlushSeconds: read.integer('LAKE_FLUSH_SECONDS', databaseUrl === null ? 10 : 60, 1, 86_400),
     lakeFlushRows: read.integer('LAKE_FLUSH_ROWS', 50_000, 1, 1_000_000),
     refreshGraceSeconds: read.integer('REFRESH_GRACE_SECONDS', 10, 0, 300),

@@ -21,11 +21,22 @@ import { mailListCommand, mailRetryCommand } from './mail-commands.ts'
 import { DELIVERY_STATUSES, type DeliveryFilter } from './pipeline/email/email-deliveries.ts'
 import { TemplateError } from './pipeline/email/templates.ts'
 import { LakeQueryError } from './pipeline/lake/lake-query.ts'
+import { WEBHOOK_STATUSES } from './pipeline/webhook/webhook-deliveries.ts'
+import { WebhookRefused } from './pipeline/webhook/webhook-url.ts'
 import { readPassword } from './read-password.ts'
+import {
+  webhookAddCommand,
+  webhookDeliveriesCommand,
+  webhookEnableCommand,
+  webhookListCommand,
+  webhookRedeliverCommand,
+  webhookRemoveCommand,
+} from './webhook-commands.ts'
 
 const USAGE = `usage: storefront <command>
 
-  serve [--role api|stream|email|lake]…     run the store; every role unless some are named
+  serve [--role api|stream|email|lake|webhook]…
+                                            run the store; every role unless some are named
   migrate                                   bring the database's schema up to date
   catalogue import FILE|- [--format ndjson|csv]
                                             add and update products by sku; exit status 1 when a line was refused
@@ -36,6 +47,14 @@ const USAGE = `usage: storefront <command>
   mail list [--status queued|sent|failed] [--order ID|NUMBER] [--limit N]
                                             the newest order mails and what became of them
   mail retry EVENT_ID|--all-failed          try a mail again that was given up, or all of them
+  webhook add URL [--events TYPE,…|all]     post order events to URL from now on; prints the secret that signs them, once
+  webhook list                              the endpoints, and how they fare
+  webhook deliveries ID [--status queued|delivered|failed] [--limit N]
+                                            an endpoint's newest deliveries
+  webhook redeliver ID EVENT_ID|--all-failed
+                                            deliver an event again, or all that failed
+  webhook enable ID                         let a disabled endpoint get webhooks again
+  webhook remove ID                         forget an endpoint and its deliveries
   openapi                                   print the OpenAPI document
 
 Settings come from the environment; README.md lists them.`
@@ -76,6 +95,23 @@ async function run(args: string[]): Promise<number> {
       return mailListCommand(config, terminal(config), readMailFilter(rest, values))
     case 'mail retry':
       return mailRetryCommand(config, terminal(config), values['all-failed'] ? null : onlyArgument(rest, 'EVENT_ID or --all-failed'))
+    case 'webhook add':
+      return webhookAddCommand(config, terminal(config), onlyArgument(rest, 'URL'), values.events)
+    case 'webhook list':
+      return webhookListCommand(config, terminal(config))
+    case 'webhook deliveries': {
+      const status = readStatus(values.status, WEBHOOK_STATUSES)
+      return webhookDeliveriesCommand(config, terminal(config), onlyArgument(rest, 'ID'), { status, limit: readLimit(values.limit) })
+    }
+    case 'webhook redeliver': {
+      const [verb = '', id = '', ...more] = rest
+      const eventId = values['all-failed'] ? null : onlyArgument([verb, ...more], 'EVENT_ID or --all-failed')
+      return webhookRedeliverCommand(config, terminal(config), id, eventId)
+    }
+    case 'webhook enable':
+      return webhookEnableCommand(config, terminal(config), onlyArgument(rest, 'ID'))
+    case 'webhook remove':
+      return webhookRemoveCommand(config, terminal(config), onlyArgument(rest, 'ID'))
     case 'lake query':
       return lakeQueryCommand(config, terminal(config), onlyArgument(rest, 'SQL'))
     default:
@@ -94,6 +130,7 @@ function readArguments(args: string[]) {
         status: { type: 'string' },
         order: { type: 'string' },
         limit: { type: 'string' },
+        events: { type: 'string' },
         'all-failed': { type: 'boolean' },
         help: { type: 'boolean', short: 'h' },
       },
@@ -118,10 +155,14 @@ function readMailFilter(
   { status, order, limit }: { status?: string; order?: string; limit?: string },
 ): DeliveryFilter {
   if (more.length > 0) throw new UsageError('mail list takes options only')
-  const known = DELIVERY_STATUSES.find((name) => name === status)
-  if (status !== undefined && known === undefined) throw new UsageError(`--status must be one of ${DELIVERY_STATUSES.join(', ')}`)
   if (order !== undefined && !ORDER.test(order)) throw new UsageError('--order must be an id or a number of an order')
-  return { status: known, order, limit: readLimit(limit) }
+  return { status: readStatus(status, DELIVERY_STATUSES), order, limit: readLimit(limit) }
+}
+
+function readStatus<T extends string>(value: string | undefined, known: readonly T[]): T | undefined {
+  const status = known.find((name) => name === value)
+  if (value !== undefined && status === undefined) throw new UsageError(`--status must be one of ${known.join(', ')}`)
+  return status
 }
 
 const ORDER = /^(\d{1,18}|[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12})$/i
@@ -179,6 +220,7 @@ const PLAIN_ERRORS = [
   MigrationsPending,
   PostgresUnavailable,
   TemplateError,
+  WebhookRefused,
   WrongSecret,
 ]
 

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { PgBoss } from 'pg-boss'
 import type { Logger } from 'pino'
 import type { Transaction } from '../db/pool.ts'
@@ -80,6 +81,14 @@ const CLEANUP_SECONDS = 3_600
 const RETENTION_SECONDS = 365 * 86_400
 // A handler decides when to give up; this only ends a job that kills its process every time.
 const RETRY_LIMIT = 1_000
+
+/** A job id made of what the job is about: a UUIDv8 (RFC 9562 §5.8) of its SHA-256, so that the same job cannot be there twice. */
+export function jobIdOf(subject: string): string {
+  const bytes = createHash('sha256').update(subject).digest().subarray(0, 16)
+  bytes.writeUInt8((bytes.readUInt8(6) & 0x0f) | 0x80, 6)
+  bytes.writeUInt8((bytes.readUInt8(8) & 0x3f) | 0x80, 8)
+  return bytes.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
+}
 
 /** Makes or upgrades the job queue's tables and its queues. Several processes may call it at once: pg-boss locks. */
 export async function installJobQueues(options: JobQueueOptions & { queues: readonly QueueDefinition[] }): Promise<void> {

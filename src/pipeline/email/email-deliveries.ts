@@ -1,7 +1,6 @@
-import { createHash } from 'node:crypto'
 import type { Pool, Queryable, Transaction } from '../../db/pool.ts'
 import { inTransaction } from '../../db/transaction.ts'
-import type { JobQueue } from '../job-queue.ts'
+import { type JobQueue, jobIdOf } from '../job-queue.ts'
 import type { MailContent } from './render-mail.ts'
 
 /** The name of the job queue of order mails. */
@@ -87,19 +86,11 @@ async function sendJobs(tx: Transaction, jobs: JobQueue, mails: readonly (MailJo
     tx,
     EMAIL_QUEUE_NAME,
     mails.map(({ event_id, number, startAfter }) => ({
-      id: jobIdOf(event_id, number),
+      id: jobIdOf(`${event_id}#${number}`),
       data: { event_id, number } satisfies MailJob,
       ...(startAfter === undefined ? {} : { startAfter }),
     })),
   )
-}
-
-/** A UUIDv8 (RFC 9562 §5.8) of the SHA-256 of event id and number: a mail cannot have the same job twice. */
-export function jobIdOf(eventId: string, number: number): string {
-  const bytes = createHash('sha256').update(`${eventId}#${number}`).digest().subarray(0, 16)
-  bytes.writeUInt8((bytes.readUInt8(6) & 0x0f) | 0x80, 6)
-  bytes.writeUInt8((bytes.readUInt8(8) & 0x3f) | 0x80, 8)
-  return bytes.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
 }
 
 export interface Attempt {

@@ -7,8 +7,7 @@ import { eventually } from '../../../test/eventually.ts'
 import { makeOrderEvent, makeOrderItem } from '../../../test/order-event-factory.ts'
 import { startSmtpServer } from '../../../test/smtp-server.ts'
 import type { OrderEvent } from '../../orders/events.ts'
-import { createJobQueue, installJobQueues } from '../job-queue.ts'
-import { jobIdOf } from './email-deliveries.ts'
+import { createJobQueue, installJobQueues, jobIdOf } from '../job-queue.ts'
 import { createEmailSubscriber, EMAIL_QUEUE, type EmailSubscriber } from './email-subscriber.ts'
 import type { Mail, Mailer } from './mailer.ts'
 import { createMailRenderer } from './render-mail.ts'
@@ -152,7 +151,7 @@ test('a recipient refused for good fails at once with the reason, and its neighb
   assert.equal(gone?.sent_at, null)
   assert.equal(server.mails.length, 3)
   const { rows } = await db.pool.query(`select id from pgboss.job where state = 'failed'`)
-  assert.deepEqual(rows, [{ id: jobIdOf(events[1]?.id ?? '', 1) }])
+  assert.deepEqual(rows, [{ id: jobIdOf(`${events[1]?.id}#1`) }])
 })
 
 test('a mail that keeps failing is given up after its last try, and holds up no other', async (t) => {

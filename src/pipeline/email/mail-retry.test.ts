@@ -63,8 +63,9 @@ test('lists mails by status and by order, newest first', async (t) => {
   const created = makeOrderEvent({ order: { user_id: ada } })
   const shipped = makeOrderEvent({ type: 'storefront.order.shipped', order: { id: created.subject, user_id: ada, version: 2 } })
   const refused = makeOrderEvent({ order: { user_id: gone } })
-  const other = {
-    id: refused.id,
+  const expected = {
+    event_id: refused.id,
+    attempts: 1,
     order_number: '7',
     event_type: 'storefront.order.created',
     status: 'failed',
