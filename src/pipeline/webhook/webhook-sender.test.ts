@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
 import { type TestContext, test } from 'node:test'
 import { isAuthentic, startWebhookReceiver } from '../../../test/webhook-receiver.ts'
 import { PrivateAddress } from './public-address.ts'
@@ -44,6 +45,19 @@ test('posts the body as it was signed, and a receiver can prove it', async (t) =
   assert.ok(!isAuthentic(SECRET, { ...request, body: `${BODY} ` }))
   assert.ok(!isAuthentic(SECRET, { ...request, headers: { ...request.headers, 'webhook-id': 'event.2' } }))
   assert.ok(!isAuthentic(SECRET, request, Date.now() + 600_000))
+})
+
+test('the receiver’s code in docs/webhooks.md tells what is authentic', async (t) => {
+  const page = readFileSync(new URL('../../../docs/webhooks.md', import.meta.url), 'utf8')
+  const code = /```js\n([\s\S]*?)```/.exec(page)?.[1] ?? ''
+  const documented = (await import(`data:text/javascript,${encodeURIComponent(`${code}\nexport { isAuthentic }`)}`)).isAuthentic
+  const receiver = await startWebhookReceiver(t)
+  await makeSender(t).send(receiver.url, HEADERS, BODY)
+  const { headers } = receiver.requests[0] ?? assert.fail('nothing came')
+  assert.equal(documented(SECRET, headers, Buffer.from(BODY)), true)
+  assert.equal(documented(SECRET, headers, Buffer.from(`${BODY} `)), false)
+  assert.equal(documented(generateWebhookSecret(), headers, Buffer.from(BODY)), false)
+  assert.equal(documented(SECRET, { ...headers, 'webhook-timestamp': '1614265330' }, Buffer.from(BODY)), false)
 })
 
 test('follows no redirect', async (t) => {

@@ -18,7 +18,7 @@ import { disableEndpoint, hasEndpoints, lockRecipients, recordEndpointFailing, r
 import type { WebhookSender } from './webhook-sender.ts'
 import { signWebhook } from './webhook-signature.ts'
 
-/** For `installJobQueues`. In three days these pauses make room for about 25 tries. */
+/** For `installJobQueues`. In three days these pauses make room for about 30 tries. */
 export const WEBHOOK_QUEUE: QueueDefinition = {
   name: WEBHOOK_QUEUE_NAME,
   retryDelaySeconds: 5,
