@@ -23,16 +23,21 @@ import { orderRoutes } from './orders/routes.ts'
 import { createCataloguePurge, PURGE_QUEUE } from './pipeline/cdn/purge-catalogue.ts'
 import { createPurgers } from './pipeline/cdn/purger.ts'
 import type { ChangeStream } from './pipeline/change-stream.ts'
-import { ACCOUNT_MAIL_QUEUE, createAccountMailWorker, queueAccountMail, type Sealing } from './pipeline/email/account-mail.ts'
+import { ACCOUNT_MAIL_QUEUE, createAccountMailWorker, queueAccountMail } from './pipeline/email/account-mail.ts'
 import { createEmailSubscriber, EMAIL_QUEUE } from './pipeline/email/email-subscriber.ts'
 import { createFileMailer } from './pipeline/email/file-mailer.ts'
+import { createMailRenderer } from './pipeline/email/render-mail.ts'
 import { createSmtpMailer } from './pipeline/email/smtp-mailer.ts'
+import { createTemplateReader } from './pipeline/email/templates.ts'
 import { createJobQueue, installJobQueues, type JobQueue } from './pipeline/job-queue.ts'
 import { LakeSink } from './pipeline/lake/lake-sink.ts'
 import { createOrderStreamHandler } from './pipeline/order-stream-handler.ts'
 import { createPostgresTopic } from './pipeline/postgres-topic.ts'
 import { ensureReplicationSlot, findLostReason, slotNameFor } from './pipeline/replication-slot.ts'
+import type { Sealing } from './pipeline/sealing.ts'
 import type { Topic } from './pipeline/topic.ts'
+import { createWebhookSender } from './pipeline/webhook/webhook-sender.ts'
+import { createWebhookSubscriber, WEBHOOK_QUEUE } from './pipeline/webhook/webhook-subscriber.ts'
 
 /** Something that runs until it is stopped. `stop` is idempotent and waits for work in hand. */
 interface Service {
@@ -87,12 +92,15 @@ export async function createApp({ config, logger, now = () => new Date(), onFata
     const hasApi = config.roles.includes('api')
     const hasEmail = config.roles.includes('email')
     const secret = config.secret ?? keepSecret(dataFolder(config.dataDir), 'secret')
+    const hasWebhook = config.roles.includes('webhook')
     const sealing = createSealing(secret, 'account mail')
     const purgers = stream === null ? [] : createPurgers(config.cdnPurgeUrls)
-    const jobs = createJobQueue({ url: database.url, logger, supervise: hasEmail || purgers.length > 0 })
-    if (hasApi || hasEmail || purgers.length > 0) services.push(jobs)
+    const hasJobs = hasEmail || hasWebhook || purgers.length > 0
+    const jobs = createJobQueue({ url: database.url, logger, supervise: hasJobs })
+    if (hasApi || hasJobs) services.push(jobs)
     if (config.roles.includes('lake')) services.push(createLake(config, topic, logger))
     if (hasEmail) services.push(createEmail(config, { pool, topic, jobs, sealing, logger, now }))
+    if (hasWebhook) services.push(createWebhook(config, { pool, topic, jobs, sealing: createWebhookSealing(secret), logger, now }))
     if (stream !== null) {
       const connect = () => connectClient(database.url, 'storefront-purge')
       services.push(stream, createCataloguePurge({ pool, connect, jobs, purgers, logger }))
@@ -123,7 +131,7 @@ export async function prepareDatabase(url: string, pool: Pool, logger: Logger): 
   if (applied.length > 0) logger.info({ applied }, 'migrated the database')
   const slot = await ensureReplicationSlot(pool, slotNameFor(databaseName(url)))
   if (slot === 'lost') logger.error('the replication slot of the order stream is gone: order changes since then are not published')
-  await installJobQueues({ url, logger, queues: [EMAIL_QUEUE, ACCOUNT_MAIL_QUEUE, PURGE_QUEUE] })
+  await installJobQueues({ url, logger, queues: [EMAIL_QUEUE, ACCOUNT_MAIL_QUEUE, WEBHOOK_QUEUE, PURGE_QUEUE] })
 }
 
 function authOptions(config: Config, pool: Pool, logger: Logger, now: () => Date) {
@@ -203,7 +211,7 @@ function createLake(config: Config, topic: Topic, logger: Logger): Service {
   return inOrder([sink, subscription])
 }
 
-interface EmailOptions {
+interface JobsOptions {
   pool: Pool
   topic: Topic
   jobs: JobQueue
@@ -212,17 +220,30 @@ interface EmailOptions {
   now: () => Date
 }
 
-function createEmail(config: Config, { pool, topic, jobs, sealing, logger, now }: EmailOptions): Service {
+function createEmail(config: Config, { pool, topic, jobs, sealing, logger, now }: JobsOptions): Service {
   const { mailFrom: from, accountUrl } = config
   const mailer =
     config.smtpUrl === null
       ? createFileMailer({ directory: dataFolder(config.dataDir).mail, from })
       : createSmtpMailer({ url: config.smtpUrl, from })
-  const subscriber = createEmailSubscriber({ pool, jobs, mailer, logger })
-  const accountMails = createAccountMailWorker({ jobs, mailer, sealing, accountUrl, logger, now })
+  const readTemplate = createTemplateReader(config.mailTemplates)
+  const render = createMailRenderer(readTemplate, config.mailLocale)
+  const subscriber = createEmailSubscriber({ pool, jobs, mailer, render, logger, now, maxPerHour: config.mailMaxPerHour })
+  const accountMails = createAccountMailWorker({ jobs, mailer, sealing, accountUrl, readTemplate, logger, now })
   const subscription = topic.subscribe('email', subscriber.handle)
   // Last in, first out: the subscriber closes the mailer.
   return inOrder([subscriber, accountMails, subscription])
+}
+
+/** Seals the secrets that webhooks are signed with. */
+export function createWebhookSealing(secret: string): Sealing {
+  return createSealing(secret, 'webhook secret')
+}
+
+function createWebhook(config: Config, { pool, topic, jobs, sealing, logger, now }: JobsOptions): Service {
+  const sender = createWebhookSender({ isPrivateAllowed: config.isPrivateWebhookAllowed })
+  const subscriber = createWebhookSubscriber({ pool, jobs, sender, sealing, logger, now })
+  return inOrder([subscriber, topic.subscribe('webhook', subscriber.handle)])
 }
 
 function listening(server: HttpServer, config: Config, logger: Logger): Service {

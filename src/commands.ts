@@ -13,6 +13,7 @@ import { type Config, readConfig } from './config.ts'
 import { dataFolder, keepSecret } from './db/data-folder.ts'
 import { openSharedDatabase } from './db/open-database.ts'
 import { createPool, type Pool } from './db/pool.ts'
+import { createJobQueue, type JobQueue } from './pipeline/job-queue.ts'
 import { formatTable, queryLake } from './pipeline/lake/lake-query.ts'
 
 /** What a command prints to, and what it is stopped by. */
@@ -23,7 +24,7 @@ export interface Terminal {
 }
 
 /** Each command returns the exit status of the process. */
-type Command = Promise<number>
+export type Command = Promise<number>
 
 /** Brings the database's schema up to date. */
 export function migrateCommand(config: Config, terminal: Terminal): Command {
@@ -114,7 +115,8 @@ export async function openApiCommand(terminal: Terminal): Command {
   return 0
 }
 
-async function withDatabase(config: Config, { logger }: Terminal, work: (pool: Pool) => Command): Command {
+/** Runs `work` on the store's database, brought up to date: that of a running store, or started for as long as it takes. */
+export async function withDatabase(config: Config, { logger }: Terminal, work: (pool: Pool, url: string) => Command): Command {
   const database = await openSharedDatabase(config)
   const pool = createPool({
     url: database.url,
@@ -124,9 +126,20 @@ async function withDatabase(config: Config, { logger }: Terminal, work: (pool: P
   })
   try {
     await prepareDatabase(database.url, pool, logger)
-    return await work(pool)
+    return await work(pool, database.url)
   } finally {
     await pool.end()
     await database.close()
+  }
+}
+
+/** Runs `work` with a job queue that only sends. */
+export async function withJobs<T>(url: string, { logger }: Terminal, work: (jobs: JobQueue) => Promise<T>): Promise<T> {
+  const jobs = createJobQueue({ url, logger, supervise: false })
+  try {
+    await jobs.start()
+    return await work(jobs)
+  } finally {
+    await jobs.stop()
   }
 }

@@ -2,7 +2,7 @@ import { isIP } from 'node:net'
 import { resolve } from 'node:path'
 import { isCurrency } from './currency.ts'
 
-const ROLES = ['api', 'stream', 'email', 'lake'] as const
+const ROLES = ['api', 'stream', 'email', 'lake', 'webhook'] as const
 export type Role = (typeof ROLES)[number]
 
 const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const
@@ -20,11 +20,19 @@ export interface Config {
   /** Null means: the embedded PostgreSQL in `dataDir`. */
   readonly databaseUrl: string | null
   readonly databasePoolSize: number
-  /** Encrypts signing keys at rest. Null with the embedded store, which keeps its own in `dataDir`. */
+  /** Encrypts signing keys and the secrets of webhooks at rest. Null with the embedded store, which keeps its own in `dataDir`. */
   readonly secret: string | null
   /** Null means: mails are written as files below `dataDir`. */
   readonly smtpUrl: string | null
   readonly mailFrom: string
+  /** A folder of mail templates that stand in for the built-in ones; null for those only. */
+  readonly mailTemplates: string | null
+  /** BCP 47. How amounts are written in mails. */
+  readonly mailLocale: string
+  /** How many order mails an account gets in an hour before the next ones wait; null for no limit. */
+  readonly mailMaxPerHour: number | null
+  /** Whether webhooks may go to addresses off the public internet, and over plain http. */
+  readonly isPrivateWebhookAllowed: boolean
   readonly lakeFlushSeconds: number
   readonly lakeFlushRows: number
   readonly refreshGraceSeconds: number
@@ -78,6 +86,10 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
     secret: readSecret(read.optional('STOREFRONT_SECRET'), databaseUrl),
     smtpUrl: read.url('SMTP_URL', ['smtp:', 'smtps:']),
     mailFrom: read.text('MAIL_FROM', 'Storefront <no-reply@storefront.example>'),
+    mailTemplates: optionalPath(read.optional('MAIL_TEMPLATES')),
+    mailLocale: readLocale(read.text('MAIL_LOCALE', 'en')),
+    mailMaxPerHour: read.integer('MAIL_MAX_PER_HOUR', 200, 0, 10_000) || null,
+    isPrivateWebhookAllowed: read.oneOf('WEBHOOK_ALLOW_PRIVATE', ['on', 'off'], 'off') === 'on',
     lakeFlushSeconds: read.integer('LAKE_FLUSH_SECONDS', databaseUrl === null ? 10 : 60, 1, 86_400),
     lakeFlushRows: read.integer('LAKE_FLUSH_ROWS', 50_000, 1, 1_000_000),
     refreshGraceSeconds: read.integer('REFRESH_GRACE_SECONDS', 10, 0, 300),
@@ -192,6 +204,20 @@ function readPurgeUrls(value: string | null): readonly string[] {
 function readCurrency(value: string): string {
   if (!isCurrency(value)) throw new ConfigError('CURRENCY must be an ISO 4217 code such as EUR')
   return value
+}
+
+function readLocale(value: string): string {
+  try {
+    const [locale] = Intl.NumberFormat.supportedLocalesOf(value)
+    if (locale !== undefined) return locale
+  } catch {
+    // Not a language tag at all.
+  }
+  throw new ConfigError('MAIL_LOCALE must be a language tag such as en, de-AT or fr')
+}
+
+function optionalPath(value: string | null): string | null {
+  return value === null ? null : resolve(value)
 }
 
 function readSecret(value: string | null, databaseUrl: string | null): string | null {

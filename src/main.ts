@@ -18,12 +18,26 @@ import { DataFolderInUse } from './db/data-folder.ts'
 import { MigrationsPending } from './db/migrate.ts'
 import { PostgresUnavailable } from './db/postgres-launcher.ts'
 import { AppError } from './errors.ts'
+import { mailListCommand, mailRetryCommand } from './mail-commands.ts'
+import { DELIVERY_STATUSES, type DeliveryFilter } from './pipeline/email/email-deliveries.ts'
+import { TemplateError } from './pipeline/email/templates.ts'
 import { LakeQueryError } from './pipeline/lake/lake-query.ts'
+import { WEBHOOK_STATUSES } from './pipeline/webhook/webhook-deliveries.ts'
+import { WebhookRefused } from './pipeline/webhook/webhook-url.ts'
 import { readPassword } from './read-password.ts'
+import {
+  webhookAddCommand,
+  webhookDeliveriesCommand,
+  webhookEnableCommand,
+  webhookListCommand,
+  webhookRedeliverCommand,
+  webhookRemoveCommand,
+} from './webhook-commands.ts'
 
 const USAGE = `usage: storefront <command>
 
-  serve [--role api|stream|email|lake]…     run the store; every role unless some are named
+  serve [--role api|stream|email|lake|webhook]…
+                                            run the store; every role unless some are named
   migrate                                   bring the database's schema up to date
   catalogue import FILE|- [--format ndjson|csv]
                                             add and update products by sku; exit status 1 when a line was refused
@@ -32,6 +46,17 @@ const USAGE = `usage: storefront <command>
   admin create EMAIL                        make an operator's account; the password is asked for, or read from standard
                                             input, or made up and printed when it is empty
   keys rotate                               sign access tokens with a new key; the old one is good until they expire
+  mail list [--status queued|sent|failed] [--order ID|NUMBER] [--limit N]
+                                            the newest order mails and what became of them
+  mail retry EVENT_ID|--all-failed          try a mail again that was given up, or all of them
+  webhook add URL [--events TYPE,…|all]     post order events to URL from now on; prints the secret that signs them, once
+  webhook list                              the endpoints, and how they fare
+  webhook deliveries ID [--status queued|delivered|failed] [--limit N]
+                                            an endpoint's newest deliveries
+  webhook redeliver ID EVENT_ID|--all-failed
+                                            deliver an event again, or all that failed
+  webhook enable ID                         let a disabled endpoint get webhooks again
+  webhook remove ID                         forget an endpoint and its deliveries
   openapi                                   print the OpenAPI document
 
 Settings come from the environment; README.md lists them.`
@@ -71,6 +96,27 @@ async function run(args: string[]): Promise<number> {
     case 'keys rotate':
       if (rest.length > 1) throw new UsageError('keys rotate takes no argument')
       return keysRotateCommand(config, terminal(config))
+    case 'mail list':
+      return mailListCommand(config, terminal(config), readMailFilter(rest, values))
+    case 'mail retry':
+      return mailRetryCommand(config, terminal(config), values['all-failed'] ? null : onlyArgument(rest, 'EVENT_ID or --all-failed'))
+    case 'webhook add':
+      return webhookAddCommand(config, terminal(config), onlyArgument(rest, 'URL'), values.events)
+    case 'webhook list':
+      return webhookListCommand(config, terminal(config))
+    case 'webhook deliveries': {
+      const status = readStatus(values.status, WEBHOOK_STATUSES)
+      return webhookDeliveriesCommand(config, terminal(config), onlyArgument(rest, 'ID'), { status, limit: readLimit(values.limit) })
+    }
+    case 'webhook redeliver': {
+      const [verb = '', id = '', ...more] = rest
+      const eventId = values['all-failed'] ? null : onlyArgument([verb, ...more], 'EVENT_ID or --all-failed')
+      return webhookRedeliverCommand(config, terminal(config), id, eventId)
+    }
+    case 'webhook enable':
+      return webhookEnableCommand(config, terminal(config), onlyArgument(rest, 'ID'))
+    case 'webhook remove':
+      return webhookRemoveCommand(config, terminal(config), onlyArgument(rest, 'ID'))
     case 'lake query':
       return lakeQueryCommand(config, terminal(config), onlyArgument(rest, 'SQL'))
     default:
@@ -83,7 +129,16 @@ function readArguments(args: string[]) {
     return parseArgs({
       args,
       allowPositionals: true,
-      options: { role: { type: 'string', multiple: true }, format: { type: 'string' }, help: { type: 'boolean', short: 'h' } },
+      options: {
+        role: { type: 'string', multiple: true },
+        format: { type: 'string' },
+        status: { type: 'string' },
+        order: { type: 'string' },
+        limit: { type: 'string' },
+        events: { type: 'string' },
+        'all-failed': { type: 'boolean' },
+        help: { type: 'boolean', short: 'h' },
+      },
     })
   } catch (error) {
     throw new UsageError((error as Error).message)
@@ -98,6 +153,32 @@ function onlyArgument([, value, ...more]: string[], name: string): string {
 function readFormat(value: string | undefined): 'ndjson' | 'csv' | undefined {
   if (value === undefined || value === 'ndjson' || value === 'csv') return value
   throw new UsageError('--format must be ndjson or csv')
+}
+
+function readMailFilter(
+  [, ...more]: string[],
+  { status, order, limit }: { status?: string; order?: string; limit?: string },
+): DeliveryFilter {
+  if (more.length > 0) throw new UsageError('mail list takes options only')
+  if (order !== undefined && !ORDER.test(order)) throw new UsageError('--order must be an id or a number of an order')
+  return { status: readStatus(status, DELIVERY_STATUSES), order, limit: readLimit(limit) }
+}
+
+function readStatus<T extends string>(value: string | undefined, known: readonly T[]): T | undefined {
+  const status = known.find((name) => name === value)
+  if (value !== undefined && status === undefined) throw new UsageError(`--status must be one of ${known.join(', ')}`)
+  return status
+}
+
+const ORDER = /^(\d{1,18}|[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12})$/i
+const DEFAULT_LIMIT = 50
+const MAX_LIMIT = 10_000
+
+function readLimit(value: string | undefined): number {
+  if (value === undefined) return DEFAULT_LIMIT
+  const limit = /^\d{1,9}$/.test(value) ? Number(value) : 0
+  if (limit < 1 || limit > MAX_LIMIT) throw new UsageError(`--limit must be a whole number from 1 to ${MAX_LIMIT}`)
+  return limit
 }
 
 /** A command's output is its own; what it logs goes to standard error. */
@@ -136,7 +217,17 @@ async function serve(config: Config): Promise<number> {
 }
 
 /** Errors that say all there is to say; any other one is shown with its stack. */
-const PLAIN_ERRORS = [AppError, ConfigError, DataFolderInUse, LakeQueryError, MigrationsPending, PostgresUnavailable, WrongSecret]
+const PLAIN_ERRORS = [
+  AppError,
+  ConfigError,
+  DataFolderInUse,
+  LakeQueryError,
+  MigrationsPending,
+  PostgresUnavailable,
+  TemplateError,
+  WebhookRefused,
+  WrongSecret,
+]
 
 // SQLSTATEs: no access for this user, a wrong password, no such database.
 const DATABASE_REFUSALS = ['28000', '28P01', '3D000']
@@ -151,5 +242,5 @@ try {
   else if (isDatabaseOutage(error) || DATABASE_REFUSALS.includes(code))
     console.error(`storefront: the database cannot be used: ${message || code}`)
   else console.error(error)
-  process.exitCode = error instanceof UsageError || error instanceof ConfigError ? EXIT_USAGE : EXIT_FAILURE
+  process.exitCode = [UsageError, ConfigError, TemplateError].some((type) => error instanceof type) ? EXIT_USAGE : EXIT_FAILURE
 }

@@ -34,7 +34,7 @@ test('refuses settings it cannot use in one line that shows no secret', async (t
     [{ PORT: 'abc' }, /^storefront: PORT must be a whole number/],
     [{ STOREFRONT_SECRET: secret }, /^storefront: STOREFRONT_SECRET must have at least 32 characters/],
     [{ DATABASE_URL: `mysql://me:${secret}@localhost/shop` }, /^storefront: DATABASE_URL must be a URL that starts with postgres/],
-    [{ ROLES: 'api,kitchen' }, /^storefront: ROLES must name some of api, stream, email, lake/],
+    [{ ROLES: 'api,kitchen' }, /^storefront: ROLES must name some of api, stream, email, lake, webhook/],
   ]
   const results = await Promise.all(refusals.map(([settings]) => runStorefront(t, ['serve'], { env: { ...env, ...settings } })))
   for (const [index, { status, stdout, stderr }] of results.entries()) {

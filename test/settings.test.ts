@@ -32,13 +32,14 @@ test('needs no setting: the embedded store on this machine', () => {
       secret: null,
       smtpUrl: null,
       currency: 'EUR',
-      roles: ['api', 'stream', 'email', 'lake'],
+      roles: ['api', 'stream', 'email', 'lake', 'webhook'],
       logLevel: 'info',
     },
   )
   assert.deepEqual([rest.lakeFlushSeconds, rest.lakeFlushRows, rest.refreshGraceSeconds, rest.databasePoolSize], [10, 50_000, 10, 10])
   assert.deepEqual([rest.isRateLimited, rest.isEmailVerificationRequired, rest.trustProxy, rest.accountUrl], [true, false, false, null])
   assert.match(rest.mailFrom, /@/)
+  assert.deepEqual([rest.mailTemplates, rest.mailLocale, rest.mailMaxPerHour, rest.isPrivateWebhookAllowed], [null, 'en', 200, false])
 })
 
 test('is frozen', () => {
@@ -69,6 +70,10 @@ test('takes each setting it knows', () => {
     ROLES: 'lake, api,lake',
     LOG_LEVEL: 'debug',
     RATE_LIMITS: 'off',
+    MAIL_TEMPLATES: 'mails',
+    MAIL_LOCALE: 'de-at',
+    MAIL_MAX_PER_HOUR: '0',
+    WEBHOOK_ALLOW_PRIVATE: 'on',
   })
   const { isEmailVerificationRequired, accountUrl, trustProxy, ...known } = config
   assert.deepEqual(known, {
@@ -86,6 +91,10 @@ test('takes each setting it knows', () => {
     lakeFlushRows: 100,
     refreshGraceSeconds: 0,
     isRateLimited: false,
+    mailTemplates: resolve('mails'),
+    mailLocale: 'de-AT',
+    mailMaxPerHour: null,
+    isPrivateWebhookAllowed: true,
     currency: 'JPY',
     roles: ['api', 'lake'],
     logLevel: 'debug',
@@ -128,7 +137,8 @@ test('refuses a database without a secret, and a short secret without showing it
 })
 
 test('refuses words that are not on the list', () => {
-  assert.match(refusal({ ROLES: 'api,kitchen' }), /^ROLES must name some of api, stream, email, lake$/)
+  assert.match(refusal({ ROLES: 'api,kitchen' }), /^ROLES must name some of api, stream, email, lake, webhook$/)
+  assert.match(refusal({ MAIL_LOCALE: 'kitchen_' }), /^MAIL_LOCALE must be a language tag/)
   assert.match(refusal({ ROLES: ',' }), /^ROLES must name some of/)
   assert.match(refusal({ LOG_LEVEL: 'loud' }), /^LOG_LEVEL must be one of trace, debug/)
   assert.match(refusal({ RATE_LIMITS: 'maybe' }), /^RATE_LIMITS must be one of on, off$/)

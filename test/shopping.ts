@@ -9,8 +9,8 @@ export interface Shopper {
   order(productId: string): Promise<string | null>
 }
 
-export async function register(url: string): Promise<Shopper> {
-  const account = { email: `${crypto.randomUUID()}@example.com`, password: 'a long enough passphrase' }
+export async function register(url: string, email = `${crypto.randomUUID()}@example.com`): Promise<Shopper> {
+  const account = { email, password: 'a long enough passphrase' }
   const { status, json } = await post(`${url}/auth/register`, account)
   if (status !== 201) throw new Error(`register: ${status} ${JSON.stringify(json)}`)
   const token = json.access_token

@@ -31,6 +31,9 @@ const EVENT_NAMES = {
 
 export type OrderEventType = `storefront.order.${(typeof EVENT_NAMES)[OrderStatus]}`
 
+/** Every type of order event. */
+export const ORDER_EVENT_TYPES: readonly OrderEventType[] = Object.values(EVENT_NAMES).map((name) => `storefront.order.${name}` as const)
+
 /** An order change: CloudEvents 1.0, JSON format, with the extensions sequence, partitioning and distributed tracing. */
 export interface OrderEvent {
   specversion: '1.0'

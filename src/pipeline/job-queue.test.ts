@@ -125,6 +125,72 @@ test('a worker that is woken finds a job at once', async (t) => {
   assert.ok((await ran) - woken < 500)
 })
 
+test('jobs that fail together are not tried again together: the pauses grow and are spread', async (t) => {
+  const { db, jobs } = await setUp(t)
+  await installJobQueues({ url: db.url, logger, queues: [{ ...QUEUE, retryDelaySeconds: 100, retryDelayMaxSeconds: 3_600 }] })
+  await send(
+    db,
+    jobs,
+    Array.from({ length: 40 }, (_, index) => String(index)),
+  )
+  await jobs.work<Parcel>(QUEUE.name, WORK, async () => 'retry')
+  const pauses = await eventually(async () => {
+    const { rows } = await db.pool.query(
+      `select extract(epoch from start_after - started_on)::float as pause from pgboss.job where state = 'retry'`,
+    )
+    return rows.length === 40 && rows.map(({ pause }) => pause)
+  })
+  // Between once and twice the first pause, and a second for the work.
+  assert.ok(Math.min(...pauses) >= 100 && Math.max(...pauses) <= 205, pauses.join())
+  assert.ok(Math.max(...pauses) - Math.min(...pauses) > 25, pauses.join())
+})
+
+test('of a group no more jobs are in hand than its share, and others go on', async (t) => {
+  const { db, jobs } = await setUp(t)
+  const gate = Promise.withResolvers<void>()
+  t.after(() => gate.resolve())
+  const rows = Array.from({ length: 12 }, (_, index) => ({ group: index < 10 ? 'slow' : 'fast', id: randomUUID() }))
+  await inTransaction(db.pool, (tx) =>
+    jobs.send(
+      tx,
+      QUEUE.name,
+      rows.map(({ group, id }) => ({ id, group, data: { label: group } })),
+    ),
+  )
+  const inHand = { now: 0, most: 0, fast: 0 }
+  await jobs.work<Parcel>(QUEUE.name, { batchSize: 2, concurrency: 2, fetchers: 3, perGroup: 2 }, async ({ data: { label } }) => {
+    if (label === 'fast') {
+      inHand.fast++
+      return 'done'
+    }
+    inHand.most = Math.max(inHand.most, ++inHand.now)
+    await gate.promise
+    inHand.now--
+    return 'done'
+  })
+  await eventually(async () => inHand.fast === 2, { what: 'the fast ones are done while the slow ones are held' })
+  gate.resolve()
+  await eventually(async () => Object.values(await states(db)).every((state) => state === 'completed'))
+  assert.equal(inHand.most, 2)
+})
+
+test('a job waits for its time', async (t) => {
+  const { db, jobs } = await setUp(t)
+  const ran: string[] = []
+  await inTransaction(db.pool, (tx) =>
+    jobs.send(tx, QUEUE.name, [
+      { id: randomUUID(), data: { label: 'later' }, startAfter: new Date(Date.now() + 3_600_000) },
+      { id: randomUUID(), data: { label: 'now' }, startAfter: new Date(Date.now() - 1_000) },
+    ]),
+  )
+  await jobs.work<Parcel>(QUEUE.name, WORK, async ({ data: { label } }) => {
+    ran.push(label)
+    return 'done'
+  })
+  await waitForStates(db, { later: 'created', now: 'completed' })
+  assert.deepEqual(ran, ['now'])
+})
+
 test('two processes share the jobs of a queue and run none twice', async (t) => {
   const { db, jobs } = await setUp(t)
   const other = await startQueue(t, db)

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { PgBoss } from 'pg-boss'
 import type { Logger } from 'pino'
 import type { Transaction } from '../db/pool.ts'
@@ -16,8 +17,12 @@ export interface NewJob {
   /** A UUID. A job whose id the queue has already is dropped. */
   id: string
   data: object
-  /** Not before so long from now. */
+  /** Not run before then; at once when it is missing. */
+  startAfter?: Date
+  /** Not before so long from the database's now. */
   startAfterSeconds?: number
+  /** Jobs of one group are held to `WorkOptions.perGroup`. */
+  group?: string
 }
 
 export interface Job<Data> {
@@ -35,6 +40,8 @@ export interface WorkOptions {
   concurrency: number
   /** Batches in hand at once in this process, so that one slow job holds up no more than its own batch. */
   fetchers: number
+  /** Jobs of one group in hand at once in this process, at most `fetchers`; no bound when it is missing. */
+  perGroup?: number
 }
 
 /** The work of this process on one queue. */
@@ -76,6 +83,14 @@ const CLEANUP_SECONDS = 3_600
 const RETENTION_SECONDS = 365 * 86_400
 // A handler decides when to give up; this only ends a job that kills its process every time.
 const RETRY_LIMIT = 1_000
+
+/** A job id made of what the job is about: a UUIDv8 (RFC 9562 §5.8) of its SHA-256, so that the same job cannot be there twice. */
+export function jobIdOf(subject: string): string {
+  const bytes = createHash('sha256').update(subject).digest().subarray(0, 16)
+  bytes.writeUInt8((bytes.readUInt8(6) & 0x0f) | 0x80, 6)
+  bytes.writeUInt8((bytes.readUInt8(8) & 0x3f) | 0x80, 8)
+  return bytes.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
+}
 
 /** Makes or upgrades the job queue's tables and its queues. Several processes may call it at once: pg-boss locks. */
 export async function installJobQueues(options: JobQueueOptions & { queues: readonly QueueDefinition[] }): Promise<void> {
@@ -148,7 +163,12 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
 
     async send(tx, queue, jobs) {
       if (jobs.length === 0) return
-      const rows = jobs.map(({ id, data, startAfterSeconds = 0 }) => ({ id, data, startAfter: startAfterSeconds }))
+      const rows = jobs.map(({ id, data, group, startAfter, startAfterSeconds }) => ({
+        id,
+        data,
+        ...(group === undefined ? {} : { group: { id: group } }),
+        ...(startAfter === undefined && startAfterSeconds === undefined ? {} : { startAfter: startAfter ?? startAfterSeconds }),
+      }))
       await boss.insert(queue, rows, { db: { executeSql: (text, values) => tx.query(text, values) } })
     },
 
@@ -175,9 +195,17 @@ async function startWorker<Data extends object>(
   options: WorkOptions,
   handler: (job: Job<Data>) => Promise<JobOutcome>,
 ): Promise<JobWorker> {
-  const fetching = { batchSize: options.batchSize, burstWhenBatchFull: true, pollingIntervalSeconds: POLL_SECONDS } as const
+  const { batchSize, fetchers, perGroup } = options
+  // pg-boss bounds a group over the fetchers of one call; of those, `wake` would reach the first only.
+  const calls = perGroup === undefined ? fetchers : 1
+  const fetching = {
+    batchSize,
+    burstWhenBatchFull: true,
+    pollingIntervalSeconds: POLL_SECONDS,
+    ...(perGroup === undefined ? {} : { localConcurrency: fetchers, localGroupConcurrency: perGroup }),
+  }
   const ids: string[] = []
-  for (let i = 0; i < options.fetchers; i++) {
+  for (let i = 0; i < calls; i++) {
     const id = await boss.work<Data, unknown, typeof fetching & { perJobResults: true }>(
       queue,
       { ...fetching, perJobResults: true },

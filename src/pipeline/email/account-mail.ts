@@ -1,11 +1,12 @@
 import { randomUUIDv7 } from 'node:crypto'
-import { readFileSync } from 'node:fs'
 import mustache from 'mustache'
 import type { Logger } from 'pino'
 import type { Transaction } from '../../db/pool.ts'
 import type { Job, JobOutcome, JobQueue, JobWorker, QueueDefinition } from '../job-queue.ts'
+import type { Sealing } from '../sealing.ts'
 import { describeError, type Mailer, MailRefused } from './mailer.ts'
 import type { RenderedMail } from './render-mail.ts'
+import type { ReadTemplate } from './templates.ts'
 
 /** For `installJobQueues`. These mails are waited for, so the pauses between tries stay short. */
 export const ACCOUNT_MAIL_QUEUE: QueueDefinition = {
@@ -16,6 +17,8 @@ export const ACCOUNT_MAIL_QUEUE: QueueDefinition = {
 }
 
 const WORK = { batchSize: 20, concurrency: 4, fetchers: 1 }
+const VALUES = ['token', 'link']
+const PARTIALS = ['header', 'action', 'footer']
 const KINDS = ['verify_email', 'reset_password', 'already_registered', 'password_changed'] as const
 
 /** A mail about an account and not about an order. */
@@ -25,12 +28,6 @@ export interface AccountMailContent {
   /** The one-time token that it carries. */
   token?: string
   expiresAt: Date
-}
-
-/** Makes a text unreadable in the database, whose backups and WAL must hold neither one-time tokens nor addresses, and undoes it. */
-export interface Sealing {
-  seal(text: string): string
-  open(sealed: string): string
 }
 
 interface SealedMail {
@@ -53,6 +50,7 @@ export interface AccountMailWorkerOptions {
   sealing: Sealing
   /** The page of the shop that takes one-time tokens; null when a mail is to show the token itself. */
   accountUrl: string | null
+  readTemplate: ReadTemplate
   logger: Logger
   now: () => Date
 }
@@ -60,7 +58,7 @@ export interface AccountMailWorkerOptions {
 /** Sends account mails, at least once, until they go out or have expired. `jobs` must have been started. */
 export function createAccountMailWorker(options: AccountMailWorkerOptions) {
   const { jobs, mailer, sealing, logger, now } = options
-  const render = createAccountMailRenderer(options.accountUrl)
+  const render = createAccountMailRenderer(options.accountUrl, options.readTemplate)
   let worker: JobWorker | undefined
 
   async function deliver({ id, data }: Job<SealedMail>): Promise<JobOutcome> {
@@ -95,8 +93,12 @@ export function createAccountMailWorker(options: AccountMailWorkerOptions) {
 }
 
 /** Reads the templates, once. The first line of a mail's text is its subject. */
-function createAccountMailRenderer(accountUrl: string | null) {
-  const read = (name: string) => readFileSync(new URL(`templates/account/${name}.mustache`, import.meta.url), 'utf8')
+function createAccountMailRenderer(accountUrl: string | null, readTemplate: ReadTemplate) {
+  const read = (name: string) =>
+    readTemplate(
+      `account/${name}`,
+      name.endsWith('.html') ? { values: [...VALUES, 'subject'], partials: PARTIALS } : { values: VALUES, partials: [] },
+    )
   const texts = new Map(KINDS.map((kind) => [kind, read(`${kind}.txt`)]))
   const [header, action, footer] = [read('header.html'), read('action.html'), read('footer.html')]
   const mails = new Map(KINDS.map((kind) => [kind, read(`${kind}.html`)]))

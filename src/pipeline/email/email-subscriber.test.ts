@@ -7,13 +7,16 @@ import { eventually } from '../../../test/eventually.ts'
 import { makeOrderEvent, makeOrderItem } from '../../../test/order-event-factory.ts'
 import { startSmtpServer } from '../../../test/smtp-server.ts'
 import type { OrderEvent } from '../../orders/events.ts'
-import { createJobQueue, installJobQueues } from '../job-queue.ts'
-import { createEmailSubscriber, EMAIL_QUEUE, type EmailSubscriber, jobIdOf } from './email-subscriber.ts'
+import { createJobQueue, installJobQueues, jobIdOf } from '../job-queue.ts'
+import { createEmailSubscriber, EMAIL_QUEUE, type EmailSubscriber } from './email-subscriber.ts'
 import type { Mail, Mailer } from './mailer.ts'
+import { createMailRenderer } from './render-mail.ts'
 import { createSmtpMailer } from './smtp-mailer.ts'
+import { createTemplateReader } from './templates.ts'
 
 const FROM = 'The Store <no-reply@store.example>'
 const logger = pino({ level: 'silent' })
+const basics = { render: createMailRenderer(createTemplateReader(null), 'en'), logger, now: () => new Date(), maxPerHour: null }
 
 async function setUp(t: TestContext, options: { mailer?: Mailer; maxAttempts?: number } = {}) {
   const db = await createTestDatabase(t)
@@ -22,7 +25,7 @@ async function setUp(t: TestContext, options: { mailer?: Mailer; maxAttempts?: n
   const jobs = createJobQueue({ url: db.url, logger })
   await jobs.start()
   const mailer = options.mailer ?? createSmtpMailer({ url: server.url, from: FROM })
-  const subscriber = createEmailSubscriber({ pool: db.pool, jobs, mailer, logger, maxAttempts: options.maxAttempts ?? 100 })
+  const subscriber = createEmailSubscriber({ ...basics, pool: db.pool, jobs, mailer, maxAttempts: options.maxAttempts ?? 100 })
   await subscriber.start()
   t.after(async () => {
     await subscriber.stop()
@@ -148,7 +151,7 @@ test('a recipient refused for good fails at once with the reason, and its neighb
   assert.equal(gone?.sent_at, null)
   assert.equal(server.mails.length, 3)
   const { rows } = await db.pool.query(`select id from pgboss.job where state = 'failed'`)
-  assert.deepEqual(rows, [{ id: jobIdOf(events[1]?.id ?? '') }])
+  assert.deepEqual(rows, [{ id: jobIdOf(`${events[1]?.id}#1`) }])
 })
 
 test('a mail that keeps failing is given up after its last try, and holds up no other', async (t) => {
@@ -235,7 +238,7 @@ test('a stop waits for the mail in hand and closes the mailer, and may come befo
   })
   const { db, jobs, subscriber } = await setUp(t, { mailer })
   const unused = recordingMailer(async () => {})
-  await createEmailSubscriber({ pool: db.pool, jobs, mailer: unused, logger }).stop()
+  await createEmailSubscriber({ pool: db.pool, jobs, mailer: unused, ...basics }).stop()
   assert.equal(unused.isClosed, true)
   const event = makeOrderEvent({ order: { user_id: await insertUser(db, 'ada@example.com') } })
   await publish(subscriber, [event])

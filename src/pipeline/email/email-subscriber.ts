@@ -1,16 +1,27 @@
-import { createHash } from 'node:crypto'
 import type { Logger } from 'pino'
 import type { Pool, Transaction } from '../../db/pool.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import type { OrderEvent } from '../../orders/events.ts'
 import type { Job, JobOutcome, JobQueue, JobWorker, QueueDefinition } from '../job-queue.ts'
 import type { MessageHandler } from '../topic.ts'
+import {
+  beginAttempt,
+  EMAIL_QUEUE_NAME,
+  findUnknown,
+  insertDeliveries,
+  listSendTimes,
+  type MailJob,
+  recordError,
+  recordFailure,
+  recordSent,
+} from './email-deliveries.ts'
+import { HOUR_MS, nextSendTime } from './mail-limit.ts'
 import { describeError, type Mailer, MailRefused } from './mailer.ts'
-import { createMailRenderer, type MailContent, toMailContent } from './render-mail.ts'
+import { hasMail, type RenderMail, toMailContent } from './render-mail.ts'
 
 /** For `installJobQueues`. With `MAX_ATTEMPTS` a mail is tried for about a day before it is given up. */
 export const EMAIL_QUEUE: QueueDefinition = {
-  name: 'email',
+  name: EMAIL_QUEUE_NAME,
   retryDelaySeconds: 2,
   retryDelayMaxSeconds: 6 * 3_600,
   keepSeconds: 3 * 86_400,
@@ -24,7 +35,11 @@ export interface EmailSubscriberOptions {
   jobs: JobQueue
   /** Closed by `stop`. */
   mailer: Mailer
+  render: RenderMail
   logger: Logger
+  now: () => Date
+  /** How many mails an hour an account gets; what is beyond goes out later. Null for no limit. */
+  maxPerHour: number | null
   /** How often a mail is tried before it is given up. */
   maxAttempts?: number
 }
@@ -37,54 +52,49 @@ export interface EmailSubscriber {
 }
 
 /**
- * Turns each order event into one mail to the customer: at least once, deduped by event id. The handler only queues, so a
- * mail server that is slow or down holds up nothing else. `jobs` must have been started.
+ * Turns each order event that has a mail into one to the customer: at least once, deduped by event id. The handler only queues,
+ * so a mail server that is slow or down holds up nothing else. `jobs` must have been started.
  */
 export function createEmailSubscriber(options: EmailSubscriberOptions): EmailSubscriber {
-  const { pool, jobs, mailer, logger, maxAttempts = MAX_ATTEMPTS } = options
-  const render = createMailRenderer()
+  const { pool, jobs, mailer, render, logger, now, maxPerHour, maxAttempts = MAX_ATTEMPTS } = options
   let worker: JobWorker | undefined
 
-  async function deliver({ data: mail }: Job<MailContent>): Promise<JobOutcome> {
-    const attempt = await beginAttempt(pool, mail.event_id)
-    // Sent before a crash that came before the job was settled, or given up before.
+  async function deliver({ data: job }: Job<MailJob>): Promise<JobOutcome> {
+    const attempt = await beginAttempt(pool, job)
+    // Sent before a crash that came before the job was settled, given up before, or the business of a later job.
     if (attempt === null) return 'done'
-    if (attempt.address === null) return giveUp(mail, 'the account no longer exists')
-    if (attempt.number > maxAttempts) return giveUp(mail, 'the process ended during the last try')
+    if (attempt.address === null) return giveUp(job, 'the account no longer exists')
+    if (attempt.number > maxAttempts) return giveUp(job, 'the process ended during the last try')
+    const { content, address, name } = attempt
     try {
-      const rendered = render(mail, attempt.name)
-      await mailer.send({
-        ...rendered,
-        eventId: mail.event_id,
-        to: { address: attempt.address, name: attempt.name },
-        date: new Date(mail.time),
-      })
+      await mailer.send({ ...render(content, name), eventId: job.event_id, to: { address, name }, date: new Date(content.time) })
     } catch (error) {
       const reason = describeError(error)
-      if (error instanceof MailRefused || attempt.number === maxAttempts) return giveUp(mail, reason)
-      await recordError(pool, mail.event_id, reason)
-      logger.info({ event: mail.event_id, attempt: attempt.number, reason }, 'a mail did not go out and is tried again')
+      if (error instanceof MailRefused || attempt.number === maxAttempts) return giveUp(job, reason)
+      await recordError(pool, job.event_id, reason)
+      logger.info({ event: job.event_id, attempt: attempt.number, reason }, 'a mail did not go out and is tried again')
       return 'retry'
     }
-    await recordSent(pool, mail.event_id)
+    await recordSent(pool, job.event_id)
     return 'done'
   }
 
-  async function giveUp(mail: MailContent, reason: string): Promise<JobOutcome> {
-    await recordFailure(pool, mail.event_id, reason)
-    logger.warn({ event: mail.event_id, reason }, 'a mail was given up')
+  async function giveUp({ event_id: event }: MailJob, reason: string): Promise<JobOutcome> {
+    await recordFailure(pool, event, reason)
+    logger.warn({ event, reason }, 'a mail was given up')
     return 'failed'
   }
 
   return {
     async handle(messages) {
-      const events = messages.map((message) => message.event)
-      const queued = await inTransaction(pool, (tx) => queueMails(tx, jobs, events))
+      const events = messages.map((message) => message.event).filter(hasMail)
+      if (events.length === 0) return
+      const queued = await inTransaction(pool, (tx) => queueMails(tx, jobs, events, maxPerHour, now()))
       if (queued > 0) worker?.wake()
     },
 
     async start() {
-      worker ??= await jobs.work<MailContent>(EMAIL_QUEUE.name, WORK, deliver)
+      worker ??= await jobs.work<MailJob>(EMAIL_QUEUE.name, WORK, deliver)
     },
 
     async stop() {
@@ -94,76 +104,18 @@ export function createEmailSubscriber(options: EmailSubscriberOptions): EmailSub
   }
 }
 
-/** One row and one job for each event that has none yet. Returns how many. */
-async function queueMails(tx: Transaction, jobs: JobQueue, events: readonly OrderEvent[]): Promise<number> {
-  const { rows } = await tx.query<{ event_id: string }>(
-    `insert into email_deliveries (event_id, order_id, user_id, event_type, status)
-     select event_id, order_id, user_id, event_type, 'queued'
-     from unnest($1::text[], $2::uuid[], $3::uuid[], $4::text[]) as event (event_id, order_id, user_id, event_type)
-     on conflict (event_id) do nothing
-     returning event_id`,
-    [
-      events.map((event) => event.id),
-      events.map((event) => event.data.order.id),
-      events.map((event) => event.data.order.user_id),
-      events.map((event) => event.type),
-    ],
-  )
-  const byId = new Map(events.map((event) => [event.id, event]))
-  const queued = rows.flatMap(({ event_id }) => byId.get(event_id) ?? [])
-  await jobs.send(
-    tx,
-    EMAIL_QUEUE.name,
-    queued.map((event) => ({ id: jobIdOf(event.id), data: toMailContent(event) })),
-  )
-  return queued.length
-}
-
-/** A UUIDv8 (RFC 9562 §5.8) of the event id's SHA-256: one event cannot have two jobs. */
-export function jobIdOf(eventId: string): string {
-  const bytes = createHash('sha256').update(eventId).digest().subarray(0, 16)
-  bytes.writeUInt8((bytes.readUInt8(6) & 0x0f) | 0x80, 6)
-  bytes.writeUInt8((bytes.readUInt8(8) & 0x3f) | 0x80, 8)
-  return bytes.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
-}
-
-interface Attempt {
-  number: number
-  /** Null when the account is gone. */
-  address: string | null
-  name: string | null
-}
-
-// Counted before the try, so that a try which ends the process counts too. Null unless the mail is still to be sent.
-async function beginAttempt(pool: Pool, eventId: string): Promise<Attempt | null> {
-  const { rows } = await pool.query<Attempt>(
-    `with attempt as (
-       update email_deliveries
-       set attempts = attempts + 1
-       where event_id = $1 and status = 'queued'
-       returning user_id, attempts
-     )
-     select attempt.attempts as number, users.email as address, users.name
-     from attempt
-     left join users on users.id = attempt.user_id`,
-    [eventId],
-  )
-  return rows[0] ?? null
-}
-
-async function recordSent(pool: Pool, eventId: string): Promise<void> {
-  await pool.query(
-    `update email_deliveries
-     set status = 'sent', sent_at = now(), last_error = null
-     where event_id = $1`,
-    [eventId],
-  )
-}
-
-async function recordError(pool: Pool, eventId: string, reason: string): Promise<void> {
-  await pool.query(`update email_deliveries set last_error = $2 where event_id = $1`, [eventId, reason])
-}
-
-async function recordFailure(pool: Pool, eventId: string, reason: string): Promise<void> {
-  await pool.query(`update email_deliveries set status = 'failed', last_error = $2 where event_id = $1`, [eventId, reason])
+/** Queues one mail for each event that has none yet. Returns how many. */
+async function queueMails(tx: Transaction, jobs: JobQueue, events: readonly OrderEvent[], limit: number | null, now: Date) {
+  const unknown = await findUnknown(tx, [...new Set(events.map((event) => event.id))])
+  const fresh = [...new Map(events.map((event) => [event.id, event])).values()].filter((event) => unknown.has(event.id))
+  if (fresh.length === 0) return 0
+  const accounts = [...new Set(fresh.map((event) => event.data.order.user_id))]
+  const taken = limit === null ? new Map<string, number[]>() : await listSendTimes(tx, accounts, new Date(now.getTime() - HOUR_MS), limit)
+  const mails = fresh.map((event) => {
+    const times = taken.get(event.data.order.user_id) ?? []
+    const sendAt = limit === null ? now.getTime() : nextSendTime(times, limit, now.getTime())
+    taken.set(event.data.order.user_id, [...times, sendAt].slice(-(limit ?? 1)))
+    return { orderId: event.data.order.id, eventType: event.type, content: toMailContent(event), sendAfter: new Date(sendAt) }
+  })
+  return insertDeliveries(tx, jobs, mails, now)
 }

@@ -1,9 +1,9 @@
 import { minorDigits } from '../../currency.ts'
 
-/** Writes amounts of minor units of `currency` for a person to read: `€1,234.50`, `¥1,200`. Exact up to 2^53. */
-export function amountFormatter(currency: string): (amount: number) => string {
+/** Writes amounts of minor units of `currency` as a person reads them in `locale`: `€1,234.50`, `¥1,200` in `en`. Exact up to 2^53. */
+export function amountFormatter(currency: string, locale: string): (amount: number) => string {
   const digits = minorDigits(currency)
-  const format = new Intl.NumberFormat('en', {
+  const format = new Intl.NumberFormat(locale, {
     style: 'currency',
     currency,
     minimumFractionDigits: digits,

@@ -3,8 +3,9 @@ import { test } from 'node:test'
 import { makeOrderEvent, makeOrderItem } from '../../../test/order-event-factory.ts'
 import { amountFormatter } from './format-amount.ts'
 import { createMailRenderer, toMailContent } from './render-mail.ts'
+import { createTemplateReader } from './templates.ts'
 
-const render = createMailRenderer()
+const render = createMailRenderer(createTemplateReader(null), 'en')
 
 test('lists the lines and the total of the order in the text and in the HTML', () => {
   const items = [
@@ -88,10 +89,11 @@ test('carries nothing of the event into the mail that the templates do not need'
 })
 
 test('writes amounts with the decimals that ISO 4217 gives the currency, exactly up to 2^53', () => {
-  assert.equal(amountFormatter('EUR')(5), '€0.05')
-  assert.equal(amountFormatter('JPY')(1_200), '¥1,200')
-  assert.equal(amountFormatter('KWD')(1_234_567), 'KWD\u00a01,234.567')
-  assert.equal(amountFormatter('HUF')(123_456), 'HUF\u00a01,234.56')
-  assert.equal(amountFormatter('EUR')(-1_999), '-€19.99')
-  assert.equal(amountFormatter('USD')(Number.MAX_SAFE_INTEGER), '$90,071,992,547,409.91')
+  assert.equal(amountFormatter('EUR', 'en')(5), '€0.05')
+  assert.equal(amountFormatter('JPY', 'en')(1_200), '¥1,200')
+  assert.equal(amountFormatter('KWD', 'en')(1_234_567), 'KWD\u00a01,234.567')
+  assert.equal(amountFormatter('HUF', 'en')(123_456), 'HUF\u00a01,234.56')
+  assert.equal(amountFormatter('EUR', 'en')(-1_999), '-€19.99')
+  assert.equal(amountFormatter('EUR', 'de')(123_450), '1.234,50\u00a0€')
+  assert.equal(amountFormatter('USD', 'en')(Number.MAX_SAFE_INTEGER), '$90,071,992,547,409.91')
 })

@@ -1,8 +1,8 @@
-import { readFileSync } from 'node:fs'
 import mustache from 'mustache'
 import type { OrderEvent } from '../../orders/events.ts'
 import { amountFormatter } from './format-amount.ts'
 import { oneLine } from './mailer.ts'
+import type { ReadTemplate } from './templates.ts'
 
 /** What a mail says of an order change: as little of the event as its templates need, in a form a job can carry. */
 export interface MailContent {
@@ -31,14 +31,23 @@ export interface RenderedMail {
 export type RenderMail = (content: MailContent, customerName: string | null) => RenderedMail
 
 const KINDS = ['created', 'confirmed', 'shipped', 'delivered', 'cancelled', 'returned'] as const
-const HTML_PARTIALS = ['header', 'order', 'footer'] as const
-const TEXT_PARTIALS = ['order', 'footer'] as const
+const PARTIALS = { html: ['header', 'order', 'footer'], txt: ['order', 'footer'] } as const
+const VALUES = ['customer', 'number', 'items', 'name', 'quantity', 'total', 'reason', 'locale']
+
+/** Whether an event is one that customers get a mail about. */
+export function hasMail(event: OrderEvent): boolean {
+  return (KINDS as readonly string[]).includes(kindOf(event))
+}
+
+function kindOf(event: OrderEvent): string {
+  return event.type.slice(event.type.lastIndexOf('.') + 1)
+}
 
 export function toMailContent(event: OrderEvent): MailContent {
   const { order } = event.data
   return {
     event_id: event.id,
-    kind: event.type.slice(event.type.lastIndexOf('.') + 1),
+    kind: kindOf(event),
     time: event.time,
     user_id: order.user_id,
     order: {
@@ -51,17 +60,20 @@ export function toMailContent(event: OrderEvent): MailContent {
   }
 }
 
-/** Reads the templates, once. Each mail is a pair of files; the first line of its text is the subject. */
-export function createMailRenderer(): RenderMail {
-  const html = readTemplates('html', HTML_PARTIALS)
-  const text = readTemplates('txt', TEXT_PARTIALS)
+/**
+ * Reads the templates, once. Each mail is a pair of files; the first line of its text is the subject. Amounts are written as in
+ * `locale`, a BCP 47 tag.
+ */
+export function createMailRenderer(readTemplate: ReadTemplate, locale: string): RenderMail {
+  const html = readTemplates(readTemplate, 'html')
+  const text = readTemplates(readTemplate, 'txt')
   const writer = new mustache.Writer()
   const unescaped = (value: unknown) => String(value)
 
   return (content, customerName) => {
     const [htmlTemplate, textTemplate] = [html.mails.get(content.kind), text.mails.get(content.kind)]
     if (htmlTemplate === undefined || textTemplate === undefined) throw new Error(`there is no mail for ${content.kind}`)
-    const view = toView(content, customerName)
+    const view = toView(content, customerName, locale)
     const plain = writer.render(textTemplate, view, text.partials, { escape: unescaped })
     const endOfSubject = plain.indexOf('\n')
     const subject = plain.slice(0, endOfSubject)
@@ -73,9 +85,10 @@ export function createMailRenderer(): RenderMail {
   }
 }
 
-function toView(content: MailContent, customerName: string | null) {
-  const format = amountFormatter(content.order.currency)
+function toView(content: MailContent, customerName: string | null, locale: string) {
+  const format = amountFormatter(content.order.currency, locale)
   return {
+    locale,
     customer: customerName === null ? '' : oneLine(customerName),
     number: oneLine(content.order.number),
     items: content.order.items.map((item) => ({
@@ -88,10 +101,9 @@ function toView(content: MailContent, customerName: string | null) {
   }
 }
 
-function readTemplates(format: 'html' | 'txt', partials: readonly string[]) {
-  const read = (name: string): [string, string] => [
-    name,
-    readFileSync(new URL(`templates/${name}.${format}.mustache`, import.meta.url), 'utf8'),
-  ]
+function readTemplates(readTemplate: ReadTemplate, format: 'html' | 'txt') {
+  const partials = PARTIALS[format]
+  const values = format === 'html' ? [...VALUES, 'subject'] : VALUES
+  const read = (name: string): [string, string] => [name, readTemplate(`${name}.${format}`, { values, partials })]
   return { mails: new Map(KINDS.map(read)), partials: Object.fromEntries(partials.map(read)) }
 }

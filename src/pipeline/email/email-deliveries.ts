@@ -1,0 +1,208 @@
+import type { Pool, Queryable, Transaction } from '../../db/pool.ts'
+import { inTransaction } from '../../db/transaction.ts'
+import { type JobQueue, jobIdOf } from '../job-queue.ts'
+import type { MailContent } from './render-mail.ts'
+
+/** The name of the job queue of order mails. */
+export const EMAIL_QUEUE_NAME = 'email'
+
+/** A mail to be: one row of `email_deliveries`. */
+export interface NewDelivery {
+  orderId: string
+  eventType: string
+  content: MailContent
+  /** When it may go out at the earliest. */
+  sendAfter: Date
+}
+
+/** What a job carries. The rest is in the row, where it outlives the job. */
+export interface MailJob {
+  event_id: string
+  number: number
+}
+
+/** The event ids of `eventIds` that have no mail yet. */
+export async function findUnknown(tx: Transaction, eventIds: readonly string[]): Promise<Set<string>> {
+  const { rows } = await tx.query<{ event_id: string }>('select event_id from email_deliveries where event_id = any($1)', [eventIds])
+  return new Set(eventIds).difference(new Set(rows.map(({ event_id }) => event_id)))
+}
+
+/** The send times after `since` of each account's newest mails, oldest first, at most `limit` each. */
+export async function listSendTimes(
+  tx: Transaction,
+  userIds: readonly string[],
+  since: Date,
+  limit: number,
+): Promise<Map<string, number[]>> {
+  const { rows } = await tx.query<{ user_id: string; times: Date[] }>(
+    `select account.user_id, array_agg(mail.send_after order by mail.send_after) as times
+     from unnest($1::uuid[]) as account (user_id)
+     cross join lateral (
+       select send_after
+       from email_deliveries
+       where user_id = account.user_id and send_after > $2
+       order by send_after desc
+       limit $3
+     ) as mail
+     group by account.user_id`,
+    [userIds, since, limit],
+  )
+  return new Map(rows.map(({ user_id, times }) => [user_id, times.map((time) => time.getTime())]))
+}
+
+/** One row and one job for each mail whose event has none yet. Returns how many. */
+export async function insertDeliveries(tx: Transaction, jobs: JobQueue, mails: readonly NewDelivery[], now: Date): Promise<number> {
+  const { rows } = await tx.query<{ event_id: string }>(
+    `insert into email_deliveries (event_id, order_id, user_id, event_type, status, content, send_after)
+     select event_id, order_id, user_id, event_type, 'queued', content::json, send_after
+     from unnest($1::text[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::timestamptz[])
+       as mail (event_id, order_id, user_id, event_type, content, send_after)
+     on conflict (event_id) do nothing
+     returning event_id`,
+    [
+      mails.map((mail) => mail.content.event_id),
+      mails.map((mail) => mail.orderId),
+      mails.map((mail) => mail.content.user_id),
+      mails.map((mail) => mail.eventType),
+      mails.map((mail) => JSON.stringify(mail.content)),
+      mails.map((mail) => mail.sendAfter),
+    ],
+  )
+  const times = new Map(mails.map(({ content, sendAfter }) => [content.event_id, sendAfter]))
+  await sendJobs(
+    tx,
+    jobs,
+    rows.map(({ event_id }) => ({ event_id, number: 1, startAfter: laterThan(now, times.get(event_id)) })),
+  )
+  return rows.length
+}
+
+function laterThan(now: Date, time: Date | undefined): Date | undefined {
+  return time !== undefined && time > now ? time : undefined
+}
+
+async function sendJobs(tx: Transaction, jobs: JobQueue, mails: readonly (MailJob & { startAfter?: Date | undefined })[]): Promise<void> {
+  await jobs.send(
+    tx,
+    EMAIL_QUEUE_NAME,
+    mails.map(({ event_id, number, startAfter }) => ({
+      id: jobIdOf(`${event_id}#${number}`),
+      data: { event_id, number } satisfies MailJob,
+      ...(startAfter === undefined ? {} : { startAfter }),
+    })),
+  )
+}
+
+export interface Attempt {
+  number: number
+  /** Null when the account is gone. */
+  address: string | null
+  name: string | null
+  content: MailContent
+}
+
+/** Counts a try before it is made, so that a try which ends the process counts too. Null unless this job is to send the mail. */
+export async function beginAttempt(pool: Pool, job: MailJob): Promise<Attempt | null> {
+  const { rows } = await pool.query<Attempt>(
+    `with attempt as (
+       update email_deliveries
+       set attempts = attempts + 1
+       where event_id = $1 and job_number = $2 and status = 'queued'
+       returning user_id, attempts, content
+     )
+     select attempt.attempts as number, users.email as address, users.name, attempt.content
+     from attempt
+     left join users on users.id = attempt.user_id`,
+    [job.event_id, job.number],
+  )
+  return rows[0] ?? null
+}
+
+export async function recordSent(pool: Pool, eventId: string): Promise<void> {
+  await pool.query(
+    `update email_deliveries
+     set status = 'sent', sent_at = now(), last_error = null, content = null
+     where event_id = $1`,
+    [eventId],
+  )
+}
+
+export async function recordError(pool: Pool, eventId: string, reason: string): Promise<void> {
+  await pool.query(`update email_deliveries set last_error = $2 where event_id = $1`, [eventId, reason])
+}
+
+export async function recordFailure(pool: Pool, eventId: string, reason: string): Promise<void> {
+  await pool.query(`update email_deliveries set status = 'failed', last_error = $2 where event_id = $1`, [eventId, reason])
+}
+
+const RETRY_BATCH = 1_000
+
+/**
+ * Queues mails again that were given up, with as many tries as a new one has: that of one event, or all of them for null.
+ * Returns how many. A running worker finds them within a second.
+ */
+export async function retryFailed(pool: Pool, jobs: JobQueue, eventId: string | null): Promise<number> {
+  for (let total = 0; ; ) {
+    const queued = await inTransaction(pool, async (tx) => {
+      const { rows } = await tx.query<MailJob>(
+        `with failed as (
+           select event_id
+           from email_deliveries
+           where status = 'failed' and ($1::text is null or event_id = $1)
+           limit $2
+           for update
+         )
+         update email_deliveries
+         set status = 'queued', attempts = 0, job_number = job_number + 1
+         from failed
+         where email_deliveries.event_id = failed.event_id
+         returning email_deliveries.event_id, job_number as number`,
+        [eventId, RETRY_BATCH],
+      )
+      await sendJobs(tx, jobs, rows)
+      return rows.length
+    })
+    total += queued
+    if (queued < RETRY_BATCH) return total
+  }
+}
+
+export const DELIVERY_STATUSES = ['queued', 'sent', 'failed'] as const
+export type DeliveryStatus = (typeof DELIVERY_STATUSES)[number]
+
+export interface ListedDelivery {
+  event_id: string
+  order_number: string | null
+  event_type: string
+  status: DeliveryStatus
+  attempts: number
+  queued_at: Date
+  send_after: Date | null
+  sent_at: Date | null
+  last_error: string | null
+}
+
+export interface DeliveryFilter {
+  status?: DeliveryStatus | undefined
+  /** An order's id, a UUID, or its number. */
+  order?: string | undefined
+  eventId?: string | undefined
+  limit: number
+}
+
+/** The newest mails first. */
+export async function listDeliveries(db: Queryable, filter: DeliveryFilter): Promise<ListedDelivery[]> {
+  const { rows } = await db.query<ListedDelivery>(
+    `select mail.event_id, orders.number::text as order_number, mail.event_type, mail.status, mail.attempts, mail.queued_at,
+       mail.send_after, mail.sent_at, mail.last_error
+     from email_deliveries as mail
+     left join orders on orders.id = mail.order_id
+     where ($1::text is null or mail.status = $1)
+       and ($2::text is null or mail.order_id = case when $2 ~ '-' then $2::uuid else (select id from orders where number = $2::bigint) end)
+       and ($3::text is null or mail.event_id = $3)
+     order by mail.queued_at desc, mail.event_id desc
+     limit $4`,
+    [filter.status ?? null, filter.order ?? null, filter.eventId ?? null, filter.limit],
+  )
+  return rows
+}

@@ -1,0 +1,234 @@
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import pino from 'pino'
+import { onCleanup } from '../../../test/cleanup.ts'
+import { createTestDatabase } from '../../../test/database.ts'
+import { eventually } from '../../../test/eventually.ts'
+import { makeOrderEvent } from '../../../test/order-event-factory.ts'
+import { isAuthentic, startWebhookReceiver } from '../../../test/webhook-receiver.ts'
+import { createSealing } from '../../auth/sealed.ts'
+import type { OrderEvent } from '../../orders/events.ts'
+import { createJobQueue, installJobQueues } from '../job-queue.ts'
+import { deleteOldEvents, listDeliveries, redeliver } from './webhook-deliveries.ts'
+import { addEndpoint, disableEndpoint, enableEndpoint, listEndpoints, removeEndpoint } from './webhook-endpoints.ts'
+import { createWebhookSender } from './webhook-sender.ts'
+import { createWebhookSubscriber, WEBHOOK_QUEUE } from './webhook-subscriber.ts'
+
+const DAY_MS = 86_400_000
+const logger = pino({ level: 'silent' })
+const sealing = createSealing('a secret for tests, long enough to be one', 'webhook secret')
+
+async function setUp(t: TestContext) {
+  const db = await createTestDatabase(t)
+  await installJobQueues({ url: db.url, logger, queues: [{ ...WEBHOOK_QUEUE, retryDelayMaxSeconds: 0 }] })
+  const jobs = createJobQueue({ url: db.url, logger })
+  await jobs.start()
+  const clock = { passedMs: 0 }
+  const subscriber = createWebhookSubscriber({
+    pool: db.pool,
+    jobs,
+    sender: createWebhookSender({ isPrivateAllowed: true, timeoutMs: 1_000 }),
+    sealing,
+    logger,
+    now: () => new Date(Date.now() + clock.passedMs),
+  })
+  await subscriber.start()
+  onCleanup(t, async () => {
+    await subscriber.stop()
+    await jobs.stop()
+  })
+  return {
+    db,
+    jobs,
+    clock,
+    publish: (...events: OrderEvent[]) =>
+      subscriber.handle(
+        events.map((event, index) => ({ sequence: index + 1, event })),
+        new AbortController().signal,
+      ),
+    add: (url: string, eventTypes: string[] | null = null) => addEndpoint(db.pool, sealing, { url, eventTypes, isPrivateAllowed: true }),
+    deliveries: (endpointId: string) => listDeliveries(db.pool, { endpointId, limit: 100 }),
+    async endpoint(id: string) {
+      return (await listEndpoints(db.pool)).find((endpoint) => endpoint.id === id) ?? assert.fail('no endpoint')
+    },
+    waitFor: (endpointId: string, event: OrderEvent, status: string) =>
+      eventually(
+        async () =>
+          (await listDeliveries(db.pool, { endpointId, limit: 100 })).find((row) => row.event_id === event.id && row.status === status),
+        { what: `the webhook is ${status}` },
+      ),
+  }
+}
+
+test('an event goes once to every endpoint that wants it, signed with the endpoint’s own secret', async (t) => {
+  const { db, add, publish, waitFor } = await setUp(t)
+  const [all, shipments] = [await startWebhookReceiver(t), await startWebhookReceiver(t)]
+  const first = await add(all.url)
+  const second = await add(shipments.url, ['storefront.order.shipped'])
+  const created = makeOrderEvent()
+  const shipped = makeOrderEvent({ type: 'storefront.order.shipped' })
+  await publish(created, shipped, created)
+  await publish(created, shipped)
+  await waitFor(first.id, created, 'delivered')
+  await waitFor(first.id, shipped, 'delivered')
+  await waitFor(second.id, shipped, 'delivered')
+  await publish(created, shipped)
+  assert.deepEqual(all.requests.map(({ headers }) => headers['webhook-id']).toSorted(), [created.id, shipped.id].toSorted())
+  assert.deepEqual(
+    shipments.requests.map(({ headers, body }) => [headers['webhook-id'], JSON.parse(body)]),
+    [[shipped.id, shipped]],
+  )
+  assert.ok(all.requests.every((request) => isAuthentic(first.secret, request) && !isAuthentic(second.secret, request)))
+  assert.ok(shipments.requests.every((request) => isAuthentic(second.secret, request)))
+  const { rows } = await db.pool.query('select sealed_secret from webhook_endpoints')
+  assert.ok(rows.every((row) => !JSON.stringify(row).includes(first.secret.slice(6, 20))))
+  const { rows: jobs } = await db.pool.query(`select count(*) from pgboss.job where name = 'webhook'`)
+  assert.deepEqual(jobs, [{ count: 3 }])
+})
+
+test('a delivery that is not taken is tried again with the same id, whatever the answer was', async (t) => {
+  const { add, publish, waitFor, endpoint } = await setUp(t)
+  const receiver = await startWebhookReceiver(t)
+  const { id, secret } = await add(receiver.url)
+  const answers = [500, 301, 404, 429]
+  receiver.answer((response) => {
+    response.writeHead(answers.shift() ?? 202, { location: receiver.url }).end()
+  })
+  const event = makeOrderEvent()
+  await publish(event)
+  const delivered = await waitFor(id, event, 'delivered')
+  assert.equal(delivered.attempts, 5)
+  assert.equal(delivered.last_error, null)
+  assert.deepEqual(new Set(receiver.requests.map(({ headers }) => headers['webhook-id'])), new Set([event.id]))
+  assert.ok(receiver.requests.every((request) => isAuthentic(secret, request)))
+  assert.equal((await endpoint(id)).failing_since, null)
+})
+
+test('an endpoint that is down holds up no other, and gets its webhooks when it is back', async (t) => {
+  const { add, publish, waitFor, endpoint } = await setUp(t)
+  const [hanging, well] = [await startWebhookReceiver(t), await startWebhookReceiver(t)]
+  const stuck = await add(hanging.url)
+  const fine = await add(well.url)
+  hanging.answer(() => {})
+  const events = Array.from({ length: 40 }, () => makeOrderEvent())
+  await publish(...events)
+  for (const event of events) await waitFor(fine.id, event, 'delivered')
+  assert.equal(well.requests.length, events.length)
+  const { failing_since, queued } = await eventually(async () => {
+    const listed = await endpoint(stuck.id)
+    return listed.failing_since !== null && listed
+  })
+  assert.ok(failing_since instanceof Date)
+  assert.equal(queued, events.length)
+  hanging.answer(200)
+  for (const event of events) await waitFor(stuck.id, event, 'delivered')
+  assert.equal((await endpoint(stuck.id)).failing_since, null)
+})
+
+test('410 disables an endpoint at once; what it then misses can be redelivered when it is enabled', async (t) => {
+  const { db, jobs, add, publish, waitFor, endpoint, deliveries } = await setUp(t)
+  const receiver = await startWebhookReceiver(t)
+  const { id } = await add(receiver.url)
+  receiver.answer(410)
+  const [first, second, third] = [makeOrderEvent(), makeOrderEvent(), makeOrderEvent()]
+  await publish(first)
+  assert.equal((await waitFor(id, first, 'failed')).last_error, 'answered 410')
+  const disabled = await eventually(async () => {
+    const listed = await endpoint(id)
+    return listed.disabled_at !== null && listed
+  })
+  assert.equal(disabled.disabled_reason, 'it answered 410 Gone')
+  await publish(second, third)
+  assert.deepEqual((await deliveries(id)).map(({ status, attempts }) => [status, attempts]).toSorted(), [
+    ['failed', 0],
+    ['failed', 0],
+    ['failed', 1],
+  ])
+  await assert.rejects(redeliver(db.pool, jobs, id, null), /enable it first/)
+  receiver.answer(200)
+  assert.ok(await enableEndpoint(db.pool, id))
+  assert.equal(await redeliver(db.pool, jobs, id, second.id), 1)
+  await waitFor(id, second, 'delivered')
+  assert.equal((await deliveries(id)).filter(({ status }) => status === 'failed').length, 2)
+  assert.equal(await redeliver(db.pool, jobs, id, null), 2)
+  for (const event of [first, third]) await waitFor(id, event, 'delivered')
+  assert.equal(await redeliver(db.pool, jobs, id, first.id), 1, 'one that was delivered is delivered again when it is asked for')
+  await eventually(async () => receiver.requests.filter(({ headers }) => headers['webhook-id'] === first.id).length === 3)
+})
+
+test('an endpoint that took nothing for three days is disabled, and its webhooks have failed', async (t) => {
+  const { clock, add, publish, waitFor, endpoint } = await setUp(t)
+  const receiver = await startWebhookReceiver(t)
+  const { id } = await add(receiver.url)
+  receiver.answer(503)
+  const event = makeOrderEvent()
+  await publish(event)
+  await eventually(async () => receiver.requests.length >= 2)
+  clock.passedMs = 2.9 * DAY_MS
+  const soFar = receiver.requests.length
+  await eventually(async () => receiver.requests.length >= soFar + 2)
+  assert.equal((await endpoint(id)).disabled_at, null)
+  clock.passedMs = 3.1 * DAY_MS
+  await waitFor(id, event, 'failed')
+  const { disabled_reason } = await eventually(async () => {
+    const listed = await endpoint(id)
+    return listed.disabled_at !== null && listed
+  })
+  assert.equal(disabled_reason, 'nothing was taken for three days: answered 503')
+})
+
+test('one event that an endpoint never takes fails alone after three days', async (t) => {
+  const { clock, add, publish, waitFor, endpoint } = await setUp(t)
+  const receiver = await startWebhookReceiver(t)
+  const { id } = await add(receiver.url)
+  const [poison, fine] = [makeOrderEvent(), makeOrderEvent()]
+  receiver.answer((response, { headers }) => void response.writeHead(headers['webhook-id'] === poison.id ? 500 : 200).end())
+  await publish(poison)
+  await eventually(async () => receiver.requests.length >= 1)
+  clock.passedMs = 2.5 * DAY_MS
+  await publish(fine)
+  await waitFor(id, fine, 'delivered')
+  await eventually(async () => ((await endpoint(id)).failing_since?.getTime() ?? 0) > Date.now() + 2 * DAY_MS)
+  clock.passedMs = 3.1 * DAY_MS
+  const failed = await waitFor(id, poison, 'failed')
+  assert.equal(failed.last_error, 'answered 500')
+  assert.equal((await endpoint(id)).disabled_at, null)
+})
+
+test('events and the end of an endpoint at the same time leave nothing waiting for ever', async (t) => {
+  const { db, add, publish, deliveries } = await setUp(t)
+  const receiver = await startWebhookReceiver(t)
+  const [disabled, removed] = [await add(receiver.url), await add(receiver.url)]
+  const publishing = Array.from({ length: 20 }, () => publish(makeOrderEvent(), makeOrderEvent()))
+  await Promise.all([...publishing, disableEndpoint(db.pool, disabled.id, 'by this test', new Date()), removeEndpoint(db.pool, removed.id)])
+  await eventually(async () => (await deliveries(disabled.id)).every(({ status }) => status !== 'queued'), { what: 'nothing waits' })
+  assert.equal((await deliveries(disabled.id)).length, 40)
+  assert.deepEqual(await deliveries(removed.id), [])
+})
+
+test('deletes what is old and waits for nobody', async (t) => {
+  const { db, add, publish, waitFor, deliveries } = await setUp(t)
+  const [well, down] = [await startWebhookReceiver(t), await startWebhookReceiver(t)]
+  down.answer(500)
+  const [fine, failing] = [await add(well.url), await add(down.url, ['storefront.order.shipped'])]
+  const [done, waiting] = [makeOrderEvent(), makeOrderEvent({ type: 'storefront.order.shipped' })]
+  await publish(done, waiting)
+  await waitFor(fine.id, done, 'delivered')
+  await waitFor(fine.id, waiting, 'delivered')
+  await deleteOldEvents(db.pool, new Date(Date.now() - DAY_MS))
+  assert.equal((await deliveries(fine.id)).length, 2)
+  await deleteOldEvents(db.pool, new Date(Date.now() + DAY_MS))
+  assert.deepEqual(
+    (await deliveries(fine.id)).map(({ event_id }) => event_id),
+    [waiting.id],
+  )
+  assert.equal((await deliveries(failing.id)).length, 1)
+})
+
+test('refuses events that there are not', async (t) => {
+  const { add } = await setUp(t)
+  await assert.rejects(
+    add('http://127.0.0.1/', ['storefront.order.eaten']),
+    /there is no event storefront\.order\.eaten; there are storefront/,
+  )
+})

@@ -1,0 +1,128 @@
+import type { Logger } from 'pino'
+import type { Pool } from '../../db/pool.ts'
+import { inTransaction } from '../../db/transaction.ts'
+import type { Job, JobOutcome, JobQueue, JobWorker, QueueDefinition } from '../job-queue.ts'
+import type { Sealing } from '../sealing.ts'
+import type { MessageHandler } from '../topic.ts'
+import {
+  type Attempt,
+  beginAttempt,
+  deleteOldEvents,
+  insertDeliveries,
+  recordDelivered,
+  recordFailure,
+  WEBHOOK_QUEUE_NAME,
+  type WebhookJob,
+} from './webhook-deliveries.ts'
+import { disableEndpoint, hasEndpoints, lockRecipients, recordEndpointFailing, recordEndpointWell } from './webhook-endpoints.ts'
+import type { WebhookSender } from './webhook-sender.ts'
+import { signWebhook } from './webhook-signature.ts'
+
+/** For `installJobQueues`. In three days these pauses make room for about 30 tries. */
+export const WEBHOOK_QUEUE: QueueDefinition = {
+  name: WEBHOOK_QUEUE_NAME,
+  retryDelaySeconds: 5,
+  retryDelayMaxSeconds: 4 * 3_600,
+  keepSeconds: 86_400,
+}
+
+// One endpoint has one fetcher's batch in hand at most: those that hang until the timeout leave the rest to the others.
+const WORK = { batchSize: 4, concurrency: 4, fetchers: 6, perGroup: 4 }
+const PATIENCE_MS = 3 * 86_400_000
+// So long a delivery can be repeated.
+const KEEP_MS = 30 * 86_400_000
+const CLEANING_MS = 3_600_000
+const GONE = 410
+const REASON_MAX_LENGTH = 300
+
+export interface WebhookSubscriberOptions {
+  pool: Pool
+  jobs: JobQueue
+  /** Closed by `stop`. */
+  sender: WebhookSender
+  /** Opens the endpoints' secrets. */
+  sealing: Sealing
+  logger: Logger
+  now: () => Date
+}
+
+export interface WebhookSubscriber {
+  handle: MessageHandler
+  start(): Promise<void>
+  /** Waits for the deliveries in hand, five seconds at most. Idempotent, safe before start. */
+  stop(): Promise<void>
+}
+
+/**
+ * Posts each order event to every endpoint that wants it: at least once, deduped by event id, in no fixed order. The handler only
+ * queues, so an endpoint that is slow or down holds up nothing else. `jobs` must have been started.
+ */
+export function createWebhookSubscriber(options: WebhookSubscriberOptions): WebhookSubscriber {
+  const { pool, jobs, sender, sealing, logger, now } = options
+  let worker: JobWorker | undefined
+  let cleaning: NodeJS.Timeout | undefined
+
+  function clean(): void {
+    deleteOldEvents(pool, new Date(now().getTime() - KEEP_MS)).catch((error) => {
+      logger.warn({ err: error }, 'could not delete old webhooks; it is tried again')
+    })
+  }
+
+  async function deliver({ data: job }: Job<WebhookJob>): Promise<JobOutcome> {
+    const attempt = await beginAttempt(pool, job, now())
+    // Delivered before a crash, given up, the business of a later job, or its endpoint is disabled or removed.
+    if (attempt === null) return 'done'
+    const result = await post(job, attempt).catch((error: Error) => error)
+    if (result instanceof Error) return fail(job, attempt, describe(result))
+    if (result < 200 || result >= 300) return fail(job, attempt, `answered ${result}`, result === GONE)
+    await recordDelivered(pool, job, now())
+    await recordEndpointWell(pool, job.endpoint_id)
+    return 'done'
+  }
+
+  async function post(job: WebhookJob, { url, sealed_secret, body }: Attempt): Promise<number> {
+    const headers = signWebhook(sealing.open(sealed_secret), job.event_id, now(), body)
+    return sender.send(url, headers, body)
+  }
+
+  async function fail(job: WebhookJob, attempt: Attempt, reason: string, isGone = false): Promise<JobOutcome> {
+    const at = now()
+    const hasFailedLong = (since: Date) => at.getTime() - since.getTime() >= PATIENCE_MS
+    const failingSince = await recordEndpointFailing(pool, job.endpoint_id, at)
+    const isFinal = isGone || hasFailedLong(attempt.first_tried_at)
+    await recordFailure(pool, job, reason, isFinal)
+    logger.info({ endpoint: job.endpoint_id, event: job.event_id, attempt: attempt.number, reason }, 'a webhook was not taken')
+    if (isGone) await disable(job, 'it answered 410 Gone')
+    else if (failingSince !== null && hasFailedLong(failingSince)) await disable(job, `nothing was taken for three days: ${reason}`)
+    return isFinal ? 'failed' : 'retry'
+  }
+
+  async function disable({ endpoint_id: endpoint }: WebhookJob, reason: string): Promise<void> {
+    if (await disableEndpoint(pool, endpoint, reason, now())) logger.warn({ endpoint, reason }, 'a webhook endpoint was disabled')
+  }
+
+  return {
+    async handle(messages) {
+      if (!(await hasEndpoints(pool))) return
+      const events = [...new Map(messages.map(({ event }) => [event.id, event])).values()]
+      const queued = await inTransaction(pool, async (tx) => insertDeliveries(tx, jobs, await lockRecipients(tx), events, now()))
+      if (queued > 0) worker?.wake()
+    },
+
+    async start() {
+      worker ??= await jobs.work<WebhookJob>(WEBHOOK_QUEUE.name, WORK, deliver)
+      cleaning ??= setInterval(clean, CLEANING_MS)
+    },
+
+    async stop() {
+      clearInterval(cleaning)
+      await worker?.stop()
+      sender.close()
+    },
+  }
+}
+
+/** Short and on one line. No URL is in it: Node's errors name hosts and addresses only. */
+function describe({ message }: Error): string {
+  return message.replace(/[\p{Cc}\u2028\u2029]+/gu, ' ').slice(0, REASON_MAX_LENGTH)
+}

@@ -1,0 +1,87 @@
+import { randomUUID } from 'node:crypto'
+import pino from 'pino'
+import type { OrderEvent } from '../src/orders/events.ts'
+import { createEmailSubscriber, EMAIL_QUEUE, type EmailSubscriberOptions } from '../src/pipeline/email/email-subscriber.ts'
+import type { Mail, Mailer } from '../src/pipeline/email/mailer.ts'
+import { createMailRenderer } from '../src/pipeline/email/render-mail.ts'
+import { createTemplateReader } from '../src/pipeline/email/templates.ts'
+import { createJobQueue, installJobQueues } from '../src/pipeline/job-queue.ts'
+import { type Cleanup, onCleanup } from './cleanup.ts'
+import { createTestDatabase, type TestDatabase } from './database.ts'
+import { eventually } from './eventually.ts'
+
+const logger = pino({ level: 'silent' })
+
+/** A subscriber on a database of its own, whose mails are kept here; `send` may make them fail. */
+export async function startMailSubscriber(
+  t: Cleanup,
+  options: Partial<EmailSubscriberOptions> & { send?: (mail: Mail) => Promise<void> } = {},
+) {
+  const { send = async () => {}, ...overrides } = options
+  const db = await createTestDatabase(t)
+  await installJobQueues({ url: db.url, logger, queues: [{ ...EMAIL_QUEUE, retryDelayMaxSeconds: 0 }] })
+  const jobs = createJobQueue({ url: db.url, logger })
+  await jobs.start()
+  const mails: Mail[] = []
+  const mailer: Mailer = {
+    async send(mail) {
+      await send(mail)
+      mails.push(mail)
+    },
+    async close() {},
+  }
+  const render = createMailRenderer(createTemplateReader(null), 'en')
+  const subscriber = createEmailSubscriber({
+    pool: db.pool,
+    jobs,
+    mailer,
+    render,
+    logger,
+    now: () => new Date(),
+    maxPerHour: null,
+    ...overrides,
+  })
+  await subscriber.start()
+  onCleanup(t, async () => {
+    await subscriber.stop()
+    await jobs.stop()
+  })
+  const publish = (events: readonly OrderEvent[]) =>
+    subscriber.handle(
+      events.map((event, index) => ({ sequence: index + 1, event })),
+      new AbortController().signal,
+    )
+  return { db, jobs, mails, publish }
+}
+
+export async function insertUser(db: TestDatabase, email: string, name: string | null = null): Promise<string> {
+  const id = randomUUID()
+  await db.pool.query(`insert into users (id, email, name, password_hash) values ($1, $2, $3, 'x')`, [id, email, name])
+  return id
+}
+
+export interface Delivery {
+  status: string
+  attempts: number
+  last_error: string | null
+  sent_at: Date | null
+  send_after: Date | null
+}
+
+export async function deliveryOf(db: TestDatabase, event: OrderEvent): Promise<Delivery | undefined> {
+  const { rows } = await db.pool.query<Delivery>(
+    `select status, attempts, last_error, sent_at, send_after from email_deliveries where event_id = $1`,
+    [event.id],
+  )
+  return rows[0]
+}
+
+export function waitForDelivery(db: TestDatabase, event: OrderEvent, status: string, timeoutMs = 10_000): Promise<Delivery> {
+  return eventually(
+    async () => {
+      const delivery = await deliveryOf(db, event)
+      return delivery?.status === status && delivery
+    },
+    { what: `the mail is ${status}`, timeoutMs },
+  )
+}

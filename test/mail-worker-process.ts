@@ -1,0 +1,22 @@
+import pino from 'pino'
+import { createPool } from '../src/db/pool.ts'
+import { createEmailSubscriber } from '../src/pipeline/email/email-subscriber.ts'
+import { createMailRenderer } from '../src/pipeline/email/render-mail.ts'
+import { createSmtpMailer } from '../src/pipeline/email/smtp-mailer.ts'
+import { createTemplateReader } from '../src/pipeline/email/templates.ts'
+import { createJobQueue } from '../src/pipeline/job-queue.ts'
+
+// Sends the mails that wait in a database until it is killed: node test/mail-worker-process.ts DATABASE_URL SMTP_URL SUPERVISE_SECONDS
+const [, , url = '', smtpUrl = '', superviseSeconds = ''] = process.argv
+const logger = pino({ level: 'silent' })
+const jobs = createJobQueue({ url, logger, superviseSeconds: Number(superviseSeconds) })
+await jobs.start()
+await createEmailSubscriber({
+  pool: createPool({ url, size: 4, applicationName: 'mail-worker', onError: () => {} }),
+  jobs,
+  mailer: createSmtpMailer({ url: smtpUrl, from: 'The Store <no-reply@store.example>' }),
+  render: createMailRenderer(createTemplateReader(null), 'en'),
+  logger,
+  now: () => new Date(),
+  maxPerHour: null,
+}).start()
