@@ -21,7 +21,7 @@ export interface Terminal {
 }
 
 /** Each command returns the exit status of the process. */
-type Command = Promise<number>
+export type Command = Promise<number>
 
 /** Brings the database's schema up to date. */
 export function migrateCommand(config: Config, terminal: Terminal): Command {
@@ -83,7 +83,8 @@ export async function openApiCommand(terminal: Terminal): Command {
   return 0
 }
 
-async function withDatabase(config: Config, { logger }: Terminal, work: (pool: Pool) => Command): Command {
+/** Runs `work` on the store's database, brought up to date: that of a running store, or started for as long as it takes. */
+export async function withDatabase(config: Config, { logger }: Terminal, work: (pool: Pool, url: string) => Command): Command {
   const database = await openSharedDatabase(config)
   const pool = createPool({
     url: database.url,
@@ -93,7 +94,7 @@ async function withDatabase(config: Config, { logger }: Terminal, work: (pool: P
   })
   try {
     await prepareDatabase(database.url, pool, logger)
-    return await work(pool)
+    return await work(pool, database.url)
   } finally {
     await pool.end()
     await database.close()

@@ -18,6 +18,8 @@ import { MigrationsPending } from './db/migrate.ts'
 import { PostgresUnavailable } from './db/postgres-launcher.ts'
 import { AppError } from './errors.ts'
 import { LakeQueryError } from './pipeline/lake/lake-query.ts'
+import { UnknownSubscriber } from './pipeline/replay/rewind-subscriber.ts'
+import { type ReplayArguments, replayCommand, verifyCommand } from './pipeline-commands.ts'
 import { readPassword } from './read-password.ts'
 
 const USAGE = `usage: storefront <command>
@@ -30,6 +32,10 @@ const USAGE = `usage: storefront <command>
   admin create EMAIL                        make an operator's account; the password is asked for, or read from standard
                                             input, or made up and printed when it is empty
   keys rotate                               sign access tokens with a new key; the old one is good until they expire
+  verify [--json]                           compare orders, topic, mails and lake; exit status 1 when something is missing,
+                                            doubled or corrupt
+  replay [--since TIME] [--order ID]        publish order changes that the topic lacks; renews a lost replication slot
+  replay --subscriber NAME [--since TIME]   let a subscriber read again what it has missed
   openapi                                   print the OpenAPI document
 
 Settings come from the environment; README.md lists them.`
@@ -66,6 +72,10 @@ async function run(args: string[]): Promise<number> {
     case 'keys rotate':
       if (rest.length > 1) throw new UsageError('keys rotate takes no argument')
       return keysRotateCommand(config, terminal(config))
+    case 'verify':
+      return verifyCommand(config, terminal(config), values.json ? 'json' : 'text')
+    case 'replay':
+      return replayCommand(config, terminal(config), readReplayArguments(values))
     case 'lake query':
       return lakeQueryCommand(config, terminal(config), onlyArgument(rest, 'SQL'))
     default:
@@ -78,7 +88,15 @@ function readArguments(args: string[]) {
     return parseArgs({
       args,
       allowPositionals: true,
-      options: { role: { type: 'string', multiple: true }, format: { type: 'string' }, help: { type: 'boolean', short: 'h' } },
+      options: {
+        role: { type: 'string', multiple: true },
+        format: { type: 'string' },
+        since: { type: 'string' },
+        order: { type: 'string' },
+        subscriber: { type: 'string' },
+        json: { type: 'boolean' },
+        help: { type: 'boolean', short: 'h' },
+      },
     })
   } catch (error) {
     throw new UsageError((error as Error).message)
@@ -93,6 +111,17 @@ function onlyArgument([, value, ...more]: string[], name: string): string {
 function readFormat(value: string | undefined): 'ndjson' | 'csv' | undefined {
   if (value === undefined || value === 'ndjson' || value === 'csv') return value
   throw new UsageError('--format must be ndjson or csv')
+}
+
+const UUID = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i
+
+function readReplayArguments({ since, order, subscriber }: { since?: string; order?: string; subscriber?: string }): ReplayArguments {
+  if (order !== undefined && !UUID.test(order)) throw new UsageError('--order must be the id of an order')
+  if (order !== undefined && subscriber !== undefined) throw new UsageError('--order and --subscriber do not go together')
+  if (subscriber === 'lake' && since !== undefined) throw new UsageError('the lake finds out by itself what it lacks: leave --since out')
+  const time = since === undefined ? undefined : new Date(since)
+  if (time !== undefined && Number.isNaN(time.getTime())) throw new UsageError('--since must be a time such as 2026-03-01T12:00:00Z')
+  return { since: time, orderId: order?.toLowerCase(), subscriber }
 }
 
 /** A command's output is its own; what it logs goes to standard error. */
@@ -131,7 +160,16 @@ async function serve(config: Config): Promise<number> {
 }
 
 /** Errors that say all there is to say; any other one is shown with its stack. */
-const PLAIN_ERRORS = [AppError, ConfigError, DataFolderInUse, LakeQueryError, MigrationsPending, PostgresUnavailable, WrongSecret]
+const PLAIN_ERRORS = [
+  AppError,
+  ConfigError,
+  DataFolderInUse,
+  LakeQueryError,
+  MigrationsPending,
+  PostgresUnavailable,
+  UnknownSubscriber,
+  WrongSecret,
+]
 
 // SQLSTATEs: no access for this user, a wrong password, no such database.
 const DATABASE_REFUSALS = ['28000', '28P01', '3D000']
