@@ -129,7 +129,7 @@ export async function createApp({ config, logger, now = () => new Date(), onFata
 export async function prepareDatabase(url: string, pool: Pool, logger: Logger): Promise<void> {
   const applied = await migrate(url)
   if (applied.length > 0) logger.info({ applied }, 'migrated the database')
-  const slot = await ensureReplicationSlot(pool, slotNameFor(databaseName(url)))
+  const slot = await ensureReplicationSlot(pool, orderSlotOf(url))
   if (slot === 'lost') logger.error('the replication slot of the order stream is gone: order changes since then are not published')
   await installJobQueues({ url, logger, queues: [EMAIL_QUEUE, ACCOUNT_MAIL_QUEUE, WEBHOOK_QUEUE, PURGE_QUEUE] })
 }
@@ -197,7 +197,7 @@ function createCatalogue(config: Config, pool: Pool, logger: Logger, connect: ()
 }
 
 function createStream(url: string, topic: Topic, logger: Logger): ChangeStream {
-  return createOrderStreamHandler({ url, slotName: slotNameFor(databaseName(url)), topic, logger })
+  return createOrderStreamHandler({ url, slotName: orderSlotOf(url), topic, logger })
 }
 
 function createLake(config: Config, topic: Topic, logger: Logger): Service {
@@ -263,7 +263,7 @@ function listening(server: HttpServer, config: Config, logger: Logger): Service 
 function readinessCheck(pool: Pool, stream: ChangeStream | null, url: string): ReadinessCheck {
   return async () => {
     try {
-      const lost = stream === null ? null : await findLostReason(pool, slotNameFor(databaseName(url)))
+      const lost = stream === null ? null : await findLostReason(pool, orderSlotOf(url))
       if (lost !== null) return [{ name: 'change_stream', reason: lost }]
       if (stream === null) await pool.query('select 1')
     } catch {
@@ -290,6 +290,7 @@ function inOrder(services: readonly Service[], afterwards: () => Promise<void> =
   }
 }
 
-function databaseName(url: string): string {
-  return decodeURIComponent(new URL(url).pathname.slice(1))
+/** The replication slot of the order stream of the database at this address. */
+export function orderSlotOf(url: string): string {
+  return slotNameFor(decodeURIComponent(new URL(url).pathname.slice(1)))
 }

@@ -22,8 +22,10 @@ import { mailListCommand, mailRetryCommand } from './mail-commands.ts'
 import { DELIVERY_STATUSES, type DeliveryFilter } from './pipeline/email/email-deliveries.ts'
 import { TemplateError } from './pipeline/email/templates.ts'
 import { LakeQueryError } from './pipeline/lake/lake-query.ts'
+import { UnknownSubscriber } from './pipeline/replay/rewind-subscriber.ts'
 import { WEBHOOK_STATUSES } from './pipeline/webhook/webhook-deliveries.ts'
 import { WebhookRefused } from './pipeline/webhook/webhook-url.ts'
+import { type ReplayArguments, replayCommand, verifyCommand } from './pipeline-commands.ts'
 import { readPassword } from './read-password.ts'
 import {
   webhookAddCommand,
@@ -57,6 +59,10 @@ const USAGE = `usage: storefront <command>
                                             deliver an event again, or all that failed
   webhook enable ID                         let a disabled endpoint get webhooks again
   webhook remove ID                         forget an endpoint and its deliveries
+  verify [--json]                           compare orders, topic, mails and lake; exit status 1 when something is missing,
+                                            doubled or corrupt
+  replay [--since TIME] [--order ID]        publish order changes that the topic lacks; renews a lost replication slot
+  replay --subscriber NAME [--since TIME]   let a subscriber read again what it has missed
   openapi                                   print the OpenAPI document
 
 Settings come from the environment; README.md lists them.`
@@ -117,6 +123,10 @@ async function run(args: string[]): Promise<number> {
       return webhookEnableCommand(config, terminal(config), onlyArgument(rest, 'ID'))
     case 'webhook remove':
       return webhookRemoveCommand(config, terminal(config), onlyArgument(rest, 'ID'))
+    case 'verify':
+      return verifyCommand(config, terminal(config), values.json ? 'json' : 'text')
+    case 'replay':
+      return replayCommand(config, terminal(config), readReplayArguments(values))
     case 'lake query':
       return lakeQueryCommand(config, terminal(config), onlyArgument(rest, 'SQL'))
     default:
@@ -137,6 +147,10 @@ function readArguments(args: string[]) {
         limit: { type: 'string' },
         events: { type: 'string' },
         'all-failed': { type: 'boolean' },
+        since: { type: 'string' },
+        order: { type: 'string' },
+        subscriber: { type: 'string' },
+        json: { type: 'boolean' },
         help: { type: 'boolean', short: 'h' },
       },
     })
@@ -179,6 +193,17 @@ function readLimit(value: string | undefined): number {
   const limit = /^\d{1,9}$/.test(value) ? Number(value) : 0
   if (limit < 1 || limit > MAX_LIMIT) throw new UsageError(`--limit must be a whole number from 1 to ${MAX_LIMIT}`)
   return limit
+}
+
+const UUID = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i
+
+function readReplayArguments({ since, order, subscriber }: { since?: string; order?: string; subscriber?: string }): ReplayArguments {
+  if (order !== undefined && !UUID.test(order)) throw new UsageError('--order must be the id of an order')
+  if (order !== undefined && subscriber !== undefined) throw new UsageError('--order and --subscriber do not go together')
+  if (subscriber === 'lake' && since !== undefined) throw new UsageError('the lake finds out by itself what it lacks: leave --since out')
+  const time = since === undefined ? undefined : new Date(since)
+  if (time !== undefined && Number.isNaN(time.getTime())) throw new UsageError('--since must be a time such as 2026-03-01T12:00:00Z')
+  return { since: time, orderId: order?.toLowerCase(), subscriber }
 }
 
 /** A command's output is its own; what it logs goes to standard error. */
@@ -226,6 +251,7 @@ const PLAIN_ERRORS = [
   PostgresUnavailable,
   TemplateError,
   WebhookRefused,
+  UnknownSubscriber,
   WrongSecret,
 ]
 

@@ -75,7 +75,7 @@ export interface OrderEventData {
 }
 
 /** The event of an order change: `record` is the row after it, `previous` the row before it, null for a new order. Pure. */
-export function toOrderEvent(record: OrderRecord, previous: OrderRecord | null): OrderEvent {
+export function toOrderEvent(record: OrderRecord, previous: Pick<OrderRecord, 'status'> | null): OrderEvent {
   return {
     specversion: '1.0',
     id: `${record.id}.${record.version}`,
@@ -106,4 +106,20 @@ export function toOrderEvent(record: OrderRecord, previous: OrderRecord | null):
       previous_status: previous?.status ?? null,
     },
   }
+}
+
+/**
+ * The event of each version of an order, from the row as it is now: only what `status_history` tells ever changes. They are those that
+ * the change stream told of, but for the `traceparent` of the older ones, which nobody keeps. Throws RangeError when the history
+ * does not tell of every version. Pure.
+ */
+export function toOrderEvents(record: OrderRecord): OrderEvent[] {
+  const { status_history: history, version: newest } = record
+  if (history.length !== newest)
+    throw new RangeError(`order ${record.id} is at version ${newest} and its history has ${history.length} entries`)
+  return history.map(({ status, at }, index) => {
+    const version = index + 1
+    const past = { ...record, status, version, status_history: history.slice(0, version), updated_at: new Date(at), traceparent: null }
+    return toOrderEvent(version === newest ? record : past, history[index - 1] ?? null)
+  })
 }

@@ -11,28 +11,34 @@ export function slotNameFor(database: string): string {
 
 /**
  * Makes the permanent slot of the order stream while there is nothing to lose: before the first order.
- * A slot that is missing later is `lost`, and never made anew here: the changes in between would be skipped unnoticed.
+ * A slot that is missing later is `lost`, and never made anew here: the changes in between would be skipped unnoticed. That is for
+ * `replay/renew-slot.ts`, at an operator's command.
  */
 export async function ensureReplicationSlot(db: Queryable, slotName: string): Promise<SlotState> {
   if ((await findLostReason(db, slotName)) === null) return 'ready'
-  const { rows } = await db.query<{ fresh: boolean; failover: boolean }>(
+  const { rows } = await db.query<{ fresh: boolean }>(
     `select not exists (select from orders) and not exists (select from topic_messages)
-        and not exists (select from pg_replication_slots where slot_name = $1) as fresh,
-      current_setting('server_version_num')::int >= 170000 as failover`,
+      and not exists (select from pg_replication_slots where slot_name = $1) as fresh`,
     [slotName],
   )
   // Another process may have made it since the first look.
   if (!rows[0]?.fresh) return (await findLostReason(db, slotName)) === null ? 'ready' : 'lost'
   try {
-    // From PostgreSQL 17 on the slot survives the promotion of a standby.
-    if (rows[0].failover) await db.query(`select pg_create_logical_replication_slot($1, 'pgoutput', false, false, true)`, [slotName])
-    else await db.query(`select pg_create_logical_replication_slot($1, 'pgoutput')`, [slotName])
+    await createReplicationSlot(db, slotName)
     return 'created'
   } catch (error) {
     const DUPLICATE_OBJECT = '42710'
     if ((error as { code?: string }).code === DUPLICATE_OBJECT) return 'ready'
     throw error
   }
+}
+
+/** Makes the slot at the present: it tells of every commit that a query sent after this one's answer cannot see. */
+export async function createReplicationSlot(db: Queryable, slotName: string): Promise<void> {
+  const { rows } = await db.query<{ failover: boolean }>(`select current_setting('server_version_num')::int >= 170000 as failover`)
+  // From PostgreSQL 17 on the slot survives the promotion of a standby.
+  if (rows[0]?.failover) await db.query(`select pg_create_logical_replication_slot($1, 'pgoutput', false, false, true)`, [slotName])
+  else await db.query(`select pg_create_logical_replication_slot($1, 'pgoutput')`, [slotName])
 }
 
 /** Why the slot cannot give every change since its position, null when it can. */

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { mkdir, open, readdir, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { findNewestEventTime, findStored } from './find-stored.ts'
 import { writeParquet } from './parquet-writer.ts'
 
 const DATA_FOLDER = 'orders'
@@ -13,6 +14,9 @@ export interface PendingRow {
   sequence: number
   /** UTC, `YYYY-MM-DD`. */
   ingestDate: string
+  eventId: string
+  /** Milliseconds since 1970. */
+  eventTime: number
   json: string
 }
 
@@ -20,6 +24,8 @@ export interface PendingRow {
 export class LakeFiles {
   readonly #directory: string
   readonly #temporaryDirectory: string
+  /** Of any event that was stored; undefined until it is asked for, null in an empty lake. */
+  #newestEventTime: number | null | undefined
 
   constructor(directory: string) {
     this.#directory = directory
@@ -34,18 +40,23 @@ export class LakeFiles {
   /** The greatest sequence in any file, 0 for none. */
   async newestSequence(): Promise<number> {
     let newest = 0
+    // Another process may have been the active one meanwhile.
+    this.#newestEventTime = undefined
     for (const partition of await listPartitions(this.#directory)) newest = Math.max(newest, await newestSequenceIn(partition))
     return newest
   }
 
   /**
    * Makes one file of rows of one ingest date, in order of sequence; it appears whole or not at all. Returns the greatest
-   * sequence stored: when someone else has stored the first rows meanwhile, nothing is written and it is theirs.
+   * sequence stored: when someone else has stored the first rows meanwhile, nothing is written and it is theirs. Events that the lake
+   * has already, which a replay publishes under a new sequence, are left out.
    */
-  async store(rows: readonly PendingRow[]): Promise<number> {
-    const first = rows[0]
-    const last = rows.at(-1)
-    if (first === undefined || last === undefined) throw new RangeError('a lake file needs at least one row')
+  async store(pending: readonly PendingRow[]): Promise<number> {
+    const end = pending.at(-1)
+    if (end === undefined) throw new RangeError('a lake file needs at least one row')
+    const rows = await this.#withoutRepeats(pending)
+    const [first, last] = [rows[0], rows.at(-1)]
+    if (first === undefined || last === undefined) return end.sequence
     const partition = join(this.#directory, DATA_FOLDER, `ingest_date=${first.ingestDate}`)
     await makeDirectory(this.#temporaryDirectory)
     const temporary = join(this.#temporaryDirectory, `${randomUUID()}.writing`)
@@ -60,10 +71,20 @@ export class LakeFiles {
       if (newest >= first.sequence) return newest
       await rename(temporary, join(partition, `${pad(first.sequence)}-${pad(last.sequence)}.parquet`))
       await syncDirectory(partition)
-      return last.sequence
+      this.#newestEventTime = rows.reduce((newest, row) => Math.max(newest, row.eventTime), this.#newestEventTime ?? 0)
+      return end.sequence
     } finally {
       await Promise.all(['', '.ndjson', '.spill'].map((end) => rm(`${temporary}${end}`, { recursive: true, force: true })))
     }
+  }
+
+  /** An event that is newer than all in the lake cannot be in it: looking is for those that come late, or again. */
+  async #withoutRepeats(pending: readonly PendingRow[]): Promise<PendingRow[]> {
+    this.#newestEventTime ??= await findNewestEventTime(await listDataFiles(this.#directory))
+    const newest = this.#newestEventTime ?? Number.NEGATIVE_INFINITY
+    const suspects = pending.filter((row) => row.eventTime <= newest).map((row) => row.eventId)
+    const seen = suspects.length === 0 ? new Set<string>() : await findStored(await listDataFiles(this.#directory), suspects)
+    return pending.filter(({ eventId }) => !seen.has(eventId) && seen.add(eventId))
   }
 }
 

@@ -101,7 +101,8 @@ export class LakeSink {
       }
       const json = JSON.stringify(toLakeRow(message, ingestedAt))
       turnCharacters += json.length
-      this.#push({ sequence: message.sequence, ingestDate, json })
+      const { id: eventId, time } = message.event
+      this.#push({ sequence: message.sequence, ingestDate, eventId, eventTime: Date.parse(time), json })
     }
     if (this.#isFull()) await this.flush()
   }

@@ -1,0 +1,39 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import type { Pool } from '../src/db/pool.ts'
+import type { Topic } from '../src/pipeline/topic.ts'
+
+/** The topic with a deliberate fault, to see that the checks turn red. Any other name of a fault leaves it as it is. */
+export function breakTopic(topic: Topic, pool: Pool, fault: string): Topic {
+  switch (fault) {
+    case 'ack before publish':
+      return { ...topic, publish: ackBeforePublish }
+    case 'no dedupe':
+      return {
+        ...topic,
+        async publish(messages) {
+          await topic.publish(messages)
+          // A topic without dedupe keeps what is told again after a crash.
+          await pool.query(
+            `insert into topic_messages (id, type, subject, position, event)
+            select id || ' again', type, subject, position, event from topic_messages where id = any ($1)`,
+            [messages.map(({ event }) => event.id)],
+          )
+        },
+      }
+    case 'dedupe by LSN': {
+      const seen = new Set<string>()
+      return {
+        ...topic,
+        publish: (messages) => topic.publish(messages.filter(({ position }) => !seen.has(position) && seen.add(position))),
+      }
+    }
+    default:
+      return topic
+  }
+
+  /** Stores later what it says is stored, and the process dies in between. */
+  async function ackBeforePublish(): Promise<void> {
+    setTimeout(() => process.kill(process.pid, 'SIGKILL'), 50)
+    await pause(1)
+  }
+}

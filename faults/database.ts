@@ -1,0 +1,158 @@
+import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import pg from 'pg'
+import { type DataFolder, dataFolder } from '../src/db/data-folder.ts'
+import { type EmbeddedPostgres, startEmbeddedPostgres } from '../src/db/embedded-postgres.ts'
+import { type Cleanup, onCleanup } from '../test/cleanup.ts'
+import { serverProcesses, untilNoServer } from '../test/data-folders.ts'
+import { eventually } from '../test/eventually.ts'
+import type { Fault } from './fault.ts'
+import { Round } from './round.ts'
+
+/** A cluster that a round owns and may crash, lose and replace: its address moves with it. */
+interface Cluster {
+  folder: DataFolder
+  server: EmbeddedPostgres
+}
+
+const clusters = new WeakMap<Round, Cluster>()
+
+async function openWithCluster(cleanup: Cleanup, random: () => number, settings: Record<string, string> = {}): Promise<Round> {
+  const folder = dataFolder(mkdtempSync(join(tmpdir(), 'storefront-cluster-')))
+  onCleanup(cleanup, () => rmSync(folder.path, { recursive: true, force: true }))
+  const server = await startEmbeddedPostgres(folder, { settings })
+  const cluster = { folder, server }
+  onCleanup(cleanup, () => cluster.server.stop())
+  const round = await Round.open(cleanup, random, server.url)
+  clusters.set(round, cluster)
+  return round
+}
+
+function clusterOf(round: Round): Cluster {
+  const cluster = clusters.get(round)
+  if (cluster === undefined) throw new Error('this round has no cluster of its own')
+  return cluster
+}
+
+const portOf = (url: string) => new URL(url).port
+
+/** PostgreSQL that crashes, and a slot that loses its WAL. */
+export const DATABASE_FAULTS: Fault[] = [
+  {
+    name: 'postgres-crash',
+    title: 'kill -9 of PostgreSQL, crash recovery',
+    open: openWithCluster,
+    async run(round, orders) {
+      const cluster = clusterOf(round)
+      const pipeline = await round.start('stream,email,lake')
+      const trading = round.shop.trade(orders)
+      await new Promise((resolve) => setTimeout(resolve, round.random() * 500))
+      for (const { pid, program } of serverProcesses(cluster.folder.cluster)) if (program === 'postgres') process.kill(pid, 'SIGKILL')
+      await cluster.server.stop()
+      await untilNoServer(cluster.folder.cluster)
+      cluster.server = await startEmbeddedPostgres(cluster.folder, { settings: { port: portOf(round.url) } })
+      await trading
+      if (pipeline.child.exitCode !== null) await round.start('stream,email,lake')
+    },
+  },
+  {
+    name: 'slot-lost',
+    title: 'WAL limit reached, slot lost, storefront replay',
+    open: (cleanup, random) =>
+      openWithCluster(cleanup, random, { max_slot_wal_keep_size: '1MB', min_wal_size: '32MB', max_wal_size: '32MB' }),
+    async run(round, orders) {
+      await round.survive('email,lake')
+      const first = await round.start('stream')
+      await round.shop.trade(Math.ceil(orders / 2))
+      await first.kill()
+      await round.shop.trade(Math.ceil(orders / 2))
+      await loseSlot(round)
+      // A handler that waits for the slot meanwhile must not publish newer changes first.
+      await round.start('stream')
+      const report = await round.replay()
+      if (!report.isSlotRenewed) throw new Error('the slot was not lost')
+      await round.shop.trade(3)
+    },
+  },
+]
+
+/** Writes more WAL than the slot may keep. */
+async function loseSlot(round: Round): Promise<void> {
+  await eventually(
+    async () => {
+      await round.pool.query(`select pg_logical_emit_message(false, 'ballast', repeat('x', 8000000))`)
+      await round.pool.query('select pg_switch_wal()')
+      await round.pool.query('checkpoint')
+      const { rows } = await round.pool.query<{ wal_status: string }>('select wal_status from pg_replication_slots')
+      return rows[0]?.wal_status === 'lost'
+    },
+    { what: 'the slot loses its WAL', timeoutMs: 60_000 },
+  )
+}
+
+/** A physical standby of a round's cluster, and its promotion in the same place. */
+export async function makeStandby(round: Round, isSlotSynced: boolean): Promise<{ promote(): Promise<void> }> {
+  const cluster = clusterOf(round)
+  const { folder, server } = cluster
+  const port = portOf(round.url)
+  await query(round.url, `select pg_create_physical_replication_slot('standby', true)`)
+  await server.stop('wait')
+  const standby = dataFolder(mkdtempSync(join(tmpdir(), 'storefront-standby-')))
+  onCleanup(round.cleanup, () => rmSync(standby.path, { recursive: true, force: true }))
+  mkdirSync(standby.path, { recursive: true })
+  cpSync(folder.path, standby.path, { recursive: true })
+  cluster.server = await startEmbeddedPostgres(folder, {
+    settings: { port, ...(isSlotSynced ? { synchronized_standby_slots: 'standby' } : {}) },
+  })
+  writeFileSync(join(standby.cluster, 'standby.signal'), '')
+  const settings = {
+    primary_conninfo: toConnInfo(round.url),
+    primary_slot_name: 'standby',
+    hot_standby_feedback: 'on',
+    sync_replication_slots: isSlotSynced ? 'on' : 'off',
+    wal_receiver_status_interval: '1s',
+  }
+  const follower = await startEmbeddedPostgres(standby, { settings })
+  onCleanup(round.cleanup, () => follower.stop())
+  if (isSlotSynced) {
+    await eventually(
+      async () => {
+        const rows = await query(
+          follower.url,
+          'select from pg_replication_slots where synced and not temporary and invalidation_reason is null',
+        )
+        return rows.length === 1
+      },
+      { what: 'the slot is synced', timeoutMs: 60_000 },
+    )
+  }
+  return {
+    async promote() {
+      for (const { pid, program } of serverProcesses(folder.cluster)) if (program === 'postgres') process.kill(pid, 'SIGKILL')
+      await cluster.server.stop()
+      await untilNoServer(folder.cluster)
+      await query(follower.url, 'select pg_promote(true, 30)')
+      // Clients find it at the address of the old one, as behind a virtual address.
+      await follower.stop()
+      cluster.server = await startEmbeddedPostgres(standby, { settings: { port } })
+      cluster.folder = standby
+    },
+  }
+}
+
+function toConnInfo(url: string): string {
+  const { hostname, port, username, password } = new URL(url)
+  return `host=${hostname} port=${port} user=${username} password=${password} dbname=storefront`
+}
+
+async function query(url: string, sql: string): Promise<unknown[]> {
+  const client = new pg.Client({ connectionString: url })
+  client.on('error', () => {})
+  await client.connect()
+  try {
+    return (await client.query(sql)).rows
+  } finally {
+    await client.end()
+  }
+}

@@ -1,0 +1,37 @@
+import { DATABASE_FAULTS, makeStandby } from './database.ts'
+import type { Fault } from './fault.ts'
+
+const open = DATABASE_FAULTS[0]?.open
+
+/** Promotion of a physical standby, whose copy of the slot is ready or is not there. */
+export const FAILOVER_FAULTS: Fault[] = [
+  {
+    name: 'failover-ready',
+    title: 'failover to a standby with a synced slot',
+    ...(open === undefined ? {} : { open }),
+    async run(round, orders) {
+      const standby = await makeStandby(round, true)
+      const pipeline = await round.start('stream,email,lake')
+      await round.shop.trade(orders)
+      await standby.promote()
+      await round.shop.trade(5)
+      if (pipeline.child.exitCode !== null) await round.start('stream,email,lake')
+    },
+  },
+  {
+    name: 'failover-unready',
+    title: 'failover to a standby without the slot, storefront replay',
+    ...(open === undefined ? {} : { open }),
+    async run(round, orders) {
+      const standby = await makeStandby(round, false)
+      const pipeline = await round.start('stream,email,lake')
+      await round.shop.trade(orders)
+      await standby.promote()
+      await round.shop.trade(5)
+      const report = await round.replay()
+      if (!report.isSlotRenewed) throw new Error('the slot was there')
+      if (pipeline.child.exitCode !== null) await round.start('stream,email,lake')
+      await round.shop.trade(3)
+    },
+  },
+]

@@ -1,0 +1,24 @@
+import type { Cleanup } from '../test/cleanup.ts'
+import { Round } from './round.ts'
+
+export interface Fault {
+  /** For `--only`. */
+  name: string
+  /** For the table. */
+  title: string
+  /** Repetitions of the long run; twenty unless said otherwise. */
+  rounds?: number
+  /** Whether a repeated mail is part of the promise here: at least once. */
+  mayRepeatMails?: boolean
+  /** Orders of a round; fewer in the short round. */
+  run(round: Round, orders: number): Promise<void>
+  /** Makes the round, when it needs a server of its own. */
+  open?(cleanup: Cleanup, random: () => number): Promise<Round>
+  /** Not part of the short round of `npm test`. */
+  isLongOnly?: boolean
+  ordersPerRound?: number
+}
+
+export function openRound(fault: Fault, cleanup: Cleanup, random: () => number): Promise<Round> {
+  return fault.open === undefined ? Round.open(cleanup, random) : fault.open(cleanup, random)
+}

@@ -1,0 +1,9 @@
+import { DATABASE_FAULTS } from './database.ts'
+import { FAILOVER_FAULTS } from './failover.ts'
+import type { Fault } from './fault.ts'
+import { HANDLER_FAULTS } from './handler.ts'
+import { LAKE_FAULTS } from './lake.ts'
+import { LOAD_FAULTS } from './load.ts'
+import { MAIL_FAULTS } from './mail.ts'
+
+export const FAULTS: Fault[] = [...HANDLER_FAULTS, ...DATABASE_FAULTS, ...FAILOVER_FAULTS, ...LAKE_FAULTS, ...MAIL_FAULTS, ...LOAD_FAULTS]

@@ -1,0 +1,41 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import type { Fault } from './fault.ts'
+
+const STEPS = ['after read', 'during publish', 'after publish', 'after confirm'] as const
+
+/** kill -9 of the order stream handler at each step, and two handlers of which one is paused and woken. */
+export const HANDLER_FAULTS: Fault[] = [
+  ...STEPS.map(
+    (step) =>
+      ({
+        name: `handler-${step.replace(' ', '-')}`,
+        title: `kill -9 of the handler ${step}`,
+        async run(round, orders) {
+          await round.survive('email,lake')
+          const dying = await round.start('stream', { FAULT: step, FAULT_AFTER: String(Math.floor(round.random() * 5)) })
+          const trading = round.shop.trade(orders)
+          await Promise.all([dying.ended, trading])
+          await round.start('stream')
+          await round.shop.trade(3)
+        },
+      }) satisfies Fault,
+  ),
+  {
+    name: 'two-handlers',
+    title: 'two handlers, the active one paused and woken',
+    async run(round, orders) {
+      await round.survive('email,lake')
+      const first = await round.start('stream')
+      const trading = round.shop.trade(orders)
+      await pause(round.random() * 200)
+      first.child.kill('SIGSTOP')
+      await round.start('stream')
+      await trading
+      // PostgreSQL gives the slot to the second one when it ends the silent first; a woken one must then do no harm.
+      await round.pool.query('select pg_terminate_backend(active_pid) from pg_replication_slots where active')
+      await round.shop.trade(5)
+      first.child.kill('SIGCONT')
+      await round.shop.trade(5)
+    },
+  },
+]

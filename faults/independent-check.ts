@@ -1,0 +1,91 @@
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { DuckDBInstance } from '@duckdb/node-api'
+import pg from 'pg'
+
+/** What a store should hold, told by nothing but plain SQL, DuckDB on the files and the mail server's own count. */
+export interface IndependentReport {
+  orders: number
+  versions: number
+  topicLost: number
+  topicDoubled: number
+  mailsLost: number
+  mailDoubles: number
+  lakeLost: number
+  lakeDoubles: number
+  /** Products whose stock is not what was there less what was sold. */
+  wrongStock: number
+}
+
+export interface CheckedStore {
+  url: string
+  lake: string
+  /** How often each event's mail arrived. */
+  taken: ReadonlyMap<string, number>
+  /** What was there of each product before the first sale. */
+  initialStock: ReadonlyMap<string, number>
+}
+
+/** Shares no code with the store and none with `storefront verify`. */
+export async function checkIndependently({ url, lake, taken, initialStock }: CheckedStore): Promise<IndependentReport> {
+  const client = new pg.Client({ connectionString: url })
+  client.on('error', () => {})
+  await client.connect()
+  try {
+    const read = async (sql: string) => (await client.query(sql)).rows as Record<string, string>[]
+    // Later places first: what they have must be in the earlier ones.
+    const inLake = await readLakeIds(lake)
+    const refused = new Set((await read(`select event_id from email_deliveries where status = 'failed'`)).map((row) => row.event_id))
+    const onTopic = (await read(`select event ->> 'id' as id from topic_messages`)).map((row) => row.id ?? '')
+    const orders = await read('select id, version from orders')
+    const wanted = orders.flatMap(({ id, version }) => Array.from({ length: Number(version) }, (_, index) => `${id}.${index + 1}`))
+    const lostFrom = (ids: Iterable<string>) => {
+      const found = new Set(ids)
+      return wanted.filter((id) => !found.has(id)).length
+    }
+    return {
+      orders: orders.length,
+      versions: wanted.length,
+      topicLost: lostFrom(onTopic),
+      topicDoubled: onTopic.length - new Set(onTopic).size,
+      mailsLost: wanted.filter((id) => !taken.has(id) && !refused.has(id)).length,
+      mailDoubles: [...taken.values()].reduce((sum, times) => sum + times - 1, 0),
+      lakeLost: lostFrom(inLake),
+      lakeDoubles: inLake.length - new Set(inLake).size,
+      wrongStock: await countWrongStock(read, initialStock),
+    }
+  } finally {
+    await client.end()
+  }
+}
+
+async function readLakeIds(lake: string): Promise<string[]> {
+  const folder = join(lake, 'orders')
+  let names: string[] = []
+  try {
+    names = readdirSync(folder, { recursive: true }) as string[]
+  } catch {
+    return []
+  }
+  const instance = await DuckDBInstance.create(':memory:')
+  const connection = await instance.connect()
+  const ids: string[] = []
+  for (const name of names.filter((name) => name.endsWith('.parquet'))) {
+    const rows = await connection.runAndReadAll(`select event_id from read_parquet('${join(folder, name)}', hive_partitioning = false)`)
+    for (const [id] of rows.getRows()) ids.push(String(id))
+  }
+  connection.closeSync()
+  instance.closeSync()
+  return ids
+}
+
+async function countWrongStock(read: (sql: string) => Promise<Record<string, string>[]>, initial: ReadonlyMap<string, number>) {
+  const rows = await read(`
+    select product_id, available, coalesce((
+      select sum((item ->> 'quantity')::bigint)
+      from orders, jsonb_array_elements(items) as item
+      where status <> 'cancelled' and (item ->> 'product_id')::uuid = inventory.product_id
+    ), 0) as sold
+    from inventory`)
+  return rows.filter((row) => Number(row.available) !== (initial.get(row.product_id ?? '') ?? 0) - Number(row.sold)).length
+}

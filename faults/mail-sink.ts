@@ -1,0 +1,69 @@
+import type { AddressInfo } from 'node:net'
+import { SMTPServer } from 'smtp-server'
+import { type Cleanup, onCleanup } from '../test/cleanup.ts'
+
+export type MailFault = 'none' | 'temporary refusal' | 'cut after data'
+
+/** An SMTP server that counts what it took, by Message-ID, and misbehaves when told to. Knows nothing of the store's code. */
+export interface MailSink {
+  readonly url: string
+  /** How often each event's mail was taken: those that the client heard of, and those it did not. */
+  readonly taken: Map<string, number>
+  fault: MailFault
+  /** Refuses every mail to this address for good. */
+  refusedAddress: string | null
+  setListening(isListening: boolean): Promise<void>
+}
+
+export async function startMailSink(t: Cleanup): Promise<MailSink> {
+  const taken = new Map<string, number>()
+  let server = await listen(0)
+  const port = (server.server.address() as AddressInfo).port
+  const sink: MailSink = {
+    url: `smtp://127.0.0.1:${port}`,
+    taken,
+    fault: 'none',
+    refusedAddress: null,
+    async setListening(isListening) {
+      if (isListening) server = await listen(port)
+      else await close(server)
+    },
+  }
+  onCleanup(t, () => close(server))
+  return sink
+
+  async function listen(port: number): Promise<SMTPServer> {
+    const fresh = new SMTPServer({
+      authOptional: true,
+      disableReverseLookup: true,
+      disabledCommands: ['STARTTLS'],
+      closeTimeout: 50,
+      onRcptTo({ address }, _session, callback) {
+        if (sink.fault === 'temporary refusal') return callback(reply(421, 'come back later'))
+        return address === sink.refusedAddress ? callback(reply(550, 'no such mailbox')) : callback()
+      },
+      onData(stream, session, callback) {
+        const chunks: Buffer[] = []
+        stream.on('data', (chunk) => chunks.push(chunk))
+        stream.on('end', () => {
+          const [, id = ''] = /^message-id:\s*<([^@>]+)@/im.exec(Buffer.concat(chunks).toString()) ?? []
+          taken.set(id, (taken.get(id) ?? 0) + 1)
+          if (sink.fault !== 'cut after data') return callback()
+          const connections = (fresh as unknown as { connections: Set<{ id: string; _socket: { destroy(): void } }> }).connections
+          for (const connection of connections) if (connection.id === session.id) connection._socket.destroy()
+        })
+      },
+    })
+    fresh.on('error', () => {})
+    await new Promise<void>((resolve) => fresh.listen(port, '127.0.0.1', resolve))
+    return fresh
+  }
+}
+
+function close(server: SMTPServer): Promise<void> {
+  return new Promise((resolve) => server.close(() => resolve()))
+}
+
+function reply(responseCode: number, text: string): Error {
+  return Object.assign(new Error(text), { responseCode })
+}

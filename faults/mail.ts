@@ -1,0 +1,65 @@
+import { randomUUID } from 'node:crypto'
+import { setTimeout as pause } from 'node:timers/promises'
+import type { Fault } from './fault.ts'
+
+/** A mail server that is away, refuses, or hangs up, and a mail worker that dies. */
+export const MAIL_FAULTS: Fault[] = [
+  {
+    name: 'smtp-down',
+    title: 'SMTP server down',
+    async run(round, orders) {
+      await round.sink.setListening(false)
+      await round.survive('stream,email,lake')
+      await round.shop.trade(orders)
+      await pause(round.random() * 1_000)
+      await round.sink.setListening(true)
+    },
+  },
+  {
+    name: 'smtp-421',
+    title: 'SMTP answers 421',
+    async run(round, orders) {
+      round.sink.fault = 'temporary refusal'
+      await round.survive('stream,email,lake')
+      await round.shop.trade(orders)
+      await pause(round.random() * 1_000)
+      round.sink.fault = 'none'
+    },
+  },
+  {
+    name: 'smtp-5xx',
+    title: 'SMTP refuses one address for good',
+    async run(round, orders) {
+      round.sink.refusedAddress = `${randomUUID()}@example.com`
+      await round.shop.addCustomer(randomUUID(), round.sink.refusedAddress)
+      await round.survive('stream,email,lake')
+      await round.shop.trade(orders)
+    },
+  },
+  {
+    name: 'smtp-cut',
+    title: 'SMTP connection cut after DATA, before 250',
+    mayRepeatMails: true,
+    async run(round, orders) {
+      round.sink.fault = 'cut after data'
+      await round.survive('stream,email,lake')
+      await round.shop.trade(orders)
+      round.sink.fault = 'none'
+    },
+  },
+  {
+    name: 'mail-worker',
+    title: 'kill -9 of the mail worker',
+    mayRepeatMails: true,
+    isLongOnly: true,
+    async run(round, orders) {
+      await round.survive('stream,lake')
+      const worker = await round.start('email')
+      const trading = round.shop.trade(orders)
+      await pause(100 + round.random() * 400)
+      await worker.kill()
+      await trading
+      await round.start('email')
+    },
+  },
+]

@@ -1,0 +1,58 @@
+import fs from 'node:fs'
+import { syncBuiltinESMExports } from 'node:module'
+import { pino } from 'pino'
+
+// The real pipeline in a process of its own, which may kill itself at a step. The hooks are here and nowhere in the product.
+// FAULT: a step (`after read`, `during publish`, `after publish`, `after confirm`, `before rename`, `after rename`), a deliberate
+// fault that a check must catch (see broken-topic.ts), or nothing. FAULT_AFTER: how many times the step goes well before.
+const { FAULT = '', FAULT_AFTER = '0', ROLES = '', DATABASE_URL = '' } = process.env
+let remaining = Number(FAULT_AFTER)
+
+function dieAt(step: string): void {
+  if (step === FAULT && remaining-- <= 0) process.kill(process.pid, 'SIGKILL')
+}
+
+const rename = fs.promises.rename
+fs.promises.rename = async (...paths) => {
+  const isLakeFile = String(paths[1]).endsWith('.parquet')
+  if (isLakeFile) dieAt('before rename')
+  await rename(...paths)
+  if (isLakeFile) dieAt('after rename')
+}
+syncBuiltinESMExports()
+
+const { createApp, orderSlotOf } = await import('../src/app.ts')
+const { readConfig } = await import('../src/config.ts')
+const { createPool } = await import('../src/db/pool.ts')
+const { createOrderStreamHandler } = await import('../src/pipeline/order-stream-handler.ts')
+const { createPostgresTopic } = await import('../src/pipeline/postgres-topic.ts')
+const { breakTopic } = await import('./broken-topic.ts')
+const logger = pino({ level: process.env.LOG_LEVEL ?? 'silent' }, pino.destination(2))
+
+const rest = ROLES.split(',').filter((role) => role !== 'stream')
+if (rest.length > 0) {
+  const app = await createApp({ config: readConfig({ ...process.env, ROLES: rest.join(',') }), logger })
+  await app.start()
+}
+if (ROLES.includes('stream')) {
+  const pool = createPool({ url: DATABASE_URL, size: 2, applicationName: 'faults', onError: () => {} })
+  const topic = breakTopic(createPostgresTopic({ pool, url: DATABASE_URL, logger }), pool, FAULT)
+  const stream = createOrderStreamHandler({
+    url: DATABASE_URL,
+    slotName: orderSlotOf(DATABASE_URL),
+    logger,
+    topic: {
+      ...topic,
+      async publish(messages) {
+        dieAt('after read')
+        const published = topic.publish(messages)
+        if (FAULT === 'during publish') setTimeout(() => dieAt('during publish'), Math.random() * 10)
+        await published
+        dieAt('after publish')
+        if (FAULT === 'after confirm') setTimeout(() => dieAt('after confirm'), Math.random() * 20)
+      },
+    },
+  })
+  await stream.start()
+}
+process.stdout.write('ready\n')

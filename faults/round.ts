@@ -1,0 +1,129 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { createApp, orderSlotOf, prepareDatabase } from '../src/app.ts'
+import { readConfig } from '../src/config.ts'
+import { createPool, type Pool } from '../src/db/pool.ts'
+import { createPostgresTopic } from '../src/pipeline/postgres-topic.ts'
+import { type ReplayReport, replay } from '../src/pipeline/replay/replay.ts'
+import { type VerifyReport, verify } from '../src/pipeline/verify/verify.ts'
+import { type Cleanup, onCleanup } from '../test/cleanup.ts'
+import { createTestDatabase } from '../test/database.ts'
+import { TEST_SECRET } from '../test/store.ts'
+import { silent } from '../test/stream-harness.ts'
+import { checkIndependently, type IndependentReport } from './independent-check.ts'
+import { type MailSink, startMailSink } from './mail-sink.ts'
+import { Shop } from './shop.ts'
+
+const PROCESS = fileURLToPath(new URL('pipeline-process.ts', import.meta.url))
+export const DRAIN_TIMEOUT_MS = 120_000
+
+export interface RoundProcess {
+  child: ChildProcess
+  /** Ends when the process has. */
+  ended: Promise<void>
+  kill(signal?: NodeJS.Signals): Promise<void>
+}
+
+/** One round of a fault: a store of its own, with a stream of orders, and what is needed to break it. */
+export class Round {
+  readonly cleanup: Cleanup
+  readonly random: () => number
+  readonly dataDir: string
+  readonly lake: string
+  readonly sink: MailSink
+  readonly url: string
+  readonly pool: Pool
+  readonly shop: Shop
+
+  private constructor(cleanup: Cleanup, random: () => number, url: string, pool: Pool, sink: MailSink, dataDir: string) {
+    this.cleanup = cleanup
+    this.random = random
+    this.url = url
+    this.pool = pool
+    this.sink = sink
+    this.dataDir = dataDir
+    this.lake = join(dataDir, 'lake')
+    this.shop = new Shop(pool, random)
+  }
+
+  /** On the run's server, or on the one at `ownUrl`. */
+  static async open(cleanup: Cleanup, random: () => number, ownUrl?: string): Promise<Round> {
+    const url = ownUrl ?? (await createTestDatabase(cleanup)).url
+    const pool = createPool({ url, size: 6, applicationName: 'faults', onError: () => {} })
+    onCleanup(cleanup, () => pool.end())
+    await prepareDatabase(url, pool, silent)
+    const dataDir = mkdtempSync(join(tmpdir(), 'storefront-fault-'))
+    onCleanup(cleanup, () => rmSync(dataDir, { recursive: true, force: true }))
+    const round = new Round(cleanup, random, url, pool, await startMailSink(cleanup), dataDir)
+    await round.shop.open()
+    return round
+  }
+
+  environment(roles: string, overrides: Record<string, string> = {}): Record<string, string> {
+    return {
+      DATABASE_URL: this.url,
+      STOREFRONT_SECRET: TEST_SECRET,
+      DATA_DIR: this.dataDir,
+      SMTP_URL: this.sink.url,
+      LAKE_FLUSH_SECONDS: '1',
+      PORT: '0',
+      ROLES: roles,
+      ...overrides,
+    }
+  }
+
+  /** Roles that live through the fault, in this process. */
+  async survive(roles: string, overrides: Record<string, string> = {}): Promise<() => Promise<void>> {
+    const app = await createApp({ config: readConfig(this.environment(roles, overrides)), logger: silent })
+    await app.start()
+    onCleanup(this.cleanup, () => app.stop())
+    return () => app.stop()
+  }
+
+  /** Roles in a process of their own, which may end itself by `fault`. Returns when it works, or has ended. */
+  async start(roles: string, overrides: Record<string, string> = {}): Promise<RoundProcess> {
+    const env = { PATH: process.env.PATH ?? '', ...this.environment(roles, overrides) }
+    const child = spawn(process.execPath, [PROCESS], { env, stdio: ['ignore', 'pipe', 'inherit'] })
+    const ended = once(child, 'exit').then(() => {})
+    const kill = async (signal: NodeJS.Signals = 'SIGKILL') => {
+      if (child.exitCode === null && child.signalCode === null) child.kill(signal)
+      await ended
+    }
+    onCleanup(this.cleanup, () => kill())
+    await Promise.race([once(child.stdout as NonNullable<typeof child.stdout>, 'data'), ended])
+    return { child, ended, kill }
+  }
+
+  check(): Promise<IndependentReport> {
+    const { initialStock } = this.shop
+    return checkIndependently({ url: this.url, lake: this.lake, taken: this.sink.taken, initialStock })
+  }
+
+  verify(): Promise<VerifyReport> {
+    const { pool, url, lake } = this
+    const topic = createPostgresTopic({ pool, url, logger: silent })
+    return verify({ pool, topic, slotName: orderSlotOf(url), lakeDirectory: lake, now: () => new Date() })
+  }
+
+  replay(): Promise<ReplayReport> {
+    const { pool, url } = this
+    return replay({ pool, url, topic: createPostgresTopic({ pool, url, logger: silent }), slotName: orderSlotOf(url) })
+  }
+
+  /** Waits until nothing is lost any more; returns after a while in any case. Returns how long it took in milliseconds. */
+  async drain(timeoutMs = DRAIN_TIMEOUT_MS): Promise<number> {
+    const since = performance.now()
+    for (;;) {
+      const report = await this.check().catch(() => null)
+      const tookMs = performance.now() - since
+      if (report !== null && report.topicLost + report.mailsLost + report.lakeLost === 0) return tookMs
+      if (tookMs > timeoutMs) return tookMs
+      await pause(100)
+    }
+  }
+}

@@ -1,0 +1,122 @@
+import type { Cleanup } from '../test/cleanup.ts'
+import { type Fault, openRound } from './fault.ts'
+import { DRAIN_TIMEOUT_MS, type Round } from './round.ts'
+
+/** What a fault has done in all its rounds. */
+export interface FaultResult {
+  name: string
+  title: string
+  rounds: number
+  orders: number
+  lost: number
+  topicDoubles: number
+  lakeDoubles: number
+  mailDoubles: number
+  wrongStock: number
+  /** The longest time in which nothing came to the topic although something waited. */
+  longestGapMs: number
+  longestDrainMs: number
+  /** What a check complained of, by the name of the check. */
+  complaints: string[]
+}
+
+export interface RunOptions {
+  rounds: number
+  orders: number
+  seed: number
+  drainTimeoutMs?: number
+  log: (line: string) => void
+}
+
+/** Runs a fault round after round, each with a seed of its own that is printed, and checks each with both checkers. */
+export async function runFault(fault: Fault, options: RunOptions): Promise<FaultResult> {
+  const { rounds, orders, seed, log } = options
+  const { name, title } = fault
+  const empty = { name, title, rounds: 0, orders: 0, lost: 0, topicDoubles: 0, lakeDoubles: 0, mailDoubles: 0 }
+  const result: FaultResult = { ...empty, wrongStock: 0, longestGapMs: 0, longestDrainMs: 0, complaints: [] }
+  for (let round = 0; round < rounds; round++) {
+    log(`${fault.name}: round ${round + 1} of ${rounds}, --only ${fault.name} --rounds 1 --seed ${seed + round}`)
+    await runRound(fault, seed + round, orders, options.drainTimeoutMs ?? DRAIN_TIMEOUT_MS, result)
+  }
+  return result
+}
+
+async function runRound(fault: Fault, seed: number, orders: number, drainTimeoutMs: number, result: FaultResult): Promise<void> {
+  const undo: (() => Promise<void> | void)[] = []
+  const cleanup: Cleanup = { after: (work) => void undo.push(work) }
+  try {
+    const round = await openRound(fault, cleanup, makeRandom(seed))
+    const gap = watchGap(round)
+    await fault.run(round, orders)
+    const drainMs = await round.drain(drainTimeoutMs)
+    result.longestGapMs = Math.max(result.longestGapMs, await gap.stop())
+    result.longestDrainMs = Math.max(result.longestDrainMs, drainMs)
+    await judge(fault, round, seed, result)
+  } finally {
+    for (const work of undo) await work()
+  }
+}
+
+async function judge(fault: Fault, round: Round, seed: number, result: FaultResult): Promise<void> {
+  const report = await round.check()
+  const { findings } = await round.verify()
+  result.rounds += 1
+  result.orders += report.orders
+  result.lost += report.topicLost + report.mailsLost + report.lakeLost
+  result.topicDoubles += report.topicDoubled
+  result.lakeDoubles += report.lakeDoubles
+  result.mailDoubles += report.mailDoubles
+  result.wrongStock += report.wrongStock
+  const { topicLost, topicDoubled, mailsLost, lakeLost, lakeDoubles, wrongStock } = report
+  const mailDoubles = fault.mayRepeatMails ? 0 : report.mailDoubles
+  for (const [name, count] of Object.entries({ topicLost, topicDoubled, mailsLost, mailDoubles, lakeLost, lakeDoubles, wrongStock })) {
+    if (count > 0) result.complaints.push(`seed ${seed}: independent check: ${name} ${count}`)
+  }
+  for (const { place, kind, count, examples } of findings) {
+    result.complaints.push(`seed ${seed}: storefront verify: ${place} ${kind} ${count} (${examples[0]})`)
+  }
+}
+
+/** mulberry32: small, and the same on every machine. */
+function makeRandom(seed: number): () => number {
+  let state = seed >>> 0
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1)
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296
+  }
+}
+
+const LOOK_MS = 25
+
+function watchGap(round: Round): { stop(): Promise<number> } {
+  let [longest, since, seen, isWatching] = [0, performance.now(), -1, true]
+  const watching = (async () => {
+    while (isWatching) {
+      const counts = await lookAtTopic(round).catch(() => null)
+      const now = performance.now()
+      if (counts !== null && (counts.stored !== seen || counts.waiting <= 0)) {
+        seen = counts.stored
+        since = now
+      }
+      longest = Math.max(longest, now - since)
+      await new Promise((resolve) => setTimeout(resolve, LOOK_MS))
+    }
+  })()
+  return {
+    async stop() {
+      isWatching = false
+      await watching
+      return longest
+    },
+  }
+}
+
+async function lookAtTopic(round: Round): Promise<{ stored: number; waiting: number }> {
+  const { rows } = await round.pool.query<{ stored: number; versions: number }>(
+    `select (select count(*) from topic_messages) as stored, (select coalesce(sum(version), 0)::bigint from orders) as versions`,
+  )
+  const { stored = 0, versions = 0 } = rows[0] ?? {}
+  return { stored, waiting: versions - stored }
+}

@@ -1,0 +1,46 @@
+import { parseArgs } from 'node:util'
+import { globalSetup, globalTeardown } from '../test/global-setup.ts'
+import type { Fault } from './fault.ts'
+import { FAULTS } from './faults.ts'
+import { Skipped } from './lake.ts'
+import { type FaultResult, runFault } from './run-fault.ts'
+import { writeTable } from './write-table.ts'
+
+// npm run faults -- [--only name] [--rounds n] [--seed s]: every fault at least twenty times, and docs/delivery.md's table from it.
+const ROUNDS = 20
+const ORDERS = 40
+
+const { values } = parseArgs({
+  options: { only: { type: 'string', multiple: true }, rounds: { type: 'string' }, seed: { type: 'string' }, write: { type: 'boolean' } },
+})
+const chosen = FAULTS.filter((fault) => values.only === undefined || values.only.includes(fault.name))
+if (chosen.length === 0) throw new Error(`--only must be one of ${FAULTS.map(({ name }) => name).join(', ')}`)
+const seed = Number(values.seed ?? Date.now() % 1_000_000)
+
+await globalSetup()
+const results: FaultResult[] = []
+const skipped: string[] = []
+try {
+  for (const fault of chosen) await attempt(fault)
+} finally {
+  await globalTeardown()
+}
+const isWhole = values.only === undefined && values.rounds === undefined
+if (isWhole || values.write) writeTable(results, skipped)
+for (const line of skipped) console.log(`skipped: ${line}`)
+const complaints = results.flatMap((result) => result.complaints.map((complaint) => `${result.name}: ${complaint}`))
+for (const complaint of complaints) console.log(complaint)
+console.log(complaints.length === 0 ? `green: ${results.length} faults, first seed ${seed}` : `${complaints.length} complaints`)
+process.exit(complaints.length === 0 && skipped.length === 0 ? 0 : 1)
+
+async function attempt(fault: Fault): Promise<void> {
+  const rounds = values.rounds === undefined ? (fault.rounds ?? ROUNDS) : Number(values.rounds)
+  try {
+    const result = await runFault(fault, { rounds, orders: fault.ordersPerRound ?? ORDERS, seed, log: console.log })
+    results.push(result)
+    console.log(JSON.stringify(result))
+  } catch (error) {
+    if (!(error instanceof Skipped)) throw error
+    skipped.push(`${fault.name}: ${error.message}`)
+  }
+}

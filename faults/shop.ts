@@ -1,0 +1,139 @@
+import { randomUUID } from 'node:crypto'
+import { setTimeout as pause } from 'node:timers/promises'
+import type { Pool } from '../src/db/pool.ts'
+
+const PRODUCTS = 5
+const STOCK = 1_000_000
+const NEXT: Record<string, string[]> = {
+  pending: ['confirmed', 'cancelled'],
+  confirmed: ['shipped', 'cancelled'],
+  shipped: ['delivered', 'returned'],
+  delivered: ['returned'],
+}
+
+/**
+ * Customers and operators by plain SQL, as many a second as the database takes: an order takes its stock in its own transaction, a
+ * move writes its version and its history, a cancelled order gives its stock back. A statement that fails is tried again, so the shop
+ * works on while the database is away.
+ */
+export class Shop {
+  readonly #pool: Pool
+  readonly #random: () => number
+  readonly #products: string[] = []
+  readonly #open: { id: string; status: string; items: { product_id: string; quantity: number }[] }[] = []
+  readonly initialStock = new Map<string, number>()
+  readonly userId = randomUUID()
+  readonly address = `${randomUUID()}@example.com`
+  readonly userIds: string[] = []
+  /** Deliberately wrong, to check the checkers. */
+  forgetsStock = false
+
+  constructor(pool: Pool, random: () => number) {
+    this.#pool = pool
+    this.#random = random
+  }
+
+  async open(): Promise<void> {
+    await this.addCustomer(this.userId, this.address)
+    await this.#pool.query('delete from products')
+    for (let number = 0; number < PRODUCTS; number++) {
+      const id = randomUUID()
+      await this.#pool.query(
+        `insert into products (id, sku, name, category, price_amount, price_currency, in_stock) values ($1, $2, 'Lamp', 'lamps', 1250, 'EUR', true)`,
+        [id, `SKU-${id}`],
+      )
+      await this.#pool.query('insert into inventory (product_id, available) values ($1, $2)', [id, STOCK])
+      this.#products.push(id)
+      this.initialStock.set(id, STOCK)
+    }
+  }
+
+  async addCustomer(id: string, email: string): Promise<void> {
+    await this.#pool.query(`insert into users (id, email, password_hash) values ($1, $2, 'none')`, [id, email])
+    this.userIds.push(id)
+  }
+
+  /** So many orders, and about as many moves among them. */
+  async trade(orders: number): Promise<void> {
+    for (let placed = 0; placed < orders; placed++) {
+      await this.#insist(() => this.#place())
+      if (this.#random() < 0.9) await this.#insist(() => this.#move())
+    }
+  }
+
+  /** Orders of one statement, which have one position in the log. */
+  async placeTogether(count: number): Promise<void> {
+    const at = new Date()
+    const history = [{ status: 'pending', at: at.toISOString(), actor: { type: 'customer', id: this.userId }, reason: null }]
+    await this.#pool.query(
+      `insert into orders (id, user_id, status, items, total_amount, currency, status_history, created_at, updated_at)
+      select gen_random_uuid(), $1, 'pending', '[]', 0, 'EUR', $2, $3, $3
+      from generate_series(1, $4)`,
+      [this.userId, JSON.stringify(history), at, count],
+    )
+  }
+
+  async #insist(work: () => Promise<void>): Promise<void> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await work()
+      } catch (error) {
+        if (attempt > 600) throw error
+        await pause(50)
+      }
+    }
+  }
+
+  async #place(): Promise<void> {
+    const id = randomUUID()
+    const product_id = this.#pick(this.#products)
+    const quantity = 1 + Math.floor(this.#random() * 3)
+    const items = [
+      {
+        product_id,
+        sku: 'LAMP',
+        name: 'Lamp',
+        unit_price: { amount: 1250, currency: 'EUR' },
+        quantity,
+        total: { amount: 1250 * quantity, currency: 'EUR' },
+      },
+    ]
+    const at = new Date()
+    const userId = this.#pick(this.userIds)
+    const history = [{ status: 'pending', at: at.toISOString(), actor: { type: 'customer', id: userId }, reason: null }]
+    await this.#pool.query(
+      `with stock as (update inventory set available = available - $6 where product_id = $5)
+      insert into orders (id, user_id, status, items, total_amount, currency, status_history, created_at, updated_at)
+      values ($1, $2, 'pending', $3, $7, 'EUR', $4, $8, $8)`,
+      [id, userId, JSON.stringify(items), JSON.stringify(history), product_id, quantity, 1250 * quantity, at],
+    )
+    this.#open.push({ id, status: 'pending', items })
+  }
+
+  async #move(): Promise<void> {
+    const order = this.#pick(this.#open)
+    const targets = NEXT[order.status]
+    if (targets === undefined) return
+    const to = this.#pick(targets)
+    const at = new Date()
+    const change = [{ status: to, at: at.toISOString(), actor: { type: 'admin', id: null }, reason: null }]
+    const [line] = order.items
+    const goesBack = to === 'cancelled' && !this.forgetsStock ? (line?.quantity ?? 0) : 0
+    // The status in the condition: after a lost answer the same move finds nothing to do.
+    await this.#pool.query(
+      `with moved as (
+        update orders
+        set status = $2, version = version + 1, status_history = status_history || $3::jsonb, updated_at = $4
+        where id = $1 and status = $5
+        returning id
+      )
+      update inventory set available = available + $7 where product_id = $6 and $7 > 0 and exists (select from moved)`,
+      [order.id, to, JSON.stringify(change), at, order.status, line?.product_id, goesBack],
+    )
+    order.status = to
+  }
+
+  #pick<T>(values: readonly T[]): T {
+    return values[Math.floor(this.#random() * values.length)] as T
+  }
+}

@@ -1,0 +1,60 @@
+import { orderSlotOf } from './app.ts'
+import { type Command, type Terminal, withDatabase } from './commands.ts'
+import type { Config } from './config.ts'
+import { dataFolder } from './db/data-folder.ts'
+import { createPostgresTopic } from './pipeline/postgres-topic.ts'
+import { refillLake } from './pipeline/replay/refill-lake.ts'
+import { type ReplayReport, replay } from './pipeline/replay/replay.ts'
+import { rewindSubscriber } from './pipeline/replay/rewind-subscriber.ts'
+import { formatReport } from './pipeline/verify/format-report.ts'
+import { verify } from './pipeline/verify/verify.ts'
+
+const now = () => new Date()
+
+/** Compares orders, topic, mails and lake. Status 1 when something is missing, doubled or corrupt. */
+export function verifyCommand(config: Config, terminal: Terminal, format: 'text' | 'json'): Command {
+  return withDatabase(config, terminal, async (pool, url) => {
+    const topic = createPostgresTopic({ pool, url, logger: terminal.logger })
+    const report = await verify({ pool, topic, slotName: orderSlotOf(url), lakeDirectory: dataFolder(config.dataDir).lake, now })
+    terminal.out(format === 'json' ? JSON.stringify(report) : formatReport(report))
+    return report.findings.length === 0 ? 0 : 1
+  })
+}
+
+export interface ReplayArguments {
+  since: Date | undefined
+  orderId: string | undefined
+  subscriber: string | undefined
+}
+
+/** Publishes what the topic lacks, or lets one subscriber read again. Status 1 when events could not be made. */
+export function replayCommand(config: Config, terminal: Terminal, { since, orderId, subscriber }: ReplayArguments): Command {
+  return withDatabase(config, terminal, async (pool, url) => {
+    const topic = createPostgresTopic({ pool, url, logger: terminal.logger })
+    if (subscriber === 'lake') {
+      const { setAside, written } = await refillLake(url, dataFolder(config.dataDir).lake, topic, now)
+      for (const path of setAside) terminal.out(`set aside ${path}`)
+      terminal.out(`wrote ${written} events that the lake lacked`)
+      return 0
+    }
+    if (subscriber !== undefined) {
+      const { from, to } = await rewindSubscriber({ pool, url, topic, name: subscriber, since })
+      terminal.out(`${subscriber} reads again what comes after ${to}; it was at ${from}`)
+      return 0
+    }
+    const report = await replay({ pool, url, topic, slotName: orderSlotOf(url), filter: { since, orderId } })
+    for (const line of describeReplay(report)) terminal.out(line)
+    return report.unknown.length === 0 && (report.slotLost === null || report.isSlotRenewed) ? 0 : 1
+  })
+}
+
+function describeReplay(report: ReplayReport): string[] {
+  const { compared, published, underWay, unknown, slotLost, isSlotRenewed } = report
+  const lines = slotLost === null ? [] : [slotLost]
+  if (isSlotRenewed) lines.push('made the slot anew; it tells of every change from here on')
+  else if (slotLost !== null) lines.push('left the slot as it is: run storefront replay without --since and --order')
+  lines.push(`compared ${compared} events with the topic and published ${published} that it lacked`)
+  if (underWay > 0) lines.push(`${underWay} more come by the change stream`)
+  for (const id of unknown) lines.push(`cannot make the event ${id}: the order's status history does not tell of it`)
+  return lines
+}

@@ -1,0 +1,95 @@
+import type { Pool } from '../../db/pool.ts'
+import { type OrderEvent, toOrderEvents } from '../../orders/events.ts'
+import { findLostReason } from '../replication-slot.ts'
+import type { Topic } from '../topic.ts'
+import { type Ledger, withLedger } from '../verify/ledger.ts'
+import { LACKING, settle } from '../verify/pending-changes.ts'
+import { getOrderRecords, type OrderFilter, readOrders } from '../verify/read-orders.ts'
+import { readTopic } from '../verify/read-topic.ts'
+import { renewSlot } from './renew-slot.ts'
+
+export interface ReplayOptions {
+  pool: Pool
+  /** Address of the same database. */
+  url: string
+  topic: Topic
+  slotName: string
+  /** Only these changes; a lost slot is then left as it is. */
+  filter?: OrderFilter
+  /** How long changes on their way to the topic are waited for. */
+  patienceMs?: number
+}
+
+export interface ReplayReport {
+  /** Events that were looked for on the topic. */
+  compared: number
+  published: number
+  /** Events that the change stream has still to deliver, and does. */
+  underWay: number
+  /** Event ids of versions that the order's status history does not tell of. */
+  unknown: string[]
+  /** Why the change stream can deliver nothing more, null when it can. */
+  slotLost: string | null
+  isSlotRenewed: boolean
+}
+
+const BATCH_SIZE = 500
+// Not where the change stream stands: what the topic has is then told again after a restart of the stream, and dropped by event id.
+const NO_POSITION = ''
+
+/**
+ * Publishes the events that the topic lacks, made from `orders`. Safe at any time: ids are those of the change stream, and everything
+ * downstream dedupes by them. A lost slot is made anew first, so that no change falls between the refill and the stream.
+ */
+export async function replay(options: ReplayOptions): Promise<ReplayReport> {
+  const { pool, url, topic, slotName, filter = {} } = options
+  const isWhole = filter.since === undefined && filter.orderId === undefined
+  const slotLost = await findLostReason(pool, slotName)
+  const held = slotLost !== null && isWhole ? await renewSlot(pool, url, slotName) : null
+  try {
+    return await withLedger(async (ledger) => {
+      const position = await readTopic(topic, ledger)
+      await readOrders(pool, ledger, filter)
+      // With the slot in hand there is nobody to wait for: what it will tell of may be published twice and is kept once.
+      if (slotLost === null) await settle(ledger, options, position)
+      const [published, unknown] = await publishMissing(pool, topic, ledger)
+      return {
+        compared: await ledger.count('from order_events'),
+        published,
+        underWay: await ledger.count(`from (${LACKING}) semi join held_events using (event_id)`),
+        unknown,
+        slotLost,
+        isSlotRenewed: held !== null,
+      }
+    })
+  } finally {
+    await held?.release()
+  }
+}
+
+/** Oldest first, so that an order's events come in their order. */
+async function publishMissing(pool: Pool, topic: Topic, ledger: Ledger): Promise<[number, string[]]> {
+  await ledger.run(`
+    create table missing_events as
+    select event_id, split_part(event_id, '.', 1) as order_id,
+      row_number() over (order by changed_at, split_part(event_id, '.', 1), split_part(event_id, '.', 2)::integer) as number
+    from (${LACKING}) anti join held_events using (event_id)`)
+  const total = await ledger.count('from missing_events')
+  const unknown: string[] = []
+  for (let from = 1; from <= total; from += BATCH_SIZE) {
+    const batch = await ledger.select<{ event_id: string; order_id: string }>(
+      `select event_id, order_id from missing_events where number between ${from} and ${from + BATCH_SIZE - 1} order by number`,
+    )
+    const events = await makeEvents(pool, [...new Set(batch.map((row) => row.order_id))])
+    const found = batch.flatMap(({ event_id }) => events.get(event_id) ?? [])
+    unknown.push(...batch.filter(({ event_id }) => !events.has(event_id)).map(({ event_id }) => event_id))
+    await topic.publish(found.map((event) => ({ position: NO_POSITION, event })))
+  }
+  return [total - unknown.length, unknown]
+}
+
+async function makeEvents(pool: Pool, orderIds: readonly string[]): Promise<Map<string, OrderEvent>> {
+  const records = await getOrderRecords(pool, orderIds)
+  const whole = records.filter((record) => record.status_history.length === record.version)
+  return new Map(whole.flatMap(toOrderEvents).map((event) => [event.id, event]))
+}

@@ -1,0 +1,21 @@
+import type { OrderEvent } from '../../orders/events.ts'
+
+// The facts of an event as one text, so that two places can be compared without their columns: status | previous status | total |
+// currency | order number | user | number of lines. The three forms below must stay equal; `verify.test.ts` holds them together.
+
+export function factsOf({ data: { order, previous_status } }: OrderEvent): string {
+  const { status, total, number, user_id, items } = order
+  return [status, previous_status ?? '', total.amount, total.currency, number, user_id, items.length].join('|')
+}
+
+/** PostgreSQL: of version `version` of a row of `orders`. Null when the history does not tell of every version. */
+export const FACTS_IN_ORDERS = `
+  case when jsonb_array_length(status_history) = orders.version then concat_ws('|',
+    status_history -> (version.number - 1) ->> 'status',
+    case when version.number > 1 then status_history -> (version.number - 2) ->> 'status' else '' end,
+    total_amount, currency, orders.number, user_id, jsonb_array_length(items)
+  ) end`
+
+/** DuckDB: of a row of the lake. */
+export const FACTS_IN_LAKE = `
+  concat_ws('|', status, coalesce(previous_status, ''), total_amount, currency, order_number, user_id, item_count)`

@@ -1,0 +1,44 @@
+import type { Finding, FindingKind, Lag, Place, VerifyReport } from './verify.ts'
+
+const SHOWN_EXAMPLES = 10
+
+const MEANINGS: Partial<Record<`${Place} ${FindingKind}`, string>> = {
+  'orders corrupt': 'the status history does not tell of every version',
+  'change stream lost': 'changes since then are not published; storefront replay refills them',
+  'topic missing': 'storefront replay publishes them',
+  'mails missing': 'storefront replay --subscriber email queues them',
+  'lake missing': 'storefront replay --subscriber lake writes them',
+  'lake corrupt': 'storefront replay --subscriber lake sets the files aside and writes their events anew',
+}
+
+/** The report for people: what was compared, what is on its way, and each kind of fault with examples. */
+export function formatReport(report: VerifyReport): string {
+  const { orders, topic, mails, lake, findings } = report
+  const waiting = topic.isSettled ? '' : '; the change stream has not come past them, so they may be missing'
+  return [
+    `orders  ${count(orders.orders, 'order')}, ${count(orders.versions, 'version')}`,
+    `topic   ${count(topic.events, 'event')}${describeLag(topic.lag)}${topic.lag.events > 0 ? waiting : ''}`,
+    `mails   ${mails.sent} sent, ${mails.queued} queued, ${mails.failed} failed${describeLag(mails.lag)}`,
+    `lake    ${count(lake.events, 'event')} in ${count(lake.files, 'file')}${describeLag(lake.lag)}`,
+    ...findings.flatMap(describeFinding),
+    findings.length === 0 ? 'nothing is missing, doubled or corrupt' : `${count(findings.length, 'kind')} of fault`,
+  ].join('\n')
+}
+
+function describeLag({ events, seconds }: Lag): string {
+  return events === 0 ? '' : `; ${count(events, 'event')} on the way, the oldest for ${seconds} s`
+}
+
+function describeFinding({ place, kind, count: n, examples }: Finding): string[] {
+  const meaning = MEANINGS[`${place} ${kind}`]
+  const shown = examples.slice(0, SHOWN_EXAMPLES)
+  return [
+    `${place}: ${n} ${kind}${meaning === undefined ? '' : ` (${meaning})`}`,
+    ...shown.map((example) => `  ${example}`),
+    ...(n > shown.length ? [`  … and ${n - shown.length} more`] : []),
+  ]
+}
+
+function count(n: number, word: string): string {
+  return `${n} ${word}${n === 1 ? '' : 's'}`
+}

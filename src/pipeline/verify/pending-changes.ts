@@ -1,0 +1,102 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { type Pgoutput, PgoutputPlugin } from 'pg-logical-replication'
+import type { Pool, Queryable, Transaction } from '../../db/pool.ts'
+import { inTransaction } from '../../db/transaction.ts'
+import { findLostReason, PUBLICATION } from '../replication-slot.ts'
+import type { Topic } from '../topic.ts'
+import type { Ledger } from './ledger.ts'
+import { readTopic } from './read-topic.ts'
+
+// A reader that has nothing to do confirms its position every ten seconds.
+const PATIENCE_MS = 25_000
+const POLL_MS = 250
+const SLOT_IN_USE = '55006'
+const FETCH_ROWS = 2_000
+
+/** DuckDB: what `orders` tells of and the topic does not have. */
+export const LACKING = 'select event_id, changed_at from order_events anti join topic_events using (event_id)'
+
+export interface SettleOptions {
+  pool: Pool
+  topic: Topic
+  slotName: string
+  patienceMs?: number | undefined
+}
+
+export interface Settlement {
+  /** Why the change stream can deliver nothing more, null when it can. */
+  slotLost: string | null
+  /** Whether all that the topic still lacks is known to be either missing or held. */
+  isSettled: boolean
+}
+
+/**
+ * Tells changes that are under way from those that are lost, among what the topic lacks. The latter are what is left when the slot's
+ * reader has confirmed a position past all of them. Without a reader, what the slot still holds is under way: it goes into
+ * `held_events`. Reads on in the topic behind `position`.
+ */
+export async function settle(ledger: Ledger, options: SettleOptions, position: number): Promise<Settlement> {
+  const { pool, topic, slotName, patienceMs = PATIENCE_MS } = options
+  const { rows } = await pool.query<{ lsn: string }>('select pg_current_wal_insert_lsn() as lsn')
+  const deadline = performance.now() + patienceMs
+  for (let end = position; ; ) {
+    const slot = await readSlot(pool, slotName, rows[0]?.lsn ?? '0/0')
+    // Read after the slot's position: a change is on the topic before its position is confirmed.
+    end = await readTopic(topic, ledger, end)
+    if ((await ledger.count(LACKING)) === 0 || slot.isPast) return { slotLost: slot.lost, isSettled: true }
+    if (slot.lost !== null) return { slotLost: slot.lost, isSettled: true }
+    if (!slot.isActive && (await readHeldEvents(pool, slotName, ledger))) {
+      await readTopic(topic, ledger, end)
+      return { slotLost: null, isSettled: true }
+    }
+    if (performance.now() > deadline) return { slotLost: null, isSettled: false }
+    await delay(POLL_MS)
+  }
+}
+
+async function readSlot(
+  db: Queryable,
+  slotName: string,
+  lsn: string,
+): Promise<{ lost: string | null; isActive: boolean; isPast: boolean }> {
+  const lost = await findLostReason(db, slotName)
+  const { rows } = await db.query<{ is_active: boolean; is_past: boolean }>(
+    'select active as is_active, confirmed_flush_lsn >= $2 as is_past from pg_replication_slots where slot_name = $1',
+    [slotName, lsn],
+  )
+  return { lost, isActive: rows[0]?.is_active ?? false, isPast: rows[0]?.is_past === true }
+}
+
+/** Looks into the slot without taking anything out. False when it has a reader after all. */
+async function readHeldEvents(pool: Pool, slotName: string, ledger: Ledger): Promise<boolean> {
+  try {
+    await inTransaction(pool, async (tx) => {
+      await tx.query(
+        `declare held no scroll cursor for
+        select data from pg_logical_slot_peek_binary_changes($1, null, null, 'proto_version', '1', 'publication_names', $2)`,
+        [slotName, PUBLICATION],
+      )
+      const plugin = new PgoutputPlugin({ protoVersion: 1, publicationNames: [PUBLICATION] })
+      for (let ids = await fetchEventIds(tx, plugin); ids !== null; ids = await fetchEventIds(tx, plugin)) {
+        await ledger.add(
+          'held_events',
+          ids.map((event_id) => ({ event_id })),
+        )
+      }
+    })
+    return true
+  } catch (error) {
+    if ((error as { code?: string }).code === SLOT_IN_USE) return false
+    throw error
+  }
+}
+
+async function fetchEventIds(tx: Transaction, plugin: PgoutputPlugin): Promise<string[] | null> {
+  const { rows } = await tx.query<{ data: Buffer }>(`fetch ${FETCH_ROWS} from held`)
+  if (rows.length === 0) return null
+  return rows.flatMap(({ data }) => {
+    const message: Pgoutput.Message = plugin.parse(data)
+    if (message.tag !== 'insert' && message.tag !== 'update') return []
+    return `${message.new.id}.${message.new.version}`
+  })
+}

@@ -1,0 +1,131 @@
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { copyFile, readdir, truncate, unlink, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { test } from 'node:test'
+import { startAuditedStore, summarise } from '../../../test/pipeline-audit.ts'
+import { orderSlotOf } from '../../app.ts'
+import { formatReport } from './format-report.ts'
+
+/** The lake's files, oldest first. */
+async function filesOf(lake: string): Promise<string[]> {
+  const names = await readdir(join(lake, 'orders'), { recursive: true })
+  return names
+    .filter((name) => name.endsWith('.parquet'))
+    .sort()
+    .map((name) => join(lake, 'orders', name))
+}
+
+test('finds nothing wrong with a busy store, however often it looks', async (t) => {
+  const store = await startAuditedStore(t)
+  await store.startPipeline()
+  let isTrading = true
+  const trading = (async () => {
+    while (isTrading) await store.trade(3)
+  })()
+  try {
+    for (let look = 0; look < 8; look++) assert.deepEqual((await store.verify()).findings, [])
+  } finally {
+    isTrading = false
+    await trading
+  }
+  await store.untilDelivered()
+  const report = await store.verify()
+  assert.deepEqual(report.findings, [])
+  assert.deepEqual([report.topic.lag.events, report.mails.lag.events, report.lake.lag.events], [0, 0, 0])
+  assert.match(formatReport(report), /\nnothing is missing, doubled or corrupt$/)
+})
+
+test('takes what a slot without a reader still holds for lag, and what it does not hold for missing', async (t) => {
+  const store = await startAuditedStore(t)
+  const stop = await store.startPipeline()
+  await store.trade(3)
+  await store.untilDelivered()
+  await stop()
+  const [held = ''] = await store.trade(2)
+  const waiting = await store.verify()
+  assert.deepEqual([waiting.findings, waiting.topic.lag.events], [[], 2])
+  await store.pool.query(`delete from topic_messages where sequence = (select min(sequence) from topic_messages)`)
+  const report = await store.verify()
+  assert.deepEqual(summarise(report), ['topic missing 1'])
+  assert.ok(!report.findings[0]?.examples.includes(`${held}.1`))
+  await store.replay()
+  await store.startPipeline()
+  await store.untilDelivered()
+})
+
+test('names each kind of fault, its place, its number and examples', async (t) => {
+  const store = await startAuditedStore(t)
+  const stop = await store.startPipeline()
+  const orders: string[] = []
+  for (let file = 0; file < 4; file++) {
+    orders.push(...(await store.trade(1)))
+    await store.untilDelivered()
+  }
+  await stop()
+  const event = (index: number) => `${orders[index]}.1`
+  const files = await filesOf(store.lake)
+  assert.equal(files.length, 4)
+  const nobody = `${randomUUID()}.1`
+
+  await store.pool.query('delete from topic_messages where id = $1', [event(0)])
+  await store.pool.query(`update topic_messages set event = replace(event::text, '1250', '9999')::json where id = $1`, [event(1)])
+  await store.pool.query('delete from email_deliveries where event_id = $1', [event(1)])
+  await store.pool.query(
+    `insert into email_deliveries (event_id, order_id, user_id, event_type, status)
+    values ($1, gen_random_uuid(), gen_random_uuid(), 'storefront.order.created', 'sent')`,
+    [nobody],
+  )
+  const folder = dirname(files[0] ?? '')
+  await unlink(files[1] ?? '')
+  await copyFile(files[2] ?? '', join(folder, '0000000000000900-0000000000000901.parquet'))
+  await truncate(files[3] ?? '', 900)
+
+  const report = await store.verify(0)
+  const found = new Map(report.findings.map(({ place, kind, examples }) => [`${place} ${kind}`, examples]))
+  assert.deepEqual(found.get('topic missing'), [event(0)])
+  assert.deepEqual(found.get('topic altered'), [event(1)])
+  assert.deepEqual(found.get('mails missing'), [event(1)])
+  assert.deepEqual(found.get('mails unknown'), [nobody])
+  assert.deepEqual(found.get('lake missing')?.toSorted(), [event(1), event(3)].sort())
+  assert.deepEqual(found.get('lake doubled'), [event(2)])
+  assert.deepEqual(
+    found
+      .get('lake corrupt')
+      ?.map((line) => line.split(': ')[0])
+      .sort(),
+    [join(folder, '0000000000000900-0000000000000901.parquet'), files[3]].sort(),
+  )
+  assert.equal(found.size, 7)
+  assert.match(formatReport(report), /topic: 1 missing \(storefront replay publishes them\)\n {2}[0-9a-f-]{36}\.1\n/)
+
+  await unlink(join(folder, '0000000000000900-0000000000000901.parquet'))
+  await store.pool.query('delete from email_deliveries where event_id = $1', [nobody])
+  await store.pool.query('delete from topic_messages where id = $1', [event(1)])
+  await store.replay()
+})
+
+test('finds a file that is no Parquet, and a history that lacks a version', async (t) => {
+  const store = await startAuditedStore(t)
+  await store.startPipeline()
+  const [order = ''] = await store.trade(2)
+  await store.untilDelivered()
+  const [file = ''] = await filesOf(store.lake)
+  await writeFile(join(dirname(file), '0000000000000001-0000000000000002.parquet'), 'PAR1 it is not')
+  await store.pool.query(`update orders set status_history = '[]' where id = $1`, [order])
+  const found = new Map((await store.verify()).findings.map(({ place, kind, examples }) => [`${place} ${kind}`, examples]))
+  assert.deepEqual(found.get('orders corrupt'), [`${order}.1`])
+  assert.equal(found.get('lake corrupt')?.length, 1)
+})
+
+test('says that the change stream has lost its slot, and counts what was not published as missing', async (t) => {
+  const store = await startAuditedStore(t)
+  const stop = await store.startPipeline()
+  await store.trade(1)
+  await store.untilDelivered()
+  await stop()
+  await store.pool.query('select pg_drop_replication_slot($1)', [orderSlotOf(store.url)])
+  await store.trade(2)
+  assert.deepEqual(summarise(await store.verify()), ['change stream lost 1', 'topic missing 2'])
+  await store.replay()
+})

@@ -1,0 +1,151 @@
+import type { Pool } from '../../db/pool.ts'
+import type { Topic } from '../topic.ts'
+import { type Ledger, withLedger } from './ledger.ts'
+import { LACKING, type Settlement, settle } from './pending-changes.ts'
+import { type LakeContents, readLake } from './read-lake.ts'
+import { readMails } from './read-mails.ts'
+import { readOrders } from './read-orders.ts'
+import { readTopic } from './read-topic.ts'
+
+export interface VerifyOptions {
+  pool: Pool
+  topic: Topic
+  slotName: string
+  lakeDirectory: string
+  now: () => Date
+  /** How long changes on their way to the topic are waited for. */
+  patienceMs?: number
+}
+
+export type Place = 'orders' | 'change stream' | 'topic' | 'mails' | 'lake'
+/** `altered`: the same event says something else there. `unknown`: no order has it. `lost`: the change stream can deliver nothing more. */
+export type FindingKind = 'missing' | 'doubled' | 'corrupt' | 'altered' | 'unknown' | 'lost'
+
+/** Something that a healthy store never has. */
+export interface Finding {
+  place: Place
+  kind: FindingKind
+  count: number
+  /** Event ids, or files with the reason; the first hundred. */
+  examples: string[]
+}
+
+/** What is on its way: events, and the age in seconds of the oldest. */
+export interface Lag {
+  events: number
+  seconds: number
+}
+
+export interface VerifyReport {
+  orders: { orders: number; versions: number }
+  topic: { events: number; lag: Lag; isSettled: boolean }
+  mails: { sent: number; queued: number; failed: number; lag: Lag }
+  lake: { files: number; events: number; lag: Lag }
+  findings: Finding[]
+}
+
+const MAX_EXAMPLES = 100
+
+/**
+ * Holds orders, topic, mails and lake against each other, also beside a running store. The order of reads keeps what is under way from
+ * looking like a fault: each subscriber's position, then what it has, then the topic, then the orders. What a later place has must
+ * then be in the earlier one, and what lies before a position must be behind it.
+ */
+export async function verify(options: VerifyOptions): Promise<VerifyReport> {
+  const { pool, topic, lakeDirectory } = options
+  return withLedger(async (ledger) => {
+    const mailPosition = await findSubscriberPosition(pool, 'email')
+    await readMails(pool, ledger)
+    const lake = await readLake(lakeDirectory, ledger)
+    const topicEnd = await readTopic(topic, ledger)
+    const orders = await readOrders(pool, ledger)
+    const settlement = await settle(ledger, options, topicEnd)
+    const findings = await find(ledger, { mailPosition, topicEnd, lake, settlement })
+    const lagOf = (sql: string) => measureLag(ledger, sql, options.now())
+    const mails = await ledger.select<{ status: string; n: number }>('select status, count(*) as n from mail_events group by status')
+    const mailsThatAre = (status: string) => mails.find((row) => row.status === status)?.n ?? 0
+    return {
+      orders: { orders, versions: await ledger.count('from order_events') },
+      topic: {
+        events: await ledger.count('from topic_events'),
+        lag: settlement.slotLost !== null ? { events: 0, seconds: 0 } : await lagOf(underWay(settlement)),
+        isSettled: settlement.isSettled,
+      },
+      mails: {
+        sent: mailsThatAre('sent'),
+        queued: mailsThatAre('queued'),
+        failed: mailsThatAre('failed'),
+        lag: await lagOf(`from topic_events anti join mail_events using (event_id) where topic_events.sequence > ${mailPosition}`),
+      },
+      lake: {
+        files: lake.files,
+        events: await ledger.count('from lake_events'),
+        lag: await lagOf(`from topic_events anti join lake_events using (event_id) where topic_events.sequence > ${lake.lastSequence}`),
+      },
+      findings,
+    }
+  })
+}
+
+/** The last sequence that a subscriber has handled, 0 for none. */
+async function findSubscriberPosition(pool: Pool, name: string): Promise<number> {
+  const { rows } = await pool.query<{ sequence: number | null }>('select sequence from topic_subscribers where name = $1', [name])
+  return rows[0]?.sequence ?? 0
+}
+
+function underWay({ isSettled }: Settlement): string {
+  return isSettled ? `from (${LACKING}) semi join held_events using (event_id)` : `from (${LACKING})`
+}
+
+interface Known {
+  mailPosition: number
+  topicEnd: number
+  lake: LakeContents
+  settlement: Settlement
+}
+
+async function find(ledger: Ledger, { mailPosition, topicEnd, lake, settlement }: Known): Promise<Finding[]> {
+  const lost = `from (${LACKING}) ${settlement.isSettled ? 'anti join held_events using (event_id)' : 'where false'}`
+  const doubled = (table: string) => `from ${table} group by event_id having count(*) > 1`
+  const ofNoOrder = (table: string) => `from ${table} anti join topic_events using (event_id) anti join order_events using (event_id)`
+  const handled = (table: string, position: number) =>
+    `from topic_events anti join ${table} using (event_id) where topic_events.sequence <= ${position}`
+  const altered = (table: string, original: string) =>
+    `from ${table} as copy join ${original} as original using (event_id) where copy.facts <> original.facts`
+  const checks: [Place, FindingKind, string][] = [
+    ['orders', 'corrupt', 'from order_events where facts is null'],
+    ['topic', 'missing', lost],
+    ['topic', 'doubled', doubled('topic_events')],
+    ['topic', 'altered', altered('topic_events', 'order_events')],
+    ['topic', 'unknown', `from topic_events anti join order_events using (event_id) where topic_events.sequence <= ${topicEnd}`],
+    ['mails', 'missing', handled('mail_events', mailPosition)],
+    ['mails', 'unknown', ofNoOrder('mail_events')],
+    ['lake', 'missing', handled('lake_events', lake.lastSequence)],
+    ['lake', 'doubled', doubled('lake_events')],
+    ['lake', 'altered', altered('lake_events', 'topic_events')],
+    ['lake', 'unknown', ofNoOrder('lake_events')],
+  ]
+  const findings: Finding[] = []
+  if (settlement.slotLost !== null) findings.push({ place: 'change stream', kind: 'lost', count: 1, examples: [settlement.slotLost] })
+  for (const [place, kind, from] of checks) {
+    const sql = `select event_id ${from}`
+    const count = await ledger.count(sql)
+    if (count > 0) findings.push({ place, kind, count, examples: await examplesOf(ledger, sql) })
+  }
+  const corrupt = lake.corrupt.map(({ path, reason }) => `${path}: ${reason}`)
+  if (corrupt.length > 0) findings.push({ place: 'lake', kind: 'corrupt', count: corrupt.length, examples: corrupt.slice(0, MAX_EXAMPLES) })
+  return findings
+}
+
+async function examplesOf(ledger: Ledger, sql: string): Promise<string[]> {
+  const rows = await ledger.select<{ event_id: string }>(`${sql} order by event_id limit ${MAX_EXAMPLES}`)
+  return rows.map((row) => row.event_id)
+}
+
+async function measureLag(ledger: Ledger, from: string, now: Date): Promise<Lag> {
+  const [row] = await ledger.select<{ events: number; oldest: number | null }>(
+    `select count(*) as events, min(changed_at) as oldest from (select changed_at ${from})`,
+  )
+  const ageMs = row?.oldest == null ? 0 : Math.max(0, now.getTime() - row.oldest)
+  return { events: row?.events ?? 0, seconds: Math.round(ageMs / 100) / 10 }
+}

@@ -1,0 +1,74 @@
+import assert from 'node:assert/strict'
+import { orderSlotOf } from '../src/app.ts'
+import { dataFolder } from '../src/db/data-folder.ts'
+import { createPostgresTopic } from '../src/pipeline/postgres-topic.ts'
+import { type ReplayOptions, type ReplayReport, replay } from '../src/pipeline/replay/replay.ts'
+import type { Topic } from '../src/pipeline/topic.ts'
+import { type VerifyReport, verify } from '../src/pipeline/verify/verify.ts'
+import type { Cleanup } from './cleanup.ts'
+import { eventually } from './eventually.ts'
+import { type Account, startSecondProcess, startStore, type TestStore } from './store.ts'
+import { silent } from './stream-harness.ts'
+
+/** A store of which one process only serves the API and another is the pipeline, which can be stopped and looked into. */
+export interface AuditedStore extends TestStore {
+  topic: Topic
+  lake: string
+  /** Starts a pipeline and returns the function that stops it. */
+  startPipeline(): Promise<() => Promise<void>>
+  /** Places orders and cancels every third; returns their ids. */
+  trade(count: number): Promise<string[]>
+  verify(patienceMs?: number): Promise<VerifyReport>
+  replay(filter?: ReplayOptions['filter']): Promise<ReplayReport>
+  /** Waits until everything has arrived everywhere. */
+  untilDelivered(): Promise<void>
+}
+
+export async function startAuditedStore(t: Cleanup): Promise<AuditedStore> {
+  const store = await startStore(t, { lakeFlushSeconds: 1 })
+  const topic = createPostgresTopic({ pool: store.pool, url: store.url, logger: silent })
+  const lake = dataFolder(store.config.dataDir).lake
+  const slotName = orderSlotOf(store.url)
+  const product = await store.addProduct({ stock: null })
+  const customer = await store.register()
+  const check = (patienceMs = 20_000) =>
+    verify({ pool: store.pool, topic, slotName, lakeDirectory: lake, now: () => new Date(), patienceMs })
+  return {
+    ...store,
+    topic,
+    lake,
+    async startPipeline() {
+      const { app } = await startSecondProcess(t, store, { roles: ['api', 'stream', 'email', 'lake'] })
+      return () => app.stop()
+    },
+    trade: (count) => trade(store, customer, product.id, count),
+    verify: check,
+    replay: (filter = {}) => replay({ pool: store.pool, url: store.url, topic, slotName, filter }),
+    async untilDelivered() {
+      await eventually(
+        async () => {
+          const { topic, mails, lake, orders } = await check()
+          const { versions } = orders
+          return topic.events === versions && mails.sent === versions && lake.events === versions
+        },
+        { timeoutMs: 30_000, what: 'every event everywhere' },
+      )
+    },
+  }
+}
+
+async function trade(store: TestStore, { token }: Account, productId: string, count: number): Promise<string[]> {
+  const ids: string[] = []
+  for (let number = 1; number <= count; number++) {
+    const { status, json } = await store.call('POST', '/orders', { token, body: { items: [{ product_id: productId, quantity: 1 }] } })
+    assert.equal(status, 201)
+    ids.push(json.id)
+    if (number % 3 === 0) assert.equal((await store.call('POST', `/orders/${json.id}/cancel`, { token })).status, 200)
+  }
+  return ids
+}
+
+/** `topic missing 2`, one for each finding. */
+export function summarise({ findings }: VerifyReport): string[] {
+  return findings.map(({ place, kind, count }) => `${place} ${kind} ${count}`)
+}
