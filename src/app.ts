@@ -1,9 +1,11 @@
 import { availableParallelism } from 'node:os'
 import type { Logger } from 'pino'
 import { type Auth, createAuth } from './auth/auth.ts'
+import { canonicalEmail } from './auth/email-address.ts'
 import { authRoutes } from './auth/routes.ts'
 import { createSealing } from './auth/sealed.ts'
 import { loadSigningKeys, type SigningKeys } from './auth/signing-keys.ts'
+import { findUserByEmail } from './auth/users.ts'
 import { catalogueRoutes } from './catalogue/routes.ts'
 import { loadSampleCatalogue } from './catalogue/sample-catalogue.ts'
 import type { Config } from './config.ts'
@@ -13,13 +15,17 @@ import { openOwnDatabase } from './db/open-database.ts'
 import { connectClient, createPool, type Pool } from './db/pool.ts'
 import { healthRoutes, type ReadinessCheck } from './http/health.ts'
 import { createHttpServer, type HttpServer, openApiRoute } from './http/server.ts'
+import { adminOrderRoutes } from './orders/admin-routes.ts'
+import { expireOrders } from './orders/expire-orders.ts'
+import { deleteExpiredKeys } from './orders/idempotency.ts'
 import { orderRoutes } from './orders/routes.ts'
 import type { ChangeStream } from './pipeline/change-stream.ts'
+import { DeliveryLog, findDeliveries } from './pipeline/delivery-log.ts'
 import { ACCOUNT_MAIL_QUEUE, createAccountMailWorker, queueAccountMail, type Sealing } from './pipeline/email/account-mail.ts'
 import { createEmailSubscriber, EMAIL_QUEUE } from './pipeline/email/email-subscriber.ts'
 import { createFileMailer } from './pipeline/email/file-mailer.ts'
 import { createSmtpMailer } from './pipeline/email/smtp-mailer.ts'
-import { createJobQueue, installJobQueues, type JobQueue } from './pipeline/job-queue.ts'
+import { createJobQueue, installJobQueues, type JobQueue, type QueueDefinition } from './pipeline/job-queue.ts'
 import { LakeSink } from './pipeline/lake/lake-sink.ts'
 import { createOrderStreamHandler } from './pipeline/order-stream-handler.ts'
 import { createPostgresTopic } from './pipeline/postgres-topic.ts'
@@ -49,6 +55,13 @@ export interface AppOptions {
   onFatal?: (message: string) => void
 }
 
+const HOUSEKEEPING_QUEUE: QueueDefinition = {
+  name: 'order-housekeeping',
+  retryDelaySeconds: 60,
+  retryDelayMaxSeconds: 60,
+  keepSeconds: 3_600,
+}
+const EVERY_MINUTE = '* * * * *'
 const DRAIN_MS = 5_000
 const MAX_WAITING_HASHES = 200
 /** Puts a store together from its configuration, the embedded database and its schema included, and starts nothing yet. */
@@ -71,15 +84,16 @@ export async function createApp({ config, logger, now = () => new Date(), onFata
     if (isEmbedded && (await loadSampleCatalogue(pool))) logger.info('loaded the sample catalogue')
 
     const topic = createPostgresTopic({ pool, url: database.url, logger })
-    const stream = config.roles.includes('stream') ? createStream(database.url, topic, logger) : null
-    const services: Service[] = []
+    const deliveryLog = new DeliveryLog({ pool, logger })
+    const stream = config.roles.includes('stream') ? createStream(database.url, topic, deliveryLog, logger) : null
+    const services: Service[] = [deliveryLog]
     const hasApi = config.roles.includes('api')
     const hasEmail = config.roles.includes('email')
     const secret = config.secret ?? keepSecret(dataFolder(config.dataDir), 'secret')
     const sealing = createSealing(secret, 'account mail')
-    const jobs = createJobQueue({ url: database.url, logger, supervise: hasEmail })
+    const jobs = createJobQueue({ url: database.url, logger, supervise: hasEmail, keepsTime: hasApi })
     if (hasApi || hasEmail) services.push(jobs)
-    if (config.roles.includes('lake')) services.push(createLake(config, topic, logger))
+    if (config.roles.includes('lake')) services.push(createLake(config, topic, deliveryLog, logger))
     if (hasEmail) services.push(createEmail(config, { pool, topic, jobs, sealing, logger, now }))
     if (stream !== null) services.push(stream)
     let server: HttpServer | null = null
@@ -92,7 +106,7 @@ export async function createApp({ config, logger, now = () => new Date(), onFata
         sendAccountMail: (tx, mail) => queueAccountMail(tx, jobs, sealing, mail),
       })
       server = await createApi({ config, pool, auth, logger, now, check: readinessCheck(pool, stream, database.url) })
-      services.push(auth, listening(server, config, logger))
+      services.push(auth, createHousekeeping(config, { pool, jobs, logger, now }), listening(server, config, logger))
     }
     return { server, ...inOrder(services, close) }
   } catch (error) {
@@ -107,7 +121,7 @@ export async function prepareDatabase(url: string, pool: Pool, logger: Logger): 
   if (applied.length > 0) logger.info({ applied }, 'migrated the database')
   const slot = await ensureReplicationSlot(pool, slotNameFor(databaseName(url)))
   if (slot === 'lost') logger.error('the replication slot of the order stream is gone: order changes since then are not published')
-  await installJobQueues({ url, logger, queues: [EMAIL_QUEUE, ACCOUNT_MAIL_QUEUE] })
+  await installJobQueues({ url, logger, queues: [EMAIL_QUEUE, ACCOUNT_MAIL_QUEUE, HOUSEKEEPING_QUEUE] })
 }
 
 function authOptions(config: Config, pool: Pool, logger: Logger, now: () => Date) {
@@ -149,7 +163,9 @@ async function createApi({ config, pool, auth, logger, now, check }: ApiOptions)
     async (scope) => {
       authRoutes(scope, auth.context, authenticate)
       catalogueRoutes(scope, pool, baseUrl)
-      orderRoutes(scope, { pool, authenticate, baseUrl, now })
+      const orders = { pool, authenticate, baseUrl, now, findDeliveries: (orderId: string) => findDeliveries(pool, orderId) }
+      orderRoutes(scope, { ...orders, maxQuantityPerProductAndUser: config.maxQuantityPerProductAndUser })
+      adminOrderRoutes(scope, { ...orders, findUserId: async (email) => (await findUserByEmail(pool, canonicalEmail(email)))?.id ?? null })
       healthRoutes(scope, check)
       openApiRoute(scope)
     },
@@ -158,19 +174,37 @@ async function createApi({ config, pool, auth, logger, now, check }: ApiOptions)
   return server
 }
 
-function createStream(url: string, topic: Topic, logger: Logger): ChangeStream {
-  return createOrderStreamHandler({ url, slotName: slotNameFor(databaseName(url)), topic, logger })
+function createStream(url: string, topic: Topic, deliveryLog: DeliveryLog, logger: Logger): ChangeStream {
+  const onPublished = deliveryLog.published
+  return createOrderStreamHandler({ url, slotName: slotNameFor(databaseName(url)), topic, logger, onPublished })
 }
 
-function createLake(config: Config, topic: Topic, logger: Logger): Service {
+function createLake(config: Config, topic: Topic, deliveryLog: DeliveryLog, logger: Logger): Service {
   const sink = new LakeSink({
     directory: dataFolder(config.dataDir).lake,
     flushSeconds: config.lakeFlushSeconds,
     flushRows: config.lakeFlushRows,
     logger,
+    onStored: deliveryLog.inLake,
   })
   const subscription = topic.subscribe('lake', sink.handle, { lastSequence: sink.lastSequence })
   return inOrder([sink, subscription])
+}
+
+/** Of orders, by scheduled jobs: in the processes of the API, which know the orders' settings and of which there is always one. */
+function createHousekeeping(config: Config, { pool, jobs, logger, now }: Pick<EmailOptions, 'pool' | 'jobs' | 'logger' | 'now'>): Service {
+  const { pendingOrderTtlSeconds } = config
+  return {
+    async start() {
+      await jobs.schedule(HOUSEKEEPING_QUEUE.name, EVERY_MINUTE, async () => {
+        const deletedKeys = await deleteExpiredKeys(pool)
+        const cancelledOrders = pendingOrderTtlSeconds === null ? 0 : await expireOrders(pool, pendingOrderTtlSeconds, now())
+        if (deletedKeys + cancelledOrders > 0) logger.info({ deletedKeys, cancelledOrders }, 'tidied up after orders')
+      })
+    },
+    // The job queue stops its workers.
+    async stop() {},
+  }
 }
 
 interface EmailOptions {

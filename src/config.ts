@@ -38,6 +38,10 @@ export interface Config {
   readonly trustProxy: readonly string[] | number | false
   /** ISO 4217. Used where an imported line names no currency. */
   readonly currency: string
+  /** Pieces of one product that one customer can buy in all; null for any number. */
+  readonly maxQuantityPerProductAndUser: number | null
+  /** After how many seconds an order that is still pending is cancelled; null for never. */
+  readonly pendingOrderTtlSeconds: number | null
   readonly roles: readonly Role[]
   readonly logLevel: LogLevel
 }
@@ -80,6 +84,8 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
     isRateLimited: read.oneOf('RATE_LIMITS', ['on', 'off'], 'on') === 'on',
     trustProxy: readTrustProxy(read.optional('TRUST_PROXY')),
     currency: readCurrency(read.text('CURRENCY', 'EUR')),
+    maxQuantityPerProductAndUser: read.integer('MAX_QUANTITY_PER_PRODUCT_AND_USER', 0, 0, 1_000_000) || null,
+    pendingOrderTtlSeconds: read.integer('PENDING_ORDER_TTL', 0, 0, 366 * 86_400) || null,
     roles: read.list('ROLES', ROLES),
     logLevel: read.oneOf('LOG_LEVEL', LOG_LEVELS, 'info'),
   })

@@ -1,4 +1,5 @@
 import type { FastifyRequest } from 'fastify'
+import { AppError } from '../errors.ts'
 
 /** Who makes a request. */
 export interface Caller {
@@ -15,6 +16,15 @@ const CALLER = 'caller'
 /** Makes a request's caller known before its body is looked at; a stranger learns nothing from it. An `onRequest` hook. */
 export function requireCaller(authenticate: Authenticate) {
   return async (request: FastifyRequest): Promise<void> => request.setDecorator(CALLER, await authenticate(request))
+}
+
+/** The same for operators only. Throws `forbidden` for everybody else. */
+export function requireAdmin(authenticate: Authenticate) {
+  return async (request: FastifyRequest): Promise<void> => {
+    const caller = await authenticate(request)
+    if (caller.role !== 'admin') throw new AppError('forbidden', 'Only operators can do this.')
+    request.setDecorator(CALLER, caller)
+  }
 }
 
 /** The caller of a request that came through `requireCaller`. */
