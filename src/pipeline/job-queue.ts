@@ -76,6 +76,8 @@ const POLL_SECONDS = 1
 // A job of a process that died is given out again after a missed heartbeat: 10 s is the least pg-boss allows.
 const SCHEDULED_WORK: WorkOptions = { batchSize: 1, concurrency: 1, fetchers: 1 }
 const HEARTBEAT_SECONDS = 10
+// How often it is looked whether a scheduled job is due.
+const CLOCK_SECONDS = 10
 const SUPERVISE_SECONDS = 15
 const CLEANUP_SECONDS = 3_600
 // A job waits for a worker as long as it takes: pg-boss would drop it after 14 days.
@@ -118,6 +120,8 @@ function createBoss(options: JobQueueOptions): PgBoss {
     max: CONNECTIONS,
     connectionTimeoutMillis: 5_000,
     schedule: keepsTime,
+    cronMonitorIntervalSeconds: CLOCK_SECONDS,
+    cronWorkerIntervalSeconds: POLL_SECONDS,
     supervise,
     superviseIntervalSeconds: superviseSeconds,
     monitorIntervalSeconds: superviseSeconds,
