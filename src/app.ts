@@ -2,9 +2,11 @@ import { availableParallelism } from 'node:os'
 import type pg from 'pg'
 import type { Logger } from 'pino'
 import { type Auth, createAuth } from './auth/auth.ts'
+import { canonicalEmail } from './auth/email-address.ts'
 import { authRoutes } from './auth/routes.ts'
 import { createSealing } from './auth/sealed.ts'
 import { loadSigningKeys, type SigningKeys } from './auth/signing-keys.ts'
+import { findUserByEmail } from './auth/users.ts'
 import { catalogueAdminRoutes } from './catalogue/admin-routes.ts'
 import { CatalogueVersion } from './catalogue/catalogue-version.ts'
 import { PageCache } from './catalogue/page-cache.ts'
@@ -19,17 +21,21 @@ import { connectClient, createPool, type Pool } from './db/pool.ts'
 import { healthRoutes, type ReadinessCheck } from './http/health.ts'
 import { createHttpServer, type HttpServer, openApiRoute, requestId } from './http/server.ts'
 import { addShortcut } from './http/shortcut.ts'
+import { adminOrderRoutes } from './orders/admin-routes.ts'
+import { expireOrders } from './orders/expire-orders.ts'
+import { deleteExpiredKeys } from './orders/idempotency.ts'
 import { orderRoutes } from './orders/routes.ts'
 import { createCataloguePurge, PURGE_QUEUE } from './pipeline/cdn/purge-catalogue.ts'
 import { createPurgers } from './pipeline/cdn/purger.ts'
 import type { ChangeStream } from './pipeline/change-stream.ts'
+import { DeliveryLog, findDeliveries } from './pipeline/delivery-log.ts'
 import { ACCOUNT_MAIL_QUEUE, createAccountMailWorker, queueAccountMail } from './pipeline/email/account-mail.ts'
 import { createEmailSubscriber, EMAIL_QUEUE } from './pipeline/email/email-subscriber.ts'
 import { createFileMailer } from './pipeline/email/file-mailer.ts'
 import { createMailRenderer } from './pipeline/email/render-mail.ts'
 import { createSmtpMailer } from './pipeline/email/smtp-mailer.ts'
 import { createTemplateReader } from './pipeline/email/templates.ts'
-import { createJobQueue, installJobQueues, type JobQueue } from './pipeline/job-queue.ts'
+import { createJobQueue, installJobQueues, type JobQueue, type QueueDefinition } from './pipeline/job-queue.ts'
 import { LakeSink } from './pipeline/lake/lake-sink.ts'
 import { createOrderStreamHandler } from './pipeline/order-stream-handler.ts'
 import { createPostgresTopic } from './pipeline/postgres-topic.ts'
@@ -62,6 +68,13 @@ export interface AppOptions {
   onFatal?: (message: string) => void
 }
 
+const HOUSEKEEPING_QUEUE: QueueDefinition = {
+  name: 'order-housekeeping',
+  retryDelaySeconds: 60,
+  retryDelayMaxSeconds: 60,
+  keepSeconds: 3_600,
+}
+const EVERY_MINUTE = '* * * * *'
 const DRAIN_MS = 5_000
 const BROWSER_CACHE_SECONDS = 15
 const MAX_WAITING_HASHES = 200
@@ -87,8 +100,9 @@ export async function createApp({ config, logger, now = () => new Date(), onFata
     if (isEmbedded && (await loadSampleCatalogue(pool))) logger.info('loaded the sample catalogue')
 
     const topic = createPostgresTopic({ pool, url: database.url, logger })
-    const stream = config.roles.includes('stream') ? createStream(database.url, topic, logger) : null
-    const services: Service[] = []
+    const deliveryLog = new DeliveryLog({ pool, logger })
+    const stream = config.roles.includes('stream') ? createStream(database.url, topic, deliveryLog, logger) : null
+    const services: Service[] = [deliveryLog]
     const hasApi = config.roles.includes('api')
     const hasEmail = config.roles.includes('email')
     const secret = config.secret ?? keepSecret(dataFolder(config.dataDir), 'secret')
@@ -96,9 +110,9 @@ export async function createApp({ config, logger, now = () => new Date(), onFata
     const sealing = createSealing(secret, 'account mail')
     const purgers = stream === null ? [] : createPurgers(config.cdnPurgeUrls)
     const hasJobs = hasEmail || hasWebhook || purgers.length > 0
-    const jobs = createJobQueue({ url: database.url, logger, supervise: hasJobs })
+    const jobs = createJobQueue({ url: database.url, logger, supervise: hasJobs, keepsTime: hasApi })
     if (hasApi || hasJobs) services.push(jobs)
-    if (config.roles.includes('lake')) services.push(createLake(config, topic, logger))
+    if (config.roles.includes('lake')) services.push(createLake(config, topic, deliveryLog, logger))
     if (hasEmail) services.push(createEmail(config, { pool, topic, jobs, sealing, logger, now }))
     if (hasWebhook) services.push(createWebhook(config, { pool, topic, jobs, sealing: createWebhookSealing(secret), logger, now }))
     if (stream !== null) {
@@ -116,7 +130,8 @@ export async function createApp({ config, logger, now = () => new Date(), onFata
       })
       const catalogue = createCatalogue(config, pool, logger, () => connectClient(database.url, 'storefront-catalogue'))
       server = await createApi({ config, pool, auth, catalogue, logger, now, check: readinessCheck(pool, stream, database.url) })
-      services.push(auth, catalogue.version, listening(server, config, logger))
+      const housekeeping = createHousekeeping(config, { pool, jobs, logger, now })
+      services.push(auth, catalogue.version, housekeeping, listening(server, config, logger))
     }
     return { server, ...inOrder(services, close) }
   } catch (error) {
@@ -131,7 +146,7 @@ export async function prepareDatabase(url: string, pool: Pool, logger: Logger): 
   if (applied.length > 0) logger.info({ applied }, 'migrated the database')
   const slot = await ensureReplicationSlot(pool, orderSlotOf(url))
   if (slot === 'lost') logger.error('the replication slot of the order stream is gone: order changes since then are not published')
-  await installJobQueues({ url, logger, queues: [EMAIL_QUEUE, ACCOUNT_MAIL_QUEUE, WEBHOOK_QUEUE, PURGE_QUEUE] })
+  await installJobQueues({ url, logger, queues: [EMAIL_QUEUE, ACCOUNT_MAIL_QUEUE, WEBHOOK_QUEUE, PURGE_QUEUE, HOUSEKEEPING_QUEUE] })
 }
 
 function authOptions(config: Config, pool: Pool, logger: Logger, now: () => Date) {
@@ -177,7 +192,9 @@ async function createApi({ config, pool, auth, catalogue, logger, now, check }: 
       authRoutes(scope, auth.context, authenticate)
       catalogueRoutes(scope, catalogue)
       catalogueAdminRoutes(scope, { context: catalogue, authenticate, currency: config.currency })
-      orderRoutes(scope, { pool, authenticate, baseUrl, now })
+      const orders = { pool, authenticate, baseUrl, now, findDeliveries: (orderId: string) => findDeliveries(pool, orderId) }
+      orderRoutes(scope, { ...orders, maxQuantityPerProductAndUser: config.maxQuantityPerProductAndUser })
+      adminOrderRoutes(scope, { ...orders, findUserId: async (email) => (await findUserByEmail(pool, canonicalEmail(email)))?.id ?? null })
       healthRoutes(scope, check)
       openApiRoute(scope)
     },
@@ -196,19 +213,37 @@ function createCatalogue(config: Config, pool: Pool, logger: Logger, connect: ()
   }
 }
 
-function createStream(url: string, topic: Topic, logger: Logger): ChangeStream {
-  return createOrderStreamHandler({ url, slotName: orderSlotOf(url), topic, logger })
+function createStream(url: string, topic: Topic, deliveryLog: DeliveryLog, logger: Logger): ChangeStream {
+  const onPublished = deliveryLog.published
+  return createOrderStreamHandler({ url, slotName: orderSlotOf(url), topic, logger, onPublished })
 }
 
-function createLake(config: Config, topic: Topic, logger: Logger): Service {
+function createLake(config: Config, topic: Topic, deliveryLog: DeliveryLog, logger: Logger): Service {
   const sink = new LakeSink({
     directory: dataFolder(config.dataDir).lake,
     flushSeconds: config.lakeFlushSeconds,
     flushRows: config.lakeFlushRows,
     logger,
+    onStored: deliveryLog.inLake,
   })
   const subscription = topic.subscribe('lake', sink.handle, { lastSequence: sink.lastSequence })
   return inOrder([sink, subscription])
+}
+
+/** Of orders, by scheduled jobs: in the processes of the API, which know the orders' settings and of which there is always one. */
+function createHousekeeping(config: Config, { pool, jobs, logger, now }: Pick<JobsOptions, 'pool' | 'jobs' | 'logger' | 'now'>): Service {
+  const { pendingOrderTtlSeconds } = config
+  return {
+    async start() {
+      await jobs.schedule(HOUSEKEEPING_QUEUE.name, EVERY_MINUTE, async () => {
+        const deletedKeys = await deleteExpiredKeys(pool)
+        const cancelledOrders = pendingOrderTtlSeconds === null ? 0 : await expireOrders(pool, pendingOrderTtlSeconds, now())
+        if (deletedKeys + cancelledOrders > 0) logger.info({ deletedKeys, cancelledOrders }, 'tidied up after orders')
+      })
+    },
+    // The job queue stops its workers.
+    async stop() {},
+  }
 }
 
 interface JobsOptions {

@@ -52,6 +52,10 @@ export interface Config {
   readonly sharedCacheSeconds: number
   /** Caches in front of the store that are told of changes; they may carry a token: not for logs. */
   readonly cdnPurgeUrls: readonly string[]
+  /** Pieces of one product that one customer can buy in all; null for any number. */
+  readonly maxQuantityPerProductAndUser: number | null
+  /** After how many seconds an order that is still pending is cancelled; null for never. */
+  readonly pendingOrderTtlSeconds: number | null
   readonly roles: readonly Role[]
   readonly logLevel: LogLevel
 }
@@ -101,6 +105,8 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
     pageCacheBytes: read.integer('PAGE_CACHE_MB', 64, 0, 16_384) * 1_048_576,
     sharedCacheSeconds: read.integer('CDN_MAX_AGE_SECONDS', 60, 0, 31_536_000),
     cdnPurgeUrls: readPurgeUrls(read.optional('CDN_PURGE_URL')),
+    maxQuantityPerProductAndUser: read.integer('MAX_QUANTITY_PER_PRODUCT_AND_USER', 0, 0, 1_000_000) || null,
+    pendingOrderTtlSeconds: read.integer('PENDING_ORDER_TTL', 0, 0, 366 * 86_400) || null,
     roles: read.list('ROLES', ROLES),
     logLevel: read.oneOf('LOG_LEVEL', LOG_LEVELS, 'info'),
   })

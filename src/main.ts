@@ -148,7 +148,6 @@ function readArguments(args: string[]) {
         events: { type: 'string' },
         'all-failed': { type: 'boolean' },
         since: { type: 'string' },
-        order: { type: 'string' },
         subscriber: { type: 'string' },
         json: { type: 'boolean' },
         help: { type: 'boolean', short: 'h' },

@@ -131,7 +131,7 @@ function caller(server: HttpServer): TestStore['call'] {
       ...(payload === undefined ? {} : { payload }),
       ...(from === undefined ? {} : { remoteAddress: from }),
     })
-    const isJson = String(answer.headers['content-type']).includes('json')
+    const isJson = /[/+]json\b/.test(String(answer.headers['content-type']))
     return {
       status: answer.statusCode,
       headers: answer.headers as Answer['headers'],

@@ -97,10 +97,11 @@ export interface SellableProduct {
 
 /** The products among `ids` that can be sold now, by id. */
 export async function findSellableProducts(db: Queryable, ids: readonly string[]): Promise<Map<string, SellableProduct>> {
-  const { rows } = await db.query<Pick<ProductRow, 'id' | 'sku' | 'name' | 'price_amount' | 'price_currency'>>(
-    'select id, sku, name, price_amount, price_currency from products where id = any($1) and archived_at is null',
-    [ids],
-  )
+  const { rows } = await db.query<Pick<ProductRow, 'id' | 'sku' | 'name' | 'price_amount' | 'price_currency'>>({
+    name: 'find_sellable_products',
+    text: 'select id, sku, name, price_amount, price_currency from products where id = any($1) and archived_at is null',
+    values: [ids],
+  })
   return new Map(
     rows.map((row) => [
       row.id,

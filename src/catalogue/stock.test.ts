@@ -3,10 +3,24 @@ import { randomUUID } from 'node:crypto'
 import { after, test } from 'node:test'
 import { createTestDatabase } from '../../test/database.ts'
 import { addProduct } from '../../test/store.ts'
+import type { Transaction } from '../db/pool.ts'
 import { inTransaction } from '../db/transaction.ts'
-import { returnStock, type Shortage, type StockLine, takeStock } from './stock.ts'
+import { lockStock, returnStock, type Shortage, type StockLine, saveStock } from './stock.ts'
 
 const { pool } = await createTestDatabase({ after })
+
+/** As an order does: all of it or, when any line is short, none. */
+async function takeStock(tx: Transaction, lines: StockLine[]): Promise<Shortage[]> {
+  const stock = await lockStock(
+    tx,
+    lines.map((line) => line.product_id),
+  )
+  const shortages = stock.shortagesOf(lines)
+  if (shortages.length > 0) return shortages
+  stock.take(lines)
+  await saveStock(tx, stock)
+  return []
+}
 
 const take = (...lines: StockLine[]): Promise<Shortage[]> => inTransaction(pool, (tx) => takeStock(tx, lines))
 const giveBack = (...lines: StockLine[]): Promise<void> => inTransaction(pool, (tx) => returnStock(tx, lines))

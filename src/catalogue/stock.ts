@@ -1,4 +1,4 @@
-import type { Transaction } from '../db/pool.ts'
+import type { Queryable, Transaction } from '../db/pool.ts'
 import { notFound } from '../errors.ts'
 
 export interface StockLine {
@@ -13,31 +13,94 @@ export interface Shortage {
   available: number
 }
 
-/**
- * Takes the stock of an order's lines, one line a product, all of it or, when any line is short, none. Returns every short line.
- * Rows are locked in product order, so two orders that name the same products in any order cannot deadlock.
- */
-export async function takeStock(tx: Transaction, lines: readonly StockLine[]): Promise<Shortage[]> {
-  const available = await lockStock(tx, lines)
-  const shortages = lines.flatMap((line): Shortage[] => {
-    // No row at all: the product went away between being read and being locked.
-    const left = available.has(line.product_id) ? available.get(line.product_id) : 0
-    if (left === null || left === undefined || left >= line.quantity) return []
-    return [{ product_id: line.product_id, requested: line.quantity, available: left }]
-  })
-  if (shortages.length > 0) return shortages
-  await moveStock(tx, lines, -1)
-  const soldOut = lines.filter((line) => available.get(line.product_id) === line.quantity)
-  await setInStock(tx, soldOut, false)
-  return []
+/** What there is of some products. Changes made here reach the database by `saveStock` only. */
+export class StockLevels {
+  /** By product, null where stock is not tracked; no entry where there is no such product. */
+  readonly #before: ReadonlyMap<string, number | null>
+  readonly #now: Map<string, number | null>
+
+  constructor(levels: ReadonlyMap<string, number | null>) {
+    this.#before = levels
+    this.#now = new Map(levels)
+  }
+
+  /** Every line, one line a product, that asks for more than there is. */
+  shortagesOf(lines: readonly StockLine[]): Shortage[] {
+    const shortages: Shortage[] = []
+    for (const { product_id, quantity } of lines) {
+      // No entry at all: the product went away between being read and being locked.
+      const available = this.#now.has(product_id) ? (this.#now.get(product_id) ?? null) : 0
+      if (available !== null && available < quantity) shortages.push({ product_id, requested: quantity, available })
+    }
+    return shortages
+  }
+
+  /** `lines` must not be short. */
+  take(lines: readonly StockLine[]): void {
+    for (const line of lines) this.#move(line.product_id, -line.quantity)
+  }
+
+  giveBack(lines: readonly StockLine[]): void {
+    for (const line of lines) this.#move(line.product_id, line.quantity)
+  }
+
+  /** The products whose level is another now than when it was read. */
+  changes(): { productId: string; before: number; now: number }[] {
+    const changes: { productId: string; before: number; now: number }[] = []
+    for (const [productId, now] of this.#now) {
+      const before = this.#before.get(productId) ?? null
+      if (now !== null && before !== null && now !== before) changes.push({ productId, before, now })
+    }
+    return changes
+  }
+
+  #move(productId: string, quantity: number): void {
+    const available = this.#now.get(productId)
+    if (available !== null && available !== undefined) this.#now.set(productId, available + quantity)
+  }
 }
 
-/** Gives the stock of an order's lines back. */
-export async function returnStock(tx: Transaction, lines: readonly StockLine[]): Promise<void> {
-  const available = await lockStock(tx, lines)
-  await moveStock(tx, lines, 1)
-  const backInStock = lines.filter((line) => available.get(line.product_id) === 0)
+/**
+ * Reads the stock of products and keeps it from changing until the transaction ends. Rows are locked in product order, by a
+ * `select`: an `update … from unnest(…)` locks in the order of its plan, and two of those deadlock.
+ */
+export async function lockStock(tx: Transaction, productIds: readonly string[]): Promise<StockLevels> {
+  const { rows } = await tx.query<StockRow>({
+    name: 'lock_stock',
+    text: 'select product_id, available from inventory where product_id = any($1) order by product_id for update',
+    values: [productIds],
+  })
+  return toLevels(rows)
+}
+
+/** The stock of products as it is now; it may be another in a moment. */
+export async function readStock(db: Queryable, productIds: readonly string[]): Promise<StockLevels> {
+  const { rows } = await db.query<StockRow>('select product_id, available from inventory where product_id = any($1)', [productIds])
+  return toLevels(rows)
+}
+
+/** Writes what changed since `lockStock`, in its transaction. */
+export async function saveStock(tx: Transaction, stock: StockLevels): Promise<void> {
+  const changes = stock.changes()
+  if (changes.length === 0) return
+  await tx.query({
+    name: 'save_stock',
+    text: `update inventory set available = level.available
+    from unnest($1::uuid[], $2::bigint[]) as level (product_id, available)
+    where inventory.product_id = level.product_id`,
+    values: [changes.map((change) => change.productId), changes.map((change) => change.now)],
+  })
+  const soldOut = changes.filter((change) => change.now === 0)
+  const backInStock = changes.filter((change) => change.before === 0)
+  await setInStock(tx, soldOut, false)
   await setInStock(tx, backInStock, true)
+}
+
+/** Gives the stock of an order's lines back. Lines of several orders may name a product several times. */
+export async function returnStock(tx: Transaction, lines: readonly StockLine[]): Promise<void> {
+  const stock = await lockStock(tx, [...new Set(lines.map((line) => line.product_id))])
+  stock.giveBack(lines)
+  await saveStock(tx, stock)
 }
 
 /** Sets the stock of one product, null for not tracked, whatever it was. Throws `not_found`. */
@@ -49,32 +112,23 @@ export async function setStock(tx: Transaction, productId: string, stock: number
     [productId, stock],
   )
   if (rowCount === 0) throw notFound('product')
-  await setInStock(tx, [{ product_id: productId, quantity: 0 }], stock !== 0)
+  await setInStock(tx, [{ productId }], stock !== 0)
 }
 
-/** Stock by product, null where it is not tracked; no entry where there is no such product. */
-async function lockStock(tx: Transaction, lines: readonly StockLine[]): Promise<Map<string, number | null>> {
-  const { rows } = await tx.query<{ product_id: string; available: number | null }>(
-    'select product_id, available from inventory where product_id = any($1) order by product_id for update',
-    [lines.map((line) => line.product_id)],
-  )
-  return new Map(rows.map((row) => [row.product_id, row.available]))
+interface StockRow {
+  product_id: string
+  available: number | null
 }
 
-async function moveStock(tx: Transaction, lines: readonly StockLine[], sign: 1 | -1): Promise<void> {
-  await tx.query(
-    `update inventory set available = inventory.available + line.quantity
-    from unnest($1::uuid[], $2::bigint[]) as line (product_id, quantity)
-    where inventory.product_id = line.product_id and inventory.available is not null`,
-    [lines.map((line) => line.product_id), lines.map((line) => sign * line.quantity)],
-  )
+function toLevels(rows: readonly StockRow[]): StockLevels {
+  return new StockLevels(new Map(rows.map((row) => [row.product_id, row.available])))
 }
 
 /** The one place where stock touches the catalogue: it reached zero, or left it. */
-async function setInStock(tx: Transaction, lines: readonly StockLine[], inStock: boolean): Promise<void> {
-  if (lines.length === 0) return
+async function setInStock(tx: Transaction, products: readonly { productId: string }[], inStock: boolean): Promise<void> {
+  if (products.length === 0) return
   await tx.query('update products set in_stock = $2, updated_at = now() where id = any($1) and in_stock <> $2', [
-    lines.map((line) => line.product_id),
+    products.map((product) => product.productId),
     inStock,
   ])
 }

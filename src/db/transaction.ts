@@ -6,22 +6,28 @@ const MAX_ATTEMPTS = 3
 
 /**
  * Runs `work` in one READ COMMITTED transaction: committed when it returns, undone when it throws.
- * `work` may run again after a deadlock, so it must do nothing that the database cannot undo.
+ * `work` may run again after a deadlock, so it must do nothing that the database cannot undo. A wait for a lock that lasts longer
+ * than `lockTimeoutMs`, as long as it takes unless given, throws SQLSTATE 55P03.
  */
-export async function inTransaction<T>(pool: Pool, work: (tx: Transaction) => Promise<T>): Promise<T> {
+export async function inTransaction<T>(
+  pool: Pool,
+  work: (tx: Transaction) => Promise<T>,
+  { lockTimeoutMs }: { lockTimeoutMs?: number } = {},
+): Promise<T> {
+  const begin = lockTimeoutMs === undefined ? 'begin' : `begin; set local lock_timeout = ${lockTimeoutMs}`
   for (let attempt = 1; ; attempt++) {
     try {
-      return await attemptTransaction(pool, work)
+      return await attemptTransaction(pool, begin, work)
     } catch (error) {
       if (attempt === MAX_ATTEMPTS || !RETRYABLE.has((error as { code?: string }).code ?? '')) throw error
     }
   }
 }
 
-async function attemptTransaction<T>(pool: Pool, work: (tx: Transaction) => Promise<T>): Promise<T> {
+async function attemptTransaction<T>(pool: Pool, begin: string, work: (tx: Transaction) => Promise<T>): Promise<T> {
   const tx = await pool.connect()
   try {
-    await tx.query('begin')
+    await tx.query(begin)
     const result = await work(tx)
     await tx.query('commit')
     tx.release()

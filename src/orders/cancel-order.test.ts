@@ -50,7 +50,8 @@ test('cancels an order, gives its stock back and writes down who did it', async 
   assert.deepEqual(await readOrder(placed.id), { status: 'cancelled', version: 2, status_history })
   assert.equal(await readStock(lamp), 5)
   assert.equal(await readStock(download), null)
-  assert.deepEqual((await store.call('GET', `/orders/${placed.id}`, { token: ada.token })).json, cancelled.json)
+  const { timeline: ___, ...read } = (await store.call('GET', `/orders/${placed.id}`, { token: ada.token })).json
+  assert.deepEqual(read, cancelled.json)
 })
 
 test('shows a sold-out product in stock again when its order is cancelled', async () => {

@@ -1,21 +1,16 @@
-import { returnStock } from '../catalogue/stock.ts'
 import type { Pool } from '../db/pool.ts'
-import { inTransaction } from '../db/transaction.ts'
-import { type Order, withStatus } from './order.ts'
-import { assertTransition } from './order-status.ts'
-import { getOrderForUpdate, updateOrderStatus } from './orders.ts'
+import { moveOrder } from './move-orders.ts'
+import type { Order } from './order.ts'
 
-/**
- * Cancels a customer's own order and gives its stock back, in one transaction. Nothing is sent here: the pipeline reacts to
- * the commit. Throws `not_found` or `illegal_transition`.
- */
-export async function cancelOrder(pool: Pool, userId: string, orderId: string, traceparent: string, now: Date): Promise<Order> {
-  return inTransaction(pool, async (tx) => {
-    const order = await getOrderForUpdate(tx, userId, orderId)
-    assertTransition(order.status, 'cancelled')
-    const cancelled = withStatus(order, 'cancelled', { type: 'customer', userId }, null, traceparent, now)
-    await returnStock(tx, order.items)
-    await updateOrderStatus(tx, cancelled)
-    return cancelled
-  })
+export interface Cancellation {
+  userId: string
+  orderId: string
+  /** The versions the customer may have seen; null for any. */
+  versions: ReadonlySet<string> | null
+  traceparent: string
+}
+
+/** Cancels a customer's own order and gives its stock back. Throws `not_found`, `version_mismatch` or `illegal_transition`. */
+export async function cancelOrder(pool: Pool, { userId, ...cancellation }: Cancellation, now: Date): Promise<Order> {
+  return moveOrder(pool, { ...cancellation, to: 'cancelled', actor: { type: 'customer', userId }, ownerId: userId, reason: null }, now)
 }

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { Transaction } from '../db/pool.ts'
+import type { Pool, Transaction } from '../db/pool.ts'
 import { AppError } from '../errors.ts'
 
 /** draft-ietf-httpapi-idempotency-key-header: the key of a request and what tells its retry from another request. */
@@ -9,8 +9,17 @@ export interface IdempotencyKey {
   fingerprint: Buffer
 }
 
+/** The answer that was given to a key. */
+export interface StoredAnswer {
+  fingerprint: Buffer
+  orderId: string
+  /** As it was sent, byte for byte. */
+  json: string
+}
+
 const MAX_LENGTH = 255
 const RETENTION_HOURS = 24
+const DELETED_AT_ONCE = 5_000
 // Visible characters and spaces: RFC 8941 strings, bare or quoted.
 const KEY = /^[\x20-\x7e]+$/
 
@@ -27,31 +36,77 @@ export function readIdempotencyKey(header: string | string[] | undefined, userId
   return { userId, key, fingerprint: createHash('sha256').update(JSON.stringify(body)).digest() }
 }
 
-/**
- * The stored answer to an earlier request with this key, null when there was none. Requests with the same key wait here
- * for each other until the transaction ends. Throws `idempotency_key_reused` when the earlier request was another.
- */
-export async function findReplay(tx: Transaction, { userId, key, fingerprint }: IdempotencyKey): Promise<string | null> {
-  await tx.query('select pg_advisory_xact_lock(hashtextextended($1, 0))', [`idempotency ${userId} ${key}`])
-  const { rows } = await tx.query<{ fingerprint: Buffer; response: string }>(
-    `select fingerprint, response
-    from idempotency_keys
-    where user_id = $1 and key = $2 and created_at > now() - make_interval(hours => $3)`,
-    [userId, key, RETENTION_HOURS],
+/** Text that is the same for the same key of the same customer, and for nothing else. */
+export function nameOfKey({ userId, key }: Pick<IdempotencyKey, 'userId' | 'key'>): string {
+  return `idempotency ${userId} ${key}`
+}
+
+/** The stored answers to earlier requests with these keys, by `nameOfKey`. The caller holds the locks of the keys. */
+export async function findAnswers(tx: Transaction, keys: readonly IdempotencyKey[]): Promise<Map<string, StoredAnswer>> {
+  const { rows } = await tx.query<{ user_id: string; key: string; fingerprint: Buffer; order_id: string; response: string }>({
+    name: 'find_answers',
+    // Lateral, so that each is looked up in the index: a plan made while the table was small would read all of it for long.
+    text: `select wanted.user_id, wanted.key, stored.fingerprint, stored.order_id, stored.response
+    from unnest($1::uuid[], $2::text[]) as wanted (user_id, key)
+    cross join lateral (
+      select fingerprint, order_id, response
+      from idempotency_keys
+      where user_id = wanted.user_id and key = wanted.key and created_at > now() - make_interval(hours => $3)
+      limit 1
+    ) as stored`,
+    values: [keys.map(({ userId }) => userId), keys.map(({ key }) => key), RETENTION_HOURS],
+  })
+  return new Map(
+    rows.map((row) => [
+      nameOfKey({ userId: row.user_id, key: row.key }),
+      { fingerprint: row.fingerprint, orderId: row.order_id, json: row.response },
+    ]),
   )
-  const [stored] = rows
-  if (stored === undefined) return null
-  if (stored.fingerprint.equals(fingerprint)) return stored.response
+}
+
+/** Throws `idempotency_key_reused` unless the stored answer is one to the same request. */
+export function assertSameRequest(answer: Pick<StoredAnswer, 'fingerprint'>, key: IdempotencyKey): void {
+  if (answer.fingerprint.equals(key.fingerprint)) return
   throw new AppError('idempotency_key_reused', 'This Idempotency-Key was sent before with another body.')
 }
 
-/** Keeps the answer in the order's own transaction: there is never one without the other. */
-export async function storeReplay(tx: Transaction, key: IdempotencyKey, orderId: string, response: string): Promise<void> {
-  await tx.query(
-    `insert into idempotency_keys (user_id, key, fingerprint, order_id, response)
-    values ($1, $2, $3, $4, $5)
+/** Keeps answers in the orders' own transaction: there is never one without the other. */
+export async function insertAnswers(
+  tx: Transaction,
+  answers: readonly { key: IdempotencyKey; orderId: string; json: string }[],
+): Promise<void> {
+  if (answers.length === 0) return
+  await tx.query({
+    name: 'insert_answers',
+    // The json type keeps each element's text as it is, and spares both sides the escaping of an array of texts.
+    text: `insert into idempotency_keys (user_id, key, fingerprint, order_id, response)
+    select user_id, key, fingerprint, order_id, response::text
+    from rows from (unnest($1::uuid[]), unnest($2::text[]), unnest($3::bytea[]), unnest($4::uuid[]), json_array_elements($5::json))
+      as answer (user_id, key, fingerprint, order_id, response)
     on conflict (user_id, key) do update
       set fingerprint = excluded.fingerprint, order_id = excluded.order_id, response = excluded.response, created_at = now()`,
-    [key.userId, key.key, key.fingerprint, orderId, response],
-  )
+    values: [
+      answers.map(({ key }) => key.userId),
+      answers.map(({ key }) => key.key),
+      answers.map(({ key }) => `\\x${key.fingerprint.toString('hex')}`),
+      answers.map(({ orderId }) => orderId),
+      `[${answers.map(({ json }) => json).join(',')}]`,
+    ],
+  })
+}
+
+/** Deletes keys that are no longer answered, some at a time, so that no lock lasts. Returns how many. */
+export async function deleteExpiredKeys(pool: Pool): Promise<number> {
+  let deleted = 0
+  for (;;) {
+    const { rowCount } = await pool.query(
+      `delete from idempotency_keys
+      where (user_id, key) in (
+        select user_id, key from idempotency_keys where created_at <= now() - make_interval(hours => $1) limit $2 for update skip locked
+      )`,
+      [RETENTION_HOURS, DELETED_AT_ONCE],
+    )
+    deleted += rowCount ?? 0
+    if ((rowCount ?? 0) < DELETED_AT_ONCE) return deleted
+  }
 }

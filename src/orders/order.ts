@@ -21,7 +21,7 @@ export const ShippingAddressSchema = Type.Object(
 )
 export type ShippingAddress = Static<typeof ShippingAddressSchema>
 
-const Status = Type.Enum([...ORDER_STATUSES])
+export const OrderStatusSchema = Type.Enum([...ORDER_STATUSES])
 
 /** A line of an order, as it was when the order was placed. */
 const OrderItemSchema = Type.Object({
@@ -35,7 +35,7 @@ const OrderItemSchema = Type.Object({
 export type OrderItem = Static<typeof OrderItemSchema>
 
 const StatusChangeSchema = Type.Object({
-  status: Status,
+  status: OrderStatusSchema,
   at: Type.String({ format: 'date-time' }),
   actor: Type.Object({
     type: Type.Union([Type.Literal('customer'), Type.Literal('admin'), Type.Literal('system')]),
@@ -48,8 +48,8 @@ export type StatusChange = Static<typeof StatusChangeSchema>
 export const OrderSchema = Type.Object({
   id: Type.String({ format: 'uuid' }),
   number: Type.String({ description: 'For people; unique.' }),
-  status: Status,
-  allowed_transitions: Type.Array(Status),
+  status: OrderStatusSchema,
+  allowed_transitions: Type.Array(OrderStatusSchema),
   items: Type.Array(OrderItemSchema),
   total: MoneySchema,
   client_reference: Type.Union([Type.String(), Type.Null()]),
@@ -97,6 +97,39 @@ export function presentOrder(order: Order): OrderView {
     updated_at: order.updatedAt.toISOString(),
     status_history: order.statusHistory,
   }
+}
+
+/** An order as it is placed; it gets its number when it is stored. Pure. */
+export function newOrder(
+  placed: Pick<Order, 'id' | 'userId' | 'items' | 'total' | 'clientReference' | 'shippingAddress' | 'note'> & {
+    traceparent: string
+    now: Date
+  },
+): Order {
+  const { id, userId, items, total, clientReference, shippingAddress, note, traceparent, now } = placed
+  return {
+    id,
+    number: '',
+    userId,
+    status: 'pending',
+    items,
+    total,
+    clientReference,
+    shippingAddress,
+    note,
+    version: 1,
+    statusHistory: [{ status: 'pending', at: now.toISOString(), actor: { type: 'customer', id: userId }, reason: null }],
+    traceparent,
+    createdAt: now,
+    updatedAt: now,
+  }
+}
+
+/** `presentOrder` as JSON, with the JSON of its items, which a large order has made only once. */
+export function orderJson(order: Order, itemsJson: string): string {
+  // No text comes before the items but ids and statuses, so the first empty list of that name is theirs.
+  const [before, after] = JSON.stringify(presentOrder({ ...order, items: [] })).split(/"items":\[\](.*)/s)
+  return `${before}"items":${itemsJson}${after}`
 }
 
 /** Who changes an order. `userId` null is the store itself. */

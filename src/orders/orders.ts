@@ -1,12 +1,11 @@
 import { type Static, Type } from 'typebox'
-import { translateConstraint } from '../db/constraints.ts'
 import type { Pool, Queryable, Transaction } from '../db/pool.ts'
 import { notFound } from '../errors.ts'
 import { Cursor, DEFAULT_LIMIT, decodeCursor, encodeCursor, Limit, type Page, toPage } from '../http/pagination.ts'
 import { type Order, type OrderView, presentOrder } from './order.ts'
 import { ORDER_STATUSES, type OrderStatus } from './order-status.ts'
 
-interface OrderRow {
+export interface OrderRow {
   id: string
   number: number
   user_id: string
@@ -24,10 +23,10 @@ interface OrderRow {
   updated_at: Date
 }
 
-const COLUMNS = `id, number, user_id, status, items, total_amount, currency, client_reference, shipping_address, note, version,
+export const ORDER_COLUMNS = `id, number, user_id, status, items, total_amount, currency, client_reference, shipping_address, note, version,
   status_history, traceparent, created_at, updated_at`
 
-function toOrder(row: OrderRow): Order {
+export function toOrder(row: OrderRow): Order {
   return {
     id: row.id,
     number: String(row.number),
@@ -55,7 +54,8 @@ export const OrderQuery = Type.Object(
   { additionalProperties: false },
 )
 
-const Position = Type.Tuple([
+/** Where a page of orders ends: when its last order was placed, and that order's id. */
+export const Position = Type.Tuple([
   Type.Integer({ minimum: 0, maximum: 8_640_000_000_000, description: 'Milliseconds since 1970.' }),
   Type.String({ format: 'uuid' }),
 ])
@@ -74,7 +74,7 @@ export async function listOrders(pool: Pool, userId: string, query: Static<typeo
     conditions.push(`(created_at, id) < (${parameter(new Date(createdAtMs))}::timestamptz, ${parameter(id)}::uuid)`)
   }
   const { rows } = await pool.query<OrderRow>(
-    `select ${COLUMNS}
+    `select ${ORDER_COLUMNS}
     from orders
     where ${conditions.join(' and ')}
     order by created_at desc, id desc
@@ -91,57 +91,41 @@ export async function listOrders(pool: Pool, userId: string, query: Static<typeo
 
 /** Another customer's order is as unknown as one that does not exist. */
 export async function getOrder(db: Queryable, userId: string, id: string): Promise<Order> {
-  const { rows } = await db.query<OrderRow>(`select ${COLUMNS} from orders where id = $1 and user_id = $2`, [id, userId])
+  const { rows } = await db.query<OrderRow>(`select ${ORDER_COLUMNS} from orders where id = $1 and user_id = $2`, [id, userId])
   if (rows[0] === undefined) throw notFound('order')
   return toOrder(rows[0])
 }
 
-/** The same, and nobody else changes it before this transaction ends. */
-export async function getOrderForUpdate(tx: Transaction, userId: string, id: string): Promise<Order> {
-  const { rows } = await tx.query<OrderRow>(`select ${COLUMNS} from orders where id = $1 and user_id = $2 for update`, [id, userId])
+/** Any customer's order. */
+export async function getAnyOrder(db: Queryable, id: string): Promise<Order> {
+  const { rows } = await db.query<OrderRow>(`select ${ORDER_COLUMNS} from orders where id = $1`, [id])
   if (rows[0] === undefined) throw notFound('order')
   return toOrder(rows[0])
 }
 
-/** Stores a new order, which gets its number here. */
-export async function insertOrder(tx: Transaction, order: Omit<Order, 'number'>): Promise<Order> {
-  try {
-    const { rows } = await tx.query<{ number: number }>(
-      `insert into orders (id, user_id, status, items, total_amount, currency, client_reference, shipping_address, note, version,
-        status_history, traceparent, created_at, updated_at)
-      values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
-      returning number`,
-      [
-        order.id,
-        order.userId,
-        order.status,
-        JSON.stringify(order.items),
-        order.total.amount,
-        order.total.currency,
-        order.clientReference,
-        order.shippingAddress,
-        order.note,
-        order.version,
-        JSON.stringify(order.statusHistory),
-        order.traceparent,
-        order.createdAt,
-        order.updatedAt,
-      ],
-    )
-    return { ...order, number: String(rows[0]?.number) }
-  } catch (error) {
-    throw translateConstraint(error)
-  }
+/** Those orders that exist, by id; nobody else changes them before this transaction ends. Rows are locked in the order of their ids. */
+export async function findOrdersForUpdate(tx: Transaction, ids: readonly string[]): Promise<Map<string, Order>> {
+  const { rows } = await tx.query<OrderRow>(`select ${ORDER_COLUMNS} from orders where id = any($1::uuid[]) order by id for update`, [ids])
+  return new Map(rows.map((row) => [row.id, toOrder(row)]))
 }
 
-/** Writes what a change of status changes. The order must have been read with `getOrderForUpdate` in the same transaction. */
-export async function updateOrderStatus(tx: Transaction, order: Order): Promise<void> {
-  await tx.query('update orders set status = $2, version = $3, status_history = $4, traceparent = $5, updated_at = $6 where id = $1', [
-    order.id,
-    order.status,
-    order.version,
-    JSON.stringify(order.statusHistory),
-    order.traceparent,
-    order.updatedAt,
-  ])
+/** Writes what changes of status change. The orders must have been read with `findOrdersForUpdate` in the same transaction. */
+export async function updateOrderStatuses(tx: Transaction, orders: readonly Order[]): Promise<void> {
+  if (orders.length === 0) return
+  await tx.query(
+    `update orders
+    set status = moved.status, version = moved.version, status_history = moved.status_history, traceparent = moved.traceparent,
+      updated_at = moved.updated_at
+    from unnest($1::uuid[], $2::text[], $3::integer[], $4::jsonb[], $5::text[], $6::timestamptz[])
+      as moved (id, status, version, status_history, traceparent, updated_at)
+    where orders.id = moved.id`,
+    [
+      orders.map((order) => order.id),
+      orders.map((order) => order.status),
+      orders.map((order) => order.version),
+      orders.map((order) => JSON.stringify(order.statusHistory)),
+      orders.map((order) => order.traceparent),
+      orders.map((order) => order.updatedAt),
+    ],
+  )
 }

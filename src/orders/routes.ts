@@ -1,23 +1,36 @@
 import { Type } from 'typebox'
+import { MoneySchema } from '../catalogue/products.ts'
 import type { Pool } from '../db/pool.ts'
 import { type Authenticate, bearer, callerOf, requireCaller } from '../http/caller.ts'
+import { readIfMatch } from '../http/if-match.ts'
 import { nextLink, PageOf } from '../http/pagination.ts'
 import { problemResponses } from '../http/problem.ts'
 import type { HttpServer } from '../http/server.ts'
 import { traceparentOf } from '../http/trace-context.ts'
+import { MAX_LINES, MAX_QUANTITY, mergeLines } from './basket.ts'
 import { cancelOrder } from './cancel-order.ts'
+import { Checkout } from './checkout.ts'
 import { readIdempotencyKey } from './idempotency.ts'
 import { OrderSchema, presentOrder, ShippingAddressSchema } from './order.ts'
 import { getOrder, listOrders, OrderQuery } from './orders.ts'
-import { MAX_LINES, MAX_QUANTITY, placeOrder } from './place-order.ts'
+import { placeOrder, placeOrders } from './place-orders.ts'
+import { QuoteSchema, quoteOrder } from './quote-order.ts'
+import { type FindDeliveries, OrderDetailSchema, presentOrderDetail } from './timeline.ts'
 
 const strict = { additionalProperties: false }
 
+const Items = Type.Array(
+  Type.Object({ product_id: Type.String({ format: 'uuid' }), quantity: Type.Integer({ minimum: 1, maximum: MAX_QUANTITY }) }, strict),
+  { minItems: 1, maxItems: MAX_LINES, description: 'Lines of the same product are merged.' },
+)
 const NewOrder = Type.Object(
   {
-    items: Type.Array(
-      Type.Object({ product_id: Type.String({ format: 'uuid' }), quantity: Type.Integer({ minimum: 1, maximum: MAX_QUANTITY }) }, strict),
-      { minItems: 1, description: `Lines of the same product are merged; at most ${MAX_LINES} are left then.` },
+    items: Items,
+    expected_total: Type.Optional(
+      Type.Object(MoneySchema.properties, {
+        ...strict,
+        description: 'What the customer was shown; when it is another now, the order is refused with `price_changed`.',
+      }),
     ),
     client_reference: Type.Optional(
       Type.String({ minLength: 1, maxLength: 100, description: "The client's own number; unique among the caller's orders." }),
@@ -27,19 +40,48 @@ const NewOrder = Type.Object(
   },
   strict,
 )
-const OrderParams = Type.Object({ id: Type.String({ format: 'uuid' }) })
+const BASKET_REFUSALS = [
+  'malformed_json',
+  'unauthenticated',
+  'invalid_token',
+  'payload_too_large',
+  'unsupported_media_type',
+  'invalid_body',
+  'unknown_product',
+  'mixed_currencies',
+  'total_too_large',
+] as const
+
+export const OrderParams = Type.Object({ id: Type.String({ format: 'uuid' }) })
+export const IfMatch = Type.Object({
+  'if-match': Type.Optional(Type.String({ description: 'The version of the order that the caller knows, such as `"3"`.' })),
+})
 
 export interface OrderRoutesOptions {
   pool: Pool
   authenticate: Authenticate
   baseUrl: string
   now: () => Date
+  /** How many pieces of a product one customer can buy in all, null for any number. */
+  maxQuantityPerProductAndUser: number | null
+  findDeliveries: FindDeliveries
 }
 
 /** The caller's orders. */
-export function orderRoutes(server: HttpServer, { pool, authenticate, baseUrl, now }: OrderRoutesOptions): void {
+export function orderRoutes(server: HttpServer, options: OrderRoutesOptions): void {
+  placingRoutes(server, options)
+  readingRoutes(server, options)
+}
+
+function placingRoutes(server: HttpServer, { pool, authenticate, baseUrl, now, maxQuantityPerProductAndUser }: OrderRoutesOptions): void {
   const shared = { tags: ['orders'], security: bearer }
   const onRequest = requireCaller(authenticate)
+  const locationOf = (orderId: string) => `${baseUrl}/orders/${orderId}`
+  const placing = { pool, now, locationOf, maxQuantityPerProductAndUser }
+  const checkout = new Checkout({
+    placeTogether: (requests) => placeOrders(placing, requests),
+    placeAlone: (request, waitMs) => placeOrder(placing, request, waitMs),
+  })
 
   server.post(
     '/orders',
@@ -55,18 +97,13 @@ export function orderRoutes(server: HttpServer, { pool, authenticate, baseUrl, n
         response: {
           201: OrderSchema,
           ...problemResponses(
-            'malformed_json',
+            ...BASKET_REFUSALS,
             'invalid_header',
-            'unauthenticated',
-            'invalid_token',
             'insufficient_stock',
+            'purchase_limit',
+            'price_changed',
             'client_reference_taken',
-            'payload_too_large',
-            'unsupported_media_type',
-            'invalid_body',
-            'unknown_product',
-            'mixed_currencies',
-            'total_too_large',
+            'request_in_progress',
             'idempotency_key_reused',
           ),
         },
@@ -74,29 +111,67 @@ export function orderRoutes(server: HttpServer, { pool, authenticate, baseUrl, n
     },
     async (request, reply) => {
       const { userId } = callerOf(request)
-      const { items, client_reference = null, shipping_address = null, note = null } = request.body
-      const idempotencyKey = readIdempotencyKey(request.headers['idempotency-key'], userId, request.body)
-      const placed = await placeOrder(
-        pool,
-        {
-          userId,
-          items,
-          clientReference: client_reference,
-          shippingAddress: shipping_address,
-          note,
-          idempotencyKey,
-          traceparent: traceparentOf(request),
-        },
-        now(),
-      )
+      const { items, expected_total = null, client_reference = null, shipping_address = null, note = null } = request.body
+      const placed = await checkout.place({
+        userId,
+        basket: mergeLines(items),
+        expectedTotal: expected_total,
+        clientReference: client_reference,
+        shippingAddress: shipping_address,
+        note,
+        idempotencyKey: readIdempotencyKey(request.headers['idempotency-key'], userId, request.body),
+        traceparent: traceparentOf(request),
+      })
       if (placed.isReplay) reply.header('idempotency-replayed', 'true')
       return reply
         .code(201)
-        .headers({ location: `${baseUrl}/orders/${placed.orderId}`, 'cache-control': 'no-store' })
+        .headers({ location: locationOf(placed.orderId), 'cache-control': 'no-store' })
         .type('application/json; charset=utf-8')
         .send(placed.json as never)
     },
   )
+
+  server.post(
+    '/orders/quote',
+    {
+      onRequest,
+      schema: {
+        ...shared,
+        summary: 'What an order would cost and whether there is enough stock; nothing is reserved',
+        body: Type.Object({ items: Items }, strict),
+        response: { 200: QuoteSchema, ...problemResponses(...BASKET_REFUSALS) },
+      },
+    },
+    async (request, reply) => reply.header('cache-control', 'no-store').send(await quoteOrder(pool, mergeLines(request.body.items))),
+  )
+
+  server.post(
+    '/orders/:id/cancel',
+    {
+      onRequest,
+      schema: {
+        ...shared,
+        summary: "Cancels one of the caller's orders while it is pending or confirmed",
+        params: OrderParams,
+        headers: IfMatch,
+        response: {
+          200: OrderSchema,
+          ...problemResponses('invalid_header', 'unauthenticated', 'invalid_token', 'not_found', 'illegal_transition', 'version_mismatch'),
+        },
+      },
+    },
+    async (request, reply) => {
+      const { userId } = callerOf(request)
+      const versions = readIfMatch(request.headers['if-match'])
+      const order = await cancelOrder(pool, { userId, orderId: request.params.id, versions, traceparent: traceparentOf(request) }, now())
+      return reply.header('cache-control', 'no-store').send(presentOrder(order))
+    },
+  )
+}
+
+function readingRoutes(server: HttpServer, { pool, authenticate, baseUrl, findDeliveries }: OrderRoutesOptions): void {
+  const shared = { tags: ['orders'], security: bearer }
+  const onRequest = requireCaller(authenticate)
 
   server.get(
     '/orders',
@@ -124,33 +199,15 @@ export function orderRoutes(server: HttpServer, { pool, authenticate, baseUrl, n
       onRequest,
       schema: {
         ...shared,
-        summary: "One of the caller's orders",
+        summary: "One of the caller's orders, and how far each of its changes has come",
         params: OrderParams,
-        response: { 200: OrderSchema, ...problemResponses('unauthenticated', 'invalid_token', 'not_found') },
+        response: { 200: OrderDetailSchema, ...problemResponses('unauthenticated', 'invalid_token', 'not_found') },
       },
     },
     async (request, reply) => {
       const { userId } = callerOf(request)
       const order = await getOrder(pool, userId, request.params.id)
-      return reply.header('cache-control', 'no-store').send(presentOrder(order))
-    },
-  )
-
-  server.post(
-    '/orders/:id/cancel',
-    {
-      onRequest,
-      schema: {
-        ...shared,
-        summary: "Cancels one of the caller's orders while it is pending or confirmed",
-        params: OrderParams,
-        response: { 200: OrderSchema, ...problemResponses('unauthenticated', 'invalid_token', 'not_found', 'illegal_transition') },
-      },
-    },
-    async (request, reply) => {
-      const { userId } = callerOf(request)
-      const order = await cancelOrder(pool, userId, request.params.id, traceparentOf(request), now())
-      return reply.header('cache-control', 'no-store').send(presentOrder(order))
+      return reply.header('cache-control', 'no-store').send(presentOrderDetail(order, await findDeliveries(order.id)))
     },
   )
 }

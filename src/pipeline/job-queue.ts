@@ -59,6 +59,11 @@ export interface JobQueue {
   stop(): Promise<void>
   /** Adds jobs in the caller's transaction, in one statement: they exist if it commits. */
   send(tx: Transaction, queue: string, jobs: readonly NewJob[]): Promise<void>
+  /**
+   * Has `run` done at the times of a cron expression (UTC), each time by one of the processes that schedule it. What goes wrong is
+   * logged and left to the next time.
+   */
+  schedule(queue: string, cron: string, run: () => Promise<void>): Promise<void>
   work<Data extends object>(queue: string, options: WorkOptions, handler: (job: Job<Data>) => Promise<JobOutcome>): Promise<JobWorker>
 }
 
@@ -69,6 +74,8 @@ export interface JobQueueOptions {
   supervise?: boolean
   /** How often it looks for those, 15 unless said otherwise. */
   superviseSeconds?: number
+  /** Whether this process also sees to it that scheduled jobs come when they are due. Off unless said otherwise. */
+  keepsTime?: boolean
 }
 
 const APPLICATION_NAME = 'storefront-jobs'
@@ -76,7 +83,10 @@ const CONNECTIONS = 3
 const STOP_PATIENCE_MS = 5_000
 const POLL_SECONDS = 1
 // A job of a process that died is given out again after a missed heartbeat: 10 s is the least pg-boss allows.
+const SCHEDULED_WORK: WorkOptions = { batchSize: 1, concurrency: 1, fetchers: 1 }
 const HEARTBEAT_SECONDS = 10
+// How often it is looked whether a scheduled job is due.
+const CLOCK_SECONDS = 10
 const SUPERVISE_SECONDS = 15
 const CLEANUP_SECONDS = 3_600
 // A job waits for a worker as long as it takes: pg-boss would drop it after 14 days.
@@ -120,13 +130,15 @@ async function installQueue(boss: PgBoss, queue: QueueDefinition): Promise<void>
 }
 
 function createBoss(options: JobQueueOptions): PgBoss {
-  const { supervise = true, superviseSeconds = SUPERVISE_SECONDS } = options
+  const { supervise = true, superviseSeconds = SUPERVISE_SECONDS, keepsTime = false } = options
   return new PgBoss({
     connectionString: options.url,
     application_name: APPLICATION_NAME,
     max: CONNECTIONS,
     connectionTimeoutMillis: 5_000,
-    schedule: false,
+    schedule: keepsTime,
+    cronMonitorIntervalSeconds: CLOCK_SECONDS,
+    cronWorkerIntervalSeconds: POLL_SECONDS,
     supervise,
     superviseIntervalSeconds: superviseSeconds,
     monitorIntervalSeconds: superviseSeconds,
@@ -151,6 +163,15 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
     await boss.stop({ graceful: false })
   }
 
+  async function work<Data extends object>(queue: string, options: WorkOptions, handler: (job: Job<Data>) => Promise<JobOutcome>) {
+    if ((await boss.getQueue(queue)) === null) {
+      throw new Error(`the job queue ${queue} is not installed in this database; run storefront migrate`)
+    }
+    const worker = await startWorker(boss, logger, queue, options, handler)
+    workers.add(worker)
+    return worker
+  }
+
   return {
     async start() {
       await boss.start()
@@ -172,14 +193,17 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
       await boss.insert(queue, rows, { db: { executeSql: (text, values) => tx.query(text, values) } })
     },
 
-    async work(queue, work, handler) {
-      if ((await boss.getQueue(queue)) === null) {
-        throw new Error(`the job queue ${queue} is not installed in this database; run storefront migrate`)
-      }
-      const worker = await startWorker(boss, logger, queue, work, handler)
-      workers.add(worker)
-      return worker
+    async schedule(queue, cron, run) {
+      await work(queue, SCHEDULED_WORK, async () => {
+        await run().catch((error: unknown) =>
+          logger.error({ err: error, queue }, 'a scheduled job failed; it runs again when it is next due'),
+        )
+        return 'done'
+      })
+      await boss.schedule(queue, cron)
     },
+
+    work,
   }
 }
 

@@ -1,6 +1,7 @@
 import type { Logger } from 'pino'
 import { toOrderEvent } from '../orders/events.ts'
 import { ChangeStream, type Commit } from './change-stream.ts'
+import { type LoggedEvent, toLoggedEvent } from './delivery-log.ts'
 import type { OutgoingMessage, Topic } from './topic.ts'
 
 export interface OrderStreamHandlerOptions {
@@ -8,10 +9,12 @@ export interface OrderStreamHandlerOptions {
   slotName: string
   topic: Topic
   logger: Logger
+  /** Hears of events that are on the topic now. */
+  onPublished?: (events: LoggedEvent[]) => void
 }
 
 /** Reads order changes from the change stream and publishes an event for each to the notification topic. */
-export function createOrderStreamHandler({ url, slotName, topic, logger }: OrderStreamHandlerOptions): ChangeStream {
+export function createOrderStreamHandler({ url, slotName, topic, logger, onPublished }: OrderStreamHandlerOptions): ChangeStream {
   let newest: string | null = null
   return new ChangeStream({
     url,
@@ -30,6 +33,7 @@ export function createOrderStreamHandler({ url, slotName, topic, logger }: Order
         throw error
       }
       newest = commits.at(-1)?.position ?? newest
+      onPublished?.(messages.map(({ event }) => toLoggedEvent(event)))
       logger.debug({ events: messages.length, position: newest }, 'published')
     },
   })

@@ -132,7 +132,10 @@ export async function recordError(pool: Pool, eventId: string, reason: string): 
 }
 
 export async function recordFailure(pool: Pool, eventId: string, reason: string): Promise<void> {
-  await pool.query(`update email_deliveries set status = 'failed', last_error = $2 where event_id = $1`, [eventId, reason])
+  await pool.query(`update email_deliveries set status = 'failed', failed_at = now(), last_error = $2 where event_id = $1`, [
+    eventId,
+    reason,
+  ])
 }
 
 const RETRY_BATCH = 1_000

@@ -1,5 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import type { Logger } from 'pino'
+import { type LoggedEvent, toLoggedEvent } from '../delivery-log.ts'
 import type { MessageHandler } from '../topic.ts'
 import { LakeFiles, type PendingRow } from './lake-files.ts'
 import { toLakeRow } from './lake-row.ts'
@@ -12,6 +13,8 @@ export interface LakeSinkOptions {
   flushRows: number
   logger: Logger
   now?: () => Date
+  /** Hears of events that are in the lake's files now. */
+  onStored?: (events: LoggedEvent[]) => void
 }
 
 // Orders of hundreds of lines fill the memory long before `flushRows` is reached.
@@ -31,8 +34,9 @@ export class LakeSink {
   readonly #flushRows: number
   readonly #logger: Logger
   readonly #now: () => Date
+  readonly #onStored: (events: LoggedEvent[]) => void
   /** In order of sequence. Rows stay here until their file is complete. */
-  #buffer: PendingRow[] = []
+  #buffer: (PendingRow & { logged: LoggedEvent })[] = []
   #bufferedCharacters = 0
   #lastTaken = 0
   /** Changes whenever the buffer is given up, so that a batch that waited meanwhile cannot go on and leave a gap. */
@@ -48,6 +52,7 @@ export class LakeSink {
     this.#flushRows = options.flushRows
     this.#logger = options.logger
     this.#now = options.now ?? (() => new Date())
+    this.#onStored = options.onStored ?? (() => {})
   }
 
   async start(): Promise<void> {
@@ -102,7 +107,14 @@ export class LakeSink {
       const json = JSON.stringify(toLakeRow(message, ingestedAt))
       turnCharacters += json.length
       const { id: eventId, time } = message.event
-      this.#push({ sequence: message.sequence, ingestDate, eventId, eventTime: Date.parse(time), json })
+      this.#push({
+        sequence: message.sequence,
+        ingestDate,
+        eventId,
+        eventTime: Date.parse(time),
+        json,
+        logged: toLoggedEvent(message.event),
+      })
     }
     if (this.#isFull()) await this.flush()
   }
@@ -142,7 +154,7 @@ export class LakeSink {
     return this.#buffer.slice(0, end === -1 ? undefined : end)
   }
 
-  #push(row: PendingRow): void {
+  #push(row: PendingRow & { logged: LoggedEvent }): void {
     this.#buffer.push(row)
     this.#bufferedCharacters += row.json.length
     this.#lastTaken = row.sequence
@@ -153,6 +165,7 @@ export class LakeSink {
     const kept = this.#buffer.findIndex((row) => row.sequence > sequence)
     const gone = this.#buffer.splice(0, kept === -1 ? this.#buffer.length : kept)
     for (const row of gone) this.#bufferedCharacters -= row.json.length
+    this.#onStored(gone.map((row) => row.logged))
   }
 
   #isFull(): boolean {

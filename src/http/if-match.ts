@@ -1,0 +1,20 @@
+import { AppError } from '../errors.ts'
+
+// RFC 9110 §13.1.1: `*`, or a list of entity tags. A bare version without its quotes is taken for one, too.
+const LIST = /^(?:W\/)?(?:"[^"]*"|[\w.-]+)(?:\s*,\s*(?:W\/)?(?:"[^"]*"|[\w.-]+))*$/
+
+/**
+ * The entity tags of an `If-Match` header, without their quotes; null when any version will do. Weak tags are left out: they match
+ * nothing here (RFC 9110 §8.8.3.2). Throws `invalid_header`.
+ */
+export function readIfMatch(header: string | undefined): ReadonlySet<string> | null {
+  if (header === undefined || header.trim() === '*') return null
+  const text = header.trim()
+  if (!LIST.test(text)) {
+    throw new AppError('invalid_header', 'If-Match must be * or a list of versions such as "3".', {
+      errors: [{ parameter: 'If-Match', detail: 'is not a list of entity tags' }],
+    })
+  }
+  const tags = text.split(',').map((tag) => tag.trim())
+  return new Set(tags.filter((tag) => !tag.startsWith('W/')).map((tag) => tag.replaceAll('"', '')))
+}

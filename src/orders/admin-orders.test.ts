@@ -1,0 +1,191 @@
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { after, test } from 'node:test'
+import { addBuyers } from '../../test/buyers.ts'
+import { assertProblem } from '../../test/problem.ts'
+import { startStore } from '../../test/store.ts'
+import { deleteExpiredKeys } from './idempotency.ts'
+
+const store = await startStore({ after })
+const [ada, bob, [operator]] = [await store.register(), await store.register(), await addBuyers(store, 1, 'admin')]
+const token = operator?.token ?? ''
+
+async function place(product: { id: string }, { quantity = 1, by = ada } = {}) {
+  const { status, json, text } = await store.call('POST', '/orders', {
+    token: by.token,
+    body: { items: [{ product_id: product.id, quantity }] },
+  })
+  assert.equal(status, 201, text)
+  return json
+}
+const search = (query: string) => store.call('GET', `/admin/orders?${query}`, { token })
+const move = (id: string, body: unknown, headers: Record<string, string> = {}) =>
+  store.call('POST', `/admin/orders/${id}/transitions`, { token, body, headers })
+const moveLines = (lines: (object | string)[], as = token) =>
+  store.call('POST', '/admin/orders/transitions', {
+    token: as,
+    raw: lines.map((line) => (typeof line === 'string' ? line : JSON.stringify(line))).join('\n'),
+    headers: { 'content-type': 'application/x-ndjson' },
+  })
+const ids = (answer: { json: { data: { id: string }[] } }) => answer.json.data.map(({ id }) => id)
+const readStock = async (product: { id: string }) =>
+  (await store.pool.query<{ available: number }>('select available from inventory where product_id = $1', [product.id])).rows[0]?.available
+
+test('lets nobody but operators see or move orders of others', async () => {
+  const order = await place(await store.addProduct())
+  for (const [method, path] of [
+    ['GET', '/admin/orders'],
+    ['GET', `/admin/orders/${order.id}`],
+    ['POST', `/admin/orders/${order.id}/transitions`],
+    ['POST', '/admin/orders/transitions'],
+  ] as const) {
+    assertProblem(await store.call(method, path, { token: ada.token }), 403, 'forbidden', path)
+    assertProblem(await store.call(method, path), 401, 'unauthenticated', path)
+  }
+})
+
+test('finds orders by status, customer, number, e-mail, product and period, alone and together', async () => {
+  const [lamp, vase] = [await store.addProduct(), await store.addProduct()]
+  const [first, second, third] = [await place(lamp), await place(vase, { by: bob }), await place(lamp, { by: bob })]
+  await move(third.id, { to: 'confirmed' })
+  assert.deepEqual(ids(await search(`product_id=${lamp.id.toUpperCase()}`)), [third.id, first.id])
+  assert.deepEqual(ids(await search(`product_id=${lamp.id}&status=pending`)), [first.id])
+  assert.deepEqual(ids(await search(`product_id=${lamp.id}&user_id=${bob.id}`)), [third.id])
+  assert.deepEqual(ids(await search(`number=${second.number}`)), [second.id])
+  assert.deepEqual(ids(await search(`email=${encodeURIComponent(bob.email.toUpperCase())}`)), [third.id, second.id])
+  assert.deepEqual(ids(await search('email=nobody%40example.com')), [])
+  assert.deepEqual(
+    ids(await search(`from=${second.created_at}&to=${third.created_at}&user_id=${bob.id}`)),
+    [second.id].filter(() => second.created_at !== third.created_at),
+  )
+  const [shown] = (await search(`number=${third.number}`)).json.data
+  assert.deepEqual([shown.user_id, shown.status, shown.status_history[1].actor], [bob.id, 'confirmed', { type: 'admin', id: operator?.id }])
+  assert.equal((await store.call('GET', `/admin/orders/${second.id}`, { token })).json.user_id, bob.id)
+  for (const query of ['number=x', 'status=lost', 'from=yesterday', 'user_id=1', 'nope=1', 'from=2016-12-31T23:59:60Z']) {
+    assertProblem(await search(query), 400, 'invalid_query', query)
+  }
+})
+
+test('pages through the orders found, and takes no cursor of another search', async () => {
+  const lamp = await store.addProduct()
+  const placed: string[] = []
+  for (let i = 0; i < 5; i++) placed.unshift((await place(lamp, { by: i % 2 === 0 ? ada : bob })).id)
+  const seen: string[] = []
+  let cursor = ''
+  do {
+    const page = await search(`product_id=${lamp.id}&limit=2${cursor && `&cursor=${cursor}`}`)
+    seen.push(...ids(page))
+    cursor = page.json.next_cursor ?? ''
+    if (cursor !== '') assertProblem(await search(`limit=2&cursor=${cursor}`), 400, 'invalid_cursor')
+  } while (cursor !== '')
+  assert.deepEqual(seen, placed)
+})
+
+test('moves an order with its reason, only from the version that If-Match names', async () => {
+  const order = await place(await store.addProduct())
+  const confirmed = await move(order.id, { to: 'confirmed', reason: 'paid' }, { 'if-match': '"1"' })
+  assert.equal(confirmed.status, 200, confirmed.text)
+  assert.deepEqual([confirmed.json.version, confirmed.json.allowed_transitions], [2, ['shipped', 'cancelled']])
+  assert.deepEqual(confirmed.json.status_history[1], {
+    status: 'confirmed',
+    at: confirmed.json.updated_at,
+    actor: { type: 'admin', id: operator?.id },
+    reason: 'paid',
+  })
+  const stale = assertProblem(await move(order.id, { to: 'shipped' }, { 'if-match': '"1"' }), 412, 'version_mismatch')
+  assert.equal(stale.current_version, 2)
+  assertProblem(await move(order.id, { to: 'shipped' }, { 'if-match': 'W/"2"' }), 412, 'version_mismatch')
+  assertProblem(await move(order.id, { to: 'shipped' }, { 'if-match': '"2' }), 400, 'invalid_header')
+  const wrong = assertProblem(await move(order.id, { to: 'delivered' }, { 'if-match': '*' }), 409, 'illegal_transition')
+  assert.deepEqual(wrong.allowed_transitions, ['shipped', 'cancelled'])
+  assertProblem(await move(randomUUID(), { to: 'shipped' }), 404, 'not_found')
+  for (const body of [
+    { to: 'lost' },
+    {},
+    { to: 'shipped', reason: '' },
+    { to: 'shipped', status: 'shipped' },
+    { to: 'shipped', restock: true },
+  ]) {
+    assertProblem(await move(order.id, body), 422, 'invalid_body', JSON.stringify(body))
+  }
+  const cancel = (version: string) =>
+    store.call('POST', `/orders/${order.id}/cancel`, { token: ada.token, headers: { 'if-match': version } })
+  assertProblem(await cancel('"1"'), 412, 'version_mismatch')
+  assert.equal((await cancel('"1", "2"')).status, 200)
+})
+
+test('lets one of two operators win who move an order at once', async () => {
+  const order = await place(await store.addProduct())
+  const answers = await Promise.all(['confirmed', 'cancelled'].map((to) => move(order.id, { to }, { 'if-match': '"1"' })))
+  assert.deepEqual(answers.map(({ status }) => status).sort(), [200, 412])
+})
+
+test('puts returned goods back for sale only when the operator says so', async () => {
+  const lamp = await store.addProduct({ stock: 10 })
+  for (const [restock, left] of [
+    [false, 8],
+    [true, 8],
+  ] as const) {
+    const order = await place(lamp, { quantity: 2 })
+    for (const to of ['confirmed', 'shipped']) await move(order.id, { to })
+    assert.equal((await move(order.id, { to: 'returned', restock })).status, 200)
+    assert.equal(await readStock(lamp), left)
+  }
+})
+
+test('moves many orders by lines, each on its own', async () => {
+  const lamp = await store.addProduct({ stock: 10 })
+  const [a, b, c] = [await place(lamp), await place(lamp, { by: bob }), await place(lamp)]
+  const answer = await moveLines([
+    { order_id: a.id, to: 'confirmed' },
+    { order_id: a.id.toUpperCase(), to: 'shipped', reason: 'truck 7', version: 2 },
+    '{"order_id":',
+    '',
+    { order_id: randomUUID(), to: 'confirmed' },
+    { order_id: b.id, to: 'delivered' },
+    { order_id: b.id, to: 'cancelled' },
+    { order_id: c.id, to: 'confirmed', version: 9 },
+    { order_id: c.id, to: 'confirmed', price: 1 },
+  ])
+  assert.equal(answer.status, 200, answer.text)
+  assert.match(answer.headers['content-type'] ?? '', /^application\/x-ndjson/)
+  const results = answer.text
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line))
+  assert.deepEqual(
+    results.map(({ line, ok, status, version, code }) => [line, ok, ok ? `${status} ${version}` : code]),
+    [
+      [1, true, 'confirmed 2'],
+      [2, true, 'shipped 3'],
+      [3, false, 'malformed_json'],
+      [5, false, 'not_found'],
+      [6, false, 'illegal_transition'],
+      [7, true, 'cancelled 2'],
+      [8, false, 'version_mismatch'],
+      [9, false, 'invalid_body'],
+    ],
+  )
+  assert.deepEqual(results[4].allowed_transitions, ['confirmed', 'cancelled'])
+  assert.equal(await readStock(lamp), 8)
+  const { rows } = await store.pool.query('select status, version from orders where id = any($1) order by number', [[a.id, b.id, c.id]])
+  assert.deepEqual(rows, [
+    { status: 'shipped', version: 3 },
+    { status: 'cancelled', version: 2 },
+    { status: 'pending', version: 1 },
+  ])
+  assertProblem(await moveLines(Array(10_001).fill('{}')), 422, 'invalid_body')
+  assertProblem(await store.call('POST', '/admin/orders/transitions', { token, body: {} }), 415, 'unsupported_media_type')
+})
+
+test('deletes keys that are older than 24 hours and no others', async () => {
+  const lamp = await store.addProduct()
+  const body = { items: [{ product_id: lamp.id, quantity: 1 }] }
+  for (const key of ['old', 'young']) {
+    for (const { token: by } of [ada, bob]) await store.call('POST', '/orders', { token: by, body, headers: { 'idempotency-key': key } })
+  }
+  await store.pool.query(`update idempotency_keys set created_at = now() - interval '24 hours 1 second' where key = 'old'`)
+  assert.equal(await deleteExpiredKeys(store.pool), 2)
+  const { rows } = await store.pool.query('select distinct key from idempotency_keys')
+  assert.deepEqual(rows, [{ key: 'young' }])
+})

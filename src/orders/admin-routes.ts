@@ -1,0 +1,149 @@
+import { Type } from 'typebox'
+import type { Pool } from '../db/pool.ts'
+import { type Authenticate, bearer, callerOf, requireAdmin } from '../http/caller.ts'
+import { readIfMatch } from '../http/if-match.ts'
+import { nextLink, PageOf } from '../http/pagination.ts'
+import { problemResponses } from '../http/problem.ts'
+import type { HttpServer } from '../http/server.ts'
+import { traceparentOf } from '../http/trace-context.ts'
+import { moveOrder } from './move-orders.ts'
+import { getAnyOrder } from './orders.ts'
+import { IfMatch, OrderParams } from './routes.ts'
+import { AdminOrderSchema, type FindUserId, OrderSearch, presentForAdmin, searchOrders } from './search-orders.ts'
+import { type FindDeliveries, OrderDetailSchema, presentOrderDetail } from './timeline.ts'
+import { assertRestock, MAX_TRANSITION_LINES, moveOrdersByLines, Transition } from './transition-lines.ts'
+
+export interface AdminOrderRoutesOptions {
+  pool: Pool
+  authenticate: Authenticate
+  baseUrl: string
+  now: () => Date
+  findDeliveries: FindDeliveries
+  findUserId: FindUserId
+}
+
+const LINES_LIMIT_BYTES = 8 * 1_048_576
+const NDJSON = 'application/x-ndjson'
+const STRANGERS = ['unauthenticated', 'invalid_token', 'forbidden'] as const
+const AdminOrderDetailSchema = Type.Object({ ...OrderDetailSchema.properties, user_id: AdminOrderSchema.properties.user_id })
+
+/** Everybody's orders, for operators. */
+export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOptions): void {
+  const { pool, authenticate, baseUrl, now, findDeliveries, findUserId } = options
+  const shared = { tags: ['operations'], security: bearer }
+  const onRequest = requireAdmin(authenticate)
+
+  server.get(
+    '/admin/orders',
+    {
+      onRequest,
+      schema: {
+        ...shared,
+        summary: "Everybody's orders, newest first, in pages",
+        querystring: OrderSearch,
+        response: { 200: PageOf(AdminOrderSchema), ...problemResponses(...STRANGERS, 'invalid_query', 'invalid_cursor') },
+      },
+    },
+    async (request, reply) => {
+      const page = await searchOrders(pool, findUserId, request.query)
+      const link = nextLink(baseUrl, '/admin/orders', request.query, page.next_cursor)
+      if (link !== undefined) reply.header('link', link)
+      return reply.header('cache-control', 'no-store').send(page)
+    },
+  )
+
+  server.get(
+    '/admin/orders/:id',
+    {
+      onRequest,
+      schema: {
+        ...shared,
+        summary: "Anybody's order, and how far each of its changes has come",
+        params: OrderParams,
+        response: { 200: AdminOrderDetailSchema, ...problemResponses(...STRANGERS, 'not_found') },
+      },
+    },
+    async (request, reply) => {
+      const order = await getAnyOrder(pool, request.params.id)
+      const detail = presentOrderDetail(order, await findDeliveries(order.id))
+      return reply.header('cache-control', 'no-store').send({ ...detail, user_id: order.userId })
+    },
+  )
+
+  server.post(
+    '/admin/orders/:id/transitions',
+    {
+      onRequest,
+      schema: {
+        ...shared,
+        summary: 'Moves an order to another status',
+        params: OrderParams,
+        headers: IfMatch,
+        body: Transition,
+        response: {
+          200: AdminOrderSchema,
+          ...problemResponses(
+            ...STRANGERS,
+            'malformed_json',
+            'invalid_header',
+            'not_found',
+            'illegal_transition',
+            'version_mismatch',
+            'payload_too_large',
+            'unsupported_media_type',
+            'invalid_body',
+          ),
+        },
+      },
+    },
+    async (request, reply) => {
+      const { to, reason = null, restock = false } = request.body
+      assertRestock(to, restock)
+      const order = await moveOrder(
+        pool,
+        {
+          orderId: request.params.id,
+          to,
+          reason,
+          restock,
+          actor: { type: 'admin', userId: callerOf(request).userId },
+          versions: readIfMatch(request.headers['if-match']),
+          traceparent: traceparentOf(request),
+        },
+        now(),
+      )
+      return reply.header('cache-control', 'no-store').send(presentForAdmin(order))
+    },
+  )
+
+  // In a scope of its own: only here are lines a body.
+  server.register(async (scope) => {
+    scope.removeAllContentTypeParsers()
+    scope.addContentTypeParser(NDJSON, { parseAs: 'string', bodyLimit: LINES_LIMIT_BYTES }, (_request, body, done) => done(null, body))
+    scope.post(
+      '/admin/orders/transitions',
+      {
+        onRequest,
+        schema: {
+          ...shared,
+          summary: 'Moves many orders, one a line',
+          description:
+            `The body is NDJSON of at most ${MAX_TRANSITION_LINES} lines, each \`{order_id, to, reason?, restock?, version?}\`. The answer is NDJSON ` +
+            'with a line for each: `{line, order_id, ok: true, status, version}` or `{line, order_id, ok: false, code, detail}`.',
+          consumes: [NDJSON],
+          produces: [NDJSON],
+          response: { ...problemResponses(...STRANGERS, 'payload_too_large', 'unsupported_media_type', 'invalid_body') },
+        },
+      },
+      async (request, reply) => {
+        const actor = { type: 'admin', userId: callerOf(request).userId } as const
+        const text = typeof request.body === 'string' ? request.body : ''
+        const results = await moveOrdersByLines(pool, text, actor, traceparentOf(request), now)
+        return reply
+          .header('cache-control', 'no-store')
+          .type(NDJSON)
+          .send(results.map((result) => `${JSON.stringify(result)}\n`).join('') as never)
+      },
+    )
+  })
+}

@@ -1,0 +1,116 @@
+import type { SellableProduct } from '../catalogue/products.ts'
+import type { Shortage, StockLevels, StockLine } from '../catalogue/stock.ts'
+import { AppError, type ErrorCode, type FieldError } from '../errors.ts'
+import type { OrderItem } from './order.ts'
+import { type Money, multiply, sum } from './price.ts'
+
+export const MAX_LINES = 1_000
+export const MAX_QUANTITY = 10_000
+
+/** What somebody wants to buy, as it was sent and with the lines of each product merged. */
+export interface Basket {
+  sent: readonly StockLine[]
+  lines: readonly StockLine[]
+}
+
+/** A product of which a customer would have bought more than one may. */
+export interface PurchaseLimit {
+  product_id: string
+  requested: number
+  bought: number
+  limit: number
+}
+
+/** What there is to buy, at one moment. */
+export interface Offer {
+  products: ReadonlyMap<string, SellableProduct>
+  stock: StockLevels
+}
+
+/** One line a product, in the order in which each was first named. Throws `invalid_body` past a limit. */
+export function mergeLines(sent: readonly StockLine[]): Basket {
+  const quantities = new Map<string, number>()
+  for (const [index, item] of sent.entries()) {
+    const productId = item.product_id.toLowerCase()
+    const quantity = (quantities.get(productId) ?? 0) + item.quantity
+    if (quantity > MAX_QUANTITY) {
+      throw new AppError('invalid_body', 'The body is not acceptable.', {
+        errors: [{ pointer: `#/items/${index}/quantity`, detail: `the product's lines add up to more than ${MAX_QUANTITY}` }],
+      })
+    }
+    quantities.set(productId, quantity)
+  }
+  return { sent, lines: Array.from(quantities, ([product_id, quantity]) => ({ product_id, quantity })) }
+}
+
+/** Names, prices and total of a basket. Throws `unknown_product`, `mixed_currencies` or `total_too_large`. */
+export function priceBasket({ sent, lines }: Basket, { products, stock }: Offer): { items: OrderItem[]; total: Money } {
+  const items: OrderItem[] = []
+  for (const { product_id, quantity } of lines) {
+    const product = products.get(product_id)
+    if (product === undefined) throw refuseUnknown(sent, products, stock.shortagesOf(lines))
+    const { sku, name, price } = product
+    items.push({ product_id, sku, name, unit_price: price, quantity, total: multiply(price, quantity) })
+  }
+  return { items, total: sum(items.map((item) => item.total)) }
+}
+
+/** Throws when the basket cannot be bought as it is, with every reason of that kind; the first of `purchaseLimits`, stock. */
+export function assertAvailable({ sent, lines }: Basket, stock: StockLevels, limits: readonly PurchaseLimit[]): void {
+  const shortages = stock.shortagesOf(lines)
+  if (limits.length > 0) {
+    throw refuse(
+      'purchase_limit',
+      'A customer can buy only so many of some of these products.',
+      [...limitErrors(sent, limits), ...shortageErrors(sent, shortages)],
+      { limits, ...(shortages.length > 0 ? { shortages } : {}) },
+    )
+  }
+  if (shortages.length > 0) {
+    throw refuse('insufficient_stock', 'There is not enough stock. Nothing was reserved.', shortageErrors(sent, shortages), { shortages })
+  }
+}
+
+/** Throws `price_changed`, with what the basket costs now, unless that is what was expected. */
+export function assertTotal(expected: Money | null, items: readonly OrderItem[], total: Money): void {
+  if (expected === null || (expected.amount === total.amount && expected.currency === total.currency)) return
+  throw refuse(
+    'price_changed',
+    `The total is ${total.amount} ${total.currency} now.`,
+    [{ pointer: '#/expected_total', detail: 'is not the total' }],
+    { items, total },
+  )
+}
+
+function refuseUnknown(sent: Basket['sent'], products: Offer['products'], shortages: readonly Shortage[]): AppError {
+  const short = shortages.filter((shortage) => products.has(shortage.product_id))
+  const unknown = sent.flatMap((item, index): FieldError[] => {
+    if (products.has(item.product_id.toLowerCase())) return []
+    return [{ pointer: `#/items/${index}/product_id`, detail: 'there is no such product' }]
+  })
+  return refuse('unknown_product', 'The order names products that do not exist.', [...unknown, ...shortageErrors(sent, short)], {
+    ...(short.length > 0 ? { shortages: short } : {}),
+  })
+}
+
+function refuse(code: ErrorCode, message: string, errors: FieldError[], members: Record<string, unknown>): AppError {
+  return new AppError(code, message, { errors, members })
+}
+
+function shortageErrors(sent: Basket['sent'], shortages: readonly Shortage[]): FieldError[] {
+  return shortages.map(({ product_id, available, requested }) => ({
+    pointer: pointerTo(sent, product_id),
+    detail: `${available} available, ${requested} requested`,
+  }))
+}
+
+function limitErrors(sent: Basket['sent'], limits: readonly PurchaseLimit[]): FieldError[] {
+  return limits.map(({ product_id, requested, bought, limit }) => ({
+    pointer: pointerTo(sent, product_id),
+    detail: `${requested} requested, ${bought} bought before, ${limit} allowed`,
+  }))
+}
+
+function pointerTo(sent: Basket['sent'], productId: string): string {
+  return `#/items/${sent.findIndex((item) => item.product_id.toLowerCase() === productId)}/quantity`
+}

@@ -1,0 +1,49 @@
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { eventually } from '../../test/eventually.ts'
+import { startStore } from '../../test/store.ts'
+import { expireOrders } from './expire-orders.ts'
+
+const store = await startStore({ after }, { pendingOrderTtlSeconds: 3_600 })
+const ada = await store.register()
+
+async function place(product: { id: string }, age: string, status = 'pending'): Promise<string> {
+  const { json } = await store.call('POST', '/orders', { token: ada.token, body: { items: [{ product_id: product.id, quantity: 1 }] } })
+  await store.pool.query('update orders set created_at = created_at - $2::interval, status = $3 where id = $1', [json.id, age, status])
+  return json.id
+}
+const read = async (id: string) =>
+  (await store.pool.query('select status, version, status_history -> -1 as last from orders where id = $1', [id])).rows[0]
+const readStock = async (product: { id: string }) =>
+  (await store.pool.query<{ available: number }>('select available from inventory where product_id = $1', [product.id])).rows[0]?.available
+
+test('cancels, as a scheduled job, what has been pending for too long, gives its stock back and says why', async () => {
+  const lamp = await store.addProduct({ stock: 10 })
+  const [old, young, paid] = [await place(lamp, '2 hours'), await place(lamp, '30 minutes'), await place(lamp, '2 hours', 'confirmed')]
+  const order = await eventually(
+    async () => {
+      const row = await read(old)
+      return row?.status === 'cancelled' && row
+    },
+    { what: 'the scheduled job', timeoutMs: 90_000 },
+  )
+  assert.equal(order.version, 2)
+  assert.deepEqual(order.last.actor, { type: 'system', id: null })
+  assert.equal(order.last.reason, 'not confirmed in time')
+  assert.deepEqual([(await read(young))?.status, (await read(paid))?.status], ['pending', 'confirmed'])
+  assert.equal(await readStock(lamp), 8)
+})
+
+test('cancels each order once when several expire them at once, however many there are', async () => {
+  const lamp = await store.addProduct({ stock: 300 })
+  const body = { items: [{ product_id: lamp.id, quantity: 1 }] }
+  await Promise.all(Array.from({ length: 250 }, () => store.call('POST', '/orders', { token: ada.token, body })))
+  const later = new Date(Date.now() + 7_200_000)
+  const counts = await Promise.all([1, 2, 3].map(() => expireOrders(store.pool, 3_600, later)))
+  assert.ok(counts.reduce((sum, count) => sum + count, 0) >= 250)
+  assert.equal(await readStock(lamp), 300)
+  const { rows } = await store.pool.query(`select distinct status, version from orders where items @> $1::jsonb`, [
+    JSON.stringify([{ product_id: lamp.id }]),
+  ])
+  assert.deepEqual(rows, [{ status: 'cancelled', version: 2 }])
+})

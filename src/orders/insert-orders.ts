@@ -1,0 +1,76 @@
+import { translateConstraint } from '../db/constraints.ts'
+import type { Transaction } from '../db/pool.ts'
+import type { Order } from './order.ts'
+
+/** The next numbers of orders, in order. One that is drawn and not used leaves a gap. */
+export async function drawOrderNumbers(tx: Transaction, count: number): Promise<number[]> {
+  const { rows } = await tx.query<{ number: number }>({
+    name: 'draw_order_numbers',
+    text: `select nextval('order_numbers') as number from generate_series(1, $1)`,
+    values: [count],
+  })
+  return rows.map((row) => row.number)
+}
+
+/** Text that is the same for the same `client_reference` of the same customer, and for nothing else. */
+export function nameOfReference(userId: string, clientReference: string): string {
+  return `reference ${userId} ${clientReference}`
+}
+
+/** Ids of the orders that have these references already, by `nameOfReference`. The caller holds the locks of the references. */
+export async function findOrdersByReference(
+  tx: Transaction,
+  requests: readonly { userId: string; clientReference: string | null }[],
+): Promise<Map<string, string>> {
+  const wanted = requests.filter((request) => request.clientReference !== null)
+  if (wanted.length === 0) return new Map()
+  const { rows } = await tx.query<{ id: string; user_id: string; client_reference: string }>({
+    name: 'find_orders_by_reference',
+    text: `select present.id, wanted.user_id, wanted.client_reference
+    from unnest($1::uuid[], $2::text[]) as wanted (user_id, client_reference)
+    cross join lateral (
+      select id from orders where user_id = wanted.user_id and client_reference = wanted.client_reference limit 1
+    ) as present`,
+    values: [wanted.map(({ userId }) => userId), wanted.map(({ clientReference }) => clientReference)],
+  })
+  return new Map(rows.map((row) => [nameOfReference(row.user_id, row.client_reference), row.id]))
+}
+
+/** Stores new orders, all placed at the same time. Throws `client_reference_taken`. */
+export async function insertOrders(tx: Transaction, drafts: readonly { order: Order; itemsJson: string }[]): Promise<void> {
+  const orders = drafts.map(({ order }) => order)
+  const [first] = orders
+  if (first === undefined) return
+  try {
+    await tx.query({
+      name: 'insert_orders',
+      // The json type spares both sides the escaping of an array of texts.
+      text: `insert into orders (id, number, user_id, status, items, total_amount, currency, client_reference, shipping_address, note,
+        version, status_history, traceparent, created_at, updated_at)
+      select id, number, user_id, $12, items, total_amount, currency, client_reference, shipping_address, note,
+        $13, status_history, traceparent, $11, $11
+      from rows from (unnest($1::uuid[]), unnest($2::bigint[]), unnest($3::uuid[]), json_array_elements($4::json), unnest($5::bigint[]),
+          unnest($6::text[]), unnest($7::text[]), unnest($8::jsonb[]), unnest($9::text[]), unnest($10::text[]),
+          json_array_elements($14::json))
+        as placed (id, number, user_id, items, total_amount, currency, client_reference, shipping_address, note, traceparent, status_history)`,
+      values: [
+        orders.map((order) => order.id),
+        orders.map((order) => order.number),
+        orders.map((order) => order.userId),
+        `[${drafts.map(({ itemsJson }) => itemsJson).join(',')}]`,
+        orders.map((order) => order.total.amount),
+        orders.map((order) => order.total.currency),
+        orders.map((order) => order.clientReference),
+        orders.map((order) => (order.shippingAddress === null ? null : JSON.stringify(order.shippingAddress))),
+        orders.map((order) => order.note),
+        orders.map((order) => order.traceparent),
+        first.createdAt,
+        first.status,
+        first.version,
+        JSON.stringify(orders.map((order) => order.statusHistory)),
+      ],
+    })
+  } catch (error) {
+    throw translateConstraint(error)
+  }
+}

@@ -1,0 +1,193 @@
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { after, type TestContext, test } from 'node:test'
+import { onCleanup } from '../../test/cleanup.ts'
+import { eventually } from '../../test/eventually.ts'
+import { assertProblem, faults } from '../../test/problem.ts'
+import { startStore, type TestStore } from '../../test/store.ts'
+
+const store = await startStore({ after })
+const [ada, bob] = [await store.register(), await store.register()]
+
+const line = (product: { id: string }, quantity = 1) => ({ product_id: product.id, quantity })
+const order = (
+  items: object[],
+  more: object = {},
+  { by = ada, headers = {}, at = store }: { by?: typeof ada; headers?: Record<string, string>; at?: TestStore } = {},
+) => at.call('POST', '/orders', { token: by.token, body: { items, ...more }, headers })
+
+const readStock = async (product: { id: string }) =>
+  (await store.pool.query<{ available: number }>('select available from inventory where product_id = $1', [product.id])).rows[0]?.available
+
+/** Holds the stock of a product, so that what needs it waits; returns how to let go and how to wait until somebody waits. */
+async function holdStock(t: TestContext, product: { id: string }) {
+  const holder = await store.pool.connect()
+  await holder.query('begin')
+  await holder.query('select from inventory where product_id = $1 for update', [product.id])
+  let isHeld = true
+  const letGo = async () => {
+    if (!isHeld) return
+    isHeld = false
+    await holder.query('rollback')
+    holder.release()
+  }
+  onCleanup(t, letGo)
+  const { processID } = holder as unknown as { processID: number }
+  const untilWaitedFor = () =>
+    eventually(async () => {
+      const { rows } = await store.pool.query('select from pg_stat_activity where $1 = any(pg_blocking_pids(pid))', [processID])
+      return rows.length > 0
+    })
+  return { letGo, untilWaitedFor }
+}
+
+test('places the orders that wait in one transaction, numbered in the order in which they came', async (t) => {
+  const lamp = await store.addProduct({ stock: 30 })
+  const { letGo, untilWaitedFor } = await holdStock(t, lamp)
+  const first = order([line(lamp)])
+  await untilWaitedFor()
+  const waiting = Array.from({ length: 40 }, () => order([line(lamp)]))
+  // Their requests are in the queue once they have been read: the last one's refusal needs no database.
+  assertProblem(await order([]), 422, 'invalid_body')
+  await letGo()
+  const answers = await Promise.all([first, ...waiting])
+  assert.deepEqual(
+    answers.map(({ status }) => status),
+    [...Array(30).fill(201), ...Array(11).fill(409)],
+  )
+  const numbers = answers.slice(0, 30).map(({ json }) => Number(json.number))
+  assert.deepEqual(
+    numbers,
+    numbers.toSorted((a, b) => a - b),
+  )
+  const { rows } = await store.pool.query<{ count: number }>(
+    `select count(distinct xmin::text) as count from orders where items @> $1::jsonb`,
+    [JSON.stringify([{ product_id: lamp.id }])],
+  )
+  assert.ok(Number(rows[0]?.count) <= 3, `${rows[0]?.count} transactions`)
+  assert.equal(await readStock(lamp), 0)
+})
+
+test('lets no order suffer for a neighbour that the database refuses', async (t) => {
+  const lamp = await store.addProduct({ stock: 30 })
+  await store.pool.query(`alter table orders add constraint poison check (note <> 'poison')`)
+  onCleanup(t, async () => void (await store.pool.query('alter table orders drop constraint poison')))
+  const { letGo, untilWaitedFor } = await holdStock(t, lamp)
+  const first = order([line(lamp)])
+  await untilWaitedFor()
+  const waiting = Array.from({ length: 9 }, (_, i) =>
+    order([line(lamp)], i === 4 ? { note: 'poison' } : {}, { headers: { 'idempotency-key': randomUUID() } }),
+  )
+  assertProblem(await order([]), 422, 'invalid_body')
+  await letGo()
+  const answers = await Promise.all([first, ...waiting])
+  assert.deepEqual(
+    answers.map(({ status }) => status),
+    [201, 201, 201, 201, 201, 500, 201, 201, 201, 201],
+  )
+  assert.equal(await readStock(lamp), 21)
+})
+
+test('waits for a key that another process has in hand, and says when to come again if that lasts', async (t) => {
+  const second = await startStore(t, { databaseUrl: store.url })
+  const lamp = await store.addProduct({ stock: 30 })
+  const headers = { 'idempotency-key': 'elsewhere' }
+  const { letGo, untilWaitedFor } = await holdStock(t, lamp)
+  const first = order([line(lamp)], {}, { headers })
+  await untilWaitedFor()
+  const vase = await store.addProduct({ stock: 30 })
+  const [late, neighbour] = [order([line(lamp)], {}, { headers, at: second }), order([line(vase)], {}, { at: second })]
+  assert.equal((await neighbour).status, 201, 'who has nothing to do with it does not wait')
+  const busy = await late
+  assertProblem(busy, 409, 'request_in_progress')
+  assert.match(busy.headers['retry-after'] ?? '', /^\d+$/)
+  const patient = order([line(lamp)], {}, { headers, at: second })
+  await letGo()
+  assert.equal((await first).status, 201)
+  assert.equal((await patient).text, (await first).text)
+  assert.equal((await order([line(lamp)], {}, { headers, at: second })).headers['idempotency-replayed'], 'true')
+  assert.equal(await readStock(lamp), 29)
+})
+
+test('names everything that is wrong with the lines in one answer', async () => {
+  const [few, plenty] = [await store.addProduct({ stock: 2 }), await store.addProduct()]
+  const unknown = randomUUID()
+  const problem = assertProblem(await order([line(few, 3), line({ id: unknown }), line(plenty)]), 422, 'unknown_product')
+  assert.deepEqual(faults(problem), ['#/items/1/product_id', '#/items/0/quantity'])
+  assert.deepEqual(problem.shortages, [{ product_id: few.id, requested: 3, available: 2 }])
+})
+
+test('refuses an order that costs something else than the customer was shown, and says what it costs', async () => {
+  const lamp = await store.addProduct({ amount: 500, stock: 10 })
+  const shown = { expected_total: { amount: 1_000, currency: 'EUR' } }
+  assert.equal((await order([line(lamp, 2)], shown)).status, 201)
+  await store.pool.query('update products set price_amount = 600 where id = $1', [lamp.id])
+  const problem = assertProblem(await order([line(lamp, 2)], shown), 409, 'price_changed')
+  assert.deepEqual(
+    [problem.total, problem.items[0].unit_price],
+    [
+      { amount: 1_200, currency: 'EUR' },
+      { amount: 600, currency: 'EUR' },
+    ],
+  )
+  assertProblem(await order([line(lamp, 2)], { expected_total: { amount: 1_200, currency: 'USD' } }), 409, 'price_changed')
+  for (const expected_total of [
+    1_200,
+    { amount: 1_200 },
+    { amount: '1200', currency: 'EUR' },
+    { amount: 1_200, currency: 'EUR', x: 1 },
+    null,
+  ]) {
+    assertProblem(await order([line(lamp, 2)], { expected_total }), 422, 'invalid_body')
+  }
+  assert.equal(await readStock(lamp), 8)
+})
+
+test('leads who repeats a client reference to the order that has it', async () => {
+  const lamp = await store.addProduct({ stock: 10 })
+  const more = { client_reference: `PO-${randomUUID()}` }
+  const first = await order([line(lamp)], more)
+  const repeat = await order([line(lamp)], more)
+  assert.equal(assertProblem(repeat, 409, 'client_reference_taken').order_id, first.json.id)
+  assert.equal(repeat.headers.location, first.headers.location)
+  const rivals = await Promise.all(Array.from({ length: 6 }, () => order([line(lamp)], { client_reference: 'at once' })))
+  const winner = rivals.find(({ status }) => status === 201)
+  for (const rival of rivals) assert.equal(rival.headers.location, winner?.headers.location)
+  assert.equal(await readStock(lamp), 8)
+})
+
+test('quotes a basket, and neither reserves nor stores anything', async () => {
+  const [lamp, vase] = [await store.addProduct({ amount: 500, stock: 3 }), await store.addProduct({ amount: 100, stock: 1 })]
+  const quote = (items: object[], token: string | undefined = ada.token) =>
+    store.call('POST', '/orders/quote', { body: { items }, ...(token === undefined ? {} : { token }) })
+  const good = await quote([line(lamp, 2), line(vase), line(lamp)])
+  assert.equal(good.status, 200, good.text)
+  assert.deepEqual([good.json.total, good.json.is_available, good.json.shortages], [{ amount: 1_600, currency: 'EUR' }, true, []])
+  assert.deepEqual(
+    good.json.items.map((item: { quantity: number }) => item.quantity),
+    [3, 1],
+  )
+  const short = await quote([line(vase, 2)])
+  assert.deepEqual([short.json.is_available, short.json.shortages], [false, [{ product_id: vase.id, requested: 2, available: 1 }]])
+  assertProblem(await quote([line({ id: randomUUID() })]), 422, 'unknown_product')
+  assertProblem(await quote([]), 422, 'invalid_body')
+  assertProblem(await store.call('POST', '/orders/quote', { body: { items: [line(lamp)] } }), 401, 'unauthenticated')
+  assert.deepEqual([await readStock(lamp), await readStock(vase)], [3, 1])
+})
+
+test('sells one customer no more of a product than the limit, however many orders come at once', async (t) => {
+  const limited = await startStore(t, { databaseUrl: store.url, maxQuantityPerProductAndUser: 4 })
+  const [ticket, poster] = [await store.addProduct({ stock: 100 }), await store.addProduct({ stock: 100 })]
+  assert.equal((await order([line(ticket, 3)], {}, { by: bob, at: limited })).status, 201)
+  const answers = await Promise.all(Array.from({ length: 10 }, () => order([line(ticket, 1), line(poster)], {}, { at: limited })))
+  assert.equal(answers.filter(({ status }) => status === 201).length, 4)
+  const refused = answers.find(({ status }) => status === 409)
+  const problem = assertProblem(refused ?? answers[0] ?? assert.fail(), 409, 'purchase_limit')
+  assert.deepEqual(problem.limits[0], { product_id: ticket.id, requested: 1, bought: 4, limit: 4 })
+  assert.equal(await readStock(ticket), 93)
+
+  const bought = answers.find(({ status }) => status === 201)?.json.id
+  await store.call('POST', `/orders/${bought}/cancel`, { token: ada.token })
+  assert.equal((await order([line(ticket)], {}, { at: limited })).status, 201, 'what was cancelled does not count')
+  assert.equal((await order([line(ticket)])).status, 201, 'without the setting there is no limit')
+})

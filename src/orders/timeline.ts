@@ -1,0 +1,59 @@
+import { type Static, Type } from 'typebox'
+import { type Order, OrderSchema, OrderStatusSchema, presentOrder } from './order.ts'
+
+const Time = Type.Union([Type.String({ format: 'date-time' }), Type.Null()])
+
+const TimelineEntrySchema = Type.Object({
+  version: Type.Integer(),
+  status: OrderStatusSchema,
+  at: Type.String({ format: 'date-time', description: 'When the change was made.' }),
+  published_at: Type.Union(Time.anyOf, { description: 'When its event was on the topic. Null: not yet, or not recorded.' }),
+  mail: Type.Union([
+    Type.Object({
+      status: Type.Enum(['queued', 'sent', 'failed']),
+      queued_at: Type.String({ format: 'date-time' }),
+      sent_at: Time,
+      failed_at: Time,
+      attempts: Type.Integer(),
+    }),
+    Type.Null(),
+  ]),
+  lake_at: Type.Union(Time.anyOf, { description: 'When it was in the data lake. Null: not yet, or not recorded.' }),
+})
+
+/** An order with how far each of its changes has come. */
+export const OrderDetailSchema = Type.Object({ ...OrderSchema.properties, timeline: Type.Array(TimelineEntrySchema) })
+export type OrderDetail = Static<typeof OrderDetailSchema>
+
+/** How far the event of one version has come, as far as it is known. */
+export interface Delivery {
+  publishedAt: Date | null
+  mail: {
+    status: 'queued' | 'sent' | 'failed'
+    queuedAt: Date
+    sentAt: Date | null
+    failedAt: Date | null
+    attempts: number
+  } | null
+  lakeAt: Date | null
+}
+
+/** The deliveries of an order, by version. */
+export type FindDeliveries = (orderId: string) => Promise<ReadonlyMap<number, Delivery>>
+
+export function presentOrderDetail(order: Order, deliveries: ReadonlyMap<number, Delivery>): OrderDetail {
+  const timeline = order.statusHistory.map(({ status, at }, index) => {
+    const version = index + 1
+    const { publishedAt = null, mail = null, lakeAt = null } = deliveries.get(version) ?? {}
+    return { version, status, at, published_at: toText(publishedAt), mail: mail && presentMail(mail), lake_at: toText(lakeAt) }
+  })
+  return { ...presentOrder(order), timeline }
+}
+
+function presentMail({ status, queuedAt, sentAt, failedAt, attempts }: NonNullable<Delivery['mail']>) {
+  return { status, queued_at: queuedAt.toISOString(), sent_at: toText(sentAt), failed_at: toText(failedAt), attempts }
+}
+
+function toText(time: Date | null): string | null {
+  return time === null ? null : time.toISOString()
+}

@@ -1,0 +1,135 @@
+import type { Logger } from 'pino'
+import type { Pool } from '../db/pool.ts'
+import type { OrderEvent } from '../orders/events.ts'
+
+/** What the log keeps of an event. */
+export interface LoggedEvent {
+  /** `<order id>.<version>` */
+  eventId: string
+  orderId: string
+  version: number
+}
+
+export function toLoggedEvent({ id, data }: OrderEvent): LoggedEvent {
+  return { eventId: id, orderId: data.order.id, version: data.order.version }
+}
+
+/** How far the event of one version has come, as far as it is known. */
+interface Delivery {
+  publishedAt: Date | null
+  mail: { status: 'queued' | 'sent' | 'failed'; queuedAt: Date; sentAt: Date | null; failedAt: Date | null; attempts: number } | null
+  lakeAt: Date | null
+}
+
+type Entry = LoggedEvent & { publishedAt: Date | null; lakeAt: Date | null }
+
+// A database that is away for long costs entries of the log, not memory.
+const MAX_WAITING = 50_000
+const BATCH_SIZE = 2_000
+
+/**
+ * Writes down when events were published and when they reached the lake, for people to look at. It is written after the fact and
+ * beside it: nobody waits for it, and what cannot be written is left out. Nothing is decided by it.
+ */
+export class DeliveryLog {
+  readonly #pool: Pool
+  readonly #logger: Logger
+  readonly #now: () => Date
+  #waiting = new Map<string, Entry>()
+  #working: Promise<void> | null = null
+
+  constructor({ pool, logger, now = () => new Date() }: { pool: Pool; logger: Logger; now?: () => Date }) {
+    this.#pool = pool
+    this.#logger = logger
+    this.#now = now
+  }
+
+  async start(): Promise<void> {}
+
+  /** Waits for what is to be written. Idempotent, safe before start. */
+  async stop(): Promise<void> {
+    await this.#working
+  }
+
+  readonly published = (events: readonly LoggedEvent[]): void => {
+    const publishedAt = this.#now()
+    this.#add(events, (entry) => ({ ...entry, publishedAt }))
+  }
+
+  readonly inLake = (events: readonly LoggedEvent[]): void => {
+    const lakeAt = this.#now()
+    this.#add(events, (entry) => ({ ...entry, lakeAt }))
+  }
+
+  #add(events: readonly LoggedEvent[], change: (entry: Entry) => Entry): void {
+    for (const { eventId, orderId, version } of events) {
+      if (this.#waiting.size >= MAX_WAITING) break
+      this.#waiting.set(eventId, change(this.#waiting.get(eventId) ?? { eventId, orderId, version, publishedAt: null, lakeAt: null }))
+    }
+    this.#working ??= this.#work().finally(() => {
+      this.#working = null
+    })
+  }
+
+  async #work(): Promise<void> {
+    while (this.#waiting.size > 0) {
+      const entries = [...this.#waiting.values()].slice(0, BATCH_SIZE)
+      for (const { eventId } of entries) this.#waiting.delete(eventId)
+      try {
+        await writeEntries(this.#pool, entries)
+      } catch (error) {
+        this.#logger.warn({ err: error, events: entries.length }, 'the timeline of some orders has gaps: it could not be written')
+      }
+    }
+  }
+}
+
+async function writeEntries(pool: Pool, entries: readonly Entry[]): Promise<void> {
+  // In one order everywhere: the processes of the stream and of the lake write the same rows.
+  const sorted = entries.toSorted((a, b) => (a.eventId < b.eventId ? -1 : 1))
+  await pool.query({
+    name: 'log_deliveries',
+    text: `insert into order_event_deliveries as delivery (event_id, order_id, version, published_at, lake_at)
+    select event_id, order_id, version, published_at, lake_at
+    from unnest($1::text[], $2::uuid[], $3::integer[], $4::timestamptz[], $5::timestamptz[])
+      as entry (event_id, order_id, version, published_at, lake_at)
+    on conflict (event_id) do update
+      set published_at = coalesce(delivery.published_at, excluded.published_at), lake_at = coalesce(delivery.lake_at, excluded.lake_at)`,
+    values: [
+      sorted.map((entry) => entry.eventId),
+      sorted.map((entry) => entry.orderId),
+      sorted.map((entry) => entry.version),
+      sorted.map((entry) => entry.publishedAt),
+      sorted.map((entry) => entry.lakeAt),
+    ],
+  })
+}
+
+interface DeliveryRow {
+  event_id: string
+  published_at: Date | null
+  lake_at: Date | null
+  status: 'queued' | 'sent' | 'failed' | null
+  queued_at: Date
+  sent_at: Date | null
+  failed_at: Date | null
+  attempts: number
+}
+
+/** How far each version of an order has come: to the topic, to its customer's mailbox, to the lake. */
+export async function findDeliveries(pool: Pool, orderId: string): Promise<Map<number, Delivery>> {
+  const { rows } = await pool.query<DeliveryRow>(
+    `select event_id, published_at, lake_at, status, queued_at, sent_at, failed_at, attempts
+    from (select event_id, published_at, lake_at from order_event_deliveries where order_id = $1) as delivery
+    full join (
+      select event_id, status, queued_at, sent_at, failed_at, attempts from email_deliveries where order_id = $1
+    ) as mail using (event_id)`,
+    [orderId],
+  )
+  return new Map(rows.map((row) => [Number(row.event_id.split('.').at(-1)), toDelivery(row)]))
+}
+
+function toDelivery({ status, queued_at, sent_at, failed_at, attempts, published_at, lake_at }: DeliveryRow): Delivery {
+  const mail = status === null ? null : { status, queuedAt: queued_at, sentAt: sent_at, failedAt: failed_at, attempts }
+  return { publishedAt: published_at, mail, lakeAt: lake_at }
+}

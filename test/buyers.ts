@@ -1,0 +1,85 @@
+import { randomUUID } from 'node:crypto'
+import { Agent, request } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import pino from 'pino'
+import { AccessTokens } from '../src/auth/access-token.ts'
+import { KeyRing } from '../src/auth/key-ring.ts'
+import { loadSigningKeys } from '../src/auth/signing-keys.ts'
+import type { Pool } from '../src/db/pool.ts'
+import { TEST_SECRET, type TestStore } from './store.ts'
+
+export interface Buyer {
+  id: string
+  token: string
+}
+
+const HOUR_MS = 3_600_000
+
+/** Accounts with a session each, written straight into the database: a thousand passwords would take a minute to hash. */
+export async function addBuyers(store: TestStore, count: number, role: 'customer' | 'admin' = 'customer'): Promise<Buyer[]> {
+  const keys = new KeyRing(await loadSigningKeys(store.pool, TEST_SECRET), {
+    pool: store.pool,
+    secret: TEST_SECRET,
+    logger: pino({ level: 'silent' }),
+  })
+  const tokens = new AccessTokens(keys, store.config.baseUrl)
+  const expiresAt = new Date(Date.now() + HOUR_MS)
+  const accounts = Array.from({ length: count }, () => ({ userId: randomUUID(), sessionId: randomUUID() }))
+  await insertAccounts(store.pool, accounts, role, expiresAt)
+  return Promise.all(
+    accounts.map(async ({ userId, sessionId }) => {
+      const { token } = await tokens.issue({ userId, sessionId, role }, expiresAt, new Date())
+      return { id: userId, token }
+    }),
+  )
+}
+
+async function insertAccounts(pool: Pool, accounts: { userId: string; sessionId: string }[], role: string, expiresAt: Date): Promise<void> {
+  const userIds = accounts.map((account) => account.userId)
+  await pool.query(
+    `insert into users (id, email, role, password_hash)
+    select id, id || '@example.com', $2, 'none' from unnest($1::uuid[]) as id`,
+    [userIds, role],
+  )
+  await pool.query(
+    `insert into sessions (id, user_id, expires_at)
+    select id, user_id, $3 from unnest($1::uuid[], $2::uuid[]) as session (id, user_id)`,
+    [accounts.map((account) => account.sessionId), userIds, expiresAt],
+  )
+}
+
+export interface NetworkAnswer {
+  status: number
+  headers: Record<string, string | string[] | undefined>
+  text: string
+}
+
+/** Sends requests to a store that listens, over sockets: as many at once as there are callers. */
+export function networkOf(store: TestStore) {
+  const { port } = store.server.server.address() as AddressInfo
+  const agent = new Agent({ keepAlive: true })
+  const post = (path: string, token: string, body: unknown, headers: Record<string, string> = {}) =>
+    new Promise<NetworkAnswer>((resolve, reject) => {
+      const sent = request(
+        {
+          port,
+          host: '127.0.0.1',
+          agent,
+          path,
+          method: 'POST',
+          headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json', ...headers },
+        },
+        (answer) => {
+          const chunks: Buffer[] = []
+          answer.on('data', (chunk) => chunks.push(chunk))
+          answer.on('error', reject)
+          answer.on('end', () =>
+            resolve({ status: answer.statusCode ?? 0, headers: answer.headers, text: Buffer.concat(chunks).toString() }),
+          )
+        },
+      )
+      sent.on('error', reject)
+      sent.end(JSON.stringify(body))
+    })
+  return { post, close: () => agent.destroy() }
+}

@@ -1,0 +1,82 @@
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { queryLake } from '../src/pipeline/lake/lake-query.ts'
+import { addBuyers } from './buyers.ts'
+import { eventually } from './eventually.ts'
+import { startStore } from './store.ts'
+
+const LINES = 600
+const LIFE = ['pending', 'confirmed', 'shipped', 'delivered', 'returned']
+
+test('carries all 600 lines of an order through its whole life to topic and lake, and tells in its timeline how far each change has come', async (t) => {
+  const store = await startStore(t, { roles: ['api', 'stream', 'email', 'lake'], lakeFlushSeconds: 1 })
+  const [ada, [admin]] = [await store.register({ name: 'Ada' }), await addBuyers(store, 1, 'admin')]
+  const { rows: products } = await store.pool.query<{ id: string }>(
+    `with added as (
+      insert into products (id, sku, name, category, price_amount, price_currency, in_stock)
+      select gen_random_uuid(), 'LIFE-' || n, 'Line ' || n || repeat(' of a wholesale basket', 4), 'bulk', n, 'EUR', true
+      from generate_series(1, $1) as n
+      returning id
+    )
+    insert into inventory (product_id, available) select id, 5 from added returning product_id as id`,
+    [LINES],
+  )
+  const items = products.map(({ id }) => ({ product_id: id, quantity: 2 }))
+  const placed = await store.call('POST', '/orders', { token: ada.token, body: { items } })
+  assert.equal(placed.status, 201, placed.text.slice(0, 300))
+  for (const to of LIFE.slice(1)) {
+    const moved = await store.call('POST', `/admin/orders/${placed.json.id}/transitions`, { token: admin?.token ?? '', body: { to } })
+    assert.equal(moved.status, 200, moved.text.slice(0, 300))
+    assert.equal(moved.json.items.length, LINES)
+  }
+
+  const timeline = await eventually(
+    async () => {
+      const read = (await store.call('GET', `/orders/${placed.json.id}`, { token: ada.token })).json.timeline as Step[]
+      return read.every((step) => step.published_at !== null && step.mail?.status === 'sent' && step.lake_at !== null) && read
+    },
+    { what: 'a timeline without gaps', timeoutMs: 20_000 },
+  )
+  assert.deepEqual(
+    timeline.map(({ version, status }) => [version, status]),
+    LIFE.map((status, i) => [i + 1, status]),
+  )
+  for (const { at, published_at, mail, lake_at } of timeline) {
+    assert.ok(at <= `${published_at}` && `${published_at}` <= `${lake_at}`, 'changed, published, in the lake, in this order')
+    assert.ok(mail !== null && mail.queued_at <= `${mail.sent_at}` && mail.failed_at === null && mail.attempts === 1)
+  }
+
+  const { rows: events } = await store.pool.query<{
+    event: { data: { order: { status: string; items: { product_id: string; name: string }[] } } }
+  }>('select event from topic_messages where subject = $1 order by sequence', [placed.json.id])
+  const names = placed.json.items.map((item: { name: string }) => item.name)
+  assert.deepEqual(
+    events.map(({ event }) => event.data.order.status),
+    LIFE,
+  )
+  for (const { event } of events)
+    assert.deepEqual(
+      event.data.order.items.map(({ name }) => name),
+      names,
+    )
+
+  const lake = await queryLake(
+    join(store.config.dataDir, 'lake'),
+    `select status, item_count, len(items), list_distinct(list_transform(items, item -> item.product_id)).len()
+    from order_events where order_id = '${placed.json.id}' order by version`,
+  )
+  assert.deepEqual(
+    lake.rows.map((row) => row.map(String)),
+    LIFE.map((status) => [status, '600', '600', '600']),
+  )
+})
+
+interface Step {
+  version: number
+  status: string
+  at: string
+  published_at: string | null
+  mail: { status: string; queued_at: string; sent_at: string | null; failed_at: string | null; attempts: number } | null
+  lake_at: string | null
+}

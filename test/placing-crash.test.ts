@@ -1,0 +1,80 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { type AddressInfo, connect, createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import pino from 'pino'
+import { prepareDatabase } from '../src/app.ts'
+import { onCleanup } from './cleanup.ts'
+import { createTestDatabase } from './database.ts'
+import { eventually } from './eventually.ts'
+import { addProduct, TEST_SECRET } from './store.ts'
+import { serve } from './store-process.ts'
+
+/** A wire to PostgreSQL on which, once told to, what the server says to a commit is held back for good. */
+async function openWire(t: TestContext, url: string) {
+  const target = new URL(url)
+  let holdsBack = false
+  const server = createServer((client) => {
+    const upstream = connect(Number(target.port), target.hostname)
+    let isHeld = false
+    for (const socket of [client, upstream]) socket.on('error', () => {}).on('close', () => [client, upstream].map((it) => it.destroy()))
+    client.on('data', (bytes) => {
+      isHeld ||= holdsBack && bytes.includes('commit')
+      upstream.write(bytes)
+    })
+    upstream.on('data', (bytes) => {
+      if (!isHeld) client.write(bytes)
+    })
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  onCleanup(t, () => void server.close())
+  const { port } = server.address() as AddressInfo
+  return {
+    url: Object.assign(new URL(url), { hostname: '127.0.0.1', port: String(port) }).href,
+    holdBackCommits() {
+      holdsBack = true
+    },
+  }
+}
+
+async function post(url: string, body: unknown, headers: Record<string, string> = {}) {
+  const answer = await fetch(url, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...headers },
+    body: JSON.stringify(body),
+  })
+  const text = await answer.text()
+  return { status: answer.status, replayed: answer.headers.get('idempotency-replayed'), text, json: JSON.parse(text) }
+}
+
+test('gives the retry its order when the store was killed between commit and answer', async (t) => {
+  const database = await createTestDatabase(t)
+  await prepareDatabase(database.url, database.pool, pino({ level: 'silent' }))
+  const dataDir = mkdtempSync(join(tmpdir(), 'storefront-test-'))
+  onCleanup(t, () => rmSync(dataDir, { recursive: true, force: true }))
+  const wire = await openWire(t, database.url)
+  const env = { STOREFRONT_SECRET: TEST_SECRET, DATA_DIR: dataDir, ROLES: 'api', BASE_URL: 'http://localhost:3000' }
+  const lamp = await addProduct(database.pool, { stock: 5 })
+  const items = [{ product_id: lamp.id, quantity: 2 }]
+
+  const doomed = await serve(t, { env: { ...env, DATABASE_URL: wire.url } })
+  const account = await post(`${doomed.url}/auth/register`, { email: 'ada@example.com', password: 'a long enough passphrase' })
+  const headers = { authorization: `Bearer ${account.json.access_token}`, 'idempotency-key': '"once"' }
+  wire.holdBackCommits()
+  const unanswered = assert.rejects(post(`${doomed.url}/orders`, { items }, headers), 'no answer before the store knows of the commit')
+  const countOrders = async () => (await database.pool.query<{ count: number }>('select count(*) from orders')).rows[0]?.count
+  await eventually(async () => (await countOrders()) === 1, { what: 'the commit' })
+  await doomed.end('SIGKILL')
+  await unanswered
+
+  const heir = await serve(t, { env: { ...env, DATABASE_URL: database.url } })
+  const [retry, again] = [await post(`${heir.url}/orders`, { items }, headers), await post(`${heir.url}/orders`, { items }, headers)]
+  assert.deepEqual([retry.status, retry.replayed], [201, 'true'], retry.text)
+  assert.equal(again.text, retry.text)
+  assert.equal(await countOrders(), 1)
+  const { rows } = await database.pool.query('select id, available from orders, inventory where product_id = $1', [lamp.id])
+  assert.deepEqual(rows, [{ id: retry.json.id, available: 3 }])
+})
