@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { mock, test } from 'node:test'
 import { Worker } from 'node:worker_threads'
 import pg from 'pg'
+import { eventually } from '../../test/eventually.ts'
 import { assertProblem } from '../../test/problem.ts'
 import { startStore, type TestStore } from '../../test/store.ts'
 import type { HashingParameters } from './hashing-threads.ts'
@@ -76,19 +77,26 @@ test('gives a password a hash of today when it was made at a lower cost', async 
 test('opens no session with a password that is changed while it is being checked', async (t) => {
   const store = await startStore(t)
   const ada = await store.register()
-  for (let round = 0; round < 5; round++) {
-    const [current_password, new_password] =
-      round % 2 === 0 ? [ada.password, 'quite another passphrase'] : ['quite another passphrase', ada.password]
-    const token = (await login(store, ada.email, current_password)).json.access_token
-    const logins = Array.from({ length: 6 }, () => login(store, ada.email, current_password))
-    const change = await store.call('POST', '/auth/password', { token, body: { current_password, new_password } })
-    assert.equal(change.status, 204, change.text)
-    const opened = (await Promise.all(logins)).filter(({ status }) => status === 200)
-    for (const { json } of opened) {
-      const answer = await store.call('POST', '/auth/refresh', { body: { refresh_token: json.refresh_token } })
-      assertProblem(answer, 401, 'invalid_refresh_token', 'a session of the old password')
-    }
+  const change = await store.pool.connect()
+  await change.query('begin')
+  await change.query('update users set password_hash = $2 where id = $1', [
+    ada.id,
+    await new Passwords({ threads: 1, maxWaiting: 0 }).hash('quite another passphrase'),
+  ])
+  // It still finds the old password, and finds it right.
+  const answer = login(store, ada.email, ada.password)
+  const isWaiting = async () => {
+    const { rowCount } = await store.pool.query(
+      `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like 'select from users%for share'`,
+    )
+    return rowCount === 1
   }
+  await Promise.race([answer, eventually(isWaiting, { what: 'the login to wait for the change' })])
+  await change.query('commit')
+  change.release()
+  assertProblem(await answer, 401, 'invalid_credentials')
+  const { rows } = await store.pool.query('select count(*) from sessions')
+  assert.deepEqual(rows, [{ count: 1 }], 'the registration alone has opened one')
 })
 
 test('refuses what is no text, and properties that it does not know', async (t) => {
