@@ -10,7 +10,8 @@ export function startChild(file: string, args: readonly string[] = []) {
   return {
     async ask<Answer>(question: object): Promise<Answer> {
       child.send(question)
-      const [answer] = await Promise.race([once(child, 'message'), ended(child)])
+      const gone = new AbortController()
+      const [answer] = await Promise.race([once(child, 'message', gone), ended(child, gone.signal)]).finally(() => gone.abort())
       return answer as Answer
     },
     async stop(): Promise<void> {
@@ -22,7 +23,7 @@ export function startChild(file: string, args: readonly string[] = []) {
   }
 }
 
-async function ended(child: ChildProcess): Promise<never> {
-  const [code, signal] = await once(child, 'exit')
-  throw new Error(`a process of the benchmark ended: ${signal ?? code}`)
+async function ended(child: ChildProcess, signal: AbortSignal): Promise<never> {
+  const [code, killedBy] = await once(child, 'exit', { signal })
+  throw new Error(`a process of the benchmark ended: ${killedBy ?? code}`)
 }

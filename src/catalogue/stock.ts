@@ -79,11 +79,11 @@ export async function readStock(db: Queryable, productIds: readonly string[]): P
   return toLevels(rows)
 }
 
-/** Writes what changed since `lockStock`, in its transaction. */
+/** Writes what changed since `lockStock`, in its transaction. All statements are sent before it waits: a commit may follow at once. */
 export async function saveStock(tx: Transaction, stock: StockLevels): Promise<void> {
   const changes = stock.changes()
   if (changes.length === 0) return
-  await tx.query({
+  const saved = tx.query({
     name: 'save_stock',
     text: `update inventory set available = level.available
     from unnest($1::uuid[], $2::bigint[]) as level (product_id, available)
@@ -92,8 +92,7 @@ export async function saveStock(tx: Transaction, stock: StockLevels): Promise<vo
   })
   const soldOut = changes.filter((change) => change.now === 0)
   const backInStock = changes.filter((change) => change.before === 0)
-  await setInStock(tx, soldOut, false)
-  await setInStock(tx, backInStock, true)
+  await Promise.all([saved, setInStock(tx, soldOut, false), setInStock(tx, backInStock, true)])
 }
 
 /** Gives the stock of an order's lines back. Lines of several orders may name a product several times. */

@@ -29,6 +29,8 @@ export function createPool(options: PoolOptions): Pool {
     max: options.size,
     application_name: options.applicationName,
     connectionTimeoutMillis: 5_000,
+    // Statements are sent without waiting for the answers to those before, where somebody does not wait for them either.
+    pipeline: true,
     types,
   })
   pool.on('error', options.onError)

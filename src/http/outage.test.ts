@@ -12,7 +12,7 @@ import { createTestDatabase } from '../../test/database.ts'
 import { eventually } from '../../test/eventually.ts'
 import { assertProblem } from '../../test/problem.ts'
 import { addProduct, TEST_SECRET } from '../../test/store.ts'
-import { createApp } from '../app.ts'
+import { createApp, prepareDatabase } from '../app.ts'
 import { readConfig } from '../config.ts'
 
 /** A wire to PostgreSQL that can be cut, and that can lose what the server says to a statement. */
@@ -37,8 +37,9 @@ async function openWire(t: TestContext, url: string) {
       upstream.write(bytes)
     })
     upstream.on('data', (bytes) => {
-      if (isLosing) client.destroy()
-      else client.write(bytes)
+      if (!isLosing) client.write(bytes)
+      // Statements may be sent together: only the answer to the last one tells that they were all done.
+      else if (bytes.includes('COMMIT')) client.destroy()
     })
   })
   const listen = async (port: number) => {
@@ -66,6 +67,7 @@ async function openWire(t: TestContext, url: string) {
 /** An API whose only way to its database is a wire, and a customer of it. */
 async function startWiredStore(t: TestContext) {
   const database = await createTestDatabase(t)
+  await prepareDatabase(database.url, database.pool, pino({ level: 'silent' }))
   const wire = await openWire(t, database.url)
   const dataDir = mkdtempSync(join(tmpdir(), 'storefront-test-'))
   onCleanup(t, () => rmSync(dataDir, { recursive: true, force: true }))

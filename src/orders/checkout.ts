@@ -122,7 +122,7 @@ export class Checkout {
    * key is safe. Otherwise one order may be at fault, and the others must not suffer for it.
    */
   async #placeOneByOne(batch: readonly Waiting[], error: unknown): Promise<void> {
-    const isHopeless = batch.length === 1 || isDatabaseOutage(error)
+    const isHopeless = isDatabaseOutage(error)
     for (const waiting of batch) {
       if (isHopeless) waiting.settle.reject(error)
       else await this.#placeAlone(waiting)

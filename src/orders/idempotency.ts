@@ -43,6 +43,7 @@ export function nameOfKey({ userId, key }: Pick<IdempotencyKey, 'userId' | 'key'
 
 /** The stored answers to earlier requests with these keys, by `nameOfKey`. The caller holds the locks of the keys. */
 export async function findAnswers(tx: Transaction, keys: readonly IdempotencyKey[]): Promise<Map<string, StoredAnswer>> {
+  if (keys.length === 0) return new Map()
   const { rows } = await tx.query<{ user_id: string; key: string; fingerprint: Buffer; order_id: string; response: string }>({
     name: 'find_answers',
     // Lateral, so that each is looked up in the index: a plan made while the table was small would read all of it for long.

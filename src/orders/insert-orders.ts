@@ -2,8 +2,9 @@ import { translateConstraint } from '../db/constraints.ts'
 import type { Transaction } from '../db/pool.ts'
 import type { Order } from './order.ts'
 
-/** The next numbers of orders, in order. One that is drawn and not used leaves a gap. */
+/** The next numbers of orders, in order. They are drawn for good, whether the transaction commits or not. */
 export async function drawOrderNumbers(tx: Transaction, count: number): Promise<number[]> {
+  if (count === 0) return []
   const { rows } = await tx.query<{ number: number }>({
     name: 'draw_order_numbers',
     text: `select nextval('order_numbers') as number from generate_series(1, $1)`,

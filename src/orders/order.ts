@@ -99,17 +99,17 @@ export function presentOrder(order: Order): OrderView {
   }
 }
 
-/** An order as it is placed; it gets its number when it is stored. Pure. */
+/** An order as it is placed. Pure. */
 export function newOrder(
-  placed: Pick<Order, 'id' | 'userId' | 'items' | 'total' | 'clientReference' | 'shippingAddress' | 'note'> & {
+  placed: Pick<Order, 'id' | 'number' | 'userId' | 'items' | 'total' | 'clientReference' | 'shippingAddress' | 'note'> & {
     traceparent: string
     now: Date
   },
 ): Order {
-  const { id, userId, items, total, clientReference, shippingAddress, note, traceparent, now } = placed
+  const { id, number, userId, items, total, clientReference, shippingAddress, note, traceparent, now } = placed
   return {
     id,
-    number: '',
+    number,
     userId,
     status: 'pending',
     items,

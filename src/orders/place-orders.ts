@@ -2,7 +2,7 @@ import { randomUUIDv7 } from 'node:crypto'
 import { findSellableProducts } from '../catalogue/products.ts'
 import { lockStock, saveStock } from '../catalogue/stock.ts'
 import type { Pool, Transaction } from '../db/pool.ts'
-import { inTransaction } from '../db/transaction.ts'
+import { inPipelinedTransaction, type Sent } from '../db/transaction.ts'
 import { AppError } from '../errors.ts'
 import { assertAvailable, assertTotal, type Basket, type Offer, priceBasket } from './basket.ts'
 import { assertSameRequest, findAnswers, type IdempotencyKey, insertAnswers, nameOfKey, type StoredAnswer } from './idempotency.ts'
@@ -41,6 +41,8 @@ export interface PlacingOptions {
   locationOf: (orderId: string) => string
   /** Null: no limit. */
   maxQuantityPerProductAndUser: number | null
+  /** Order numbers that were drawn and not used, for the next orders of this process. */
+  spareNumbers: number[]
 }
 
 /** The longest that a batch waits for a row which somebody else has locked. */
@@ -52,15 +54,9 @@ const BATCH_LOCK_MS = 3_000
  * has in hand comes back as `busy`.
  */
 export async function placeOrders(options: PlacingOptions, requests: readonly OrderRequest[]): Promise<Outcome[]> {
-  return inTransaction(
-    options.pool,
-    async (tx) => {
-      const taken = await tryLock(tx, requests.flatMap(locksOf(options)))
-      const isBusy = (request: OrderRequest) => taken.size > 0 && locksOf(options)(request).some((lock) => taken.has(lock))
-      return settle(tx, options, requests, isBusy)
-    },
-    { lockTimeoutMs: BATCH_LOCK_MS },
-  )
+  return inPipelinedTransaction(options.pool, (tx) => settle(tx, options, requests, tryLock(tx, requests.flatMap(locksOf(options)))), {
+    lockTimeoutMs: BATCH_LOCK_MS,
+  })
 }
 
 /**
@@ -71,9 +67,9 @@ export async function placeOrder(options: PlacingOptions, request: OrderRequest,
   const lockTimeoutMs = Math.max(1, Math.ceil(waitMs))
   const place = async (tx: Transaction) => {
     await waitForLocks(tx, locksOf(options)(request))
-    return settle(tx, options, [request], () => false)
+    return settle(tx, options, [request], Promise.resolve(new Set()))
   }
-  const [outcome] = await inTransaction(options.pool, place, { lockTimeoutMs }).catch((error) => {
+  const [outcome] = await inPipelinedTransaction(options.pool, place, { lockTimeoutMs }).catch((error) => {
     throw isLockTimeout(error) ? new AppError('unavailable', 'A product of the order is being changed. Try again in a moment.') : error
   })
   if (outcome?.kind !== 'placed') throw outcome?.kind === 'refused' ? outcome.error : new Error('an order was left without an outcome')
@@ -91,6 +87,14 @@ function locksOf({ maxQuantityPerProductAndUser }: PlacingOptions) {
   }
 }
 
+function isTaken(options: PlacingOptions, request: OrderRequest, taken: ReadonlySet<string>): boolean {
+  return taken.size > 0 && locksOf(options)(request).some((lock) => taken.has(lock))
+}
+
+function isAnswered({ idempotencyKey: key }: OrderRequest, answers: ReadonlyMap<string, StoredAnswer>): boolean {
+  return key !== null && answers.has(nameOfKey(key))
+}
+
 /** An order that is accepted and will be committed with its batch. */
 interface Draft {
   key: IdempotencyKey | null
@@ -101,63 +105,76 @@ interface Draft {
 
 type Decision = Outcome | { kind: 'drafted'; draft: Draft; isReplay: boolean }
 
+/**
+ * Three round trips: what was there of the requests, stock and prices, and all that is to be written with the commit. `taken` is the
+ * first statement of the first.
+ */
 async function settle(
   tx: Transaction,
   options: PlacingOptions,
   requests: readonly OrderRequest[],
-  isBusy: (request: OrderRequest) => boolean,
-): Promise<Outcome[]> {
-  const ours = requests.filter((request) => !isBusy(request))
-  const desk = await Desk.open(tx, options, ours)
-  const decisions = requests.map((request): Decision => (isBusy(request) ? { kind: 'busy' } : desk.decide(request)))
-  await desk.write(tx)
-  return decisions.map((decision): Outcome => {
+  taken: Promise<ReadonlySet<string>>,
+): Promise<Sent<Outcome[]>> {
+  const desk = await Desk.open(tx, options, requests, taken)
+  const decisions = requests.map((request) => desk.decide(request))
+  const statements = desk.write(tx)
+  const result = decisions.map((decision): Outcome => {
     if (decision.kind !== 'drafted') return decision
     const { draft, isReplay } = decision
     return { kind: 'placed', order: { orderId: draft.order.id, json: draft.json, isReplay } }
   })
+  return { result, statements }
 }
 
-/** What was there when the transaction had its locks, and what it has accepted since. */
+/** What there was when the transaction had its locks. */
+interface Findings {
+  taken: ReadonlySet<string>
+  answers: ReadonlyMap<string, StoredAnswer>
+  references: Map<string, string>
+  offer: Offer
+  numbers: readonly number[]
+  purchases: Purchases | null
+}
+
+/** Decides upon requests, by what there was and by what it has accepted since. */
 class Desk {
   readonly #options: PlacingOptions
+  readonly #found: Findings
   readonly #now: Date
-  readonly #answers: ReadonlyMap<string, StoredAnswer>
-  readonly #references: Map<string, string>
-  readonly #offer: Offer
-  readonly #purchases: Purchases | null
   readonly #drafts: Draft[] = []
   readonly #draftsByKey = new Map<string, Draft>()
 
-  private constructor(
-    options: PlacingOptions,
-    answers: ReadonlyMap<string, StoredAnswer>,
-    references: Map<string, string>,
-    offer: Offer,
-    purchases: Purchases | null,
-  ) {
+  private constructor(options: PlacingOptions, found: Findings) {
     this.#options = options
+    this.#found = found
     this.#now = options.now()
-    this.#answers = answers
-    this.#references = references
-    this.#offer = offer
-    this.#purchases = purchases
   }
 
-  static async open(tx: Transaction, options: PlacingOptions, requests: readonly OrderRequest[]): Promise<Desk> {
+  static async open(
+    tx: Transaction,
+    options: PlacingOptions,
+    requests: readonly OrderRequest[],
+    locking: Promise<ReadonlySet<string>>,
+  ): Promise<Desk> {
     const keys = requests.flatMap(({ idempotencyKey }) => idempotencyKey ?? [])
-    const answers = keys.length === 0 ? new Map<string, StoredAnswer>() : await findAnswers(tx, keys)
-    const open = requests.filter(({ idempotencyKey: key }) => key === null || !answers.has(nameOfKey(key)))
-    const references = await findOrdersByReference(tx, open)
-    const productIds = [...new Set(open.flatMap(({ basket }) => basket.lines.map((line) => line.product_id)))]
-    const stock = await lockStock(tx, productIds)
-    const products = await findSellableProducts(tx, productIds)
+    // In the order of the statements: what depends on a lock is read after it.
+    const [taken, answers, references] = await Promise.all([locking, findAnswers(tx, keys), findOrdersByReference(tx, requests)])
+    // Only now is it known whose stock is to be locked: nobody waits for the stock of an order that another process has in hand.
+    const open = requests.filter((request) => !isTaken(options, request, taken) && !isAnswered(request, answers))
     const limit = options.maxQuantityPerProductAndUser
-    const purchases = limit === null ? null : await readPurchases(tx, open, limit)
-    return new Desk(options, answers, references, { stock, products }, purchases)
+    const productIds = [...new Set(open.flatMap(({ basket }) => basket.lines.map((line) => line.product_id)))]
+    const spare = options.spareNumbers.splice(0, open.length)
+    const [stock, products, drawn, purchases] = await Promise.all([
+      lockStock(tx, productIds),
+      findSellableProducts(tx, productIds),
+      drawOrderNumbers(tx, open.length - spare.length),
+      limit === null ? null : readPurchases(tx, open, limit),
+    ])
+    return new Desk(options, { taken, answers, references, offer: { stock, products }, numbers: [...spare, ...drawn], purchases })
   }
 
   decide(request: OrderRequest): Decision {
+    if (isTaken(this.#options, request, this.#found.taken)) return { kind: 'busy' }
     try {
       return this.#findReplay(request) ?? { kind: 'drafted', draft: this.#accept(request), isReplay: false }
     } catch (error) {
@@ -167,7 +184,7 @@ class Desk {
 
   #findReplay({ idempotencyKey: key }: OrderRequest): Decision | null {
     if (key === null) return null
-    const answer = this.#answers.get(nameOfKey(key))
+    const answer = this.#found.answers.get(nameOfKey(key))
     if (answer !== undefined) {
       assertSameRequest(answer, key)
       return { kind: 'placed', order: { orderId: answer.orderId, json: answer.json, isReplay: true } }
@@ -180,36 +197,33 @@ class Desk {
   }
 
   #accept(request: OrderRequest): Draft {
+    const { references, offer, numbers, purchases } = this.#found
     const { userId, basket, clientReference, idempotencyKey } = request
     const reference = clientReference === null ? null : nameOfReference(userId, clientReference)
-    const earlier = reference === null ? undefined : this.#references.get(reference)
+    const earlier = reference === null ? undefined : references.get(reference)
     if (earlier !== undefined) throw this.#refuseReference(earlier)
-    const { items, total } = priceBasket(basket, this.#offer)
-    assertAvailable(basket, this.#offer.stock, this.#purchases?.excessOf(userId, basket.lines) ?? [])
+    const { items, total } = priceBasket(basket, offer)
+    assertAvailable(basket, offer.stock, purchases?.excessOf(userId, basket.lines) ?? [])
     assertTotal(request.expectedTotal, items, total)
-    this.#offer.stock.take(basket.lines)
-    this.#purchases?.add(userId, basket.lines)
-    const order = newOrder({ ...request, id: randomUUIDv7(), items, total, now: this.#now })
-    if (reference !== null) this.#references.set(reference, order.id)
-    const draft = { key: idempotencyKey, order, itemsJson: '', json: '' }
+    offer.stock.take(basket.lines)
+    purchases?.add(userId, basket.lines)
+    const number = String(numbers[this.#drafts.length])
+    const order = newOrder({ ...request, id: randomUUIDv7(), number, items, total, now: this.#now })
+    if (reference !== null) references.set(reference, order.id)
+    const itemsJson = JSON.stringify(items)
+    const draft = { key: idempotencyKey, order, itemsJson, json: orderJson(order, itemsJson) }
     this.#drafts.push(draft)
     if (idempotencyKey !== null) this.#draftsByKey.set(nameOfKey(idempotencyKey), draft)
     return draft
   }
 
-  async write(tx: Transaction): Promise<void> {
+  /** Sends what writes the accepted orders. */
+  write(tx: Transaction): Promise<unknown>[] {
     const drafts = this.#drafts
-    if (drafts.length === 0) return
-    const numbers = await drawOrderNumbers(tx, drafts.length)
-    for (const [index, draft] of drafts.entries()) {
-      draft.order.number = String(numbers[index])
-      draft.itemsJson = JSON.stringify(draft.order.items)
-      draft.json = orderJson(draft.order, draft.itemsJson)
-    }
-    await saveStock(tx, this.#offer.stock)
-    await insertOrders(tx, drafts)
+    this.#options.spareNumbers.push(...this.#found.numbers.slice(drafts.length))
+    if (drafts.length === 0) return []
     const answers = drafts.flatMap(({ key, order, json }) => (key === null ? [] : [{ key, orderId: order.id, json }]))
-    await insertAnswers(tx, answers)
+    return [saveStock(tx, this.#found.offer.stock), insertOrders(tx, drafts), insertAnswers(tx, answers)]
   }
 
   #refuseReference(orderId: string): AppError {

@@ -77,7 +77,7 @@ function placingRoutes(server: HttpServer, { pool, authenticate, baseUrl, now, m
   const shared = { tags: ['orders'], security: bearer }
   const onRequest = requireCaller(authenticate)
   const locationOf = (orderId: string) => `${baseUrl}/orders/${orderId}`
-  const placing = { pool, now, locationOf, maxQuantityPerProductAndUser }
+  const placing = { pool, now, locationOf, maxQuantityPerProductAndUser, spareNumbers: [] }
   const checkout = new Checkout({
     placeTogether: (requests) => placeOrders(placing, requests),
     placeAlone: (request, waitMs) => placeOrder(placing, request, waitMs),

@@ -82,8 +82,8 @@ const APPLICATION_NAME = 'storefront-jobs'
 const CONNECTIONS = 3
 const STOP_PATIENCE_MS = 5_000
 const POLL_SECONDS = 1
-// A job of a process that died is given out again after a missed heartbeat: 10 s is the least pg-boss allows.
 const SCHEDULED_WORK: WorkOptions = { batchSize: 1, concurrency: 1, fetchers: 1 }
+// A job of a process that died is given out again after a missed heartbeat: 10 s is the least pg-boss allows.
 const HEARTBEAT_SECONDS = 10
 // How often it is looked whether a scheduled job is due.
 const CLOCK_SECONDS = 10
