@@ -9,7 +9,7 @@ import { OrderStatusSchema } from './order.ts'
 export const MAX_TRANSITION_LINES = 10_000
 const AT_ONCE = 200
 
-export const Reason = Type.String({ minLength: 1, maxLength: 500 })
+const Reason = Type.String({ minLength: 1, maxLength: 500 })
 
 export const Transition = Type.Object(
   {
