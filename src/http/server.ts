@@ -108,14 +108,17 @@ export function requestId(request: { headers: Record<string, unknown> }): string
 
 /** Watches routes being added; the function it returns tells which methods a path has, to answer 405 with `Allow`. */
 function collectRoutes(server: HttpServer): (url: string) => string[] {
-  const routes: { pattern: RegExp; methods: string[] }[] = []
+  const routes: { pattern: RegExp; isFixed: boolean; methods: string[] }[] = []
   server.addHook('onRoute', ({ url, method }) => {
     const pattern = new RegExp(`^${url.replaceAll('.', '\\.').replace(/:[A-Za-z_]+/g, '[^/]+')}$`)
-    routes.push({ pattern, methods: [method].flat() })
+    routes.push({ pattern, isFixed: !url.includes(':'), methods: [method].flat() })
   })
   return (url) => {
     const path = url.split('?', 1)[0] ?? ''
-    const methods = routes.filter(({ pattern }) => pattern.test(path)).flatMap((route) => route.methods)
+    const matching = routes.filter(({ pattern }) => pattern.test(path))
+    const fixed = matching.filter((route) => route.isFixed)
+    // `/orders/quote` is not an order: where a path stands as such, what it would be as a parameter does not count.
+    const methods = (fixed.length > 0 ? fixed : matching).flatMap((route) => route.methods)
     return [...new Set(methods)].sort()
   }
 }
