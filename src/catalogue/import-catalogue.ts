@@ -26,7 +26,7 @@ export interface ImportSettings {
   onProgress?: (lines: number) => void
 }
 
-const BATCH_SIZE = 5_000
+const BATCH_SIZE = 1_000
 // SQLSTATE classes of which a row is the cause. Anything else (the server is away, the disk is full) ends the import.
 const ROW_FAULTS = new Set(['21', '22', '23', '54'])
 
