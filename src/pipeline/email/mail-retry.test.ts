@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { eventually } from '../../../test/eventually.ts'
 import { insertUser, startMailSubscriber, waitForDelivery } from '../../../test/mail-harness.ts'
 import { makeOrderEvent } from '../../../test/order-event-factory.ts'
+import { jobIdOf } from '../job-queue.ts'
 import { listDeliveries, retryFailed } from './email-deliveries.ts'
 import { nextSendTime } from './mail-limit.ts'
 import { MailRefused } from './mailer.ts'
@@ -51,6 +53,30 @@ test('a mail that is retried twice at once is queued once', async (t) => {
   )
   await waitForDelivery(db, event, 'sent')
   assert.equal(mails.length, 1)
+})
+
+test('a job of before sends nothing while the mail is being tried again', async (t) => {
+  const gate = Promise.withResolvers<void>()
+  t.after(() => gate.resolve())
+  let tries = 0
+  const { db, jobs, publish } = await startMailSubscriber(t, {
+    async send() {
+      tries++
+      if (tries === 1) throw new MailRefused('550 no')
+      await gate.promise
+    },
+  })
+  const event = makeOrderEvent({ order: { user_id: await insertUser(db, 'ada@example.com') } })
+  await publish([event])
+  await waitForDelivery(db, event, 'failed')
+  await retryFailed(db.pool, jobs, null)
+  await eventually(async () => tries === 2)
+  const old = jobIdOf(`${event.id}#1`)
+  await db.pool.query(`update pgboss.job set state = 'retry', completed_on = null where id = $1`, [old])
+  await eventually(async () => (await db.pool.query(`select from pgboss.job where id = $1 and state = 'completed'`, [old])).rowCount === 1)
+  gate.resolve()
+  assert.equal((await waitForDelivery(db, event, 'sent')).attempts, 1)
+  assert.equal(tries, 2)
 })
 
 test('lists mails by status and by order, newest first', async (t) => {

@@ -7,10 +7,11 @@ import { eventually } from '../../../test/eventually.ts'
 import { makeOrderEvent } from '../../../test/order-event-factory.ts'
 import { isAuthentic, startWebhookReceiver } from '../../../test/webhook-receiver.ts'
 import { createSealing } from '../../auth/sealed.ts'
+import { inTransaction } from '../../db/transaction.ts'
 import type { OrderEvent } from '../../orders/events.ts'
 import { createJobQueue, installJobQueues } from '../job-queue.ts'
-import { deleteOldEvents, listDeliveries, redeliver } from './webhook-deliveries.ts'
-import { addEndpoint, disableEndpoint, enableEndpoint, listEndpoints, removeEndpoint } from './webhook-endpoints.ts'
+import { deleteOldEvents, insertDeliveries, listDeliveries, redeliver } from './webhook-deliveries.ts'
+import { addEndpoint, disableEndpoint, enableEndpoint, listEndpoints, lockRecipients, removeEndpoint } from './webhook-endpoints.ts'
 import { createWebhookSender } from './webhook-sender.ts'
 import { createWebhookSubscriber, WEBHOOK_QUEUE } from './webhook-subscriber.ts'
 
@@ -195,15 +196,34 @@ test('one event that an endpoint never takes fails alone after three days', asyn
   assert.equal((await endpoint(id)).disabled_at, null)
 })
 
-test('events and the end of an endpoint at the same time leave nothing waiting for ever', async (t) => {
+test('an endpoint that is disabled while events are queued for it leaves none of them waiting for ever', async (t) => {
+  const { db, jobs, add, deliveries } = await setUp(t)
+  const { id } = await add('http://127.0.0.1:1/')
+  let disabling: Promise<unknown> | undefined
+  await inTransaction(db.pool, async (tx) => {
+    const recipients = await lockRecipients(tx)
+    let isDisabled = false
+    disabling = disableEndpoint(db.pool, id, 'by this test', new Date()).then(() => {
+      isDisabled = true
+    })
+    const isWaiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+    await eventually(async () => isDisabled || (await db.pool.query(isWaiting)).rowCount === 1)
+    await insertDeliveries(tx, jobs, recipients, [makeOrderEvent(), makeOrderEvent()], new Date())
+  })
+  await disabling
+  assert.deepEqual(
+    (await deliveries(id)).map(({ status, last_error }) => [status, last_error]),
+    Array(2).fill(['failed', 'the endpoint was disabled']),
+  )
+})
+
+test('events and the end of an endpoint at the same time do not fail each other', async (t) => {
   const { db, add, publish, deliveries } = await setUp(t)
   const receiver = await startWebhookReceiver(t)
-  const [disabled, removed] = [await add(receiver.url), await add(receiver.url)]
+  const { id } = await add(receiver.url)
   const publishing = Array.from({ length: 20 }, () => publish(makeOrderEvent(), makeOrderEvent()))
-  await Promise.all([...publishing, disableEndpoint(db.pool, disabled.id, 'by this test', new Date()), removeEndpoint(db.pool, removed.id)])
-  await eventually(async () => (await deliveries(disabled.id)).every(({ status }) => status !== 'queued'), { what: 'nothing waits' })
-  assert.equal((await deliveries(disabled.id)).length, 40)
-  assert.deepEqual(await deliveries(removed.id), [])
+  await Promise.all([...publishing, removeEndpoint(db.pool, id)])
+  assert.deepEqual(await deliveries(id), [])
 })
 
 test('deletes what is old and waits for nobody', async (t) => {
