@@ -84,14 +84,14 @@ const hashingThreads = () => Math.max(1, availableParallelism() - 1)
 export async function createApp({ config, logger, now = () => new Date(), onFatal }: AppOptions): Promise<App> {
   const isEmbedded = config.databaseUrl === null
   const database = await openOwnDatabase({ ...config, ...(onFatal === undefined ? {} : { onUnexpectedExit: onFatal }) })
-  const pool = createPool({
-    url: database.url,
-    size: config.databasePoolSize,
-    applicationName: 'storefront',
-    onError: (error) => logger.warn({ err: error }, 'an idle database connection broke'),
-  })
+  const onError = (error: Error) => logger.warn({ err: error }, 'an idle database connection broke')
+  const shared = { url: database.url, applicationName: 'storefront', onError }
+  const orderPoolSize = Math.floor(config.databasePoolSize / 2)
+  const pool = createPool({ ...shared, size: config.databasePoolSize - orderPoolSize })
+  // Orders have their own, which is pipelined; an import's COPY does not go with that.
+  const orderPool = createPool({ ...shared, size: orderPoolSize, isPipelined: true })
   const close = async () => {
-    await pool.end()
+    await Promise.all([pool.end(), orderPool.end()])
     await database.close()
   }
   try {
@@ -129,7 +129,8 @@ export async function createApp({ config, logger, now = () => new Date(), onFata
         sendAccountMail: (tx, mail) => queueAccountMail(tx, jobs, sealing, mail),
       })
       const catalogue = createCatalogue(config, pool, logger, () => connectClient(database.url, 'storefront-catalogue'))
-      server = await createApi({ config, pool, auth, catalogue, logger, now, check: readinessCheck(pool, stream, database.url) })
+      const check = readinessCheck(pool, stream, database.url)
+      server = await createApi({ config, orderPool, auth, catalogue, logger, now, check })
       const housekeeping = createHousekeeping(config, { pool, jobs, logger, now })
       services.push(auth, catalogue.version, housekeeping, listening(server, config, logger))
     }
@@ -168,12 +169,12 @@ export async function createApiForDocument(config: Config, pool: Pool, keys: Sig
   const unused = () => Promise.reject(new Error('there is no database'))
   const auth = createAuth({ ...authOptions(config, pool, logger, now), keys, secret: '', connect: unused, sendAccountMail: unused })
   const catalogue = createCatalogue(config, pool, logger, unused)
-  return createApi({ config, pool, auth, catalogue, logger, now, check: async () => [] })
+  return createApi({ config, orderPool: pool, auth, catalogue, logger, now, check: async () => [] })
 }
 
 interface ApiOptions {
   config: Config
-  pool: Pool
+  orderPool: Pool
   auth: Auth
   catalogue: CatalogueContext
   logger: Logger
@@ -182,7 +183,7 @@ interface ApiOptions {
 }
 
 /** The HTTP API with every route. Touches the database only when it is asked something. */
-async function createApi({ config, pool, auth, catalogue, logger, now, check }: ApiOptions): Promise<HttpServer> {
+async function createApi({ config, orderPool: pool, auth, catalogue, logger, now, check }: ApiOptions): Promise<HttpServer> {
   const { baseUrl, basePath, trustProxy } = config
   const server = await createHttpServer({ logger, baseUrl, trustProxy })
   addShortcut(server, catalogueShortcut(catalogue), { logger, requestIdOf: requestId })

@@ -20,6 +20,11 @@ export interface PoolOptions {
   /** Shown in `pg_stat_activity`. */
   applicationName: string
   onError: (error: Error) => void
+  /**
+   * Statements are sent without waiting for the answers to those before, where somebody does not wait for them either.
+   * Such a connection takes no COPY and no cursor.
+   */
+  isPipelined?: boolean
 }
 
 /** A pool of connections. `onError` hears of idle connections that break; without it they would end the process. */
@@ -29,8 +34,7 @@ export function createPool(options: PoolOptions): Pool {
     max: options.size,
     application_name: options.applicationName,
     connectionTimeoutMillis: 5_000,
-    // Statements are sent without waiting for the answers to those before, where somebody does not wait for them either.
-    pipeline: true,
+    pipeline: options.isPipelined ?? false,
     types,
   })
   pool.on('error', options.onError)
