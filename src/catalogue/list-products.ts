@@ -25,7 +25,11 @@ const VALUES = {
 }
 // Read forwards or backwards; whether the search goes by similar words.
 const how = [Type.Enum(['next', 'prev']), Type.Boolean()] as const
-const keyPosition = (type: keyof typeof VALUES) => Type.Tuple([...how, VALUES[type], Uuid])
+const KEY_POSITIONS = {
+  text: Type.Tuple([...how, VALUES.text, Uuid]),
+  bigint: Type.Tuple([...how, VALUES.bigint, Uuid]),
+  timestamptz: Type.Tuple([...how, VALUES.timestamptz, Uuid]),
+}
 const floor = [Type.Union([VALUES.timestamptz, Type.Null()]), Type.Union([Uuid, Type.Null()])] as const
 const RelevancePosition = Type.Union([
   Type.Tuple([...how, Type.Literal('ranked'), VALUES.real, Uuid, ...floor]),
@@ -128,7 +132,7 @@ function readCursor(listing: Listing): Start {
   if (cursor === null) return { isBackward: false, isSimilar: false, from: null }
   const scope = cursorScope(listing)
   if (sort !== 'relevance') {
-    const [direction, isSimilar, value, id] = decodeCursor(scope, cursor, keyPosition(sortKey(sort).type))
+    const [direction, isSimilar, value, id] = decodeCursor(scope, cursor, KEY_POSITIONS[sortKey(sort).type])
     return { isBackward: direction === 'prev', isSimilar, from: { value, id } }
   }
   const [direction, isSimilar, segment, value, id, floorValue, floorId] = decodeCursor(scope, cursor, RelevancePosition)

@@ -8,7 +8,7 @@ import type { Position } from './walk-products.ts'
  * How many of the newest matches are ranked. Behind them the others follow, the newest first: a word that half of the catalogue
  * has would otherwise cost a look at half of the catalogue. See docs/decisions/0022-search.md.
  */
-export const CANDIDATES = 200
+export const CANDIDATES = 100
 // Products that came since the first page are candidates too, so that none of the first ones drops out.
 const CANDIDATES_LATER = 2 * CANDIDATES
 /** Of matches in description, sku, category and options, and name. */
@@ -43,16 +43,20 @@ export async function walkCandidates(db: Queryable, walk: RankedWalk): Promise<R
   if (floor) conditions.push(`(product.created_at, product.id) >= ${place(floor, 'timestamptz')}`)
   const direction = isBackward ? 'asc' : 'desc'
   const { rows } = await db.query<RankedRow & { floor_at: Date | null; floor_id: string | null }>(
+    // The rank comes after the limit: before it, every match's text would be read and ranked.
     `with candidate as materialized (
-      select product.id, product.created_at, product.variant_group,
-        ts_rank('${WEIGHTS}', product.search, ${query}, ${BY_LENGTH}) as rank
+      select product.id, product.created_at
       from products as product
       where ${conditions.join(' and ')}
       order by product.created_at desc, product.id desc
       limit ${floor === undefined ? CANDIDATES : CANDIDATES_LATER}
+    ), rated as materialized (
+      select product.id, product.variant_group, ts_rank('${WEIGHTS}', product.search, ${query}, ${BY_LENGTH}) as rank
+      from candidate
+      join products as product on product.id = candidate.id
     ), ranked as (
       select id, rank, row_number() over (partition by coalesce(variant_group, id::text) order by rank desc, id desc) as place_in_group
-      from candidate
+      from rated
     ), last_candidate as (
       select created_at, id
       from candidate

@@ -51,13 +51,20 @@ export async function walkProducts(db: Queryable, walk: Walk, parameters: Parame
     )`)
   }
   const direction = isDescending !== isBackward ? 'desc' : 'asc'
-  const { rows } = await db.query<ProductRow>(
-    `select ${productColumns('product')}
+  const text = `select ${productColumns('product')}
     from products as product
     where ${conditions.join(' and ')}
     order by product.${column} ${direction}, product.id ${direction}
-    limit ${parameters.add(count)}`,
-    parameters.values,
-  )
+    limit ${count}`
+  const { rows } = await db.query<ProductRow>({ ...planName(walk), text, values: parameters.values })
   return rows
+}
+
+/** The whole catalogue is walked by one plan for all values, so the plan is kept; what is filtered is planned for its values each time. */
+function planName({ filters, textQuery, sort, isBackward, from, floor, count }: Walk): { name?: string } {
+  const { category, minPrice, maxPrice, inStock, ids, group, isCollapsed } = filters
+  const isFiltered = [textQuery, category, minPrice, maxPrice, inStock, ids, group, floor ?? null].some((value) => value !== null)
+  return isFiltered || isCollapsed
+    ? {}
+    : { name: `walk ${sort} ${isBackward ? 'back' : 'on'} ${from === null ? 'start' : 'from'} ${count}` }
 }

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { type Static, type TSchema, Type } from 'typebox'
 import { Value } from 'typebox/value'
 import { AppError } from '../errors.ts'
@@ -62,10 +62,7 @@ function parsePosition(payload: string): unknown {
 }
 
 function tag(scope: readonly unknown[], payload: string): Buffer {
-  return createHash('sha256')
-    .update(JSON.stringify([scope, payload]))
-    .digest()
-    .subarray(0, TAG_BYTES)
+  return hash('sha256', JSON.stringify([scope, payload]), 'buffer').subarray(0, TAG_BYTES)
 }
 
 /** Makes a page of `rows`, of which one more than `limit` was asked for to learn whether there is a next page. */
