@@ -8,8 +8,8 @@ const STANDBY_RETRY_MS = 1_000
 const RETRY_MIN_MS = 200
 const RETRY_MAX_MS = 10_000
 // PostgreSQL ends the session, and its lock, of a process that is dead, cut off or paused for this long.
-const SESSION_TIMEOUT_MS = 7_000
-const PING_MS = 2_000
+const SESSION_TIMEOUT_MS = 5_000
+const PING_MS = 1_500
 
 /** The messages behind one position, as an adapter reads them. */
 export interface MessageSource {
