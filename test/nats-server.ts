@@ -8,6 +8,8 @@ import { type Cleanup, onCleanup } from './cleanup.ts'
 import { eventually } from './eventually.ts'
 
 const PROGRAM = 'nats-server'
+// Debian's package puts it where a user's PATH may not lead.
+const PATH = `${process.env.PATH}${delimiter}/usr/local/sbin${delimiter}/usr/sbin`
 
 /** Why a test that needs the broker is skipped; false when it is there, and in CI, where a skip would hide what was not tested. */
 export const NO_NATS = process.env.CI === 'true' || isOnPath() ? false : `${PROGRAM} is not on the PATH`
@@ -40,7 +42,7 @@ export async function startNatsServer(t: Cleanup, config = ''): Promise<NatsServ
     port,
     directory,
     async start() {
-      const started = spawn(PROGRAM, ['-c', file], { stdio: ['ignore', 'ignore', 'pipe'] })
+      const started = spawn(PROGRAM, ['-c', file], { stdio: ['ignore', 'ignore', 'pipe'], env: { ...process.env, PATH } })
       child = started
       let log = ''
       started.stderr.setEncoding('utf8').on('data', (text) => {
@@ -74,7 +76,7 @@ export async function startNatsServer(t: Cleanup, config = ''): Promise<NatsServ
 }
 
 function isOnPath(): boolean {
-  return (process.env.PATH ?? '').split(delimiter).some((folder) => {
+  return PATH.split(delimiter).some((folder) => {
     try {
       accessSync(join(folder, PROGRAM), constants.X_OK)
       return true

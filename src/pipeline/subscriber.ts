@@ -115,7 +115,7 @@ export class Subscriber implements Subscription {
     } finally {
       await source.close().catch(() => {})
     }
-    if (session.lost.aborted) throw new Error('the connection that holds the subscriber’s lock was lost')
+    if (session.lost.aborted) throw new Error('the connection that holds the lock of the subscriber was lost')
   }
 }
 
