@@ -9,9 +9,9 @@ const WRONG_LAST_MESSAGE = 10_070
 const STORE_FAILED = 10_077
 /** Messages sent and not yet acknowledged. */
 const WINDOW = 512
-const ACK_TIMEOUT_MS = 3_000
-/** Without progress for this long `publish` throws. A stream that elects a new leader takes one to four seconds. */
-const PATIENCE_MS = 6_000
+const ACK_TIMEOUT_MS = 2_500
+/** Without progress for this long `publish` throws, and its caller tries again later. A process that stops waits no longer. */
+const PATIENCE_MS = 3_500
 const RETRY_MS = 100
 
 /** `known` and `taken`: the stream has the event, by its window of duplicates or by its subject. `outOfTurn`: not where it belongs. */
