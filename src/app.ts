@@ -37,6 +37,7 @@ import { createSmtpMailer } from './pipeline/email/smtp-mailer.ts'
 import { createTemplateReader } from './pipeline/email/templates.ts'
 import { createJobQueue, installJobQueues, type JobQueue, type QueueDefinition } from './pipeline/job-queue.ts'
 import { LakeSink } from './pipeline/lake/lake-sink.ts'
+import { createNatsTopic } from './pipeline/nats-topic.ts'
 import { createOrderStreamHandler } from './pipeline/order-stream-handler.ts'
 import { createPostgresTopic } from './pipeline/postgres-topic.ts'
 import { ensureReplicationSlot, findLostReason, slotNameFor } from './pipeline/replication-slot.ts'
@@ -99,7 +100,7 @@ export async function createApp({ config, logger, now = () => new Date(), onFata
     else await assertMigrated(pool)
     if (isEmbedded && (await loadSampleCatalogue(pool))) logger.info('loaded the sample catalogue')
 
-    const topic = createPostgresTopic({ pool, url: database.url, logger })
+    const topic = createTopic(config, { pool, url: database.url, logger })
     const deliveryLog = new DeliveryLog({ pool, logger })
     const stream = config.roles.includes('stream') ? createStream(database.url, topic, deliveryLog, logger) : null
     const services: Service[] = [deliveryLog]
@@ -112,6 +113,7 @@ export async function createApp({ config, logger, now = () => new Date(), onFata
     const hasJobs = hasEmail || hasWebhook || purgers.length > 0
     const jobs = createJobQueue({ url: database.url, logger, supervise: hasJobs, keepsTime: hasApi })
     if (hasApi || hasJobs) services.push(jobs)
+    if (config.roles.some((role) => role !== 'api')) services.push(topic)
     if (config.roles.includes('lake')) services.push(createLake(config, topic, deliveryLog, logger))
     if (hasEmail) services.push(createEmail(config, { pool, topic, jobs, sealing, logger, now }))
     if (hasWebhook) services.push(createWebhook(config, { pool, topic, jobs, sealing: createWebhookSealing(secret), logger, now }))
@@ -139,6 +141,11 @@ export async function createApp({ config, logger, now = () => new Date(), onFata
     await close()
     throw error
   }
+}
+
+/** The notification topic that the settings name. Not started: it works without, only later. */
+export function createTopic({ nats }: Config, options: { pool: Pool; url: string; logger: Logger }): Topic {
+  return nats === null ? createPostgresTopic(options) : createNatsTopic({ ...options, nats, replicas: nats.replicas })
 }
 
 /** Brings schema, replication slot and job queue up to date. Several processes may do it at once. */

@@ -20,6 +20,8 @@ export interface Config {
   /** Null means: the embedded PostgreSQL in `dataDir`. */
   readonly databaseUrl: string | null
   readonly databasePoolSize: number
+  /** Null means: the notification topic is a table of the database. */
+  readonly nats: NatsConfig | null
   /** Encrypts signing keys and the secrets of webhooks at rest. Null with the embedded store, which keeps its own in `dataDir`. */
   readonly secret: string | null
   /** Null means: mails are written as files below `dataDir`. */
@@ -60,6 +62,17 @@ export interface Config {
   readonly logLevel: LogLevel
 }
 
+/** How to reach the broker. Paths are null when not set. */
+interface NatsConfig {
+  /** Addresses with commas between; a login in one of them counts for all. */
+  readonly servers: string
+  readonly replicas: number
+  readonly credentialsFile: string | null
+  readonly caFile: string | null
+  readonly certFile: string | null
+  readonly keyFile: string | null
+}
+
 /** A setting that cannot be used. The message names it; the process ends with exit status 2. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError'
@@ -67,7 +80,7 @@ export class ConfigError extends Error {
 
 const SECRET_MIN_LENGTH = 32
 // Settings of the design that this release cannot honour yet: ignoring one silently would lose mail or data.
-const NOT_YET = ['NATS_URL', 'LAKE_URL', 'S3_ENDPOINT', 'WEB_CONCURRENCY', 'CORS_ORIGINS'] as const
+const NOT_YET = ['LAKE_URL', 'S3_ENDPOINT', 'WEB_CONCURRENCY', 'CORS_ORIGINS'] as const
 
 /** Reads and checks the environment. Throws ConfigError. */
 export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
@@ -87,6 +100,7 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
     dataDir: resolve(read.text('DATA_DIR', './data')),
     databaseUrl,
     databasePoolSize: read.integer('DATABASE_POOL_SIZE', 10, 2, 1_000),
+    nats: readNats(read),
     secret: readSecret(read.optional('STOREFRONT_SECRET'), databaseUrl),
     smtpUrl: read.url('SMTP_URL', ['smtp:', 'smtps:']),
     mailFrom: read.text('MAIL_FROM', 'Storefront <no-reply@storefront.example>'),
@@ -160,6 +174,25 @@ function parseList<T extends string>(values: readonly string[], allowed: readonl
 /** Narrows a process to the roles named on its command line. Throws ConfigError. */
 export function parseRoles(values: readonly string[]): readonly Role[] {
   return parseList(values, ROLES, '--role')
+}
+
+function readNats({ optional, integer }: ReturnType<typeof reader>): NatsConfig | null {
+  const servers = optional('NATS_URL')
+  const files = {
+    credentialsFile: optional('NATS_CREDENTIALS'),
+    caFile: optional('NATS_CA'),
+    certFile: optional('NATS_CERT'),
+    keyFile: optional('NATS_KEY'),
+  }
+  const replicas = integer('NATS_REPLICAS', 1, 1, 5)
+  if (servers === null) return null
+  const isAddress = (text: string) => URL.canParse(text) && ['nats:', 'tls:'].includes(new URL(text).protocol) && new URL(text).host !== ''
+  // The value is not echoed: it may hold a password.
+  if (!servers.split(',').every((server) => isAddress(server.trim()))) {
+    throw new ConfigError('NATS_URL must list URLs that start with nats:// or tls://, with commas between')
+  }
+  if ((files.certFile === null) !== (files.keyFile === null)) throw new ConfigError('NATS_CERT and NATS_KEY must be set together')
+  return Object.freeze({ servers, replicas, ...files })
 }
 
 function readBasePath(value: string): string {

@@ -22,6 +22,7 @@ import { mailListCommand, mailRetryCommand } from './mail-commands.ts'
 import { DELIVERY_STATUSES, type DeliveryFilter } from './pipeline/email/email-deliveries.ts'
 import { TemplateError } from './pipeline/email/templates.ts'
 import { LakeQueryError } from './pipeline/lake/lake-query.ts'
+import { TopicMoved } from './pipeline/postgres-topic.ts'
 import { UnknownSubscriber } from './pipeline/replay/rewind-subscriber.ts'
 import { WEBHOOK_STATUSES } from './pipeline/webhook/webhook-deliveries.ts'
 import { WebhookRefused } from './pipeline/webhook/webhook-url.ts'
@@ -251,6 +252,7 @@ const PLAIN_ERRORS = [
   TemplateError,
   WebhookRefused,
   UnknownSubscriber,
+  TopicMoved,
   WrongSecret,
 ]
 

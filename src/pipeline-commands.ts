@@ -1,11 +1,12 @@
-import { orderSlotOf } from './app.ts'
+import { createTopic, orderSlotOf } from './app.ts'
 import { type Command, type Terminal, withDatabase } from './commands.ts'
 import type { Config } from './config.ts'
 import { dataFolder } from './db/data-folder.ts'
-import { createPostgresTopic } from './pipeline/postgres-topic.ts'
+import type { Pool } from './db/pool.ts'
 import { refillLake } from './pipeline/replay/refill-lake.ts'
 import { type ReplayReport, replay } from './pipeline/replay/replay.ts'
 import { rewindSubscriber } from './pipeline/replay/rewind-subscriber.ts'
+import type { Topic } from './pipeline/topic.ts'
 import { formatReport } from './pipeline/verify/format-report.ts'
 import { verify } from './pipeline/verify/verify.ts'
 
@@ -13,8 +14,7 @@ const now = () => new Date()
 
 /** Compares orders, topic, mails and lake. Status 1 when something is missing, doubled or corrupt. */
 export function verifyCommand(config: Config, terminal: Terminal, format: 'text' | 'json'): Command {
-  return withDatabase(config, terminal, async (pool, url) => {
-    const topic = createPostgresTopic({ pool, url, logger: terminal.logger })
+  return withTopic(config, terminal, async (topic, pool, url) => {
     const report = await verify({ pool, topic, slotName: orderSlotOf(url), lakeDirectory: dataFolder(config.dataDir).lake, now })
     terminal.out(format === 'json' ? JSON.stringify(report) : formatReport(report))
     return report.findings.length === 0 ? 0 : 1
@@ -29,8 +29,7 @@ export interface ReplayArguments {
 
 /** Publishes what the topic lacks, or lets one subscriber read again. Status 1 when events could not be made. */
 export function replayCommand(config: Config, terminal: Terminal, { since, orderId, subscriber }: ReplayArguments): Command {
-  return withDatabase(config, terminal, async (pool, url) => {
-    const topic = createPostgresTopic({ pool, url, logger: terminal.logger })
+  return withTopic(config, terminal, async (topic, pool, url) => {
     if (subscriber === 'lake') {
       const { setAside, written } = await refillLake(url, dataFolder(config.dataDir).lake, topic, now)
       for (const path of setAside) terminal.out(`set aside ${path}`)
@@ -45,6 +44,18 @@ export function replayCommand(config: Config, terminal: Terminal, { since, order
     const report = await replay({ pool, url, topic, slotName: orderSlotOf(url), filter: { since, orderId } })
     for (const line of describeReplay(report)) terminal.out(line)
     return report.unknown.length === 0 && (report.slotLost === null || report.isSlotRenewed) ? 0 : 1
+  })
+}
+
+function withTopic(config: Config, terminal: Terminal, work: (topic: Topic, pool: Pool, url: string) => Command): Command {
+  return withDatabase(config, terminal, async (pool, url) => {
+    const topic = createTopic(config, { pool, url, logger: terminal.logger })
+    try {
+      await topic.start()
+      return await work(topic, pool, url)
+    } finally {
+      await topic.stop()
+    }
   })
 }
 

@@ -75,7 +75,7 @@ test('takes each setting it knows', () => {
     MAIL_MAX_PER_HOUR: '0',
     WEBHOOK_ALLOW_PRIVATE: 'on',
   })
-  const { isEmailVerificationRequired, accountUrl, trustProxy, ...known } = config
+  const { isEmailVerificationRequired, accountUrl, trustProxy, nats, ...known } = config
   assert.deepEqual(known, {
     host: '0.0.0.0',
     port: 0,
@@ -150,9 +150,21 @@ test('refuses words that are not on the list', () => {
 })
 
 test('refuses settings that this version would ignore', () => {
-  for (const name of ['NATS_URL', 'LAKE_URL', 'S3_ENDPOINT', 'WEB_CONCURRENCY']) {
+  for (const name of ['LAKE_URL', 'S3_ENDPOINT', 'WEB_CONCURRENCY']) {
     assert.equal(refusal({ [name]: 'x://me:hunter2@elsewhere' }), `${name} is not supported by this version of Storefront; unset it`)
   }
+})
+
+test('takes several brokers, and refuses an address of anything else without showing it', () => {
+  assert.equal(readConfig({}).nats, null)
+  assert.equal(readConfig({ NATS_REPLICAS: '3' }).nats, null)
+  const nats = readConfig({ NATS_URL: 'nats://me:hunter2@a:4222, tls://b', NATS_REPLICAS: '3', NATS_CREDENTIALS: '/run/nats.creds' }).nats
+  assert.deepEqual([nats?.servers, nats?.replicas, nats?.credentialsFile], ['nats://me:hunter2@a:4222, tls://b', 3, '/run/nats.creds'])
+  for (const NATS_URL of ['a:4222', 'http://me:hunter2@a', 'nats://a,', 'nats://']) {
+    assert.equal(refusal({ NATS_URL }), 'NATS_URL must list URLs that start with nats:// or tls://, with commas between')
+  }
+  assert.equal(refusal({ NATS_URL: 'nats://a', NATS_CERT: '/cert.pem' }), 'NATS_CERT and NATS_KEY must be set together')
+  assert.match(refusal({ NATS_URL: 'nats://a', NATS_REPLICAS: '7' }), /^NATS_REPLICAS must be a whole number from 1 to 5$/)
 })
 
 test('narrows the roles to those named on the command line, in the order of the list', () => {

@@ -29,8 +29,8 @@ const SLOT_IN_USE = '55006'
 const STANDBY_RETRY_MS = 500
 const RETRY_MIN_MS = 200
 const RETRY_MAX_MS = 5_000
-// Far below the server's wal_sender_timeout of 60 s.
-const STATUS_INTERVAL_MS = 10_000
+// Far below the wal_sender_timeout that the connection asks for.
+const STATUS_INTERVAL_MS = 2_000
 /** Past this many changes in memory the socket is no longer read. */
 const MAX_WAITING_CHANGES = 2_000
 
@@ -44,6 +44,7 @@ export class ChangeStream {
   readonly #stopping = new AbortController()
   #running: Promise<void> | null = null
   #reader: Reader | null = null
+  readonly #progress = { changes: 0, lastAt: null as Date | null }
   #state: 'stopped' | 'standby' | 'active' | 'failing' = 'stopped'
 
   constructor(options: ChangeStreamOptions) {
@@ -53,6 +54,11 @@ export class ChangeStream {
   /** For readiness: `standby` is well, `failing` is not. */
   get state() {
     return this.#state
+  }
+
+  /** For metrics: changes handed on since the process started, and when that last happened. */
+  get progress(): { changes: number; lastAt: Date | null } {
+    return { ...this.#progress }
   }
 
   async start(): Promise<void> {
@@ -67,12 +73,18 @@ export class ChangeStream {
     this.#state = 'stopped'
   }
 
+  async #handOn(commits: Commit[]): Promise<void> {
+    await this.#options.onCommits(commits)
+    this.#progress.changes += commits.reduce((sum, { changes }) => sum + changes.length, 0)
+    this.#progress.lastAt = new Date()
+  }
+
   async #run(): Promise<void> {
     const { logger, slotName } = this.#options
     let retryMs = RETRY_MIN_MS
     while (!this.#stopping.signal.aborted) {
       try {
-        this.#reader = await Reader.open(this.#options)
+        this.#reader = await Reader.open({ ...this.#options, onCommits: (commits) => this.#handOn(commits) })
         if (this.#stopping.signal.aborted) await this.#reader.stop()
         logger.info({ slot: slotName }, 'change stream is active')
         this.#state = 'active'
@@ -210,8 +222,9 @@ class Reader {
     }
   }
 
+  /** Also a sign of life. Position 0 confirms nothing. */
   #sendStatus(): void {
-    if (this.#confirmed > 0n) this.#connection?.confirm(this.#confirmed)
+    this.#connection?.confirm(this.#confirmed)
   }
 
   #position(end: Lsn): string {

@@ -1,18 +1,20 @@
-import { setTimeout as delay } from 'node:timers/promises'
 import type pg from 'pg'
 import type { Logger } from 'pino'
-import { connectClient, type Pool, type Queryable } from '../db/pool.ts'
+import type { Pool, Queryable } from '../db/pool.ts'
 import { inTransaction } from '../db/transaction.ts'
 import type { OrderEvent } from '../orders/events.ts'
-import type { MessageHandler, OutgoingMessage, SubscribeOptions, Subscription, Topic, TopicMessage } from './topic.ts'
+import { type MessageSource, Subscriber } from './subscriber.ts'
+import type { OutgoingMessage, Topic, TopicMessage } from './topic.ts'
 
 const CHANNEL = 'storefront_topic'
 const BATCH_SIZE = 1_000
 /** Notifications wake a subscriber; this makes it right even when one is lost. */
 const POLL_MS = 1_000
-const STANDBY_RETRY_MS = 1_000
-const RETRY_MIN_MS = 200
-const RETRY_MAX_MS = 10_000
+
+/** The store's topic is kept elsewhere by now. */
+export class TopicMoved extends Error {
+  override readonly name = 'TopicMoved'
+}
 
 export interface PostgresTopicOptions {
   pool: Pool
@@ -24,7 +26,7 @@ export interface PostgresTopicOptions {
 /** The notification topic as an append-only table: durable with the orders themselves, and no broker to run. */
 export function createPostgresTopic({ pool, url, logger }: PostgresTopicOptions): Topic {
   return {
-    async start() {},
+    start: () => refuseAfterBroker(pool),
     async stop() {},
     publish: (messages) => publish(pool, messages),
     async newestPosition() {
@@ -32,8 +34,14 @@ export function createPostgresTopic({ pool, url, logger }: PostgresTopicOptions)
       return rows[0]?.position ?? null
     },
     read: (after, limit) => readMessages(pool, after, limit),
-    subscribe: (name, handler, options = {}) => new PostgresSubscription({ pool, url, logger, name, handler, options }),
+    subscribe: (name, handler, options = {}) => new Subscriber({ pool, url, logger, name, handler, options, openSource }),
   }
+}
+
+// Sequences here would be below those of the broker's streams: subscribers that have been there would skip every message.
+async function refuseAfterBroker(pool: Pool): Promise<void> {
+  const { rows } = await pool.query('select from topic_epochs limit 1')
+  if (rows.length > 0) throw new TopicMoved('the notification topic of this store is in NATS: set NATS_URL')
 }
 
 async function publish(pool: Pool, messages: readonly OutgoingMessage[]): Promise<void> {
@@ -68,109 +76,24 @@ async function readMessages(db: Queryable, after: number, limit: number): Promis
   return rows
 }
 
-interface SubscriptionOptions extends PostgresTopicOptions {
-  name: string
-  handler: MessageHandler
-  options: SubscribeOptions
-}
-
-/** Reads the log from the subscriber's position, as long as it holds the subscriber's session lock. */
-class PostgresSubscription implements Subscription {
-  readonly #options: SubscriptionOptions
-  readonly #stopping = new AbortController()
-  #running: Promise<void> | null = null
-
-  constructor(options: SubscriptionOptions) {
-    this.#options = options
-  }
-
-  async start(): Promise<void> {
-    this.#running ??= this.#run()
-  }
-
-  async stop(): Promise<void> {
-    this.#stopping.abort()
-    await this.#running
-  }
-
-  async #run(): Promise<void> {
-    const { logger, name } = this.#options
-    const { signal } = this.#stopping
-    let retryMs = RETRY_MIN_MS
-    while (!signal.aborted) {
-      let client: pg.Client | null = null
-      try {
-        client = await this.#becomeActive()
-        if (client === null) break
-        logger.info({ subscriber: name }, 'subscriber is active')
-        await this.#consume(client, () => {
-          retryMs = RETRY_MIN_MS
-        })
-      } catch (error) {
-        if (signal.aborted) break
-        logger.error({ err: error, subscriber: name, retryMs }, 'subscriber failed, will retry')
-        await delay(retryMs, undefined, { signal }).catch(() => {})
-        retryMs = Math.min(retryMs * 2, RETRY_MAX_MS)
-      } finally {
-        // Ends the session lock with it: another process may go on.
-        await client?.end().catch(() => {})
-      }
-    }
-  }
-
-  /** A connection that holds the subscriber's lock and listens; null when stopped while standing by. */
-  async #becomeActive(): Promise<pg.Client | null> {
-    const { url, name } = this.#options
-    const client = await connectClient(url, `storefront-${name}`)
-    client.on('error', () => {})
-    while (!this.#stopping.signal.aborted) {
-      const { rows } = await client.query<{ locked: boolean }>('select pg_try_advisory_lock(hashtextextended($1, 0)) as locked', [
-        `storefront subscriber ${name}`,
-      ])
-      if (rows[0]?.locked) {
-        await client.query(`listen ${CHANNEL}`)
-        return client
-      }
-      await delay(STANDBY_RETRY_MS, undefined, { signal: this.#stopping.signal }).catch(() => {})
-    }
-    await client.end()
-    return null
-  }
-
-  async #consume(client: pg.Client, onProgress: () => void): Promise<void> {
-    const { handler, options } = this.#options
-    const { signal } = this.#stopping
-    const bell = new Bell()
-    for (const event of ['notification', 'end'] as const) client.on(event as 'end', () => bell.ring())
-    let position = await (options.lastSequence?.() ?? this.#loadPosition(client))
-    while (!signal.aborted) {
+/** Reads the log behind a position, woken by the publishers' notifications. */
+async function openSource(session: pg.Client, after: number): Promise<MessageSource> {
+  const bell = new Bell()
+  const ring = () => bell.ring()
+  session.on('notification', ring)
+  await session.query(`listen ${CHANNEL}`)
+  let position = after
+  return {
+    async next(signal) {
       bell.silence()
-      const messages = await readMessages(client, position, BATCH_SIZE)
-      const last = messages.at(-1)
-      if (last === undefined) {
-        await bell.wait(POLL_MS, signal)
-        continue
-      }
-      await handler(messages, signal)
-      position = last.sequence
-      if (options.lastSequence === undefined) await this.#savePosition(client, position)
-      onProgress()
-    }
-  }
-
-  async #loadPosition(client: pg.Client): Promise<number> {
-    const { rows } = await client.query<{ sequence: number }>('select sequence from topic_subscribers where name = $1', [
-      this.#options.name,
-    ])
-    return rows[0]?.sequence ?? 0
-  }
-
-  async #savePosition(client: pg.Client, sequence: number): Promise<void> {
-    await client.query(
-      `insert into topic_subscribers (name, sequence) values ($1, $2)
-      on conflict (name) do update set sequence = excluded.sequence, updated_at = now()`,
-      [this.#options.name, sequence],
-    )
+      const messages = await readMessages(session, position, BATCH_SIZE)
+      if (messages.length === 0) await bell.wait(POLL_MS, signal)
+      position = messages.at(-1)?.sequence ?? position
+      return messages
+    },
+    async close() {
+      session.off('notification', ring)
+    },
   }
 }
 

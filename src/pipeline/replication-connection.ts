@@ -49,6 +49,8 @@ export async function openReplication(
     connectionString: url,
     application_name: 'storefront-stream',
     keepAlive: true,
+    // PostgreSQL ends the stream, and frees the slot, of a reader that is dead, cut off or paused for this long.
+    options: '-c wal_sender_timeout=8s',
     replication: 'database',
   } as pg.ClientConfig)
   let closed = false

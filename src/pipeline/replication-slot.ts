@@ -50,3 +50,45 @@ export async function findLostReason(db: Queryable, slotName: string): Promise<s
   if (rows[0].wal_status === 'lost') return `the replication slot ${slotName} has lost its WAL`
   return null
 }
+
+/** How a slot does, for metrics. Sizes in bytes, null for a slot that is lost or missing. */
+export interface SlotStatus {
+  active: boolean
+  /** WAL that PostgreSQL keeps for it. */
+  retainedBytes: number | null
+  /** WAL behind the confirmed position: what is not published yet, and what is no business of the stream. */
+  lagBytes: number | null
+  lostReason: string | null
+}
+
+export async function readSlotStatus(db: Queryable, slotName: string): Promise<SlotStatus> {
+  const lostReason = await findLostReason(db, slotName)
+  const { rows } = await db.query<Omit<SlotStatus, 'lostReason'>>(
+    `select
+      active,
+      pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)::float8 as "retainedBytes",
+      pg_wal_lsn_diff(pg_current_wal_lsn(), confirmed_flush_lsn)::float8 as "lagBytes"
+    from pg_replication_slots
+    where slot_name = $1`,
+    [slotName],
+  )
+  const { active = false, retainedBytes = null, lagBytes = null } = rows[0] ?? {}
+  return lostReason === null ? { active, retainedBytes, lagBytes, lostReason } : { active, retainedBytes: null, lagBytes: null, lostReason }
+}
+
+/**
+ * Why a standby (PostgreSQL 17 or later) could not go on with the slot if it were promoted now, null when it could. A copy that is
+ * temporary has not caught up with the primary yet, and is dropped by the promotion.
+ */
+export async function findStandbyReason(standby: Queryable, slotName: string): Promise<string | null> {
+  const { rows } = await standby.query<{ synced: boolean; temporary: boolean; invalidation_reason: string | null }>(
+    'select synced, temporary, invalidation_reason from pg_replication_slots where slot_name = $1',
+    [slotName],
+  )
+  const slot = rows[0]
+  if (slot === undefined) return `the standby has no copy of the replication slot ${slotName}`
+  if (slot.invalidation_reason !== null)
+    return `the standby's copy of the replication slot ${slotName} is invalid: ${slot.invalidation_reason}`
+  if (slot.temporary) return `the standby's copy of the replication slot ${slotName} has not caught up yet`
+  return slot.synced ? null : `the replication slot ${slotName} is no copy that follows a primary`
+}

@@ -1,22 +1,51 @@
+import type { Queryable } from '../db/pool.ts'
 import type { OrderEvent } from '../orders/events.ts'
 
-/** What the order stream handler publishes. `position` is where the change stream stood at the event's commit. */
+/**
+ * What is published. `position` is where the change stream stood at the event's commit; empty for an event that comes from
+ * elsewhere. One that is too low only costs work: what lies behind it is published again and dropped by event id.
+ */
 export interface OutgoingMessage {
   position: string
   event: OrderEvent
 }
 
-/** A message of the topic. `sequence` grows by at least one from message to message and is never given out twice. */
+/**
+ * A message of the topic. `sequence` grows by at least one from message to message and is never given out twice, also not by a
+ * topic that was lost and made anew: that one counts on in the next epoch. Events may come again there, with new sequences.
+ */
 export interface TopicMessage {
   sequence: number
   event: OrderEvent
 }
 
+/** Sequences of an epoch: more than any topic will have messages, and few enough for 9,000 epochs below 2^53. */
+export const EPOCH_SEQUENCES = 1_000_000_000_000
+
+/** Which life of the topic a sequence belongs to: 0 is the one in PostgreSQL, 1, 2 … are streams of the broker, see decision 0041. */
+export function epochOf(sequence: number): number {
+  return Math.floor(sequence / EPOCH_SEQUENCES)
+}
+
+/** Another process is the active one of the subscriber by now. */
+export class FencedOut extends Error {
+  override readonly name = 'FencedOut'
+}
+
+/** Proof that this process is still the active one of its subscriber. */
+export interface Fence {
+  /**
+   * Throws FencedOut when another process has taken over. Given a transaction, no process takes over before that has ended (five idle
+   * seconds at most), so what it writes is written in time. Without one, the answer may be old by the time it is used.
+   */
+  check(tx?: Queryable): Promise<void>
+}
+
 /**
- * Gets messages in order, at least once, in batches that end where the topic has no more for now.
- * When it throws, the same messages come again after a pause. `signal` aborts when the subscription stops.
+ * Gets messages in order, at least once, in batches that end where the topic has no more for now. When it throws, the same messages
+ * come again after a pause. `signal` aborts when the subscription stops or loses its place; `fence` tells the latter for certain.
  */
-export type MessageHandler = (messages: TopicMessage[], signal: AbortSignal) => Promise<void>
+export type MessageHandler = (messages: TopicMessage[], signal: AbortSignal, fence?: Fence) => Promise<void>
 
 export interface SubscribeOptions {
   /**
@@ -26,7 +55,10 @@ export interface SubscribeOptions {
   lastSequence?: () => Promise<number>
 }
 
-/** A reader of the topic. Of all subscriptions with one name, in all processes, one is active; the others stand by. */
+/**
+ * A reader of the topic. Of all subscriptions with one name, in all processes, one is active; the others stand by, and one of them
+ * takes over within ten seconds when it dies, hangs or is paused.
+ */
 export interface Subscription {
   start(): Promise<void>
   /** Ends after the batch in hand. Idempotent, safe before start. */
@@ -35,6 +67,7 @@ export interface Subscription {
 
 /** The notification topic. Every adapter passes `topic-conformance.ts`. */
 export interface Topic {
+  /** Throws when the topic can never work as it is set up. A broker that is away is waited for later, by whoever needs it. */
   start(): Promise<void>
   stop(): Promise<void>
   /**

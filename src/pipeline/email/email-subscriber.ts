@@ -86,10 +86,13 @@ export function createEmailSubscriber(options: EmailSubscriberOptions): EmailSub
   }
 
   return {
-    async handle(messages) {
+    async handle(messages, _signal, fence) {
       const events = messages.map((message) => message.event).filter(hasMail)
       if (events.length === 0) return
-      const queued = await inTransaction(pool, (tx) => queueMails(tx, jobs, events, maxPerHour, now()))
+      const queued = await inTransaction(pool, async (tx) => {
+        await fence?.check(tx)
+        return queueMails(tx, jobs, events, maxPerHour, now())
+      })
       if (queued > 0) worker?.wake()
     },
 

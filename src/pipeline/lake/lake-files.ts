@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { mkdir, open, readdir, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import type { Fence } from '../topic.ts'
 import { findNewestEventTime, findStored } from './find-stored.ts'
 import { writeParquet } from './parquet-writer.ts'
 
@@ -49,9 +50,10 @@ export class LakeFiles {
   /**
    * Makes one file of rows of one ingest date, in order of sequence; it appears whole or not at all. Returns the greatest
    * sequence stored: when someone else has stored the first rows meanwhile, nothing is written and it is theirs. Events that the lake
-   * has already, which a replay publishes under a new sequence, are left out.
+   * has already, which a replay publishes under a new sequence, are left out. Throws, and writes nothing, when `fence` says that another
+   * process has taken over.
    */
-  async store(pending: readonly PendingRow[]): Promise<number> {
+  async store(pending: readonly PendingRow[], fence: Fence | null = null): Promise<number> {
     const end = pending.at(-1)
     if (end === undefined) throw new RangeError('a lake file needs at least one row')
     const rows = await this.#withoutRepeats(pending)
@@ -67,6 +69,7 @@ export class LakeFiles {
       )
       await makeDirectory(partition)
       // A process that lost its subscription may still be flushing. Looking last leaves only the moment before the rename.
+      await fence?.check()
       const newest = await newestSequenceIn(partition)
       if (newest >= first.sequence) return newest
       await rename(temporary, join(partition, `${pad(first.sequence)}-${pad(last.sequence)}.parquet`))

@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { type LoggedEvent, toLoggedEvent } from '../delivery-log.ts'
-import type { MessageHandler } from '../topic.ts'
+import { type Fence, FencedOut, type MessageHandler } from '../topic.ts'
 import { LakeFiles, type PendingRow } from './lake-files.ts'
 import { toLakeRow } from './lake-row.ts'
 
@@ -41,6 +41,8 @@ export class LakeSink {
   #lastTaken = 0
   /** Changes whenever the buffer is given up, so that a batch that waited meanwhile cannot go on and leave a gap. */
   #generation = 0
+  /** Of the subscription that delivered what is buffered. */
+  #fence: Fence | null = null
   #running = false
   #writing: Promise<void> | null = null
   #timer: NodeJS.Timeout | null = null
@@ -81,16 +83,15 @@ export class LakeSink {
   readonly lastSequence = async (): Promise<number> => {
     this.#generation += 1
     await this.#settled()
-    this.#buffer = []
-    this.#bufferedCharacters = 0
-    this.#clearTimer()
+    this.#giveUpBuffer()
     this.#lastTaken = await this.#files.newestSequence()
     return this.#lastTaken
   }
 
   /** Takes messages that it does not have yet. Waits for the disk when the buffer is full, and throws when it fails. */
-  readonly handle: MessageHandler = async (messages, signal) => {
+  readonly handle: MessageHandler = async (messages, signal, fence) => {
     if (!this.#running) throw new Error('the lake sink is not running')
+    this.#fence = fence ?? null
     const generation = this.#generation
     let turnCharacters = 0
     for (const message of messages) {
@@ -135,16 +136,25 @@ export class LakeSink {
     const since = performance.now()
     try {
       for (let rows = this.#nextFile(upTo); rows.length > 0; rows = this.#nextFile(upTo)) {
-        const stored = await this.#files.store(rows)
+        const stored = await this.#files.store(rows, this.#fence)
         this.#forgetUpTo(stored)
         this.#logger.debug({ rows: rows.length, stored, durationMs: Math.round(performance.now() - since) }, 'lake file written')
       }
       this.#failures = 0
     } catch (error) {
+      // Whoever has taken over gets these events too.
+      if (error instanceof FencedOut) this.#giveUpBuffer()
       this.#failures += 1
-      if (this.#running) this.#arm(Math.min(FIRST_RETRY_MS * 2 ** (this.#failures - 1), LAST_RETRY_MS))
+      if (this.#running && this.#buffer.length > 0) this.#arm(Math.min(FIRST_RETRY_MS * 2 ** (this.#failures - 1), LAST_RETRY_MS))
       throw error
     }
+  }
+
+  #giveUpBuffer(): void {
+    this.#generation += 1
+    this.#buffer = []
+    this.#bufferedCharacters = 0
+    this.#clearTimer()
   }
 
   /** The rows of one file: one date, at most `flushRows`. */

@@ -22,6 +22,8 @@ export async function withSubscriberLock<T>(url: string, name: string, work: (ho
       await endHolder(url, lock)
       await Promise.race([waiting, delay(RETRY_MS)])
     }
+    // What the last holder has in hand is refused from here on.
+    await client.query('update topic_subscribers set fence = fence + 1, updated_at = now() where name = $1', [name])
     return await work(client)
   } finally {
     await client.end()

@@ -102,10 +102,13 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions): Webh
   }
 
   return {
-    async handle(messages) {
+    async handle(messages, _signal, fence) {
       if (!(await hasEndpoints(pool))) return
       const events = [...new Map(messages.map(({ event }) => [event.id, event])).values()]
-      const queued = await inTransaction(pool, async (tx) => insertDeliveries(tx, jobs, await lockRecipients(tx), events, now()))
+      const queued = await inTransaction(pool, async (tx) => {
+        await fence?.check(tx)
+        return insertDeliveries(tx, jobs, await lockRecipients(tx), events, now())
+      })
       if (queued > 0) worker?.wake()
     },
 

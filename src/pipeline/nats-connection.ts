@@ -1,0 +1,116 @@
+import { readFileSync } from 'node:fs'
+import { JetStreamApiError, type JetStreamClient, type JetStreamManager, jetstream, jetstreamManager } from '@nats-io/jetstream'
+import { connect, credsAuthenticator, type NatsConnection, type NodeConnectionOptions } from '@nats-io/transport-node'
+import type { Logger } from 'pino'
+
+export interface NatsSettings {
+  /** `nats://` or `tls://` addresses of servers, with commas between; `user:password@` or `token@` in the first that has one counts. */
+  servers: string
+  /** Paths, null for none: a credentials file (JWT and NKey), and PEM files of the authority and of the client's certificate. */
+  credentialsFile: string | null
+  caFile: string | null
+  certFile: string | null
+  keyFile: string | null
+}
+
+const CONNECT_TIMEOUT_MS = 5_000
+const RECONNECT_MS = 250
+// A server that is cut off is noticed after two of these.
+const PING_INTERVAL_MS = 2_500
+
+export interface Jetstream {
+  connection: NatsConnection
+  client: JetStreamClient
+  manager: JetStreamManager
+}
+
+/** One connection to the broker for a process, made when it is first needed; it reconnects by itself, to any server. */
+export class NatsClient {
+  readonly #settings: NatsSettings
+  readonly #name: string
+  readonly #logger: Logger
+  #connecting: Promise<Jetstream> | null = null
+  #closed = false
+
+  constructor(settings: NatsSettings, name: string, logger: Logger) {
+    this.#settings = settings
+    this.#name = name
+    this.#logger = logger
+  }
+
+  /** Throws when no server can be reached, or none lets this client in. */
+  async get(): Promise<Jetstream> {
+    if (this.#closed) throw new Error('the connection to NATS was closed')
+    this.#connecting ??= this.#connect().catch((error) => {
+      this.#connecting = null
+      throw error
+    })
+    return this.#connecting
+  }
+
+  /** Idempotent, safe before anything was connected. */
+  async close(): Promise<void> {
+    this.#closed = true
+    const jetstream = await this.#connecting?.catch(() => null)
+    await jetstream?.connection.close()
+  }
+
+  async #connect(): Promise<Jetstream> {
+    const connection = await connect(natsConnectOptions(this.#settings, this.#name))
+    void this.#logStatus(connection)
+    // Gone for good, by `close` or by a server's final word: the next caller connects anew.
+    void connection.closed().then(() => {
+      this.#connecting = null
+    })
+    return { connection, client: jetstream(connection), manager: await jetstreamManager(connection, { checkAPI: false }) }
+  }
+
+  async #logStatus(connection: NatsConnection): Promise<void> {
+    for await (const status of connection.status()) {
+      if (status.type === 'disconnect') this.#logger.warn('the connection to NATS broke')
+      if (status.type === 'reconnect') this.#logger.info('connected to NATS again')
+      if (status.type === 'error') this.#logger.error({ err: status.error }, 'NATS reports an error')
+    }
+  }
+}
+
+/** What the driver is given. Reads the files named in the settings; throws when one cannot be read. */
+export function natsConnectOptions(settings: NatsSettings, name: string): NodeConnectionOptions {
+  const urls = settings.servers.split(',').map((server) => new URL(server.trim()))
+  const login = urls.find(({ username }) => username !== '')
+  const { caFile, certFile, keyFile, credentialsFile } = settings
+  const isSecure = urls.some(({ protocol }) => protocol === 'tls:') || caFile !== null || certFile !== null
+  return {
+    servers: urls.map(({ host }) => host),
+    name,
+    timeout: CONNECT_TIMEOUT_MS,
+    pingInterval: PING_INTERVAL_MS,
+    maxPingOut: 2,
+    maxReconnectAttempts: -1,
+    reconnectTimeWait: RECONNECT_MS,
+    reconnectJitter: RECONNECT_MS,
+    // A password that is being changed on the servers is no reason to give up for good.
+    ignoreAuthErrorAbort: true,
+    ...(login === undefined ? {} : loginOf(login)),
+    ...(credentialsFile === null ? {} : { authenticator: credsAuthenticator(readFileSync(credentialsFile)) }),
+    ...(isSecure
+      ? {
+          tls: {
+            ...(caFile === null ? {} : { caFile }),
+            ...(certFile === null ? {} : { certFile }),
+            ...(keyFile === null ? {} : { keyFile }),
+          },
+        }
+      : {}),
+  }
+}
+
+function loginOf({ username, password }: URL) {
+  if (password === '') return { token: decodeURIComponent(username) }
+  return { user: decodeURIComponent(username), pass: decodeURIComponent(password) }
+}
+
+/** The server's `err_code`, as `nats errors ls` lists them; null for what is no answer of JetStream. */
+export function jetstreamErrorCode(error: unknown): number | null {
+  return error instanceof JetStreamApiError ? error.code : null
+}

@@ -1,0 +1,111 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { headers } from '@nats-io/transport-node'
+import { type Jetstream, jetstreamErrorCode } from './nats-connection.ts'
+import { ENCODING_HEADER, encodeEvent, POSITION_HEADER } from './nats-messages.ts'
+import type { OrderStream } from './nats-stream.ts'
+import type { OutgoingMessage } from './topic.ts'
+
+const WRONG_LAST_MESSAGE = 10_070
+const STORE_FAILED = 10_077
+/** Messages sent and not yet acknowledged. */
+const WINDOW = 512
+const ACK_TIMEOUT_MS = 2_500
+/** Without progress for this long `publish` throws, and its caller tries again later. A process that stops waits no longer. */
+const PATIENCE_MS = 3_500
+const RETRY_MS = 100
+
+/** `known` and `taken`: the stream has the event, by its window of duplicates or by its subject. `outOfTurn`: not where it belongs. */
+type Outcome = { kind: 'stored' | 'known' | 'taken' } | { kind: 'outOfTurn' | 'failed'; error: unknown }
+
+/**
+ * Publishes to one stream in order: each message names the one that it must follow, so that behind one that got lost, or between
+ * which another publisher came, none is stored. An event has a subject of its own, by which the stream refuses it however late it
+ * comes again.
+ */
+export class NatsPublisher {
+  readonly #jetstream: Jetstream
+  readonly #stream: OrderStream
+  readonly #subjectPrefix: string
+
+  constructor(jetstream: Jetstream, stream: OrderStream, subjectPrefix: string) {
+    this.#jetstream = jetstream
+    this.#stream = stream
+    this.#subjectPrefix = subjectPrefix
+  }
+
+  /** Throws when the broker stores nothing for some seconds; the first messages may be stored then. One call at a time. */
+  async publish(messages: readonly OutgoingMessage[]): Promise<void> {
+    let rest = messages
+    let deadline = performance.now() + PATIENCE_MS
+    while (rest.length > 0) {
+      const outcomes = await this.#send(rest)
+      const stop = outcomes.find((outcome) => 'error' in outcome)
+      const done = stop === undefined ? outcomes.length : outcomes.indexOf(stop)
+      if (done > 0) deadline = performance.now() + PATIENCE_MS
+      rest = rest.slice(done)
+      if (outcomes.some(({ kind }) => kind === 'taken')) rest = await this.#withoutStored(rest)
+      if (stop === undefined) continue
+      if (performance.now() > deadline) throw stop.error
+      if (stop.kind === 'failed') await delay(RETRY_MS)
+    }
+  }
+
+  /** Sends until something is wrong, and returns how each went that was sent, in order. */
+  async #send(messages: readonly OutgoingMessage[]): Promise<Outcome[]> {
+    const sent: Promise<Outcome>[] = []
+    let isInterrupted = false
+    for (const [index, message] of messages.entries()) {
+      if (index >= WINDOW) await sent[index - WINDOW]
+      if (isInterrupted) break
+      // The first one may follow anything: all before it are settled.
+      const outcome = this.#sendOne(message, messages[index - 1]?.event.id)
+      void outcome.then(({ kind }) => {
+        isInterrupted ||= kind !== 'stored' && kind !== 'known'
+      })
+      sent.push(outcome)
+    }
+    return Promise.all(sent)
+  }
+
+  async #sendOne({ event, position }: OutgoingMessage, follows: string | undefined): Promise<Outcome> {
+    const { payload, encoding } = encodeEvent(event)
+    const header = headers()
+    if (position !== '') header.set(POSITION_HEADER, position)
+    if (encoding !== null) header.set(ENCODING_HEADER, encoding)
+    try {
+      const ack = await this.#jetstream.client.publish(this.#subjectOf(event.id), payload, {
+        msgID: event.id,
+        headers: header,
+        expect: { streamName: this.#stream.name, ...(follows === undefined ? {} : { lastMsgID: follows }) },
+        timeout: ACK_TIMEOUT_MS,
+      })
+      if (ack.stream !== this.#stream.name) throw new Error(`the message went to the stream ${ack.stream}, not to ${this.#stream.name}`)
+      // Without a sequence the first copy is only on its way, and may still get lost with the stream's leader.
+      if (ack.duplicate && ack.seq === 0) throw new Error('the message is a duplicate of one that is not stored yet')
+      return { kind: ack.duplicate ? 'known' : 'stored' }
+    } catch (error) {
+      const code = jetstreamErrorCode(error)
+      if (code === STORE_FAILED && String(error).includes('maximum messages per subject')) return { kind: 'taken' }
+      return { kind: code === WRONG_LAST_MESSAGE ? 'outOfTurn' : 'failed', error }
+    }
+  }
+
+  /** The messages whose event the stream lacks. A replica that lags may call one missing; the stream then refuses it again. */
+  async #withoutStored(messages: readonly OutgoingMessage[]): Promise<OutgoingMessage[]> {
+    const { name, info } = this.#stream
+    const { direct, streams } = this.#jetstream.manager
+    const reader = info.config.allow_direct ? direct : streams
+    const missing: OutgoingMessage[] = []
+    for (let first = 0; first < messages.length; first += WINDOW) {
+      const asked = messages.slice(first, first + WINDOW)
+      const found = await Promise.all(asked.map(({ event }) => reader.getMessage(name, { last_by_subj: this.#subjectOf(event.id) })))
+      missing.push(...asked.filter((_, index) => found[index] === null))
+    }
+    return missing
+  }
+
+  /** `<prefix>.<order id>.<version>` */
+  #subjectOf(eventId: string): string {
+    return `${this.#subjectPrefix}.${eventId}`
+  }
+}

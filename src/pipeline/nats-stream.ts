@@ -1,0 +1,141 @@
+import {
+  AckPolicy,
+  DeliverPolicy,
+  DiscardPolicy,
+  RetentionPolicy,
+  StorageType,
+  type StreamConfig,
+  type StreamInfo,
+} from '@nats-io/jetstream'
+import { nanos } from '@nats-io/transport-node'
+import type { Logger } from 'pino'
+import type { Pool } from '../db/pool.ts'
+import { inTransaction } from '../db/transaction.ts'
+import { type Jetstream, jetstreamErrorCode } from './nats-connection.ts'
+import { EPOCH_SEQUENCES } from './topic.ts'
+
+const STREAM_NOT_FOUND = 10_059
+const STREAM_NAME_IN_USE = 10_058
+const DUPLICATE_WINDOW_MS = 120_000
+
+export interface StreamOptions {
+  pool: Pool
+  logger: Logger
+  /** Lower case; the stream has it in capitals, and subjects `<name>.<order id>.<version>`. */
+  name: string
+  replicas: number
+}
+
+/** The stream of the broker, and which life of the topic it is. */
+export interface OrderStream {
+  name: string
+  /** What the topic's sequences are above the stream's. */
+  base: number
+  info: StreamInfo
+}
+
+/** The settings without which a message could be lost or stored twice. What else a stream has is its operator's business. */
+function requiredSettings(name: string) {
+  return {
+    subjects: [`${name}.>`],
+    storage: StorageType.File,
+    retention: RetentionPolicy.Limits,
+    // A full stream refuses, so that publishing stops and PostgreSQL keeps its log. The other policy would drop the oldest.
+    discard: DiscardPolicy.New,
+    // One message for each subject, and a subject for each event: the server refuses a second one however late it comes.
+    max_msgs_per_subject: 1,
+    discard_new_per_subject: true,
+  } satisfies Partial<StreamConfig>
+}
+
+/** Makes the stream, or checks that the one that is there keeps every message once. Throws StreamUnfit when it does not. */
+export async function openStream(jetstream: Jetstream, options: StreamOptions): Promise<OrderStream> {
+  const info = await ensureStream(jetstream, options)
+  return { name: info.config.name, info, base: (await registerEpoch(info, options)) * EPOCH_SEQUENCES }
+}
+
+/** The stream is there, with settings under which messages can be lost. */
+export class StreamUnfit extends Error {
+  override readonly name = 'StreamUnfit'
+}
+
+async function ensureStream(jetstream: Jetstream, { name, replicas, logger }: StreamOptions): Promise<StreamInfo> {
+  const { streams } = jetstream.manager
+  const streamName = name.toUpperCase()
+  const required = requiredSettings(name)
+  let info: StreamInfo
+  try {
+    info = await streams.info(streamName)
+  } catch (error) {
+    if (jetstreamErrorCode(error) !== STREAM_NOT_FOUND) throw error
+    try {
+      info = await streams.add({
+        ...required,
+        name: streamName,
+        num_replicas: replicas,
+        allow_direct: true,
+        duplicate_window: nanos(DUPLICATE_WINDOW_MS),
+      })
+      logger.info({ stream: streamName, replicas }, 'made the stream of the notification topic')
+    } catch (addError) {
+      // Another process was quicker.
+      if (jetstreamErrorCode(addError) !== STREAM_NAME_IN_USE) throw addError
+      info = await streams.info(streamName)
+    }
+  }
+  const config = info.config as unknown as Record<string, unknown>
+  const unfit = Object.entries(required).filter(([key, value]) => JSON.stringify(config[key]) !== JSON.stringify(value))
+  if (unfit.length > 0) {
+    throw new StreamUnfit(
+      `the NATS stream ${streamName} must have ${unfit.map(([key, value]) => `${key}=${JSON.stringify(value)}`).join(', ')}`,
+    )
+  }
+  if (info.config.num_replicas < replicas) {
+    logger.info({ stream: streamName, from: info.config.num_replicas, to: replicas }, 'the stream gets more replicas')
+    info = await streams.update(streamName, { num_replicas: replicas })
+  }
+  return info
+}
+
+/** A stream that was made anew counts from 1 again: its time of creation tells, and it gets an epoch of its own. */
+async function registerEpoch({ config, created }: StreamInfo, { pool, logger }: StreamOptions): Promise<number> {
+  const stream = `${config.name} ${created}`
+  const find = 'select epoch from topic_epochs where stream = $1'
+  const { rows } = await pool.query<{ epoch: number }>(find, [stream])
+  if (rows[0] !== undefined) return rows[0].epoch
+  return inTransaction(pool, async (tx) => {
+    await tx.query('lock table topic_epochs in share row exclusive mode')
+    const { rows: found } = await tx.query<{ epoch: number }>(find, [stream])
+    if (found[0] !== undefined) return found[0].epoch
+    const { rows: added } = await tx.query<{ epoch: number }>(
+      `insert into topic_epochs (epoch, stream)
+      select coalesce(max(epoch), 0) + 1, $1 from topic_epochs
+      returning epoch`,
+      [stream],
+    )
+    const epoch = added[0]?.epoch ?? Number.NaN
+    if (epoch > 1) {
+      logger.error(
+        { stream, epoch },
+        'the stream of the notification topic was lost and made anew: storefront replay publishes again what it held',
+      )
+    }
+    return epoch
+  })
+}
+
+/** A consumer that reads on behind `after`, kept in the servers' memory for a minute after its last use: positions are kept in PostgreSQL. */
+export async function addConsumer(jetstream: Jetstream, stream: OrderStream, after: number): Promise<string> {
+  const { name } = await jetstream.manager.consumers.add(stream.name, {
+    name: `storefront-${crypto.randomUUID()}`,
+    ack_policy: AckPolicy.None,
+    deliver_policy: DeliverPolicy.StartSequence,
+    // Whoever stands in an earlier epoch has seen nothing of this one.
+    opt_start_seq: Math.max(after - stream.base, 0) + 1,
+    inactive_threshold: nanos(60_000),
+    mem_storage: true,
+    // One that a single server keeps may be put on a server that has just died, and then cannot be made for half a minute.
+    num_replicas: stream.info.config.num_replicas,
+  })
+  return name
+}

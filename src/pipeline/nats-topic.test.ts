@@ -1,0 +1,186 @@
+import assert from 'node:assert/strict'
+import { after, describe, type TestContext, test } from 'node:test'
+import { DiscardPolicy } from '@nats-io/jetstream'
+import { nanos } from '@nats-io/transport-node'
+import pino from 'pino'
+import { createTestDatabase } from '../../test/database.ts'
+import { eventually } from '../../test/eventually.ts'
+import { connectManager, connectNatsTopic, natsSettings } from '../../test/nats-harness.ts'
+import { NO_NATS, startNatsServer } from '../../test/nats-server.ts'
+import { makeOrderEvent, makeOrderItem } from '../../test/order-event-factory.ts'
+import { idsOf, makeOutgoing, Recording, subscribe } from '../../test/topic-harness.ts'
+import { NatsClient, natsConnectOptions } from './nats-connection.ts'
+import { StreamUnfit } from './nats-stream.ts'
+import { createPostgresTopic, TopicMoved } from './postgres-topic.ts'
+import { epochOf } from './topic.ts'
+import { topicConformance } from './topic-conformance.ts'
+
+const server = NO_NATS ? null : await startNatsServer({ after })
+const url = server?.url ?? ''
+
+async function makeTopic(t: TestContext) {
+  const db = await createTestDatabase(t)
+  const connect = async () => connectNatsTopic(t, db, url)
+  const breakConnection = async (subscriber: string) => {
+    const { rowCount } = await db.pool.query(
+      `select pg_terminate_backend(pid) from pg_stat_activity join pg_locks using (pid)
+      where datname = $1 and application_name = $2 and locktype = 'advisory' and granted`,
+      [db.name, `storefront-${subscriber}`],
+    )
+    assert.equal(rowCount, 1)
+  }
+  return { db, topic: await connect(), connect, breakConnection }
+}
+
+describe('with a broker', { skip: NO_NATS }, () => {
+  topicConformance('the topic in NATS', makeTopic)
+
+  test('makes a stream that keeps every message, once, on disk', async (t) => {
+    const { db, topic } = await makeTopic(t)
+    const manager = await connectManager(t, url)
+    await topic.start()
+    const [event] = makeOutgoing(1)
+    await topic.publish(event === undefined ? [] : [event])
+    const { config, state } = await manager.streams.info(db.name.toUpperCase(), { subjects_filter: '>' })
+    assert.deepEqual(
+      [config.subjects, config.storage, config.retention, config.discard, config.max_age, config.max_msgs, config.max_bytes],
+      [[`${db.name}.>`], 'file', 'limits', 'new', 0, -1, -1],
+    )
+    assert.deepEqual(state.subjects, { [`${db.name}.${event?.event.id}`]: 1 })
+  })
+
+  test('refuses to start on a stream that would throw messages away, and says what it must be', async (t) => {
+    const { db, topic } = await makeTopic(t)
+    const manager = await connectManager(t, url)
+    await manager.streams.add({ name: db.name.toUpperCase(), subjects: [`${db.name}.>`], discard: DiscardPolicy.Old })
+    await assert.rejects(topic.start(), (error) => error instanceof StreamUnfit && /must have discard="new"/.test(error.message))
+    await assert.rejects(topic.publish(makeOutgoing(1)), StreamUnfit)
+  })
+
+  test('drops an event that it has, however long after the broker has forgotten the message id, and keeps the order', async (t) => {
+    const { db, topic } = await makeTopic(t)
+    const manager = await connectManager(t, url)
+    const [old, fresh] = [makeOutgoing(700), makeOutgoing(700, 1_000)]
+    await topic.publish(old)
+    await manager.streams.update(db.name.toUpperCase(), { duplicate_window: nanos(100) })
+    const probe = old[0]
+    await eventually(async () => {
+      if (probe === undefined) return false
+      const again = await manager
+        .jetstream()
+        .publish(`${db.name}.${probe.event.id}`, '', { msgID: probe.event.id })
+        .catch(() => null)
+      return again === null
+    })
+    await topic.publish([...old.slice(0, 100), ...fresh.slice(0, 300), ...old.slice(100), ...fresh.slice(300)])
+    const messages = await topic.read(0, 5_000)
+    assert.deepEqual(idsOf(messages), idsOf([...old, ...fresh]))
+  })
+
+  test('carries an order of a thousand long lines, more than a server takes in one message', async (t) => {
+    const { topic } = await makeTopic(t)
+    const items = Array.from({ length: 1_000 }, (_, index) => makeOrderItem({ sku: `SKU-${index}`, name: `🛒 ${index} `.repeat(100) }))
+    const event = makeOrderEvent({ order: { items } })
+    assert.ok(Buffer.byteLength(JSON.stringify(event)) > 1_048_576)
+    await topic.publish([{ position: '1/0000000000000001', event }])
+    assert.deepEqual((await topic.read(0, 1))[0]?.event, event)
+  })
+
+  test('the topic in PostgreSQL is refused once the store has been on the broker', async (t) => {
+    const { db, topic } = await makeTopic(t)
+    const before = createPostgresTopic({ pool: db.pool, url: db.url, logger: pino({ level: 'silent' }) })
+    await before.start()
+    await topic.start()
+    await assert.rejects(before.start(), TopicMoved)
+  })
+})
+
+describe('with a broker that goes away', { skip: NO_NATS }, () => {
+  test('refuses to publish meanwhile, and goes on, subscribers too, when it is back', async (t) => {
+    const own = await startNatsServer(t)
+    const db = await createTestDatabase(t)
+    const topic = connectNatsTopic(t, db, own.url)
+    const sent = makeOutgoing(4)
+    const [kept, owned] = [new Recording(), new Recording()]
+    await subscribe(t, topic, 'keeper', kept.handle)
+    await subscribe(t, topic, 'owner', owned.handle, { lastSequence: async () => owned.messages.at(-1)?.sequence ?? 0 })
+    await topic.publish(sent.slice(0, 2))
+    await kept.until(2)
+    await owned.until(2)
+    await own.end()
+    await assert.rejects(topic.publish(sent.slice(2)))
+    await own.start()
+    await eventually(
+      () =>
+        topic.publish(sent.slice(2)).then(
+          () => true,
+          () => false,
+        ),
+      { timeoutMs: 20_000 },
+    )
+    await eventually(async () => kept.ids.at(-1) === sent[3]?.event.id)
+    await owned.until(4)
+    assert.deepEqual([...new Set(kept.ids)], idsOf(sent))
+    assert.deepEqual(owned.ids, idsOf(sent))
+  })
+
+  test('a stream that was lost and made anew skips no subscriber, counts on in the next epoch, and is reported', async (t) => {
+    const own = await startNatsServer(t)
+    const db = await createTestDatabase(t)
+    const lines: string[] = []
+    const topic = connectNatsTopic(t, db, own.url, pino({ level: 'error' }, { write: (line: string) => void lines.push(line) }))
+    const sent = makeOutgoing(6)
+    const seen = new Recording()
+    await topic.publish(sent.slice(0, 5))
+    await subscribe(t, topic, 'keeper', seen.handle)
+    await seen.until(5)
+    await own.end()
+    own.wipe()
+    await own.start()
+    const replayed = [...sent.slice(3, 5), ...sent.slice(5)]
+    await eventually(
+      () =>
+        topic.publish(replayed).then(
+          () => true,
+          () => false,
+        ),
+      { timeoutMs: 20_000 },
+    )
+    await eventually(async () => seen.messages.length >= 8, { timeoutMs: 20_000 })
+    assert.deepEqual(seen.ids, idsOf([...sent.slice(0, 5), ...replayed]))
+    assert.deepEqual(
+      seen.messages.map(({ sequence }) => epochOf(sequence)),
+      [1, 1, 1, 1, 1, 2, 2, 2],
+    )
+    assert.deepEqual(idsOf(await topic.read(0, 10)), idsOf(replayed))
+    assert.deepEqual(idsOf(await topic.read(seen.messages[6]?.sequence ?? 0, 10)), idsOf(sent.slice(5)))
+    assert.ok(lines.some((line) => /was lost and made anew/.test(line)))
+  })
+})
+
+describe('the login', () => {
+  const FORMS = [
+    { server: 'authorization { token: "p@ss" }', login: 'p%40ss' },
+    { server: 'authorization { user: "store", password: "a:b" }', login: 'store:a%3Ab' },
+  ]
+  for (const { server, login } of FORMS) {
+    test(`is taken from the address: ${login}`, { skip: NO_NATS }, async (t) => {
+      const own = await startNatsServer(t, server)
+      const logger = pino({ level: 'silent' })
+      const client = new NatsClient(natsSettings(`nats://${login}@127.0.0.1:${own.port}`), 'test', logger)
+      const stranger = new NatsClient(natsSettings(own.url), 'test', logger)
+      t.after(() => Promise.all([client.close(), stranger.close()]))
+      assert.equal((await client.get()).connection.isClosed(), false)
+      await assert.rejects(stranger.get(), /authorization/i)
+    })
+  }
+
+  test('and the servers come from the addresses, TLS from tls:// or from the files', () => {
+    const plain = natsConnectOptions(natsSettings('nats://a:4222, nats://me:pw@b'), 'store')
+    assert.deepEqual([plain.servers, plain.user, plain.pass, plain.token, plain.tls], [['a:4222', 'b'], 'me', 'pw', undefined, undefined])
+    assert.deepEqual(natsConnectOptions(natsSettings('tls://a'), 'store').tls, {})
+    const files = { caFile: '/ca.pem', certFile: '/cert.pem', keyFile: '/key.pem' }
+    assert.deepEqual(natsConnectOptions(natsSettings('nats://a', files), 'store').tls, files)
+    assert.throws(() => natsConnectOptions(natsSettings('nats://a', { credentialsFile: '/no/such.creds' }), 'store'), /ENOENT/)
+  })
+})

@@ -1,0 +1,133 @@
+import type { Logger } from 'pino'
+import type { Pool } from '../db/pool.ts'
+import { type Jetstream, NatsClient, type NatsSettings } from './nats-connection.ts'
+import { NatsSource, POSITION_HEADER } from './nats-messages.ts'
+import { NatsPublisher } from './nats-publisher.ts'
+import { type OrderStream, openStream, StreamUnfit } from './nats-stream.ts'
+import { Subscriber } from './subscriber.ts'
+import type { MessageHandler, OutgoingMessage, SubscribeOptions, Subscription, Topic, TopicMessage } from './topic.ts'
+
+export interface NatsTopicOptions {
+  nats: NatsSettings
+  /** How many servers keep each message: 1, 3 or 5. */
+  replicas: number
+  /** Names the stream (in capitals) and its subjects; `orders` unless several stores share an account of the broker. */
+  name?: string
+  /** For the subscribers' locks and positions, and the topic's epochs. */
+  pool: Pool
+  url: string
+  logger: Logger
+}
+
+/** What belongs to the stream as it was found: forgotten when something fails, since the stream may have been made anew. */
+interface OpenTopic {
+  jetstream: Jetstream
+  stream: OrderStream
+  publisher: NatsPublisher
+}
+
+/** The notification topic as a stream of NATS JetStream. */
+export function createNatsTopic(options: NatsTopicOptions): Topic {
+  return new NatsTopic(options)
+}
+
+class NatsTopic implements Topic {
+  readonly #options: NatsTopicOptions
+  readonly #name: string
+  readonly #client: NatsClient
+  #opening: Promise<OpenTopic> | null = null
+  /** Ends when every publish that was asked for has ended: they go one after the other. */
+  #publishing: Promise<unknown> = Promise.resolve()
+
+  constructor(options: NatsTopicOptions) {
+    this.#options = options
+    this.#name = options.name ?? 'orders'
+    this.#client = new NatsClient(options.nats, 'storefront', options.logger)
+  }
+
+  async start(): Promise<void> {
+    await this.#use(async () => {}).catch((error) => {
+      if (error instanceof StreamUnfit) throw error
+      this.#options.logger.error({ err: error }, 'NATS cannot be used yet, will try again')
+    })
+  }
+
+  async stop(): Promise<void> {
+    await this.#publishing
+    await this.#client.close()
+  }
+
+  publish(messages: readonly OutgoingMessage[]): Promise<void> {
+    const published = this.#publishing.then(() =>
+      messages.length === 0 ? undefined : this.#use(({ publisher }) => publisher.publish(firstOfEach(messages))),
+    )
+    this.#publishing = published.catch(() => {})
+    return published
+  }
+
+  newestPosition(): Promise<string | null> {
+    return this.#use(async ({ jetstream, stream }) => {
+      const { streams } = jetstream.manager
+      const { state } = await streams.info(stream.name)
+      if (state.messages === 0) return null
+      const newest = await streams.getMessage(stream.name, { seq: state.last_seq })
+      return newest?.header.get(POSITION_HEADER) ?? ''
+    })
+  }
+
+  read(after: number, limit: number): Promise<TopicMessage[]> {
+    return this.#use(async ({ jetstream, stream }) => {
+      const { state } = await jetstream.manager.streams.info(stream.name)
+      const last = stream.base + state.last_seq
+      const messages: TopicMessage[] = []
+      if (state.messages === 0 || after >= last) return messages
+      const source = await NatsSource.open(jetstream, stream, after)
+      try {
+        while (messages.length < limit && (messages.at(-1)?.sequence ?? after) < last) {
+          messages.push(...(await source.read(limit - messages.length)))
+        }
+      } finally {
+        await source.close().catch(() => {})
+      }
+      return messages
+    })
+  }
+
+  subscribe(name: string, handler: MessageHandler, options: SubscribeOptions = {}): Subscription {
+    const { pool, url, logger } = this.#options
+    return new Subscriber({
+      pool,
+      url,
+      logger,
+      name,
+      handler,
+      options,
+      openSource: (_session, after) => this.#use(({ jetstream, stream }) => NatsSource.open(jetstream, stream, after)),
+    })
+  }
+
+  /** Does something to the stream, which is looked up, and made if need be, at the start and after each failure. */
+  async #use<T>(work: (topic: OpenTopic) => Promise<T>): Promise<T> {
+    this.#opening ??= this.#open()
+    const opening = this.#opening
+    try {
+      return await work(await opening)
+    } catch (error) {
+      if (this.#opening === opening) this.#opening = null
+      throw error
+    }
+  }
+
+  async #open(): Promise<OpenTopic> {
+    const { pool, logger, replicas } = this.#options
+    const jetstream = await this.#client.get()
+    const stream = await openStream(jetstream, { pool, logger, name: this.#name, replicas })
+    return { jetstream, stream, publisher: new NatsPublisher(jetstream, stream, this.#name) }
+  }
+}
+
+function firstOfEach(messages: readonly OutgoingMessage[]): OutgoingMessage[] {
+  const byId = new Map<string, OutgoingMessage>()
+  for (const message of messages) if (!byId.has(message.event.id)) byId.set(message.event.id, message)
+  return [...byId.values()]
+}

@@ -1,0 +1,195 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import type pg from 'pg'
+import type { Logger } from 'pino'
+import { connectClient, type Pool } from '../db/pool.ts'
+import { type Fence, FencedOut, type MessageHandler, type SubscribeOptions, type Subscription, type TopicMessage } from './topic.ts'
+
+const STANDBY_RETRY_MS = 1_000
+const RETRY_MIN_MS = 200
+const RETRY_MAX_MS = 10_000
+// PostgreSQL ends the session, and its lock, of a process that is dead, cut off or paused for this long.
+const SESSION_TIMEOUT_MS = 5_000
+const PING_MS = 1_500
+
+/** The messages behind one position, as an adapter reads them. */
+export interface MessageSource {
+  /** The next messages in order; none when there are none for about a second, or `signal` aborts. */
+  next(signal: AbortSignal): Promise<TopicMessage[]>
+  close(): Promise<void>
+}
+
+export interface SubscriberOptions {
+  pool: Pool
+  /** Address of the same database, for the connection that holds the subscriber's lock. */
+  url: string
+  logger: Logger
+  name: string
+  handler: MessageHandler
+  options: SubscribeOptions
+  /** Opens the messages behind `after`. `session` may be used for reading; it ends with the subscriber's lock. */
+  openSource(session: pg.Client, after: number): Promise<MessageSource>
+}
+
+/**
+ * A subscription of any adapter. It is active while its own connection to PostgreSQL holds the subscriber's session lock, and each
+ * time it becomes active it draws a greater fencing number, by which writes of an earlier holder are refused.
+ */
+export class Subscriber implements Subscription {
+  readonly #options: SubscriberOptions
+  readonly #stopping = new AbortController()
+  #running: Promise<void> | null = null
+
+  constructor(options: SubscriberOptions) {
+    this.#options = options
+  }
+
+  async start(): Promise<void> {
+    this.#running ??= this.#run()
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort()
+    await this.#running
+  }
+
+  async #run(): Promise<void> {
+    const { logger, name } = this.#options
+    const { signal } = this.#stopping
+    let retryMs = RETRY_MIN_MS
+    while (!signal.aborted) {
+      let session: Session | null = null
+      try {
+        session = await this.#becomeActive()
+        if (session === null) break
+        logger.info({ subscriber: name }, 'subscriber is active')
+        await this.#consume(session, () => {
+          retryMs = RETRY_MIN_MS
+        })
+      } catch (error) {
+        if (signal.aborted) break
+        logger.error({ err: error, subscriber: name, retryMs }, 'subscriber failed, will retry')
+        await delay(retryMs, undefined, { signal }).catch(() => {})
+        retryMs = Math.min(retryMs * 2, RETRY_MAX_MS)
+      } finally {
+        // Ends the session lock with it: another process may go on.
+        await session?.close()
+      }
+    }
+  }
+
+  /** The session that holds the subscriber's lock; null when stopped while standing by. */
+  async #becomeActive(): Promise<Session | null> {
+    const { url, name } = this.#options
+    const client = await connectClient(url, `storefront-${name}`)
+    client.on('error', () => {})
+    try {
+      while (!this.#stopping.signal.aborted) {
+        const { rows } = await client.query<{ locked: boolean }>('select pg_try_advisory_lock(hashtextextended($1, 0)) as locked', [
+          `storefront subscriber ${name}`,
+        ])
+        if (rows[0]?.locked) return await Session.open(client, name, this.#options.options.lastSequence === undefined)
+        await delay(STANDBY_RETRY_MS, undefined, { signal: this.#stopping.signal }).catch(() => {})
+      }
+    } catch (error) {
+      void client.end().catch(() => {})
+      throw error
+    }
+    await client.end()
+    return null
+  }
+
+  async #consume(session: Session, onProgress: () => void): Promise<void> {
+    const { handler, options, pool, openSource } = this.#options
+    const signal = AbortSignal.any([this.#stopping.signal, session.lost])
+    const fence: Fence = { check: (tx) => session.checkFence(tx ?? pool) }
+    const source = await openSource(session.client, await (options.lastSequence?.() ?? session.position))
+    try {
+      while (!signal.aborted) {
+        const messages = await source.next(signal)
+        const last = messages.at(-1)
+        if (last === undefined) continue
+        await handler(messages, signal, fence)
+        if (options.lastSequence === undefined) await session.savePosition(last.sequence)
+        onProgress()
+      }
+    } finally {
+      await source.close().catch(() => {})
+    }
+    if (session.lost.aborted) throw new Error('the connection that holds the lock of the subscriber was lost')
+  }
+}
+
+/** The connection that holds a subscriber's lock, kept alive by a ping, and the fencing number that came with it. */
+class Session {
+  readonly #name: string
+  readonly #fence: number
+  readonly #lost = new AbortController()
+  readonly #pinging: NodeJS.Timeout
+  readonly client: pg.Client
+  /** Where the subscriber went on when this process became active. */
+  readonly position: number
+  /** Aborts when the lock may be gone. */
+  readonly lost = this.#lost.signal
+
+  private constructor(client: pg.Client, name: string, fence: number, position: number) {
+    this.client = client
+    this.#name = name
+    this.#fence = fence
+    this.position = position
+    client.on('end', () => this.#lost.abort())
+    this.#pinging = setInterval(() => this.#ping(), PING_MS)
+  }
+
+  static async open(client: pg.Client, name: string, keepsPosition: boolean): Promise<Session> {
+    await client.query(`set idle_session_timeout = ${SESSION_TIMEOUT_MS}`)
+    const { rows } = await client.query<{ fence: number; sequence: number | null }>(
+      `insert into topic_subscribers as subscriber (name, sequence, fence) values ($1, $2, 1)
+      on conflict (name) do update set fence = subscriber.fence + 1, updated_at = now()
+      returning fence, sequence`,
+      [name, keepsPosition ? 0 : null],
+    )
+    return new Session(client, name, rows[0]?.fence ?? Number.NaN, rows[0]?.sequence ?? 0)
+  }
+
+  async savePosition(sequence: number): Promise<void> {
+    const { rowCount } = await this.client.query(
+      'update topic_subscribers set sequence = $3, updated_at = now() where name = $1 and fence = $2',
+      [this.#name, this.#fence, sequence],
+    )
+    if (rowCount !== 1) throw this.#fencedOut()
+  }
+
+  async checkFence(db: Pick<pg.ClientBase, 'query'>): Promise<void> {
+    // The row lock holds off a takeover; the timeout lets it go should this process be paused in the middle of its transaction.
+    const { rowCount } = await db.query(
+      `select set_config('idle_in_transaction_session_timeout', '5s', true)
+      from topic_subscribers
+      where name = $1 and fence = $2
+      for share`,
+      [this.#name, this.#fence],
+    )
+    if (rowCount !== 1) throw this.#fencedOut()
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#pinging)
+    // A server that is cut off would let this wait for good.
+    await Promise.race([this.client.end().catch(() => {}), delay(SESSION_TIMEOUT_MS, undefined, { ref: false })])
+  }
+
+  #ping(): void {
+    const answered = this.client.query('select 1').then(() => true)
+    const late = delay(SESSION_TIMEOUT_MS, false, { ref: false })
+    Promise.race([answered, late]).then(
+      (isAlive) => {
+        if (!isAlive) this.#lost.abort()
+      },
+      () => this.#lost.abort(),
+    )
+  }
+
+  #fencedOut(): FencedOut {
+    this.#lost.abort()
+    return new FencedOut(`another process has taken over the subscriber ${this.#name}`)
+  }
+}

@@ -1,0 +1,33 @@
+import { type JetStreamManager, jetstreamManager } from '@nats-io/jetstream'
+import { connect } from '@nats-io/transport-node'
+import type { Logger } from 'pino'
+import type { NatsSettings } from '../src/pipeline/nats-connection.ts'
+import { createNatsTopic } from '../src/pipeline/nats-topic.ts'
+import type { Topic } from '../src/pipeline/topic.ts'
+import { type Cleanup, onCleanup } from './cleanup.ts'
+import type { TestDatabase } from './database.ts'
+import { silent } from './stream-harness.ts'
+
+/** Settings that name these servers and nothing else. */
+export const natsSettings = (servers: string, others: Partial<NatsSettings> = {}): NatsSettings => ({
+  servers,
+  credentialsFile: null,
+  caFile: null,
+  certFile: null,
+  keyFile: null,
+  ...others,
+})
+
+/** A topic on a stream that has the database's name, and so is no other test's. */
+export function connectNatsTopic(t: Cleanup, db: TestDatabase, servers: string, logger: Logger = silent): Topic {
+  const topic = createNatsTopic({ nats: natsSettings(servers), replicas: 1, name: db.name, pool: db.pool, url: db.url, logger })
+  onCleanup(t, () => topic.stop())
+  return topic
+}
+
+/** What an operator would use to look at the broker. */
+export async function connectManager(t: Cleanup, servers: string): Promise<JetStreamManager> {
+  const connection = await connect({ servers: new URL(servers).host })
+  onCleanup(t, () => connection.close())
+  return jetstreamManager(connection)
+}

@@ -1,0 +1,108 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { accessSync, constants, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { connect, createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { delimiter, join } from 'node:path'
+import { type Cleanup, onCleanup } from './cleanup.ts'
+import { eventually } from './eventually.ts'
+
+const PROGRAM = 'nats-server'
+// Debian's package puts it where a user's PATH may not lead.
+const PATH = `${process.env.PATH}${delimiter}/usr/local/sbin${delimiter}/usr/sbin`
+
+/** Why a test that needs the broker is skipped; false when it is there, and in CI, where a skip would hide what was not tested. */
+export const NO_NATS = process.env.CI === 'true' || isOnPath() ? false : `${PROGRAM} is not on the PATH`
+
+export interface NatsServer {
+  url: string
+  port: number
+  directory: string
+  /** Ends the process; `SIGKILL` unless said otherwise. The stored messages stay. */
+  end(signal?: NodeJS.Signals): Promise<void>
+  /** Starts it again on the same port and messages. */
+  start(): Promise<void>
+  /** Throws away all that it has stored. Only while it is ended. */
+  wipe(): void
+}
+
+/** A NATS server of its own with JetStream, on 127.0.0.1, ended with the test. `config` is added to its configuration file. */
+export async function startNatsServer(t: Cleanup, config = ''): Promise<NatsServer> {
+  const directory = mkdtempSync(join(tmpdir(), 'storefront-nats-'))
+  const port = await freePort()
+  const store = join(directory, 'store')
+  const file = join(directory, 'nats.conf')
+  writeFileSync(
+    file,
+    `host: 127.0.0.1\nport: ${port}\njetstream { store_dir: ${JSON.stringify(store)}, max_mem: 64MB, max_file: 4GB }\n${config}`,
+  )
+  let child: ChildProcess | null = null
+  const server: NatsServer = {
+    url: `nats://127.0.0.1:${port}`,
+    port,
+    directory,
+    async start() {
+      const started = spawn(PROGRAM, ['-c', file], { stdio: ['ignore', 'ignore', 'pipe'], env: { ...process.env, PATH } })
+      child = started
+      let log = ''
+      started.stderr.setEncoding('utf8').on('data', (text) => {
+        log += text
+      })
+      await once(started, 'spawn')
+      await eventually(
+        async () => {
+          if (started.exitCode !== null) throw new Error(`${PROGRAM} ended: ${log}`)
+          return (await answers(port)) && log.includes('Server is ready')
+        },
+        { what: `${PROGRAM} on port ${port}` },
+      )
+    },
+    async end(signal = 'SIGKILL') {
+      const ending = child
+      child = null
+      if (ending === null || ending.exitCode !== null || ending.signalCode !== null) return
+      const ended = once(ending, 'exit')
+      ending.kill(signal)
+      await ended
+    },
+    wipe: () => rmSync(store, { recursive: true, force: true }),
+  }
+  onCleanup(t, async () => {
+    await server.end()
+    rmSync(directory, { recursive: true, force: true })
+  })
+  await server.start()
+  return server
+}
+
+function isOnPath(): boolean {
+  return PATH.split(delimiter).some((folder) => {
+    try {
+      accessSync(join(folder, PROGRAM), constants.X_OK)
+      return true
+    } catch {
+      return false
+    }
+  })
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  server.close()
+  await once(server, 'close')
+  return typeof address === 'object' && address !== null ? address.port : 0
+}
+
+async function answers(port: number): Promise<boolean> {
+  const socket = connect(port, '127.0.0.1')
+  try {
+    await once(socket, 'connect')
+    return true
+  } catch {
+    return false
+  } finally {
+    socket.destroy()
+  }
+}
