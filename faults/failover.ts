@@ -8,6 +8,7 @@ export const FAILOVER_FAULTS: Fault[] = [
   {
     name: 'failover-ready',
     title: 'failover to a standby with a synced slot',
+    mayRepeatMails: true,
     ...(open === undefined ? {} : { open }),
     async run(round, orders) {
       const standby = await makeStandby(round, true)
@@ -21,6 +22,7 @@ export const FAILOVER_FAULTS: Fault[] = [
   {
     name: 'failover-unready',
     title: 'failover to a standby without the slot, storefront replay',
+    mayRepeatMails: true,
     ...(open === undefined ? {} : { open }),
     async run(round, orders) {
       const standby = await makeStandby(round, false)

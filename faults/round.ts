@@ -121,7 +121,7 @@ export class Round {
     for (;;) {
       const report = await this.check().catch(() => null)
       const tookMs = performance.now() - since
-      if (report !== null && report.topicLost + report.mailsLost + report.lakeLost === 0) return tookMs
+      if (report !== null && report.topicLost + report.mailsLost + report.mailsQueued + report.lakeLost === 0) return tookMs
       if (tookMs > timeoutMs) return tookMs
       await pause(100)
     }
