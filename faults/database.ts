@@ -94,8 +94,14 @@ async function loseSlot(round: Round): Promise<void> {
   )
 }
 
+export interface Standby {
+  /** Whether its copy of the slot would survive a promotion. */
+  isReady(): Promise<boolean>
+  promote(): Promise<void>
+}
+
 /** A physical standby of a round's cluster, and its promotion in the same place. */
-export async function makeStandby(round: Round, isSlotSynced: boolean): Promise<{ promote(): Promise<void> }> {
+export async function makeStandby(round: Round, isSlotSynced: boolean): Promise<Standby> {
   const cluster = clusterOf(round)
   const { folder, server } = cluster
   await query(round.url, `select pg_create_physical_replication_slot('standby', true)`)
@@ -116,19 +122,14 @@ export async function makeStandby(round: Round, isSlotSynced: boolean): Promise<
   }
   const follower = await startEmbeddedPostgres(standby, { settings })
   onCleanup(round.cleanup, () => follower.stop())
-  if (isSlotSynced) {
-    await eventually(
-      async () => {
-        const rows = await query(
-          follower.url,
-          'select from pg_replication_slots where synced and not temporary and invalidation_reason is null',
-        )
-        return rows.length === 1
-      },
-      { what: 'the slot is synced', timeoutMs: 60_000 },
-    )
-  }
   return {
+    async isReady() {
+      const rows = await query(
+        follower.url,
+        'select from pg_replication_slots where synced and not temporary and invalidation_reason is null',
+      )
+      return rows.length === 1
+    },
     async promote() {
       for (const { pid, program } of serverProcesses(folder.cluster)) if (program === 'postgres') process.kill(pid, 'SIGKILL')
       await cluster.server.stop()

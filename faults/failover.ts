@@ -1,3 +1,4 @@
+import { eventually } from '../test/eventually.ts'
 import { DATABASE_FAULTS, makeStandby } from './database.ts'
 import type { Fault } from './fault.ts'
 
@@ -14,6 +15,14 @@ export const FAILOVER_FAULTS: Fault[] = [
       const standby = await makeStandby(round, true)
       const pipeline = await round.start('stream,email,lake')
       await round.shop.trade(orders)
+      // The copy is kept only once the slot has moved on the primary.
+      await eventually(
+        async () => {
+          await round.shop.trade(2)
+          return standby.isReady()
+        },
+        { what: 'the slot is synced', timeoutMs: 60_000 },
+      )
       await standby.promote()
       await round.shop.trade(5)
       if (pipeline.child.exitCode !== null) await round.start('stream,email,lake')
