@@ -1,4 +1,4 @@
-import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
@@ -110,6 +110,9 @@ export async function makeStandby(round: Round, isSlotSynced: boolean): Promise<
   onCleanup(round.cleanup, () => rmSync(standby.path, { recursive: true, force: true }))
   mkdirSync(standby.path, { recursive: true })
   cpSync(folder.path, standby.path, { recursive: true })
+  // As pg_basebackup does: slots of the primary are not the standby's.
+  for (const slot of readdirSync(join(standby.cluster, 'pg_replslot')))
+    rmSync(join(standby.cluster, 'pg_replslot', slot), { recursive: true })
   cluster.server = await startEmbeddedPostgres(folder, { settings: isSlotSynced ? { synchronized_standby_slots: 'standby' } : {} })
   cluster.address.moveTo(cluster.server.url)
   writeFileSync(join(standby.cluster, 'standby.signal'), '')

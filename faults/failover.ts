@@ -9,6 +9,7 @@ export const FAILOVER_FAULTS: Fault[] = [
   {
     name: 'failover-ready',
     title: 'failover to a standby with a synced slot',
+    isLongOnly: true,
     mayRepeatMails: true,
     ...(open === undefined ? {} : { open }),
     async run(round, orders) {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
-import { openRound } from '../faults/fault.ts'
+import { describe, test } from 'node:test'
+import { type Fault, openRound } from '../faults/fault.ts'
 import { FAULTS } from '../faults/faults.ts'
 import { Skipped } from '../faults/lake.ts'
 import type { Round } from '../faults/round.ts'
@@ -11,7 +11,11 @@ import { onCleanup } from './cleanup.ts'
 const ORDERS = 12
 const seed = Date.now() % 1_000_000
 
-for (const fault of FAULTS.filter(({ isLongOnly }) => !isLongOnly)) {
+describe('the short round', { concurrency: 4 }, () => {
+  for (const fault of FAULTS.filter(({ isLongOnly }) => !isLongOnly)) shortRound(fault)
+})
+
+function shortRound(fault: Fault): void {
   test(`loses and doubles nothing: ${fault.title}`, { timeout: 110_000 }, async (t) => {
     try {
       const result = await runFault(fault, { rounds: 1, orders: ORDERS, seed, log: (line) => t.diagnostic(line) })
