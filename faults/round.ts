@@ -71,6 +71,7 @@ export class Round {
       DATA_DIR: this.dataDir,
       SMTP_URL: this.sink.url,
       LAKE_FLUSH_SECONDS: '1',
+      MAIL_MAX_PER_HOUR: '100000',
       PORT: '0',
       ROLES: roles,
       ...overrides,
