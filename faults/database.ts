@@ -1,4 +1,4 @@
-import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
@@ -9,11 +9,13 @@ import { serverProcesses, untilNoServer } from '../test/data-folders.ts'
 import { eventually } from '../test/eventually.ts'
 import type { Fault } from './fault.ts'
 import { Round } from './round.ts'
+import { VirtualAddress } from './virtual-address.ts'
 
 /** A cluster that a round owns and may crash, lose and replace: its address moves with it. */
 interface Cluster {
   folder: DataFolder
   server: EmbeddedPostgres
+  address: VirtualAddress
 }
 
 const clusters = new WeakMap<Round, Cluster>()
@@ -22,9 +24,10 @@ async function openWithCluster(cleanup: Cleanup, random: () => number, settings:
   const folder = dataFolder(mkdtempSync(join(tmpdir(), 'storefront-cluster-')))
   onCleanup(cleanup, () => rmSync(folder.path, { recursive: true, force: true }))
   const server = await startEmbeddedPostgres(folder, { settings })
-  const cluster = { folder, server }
+  const address = await VirtualAddress.open(cleanup, server.url)
+  const cluster = { folder, server, address }
   onCleanup(cleanup, () => cluster.server.stop())
-  const round = await Round.open(cleanup, random, server.url)
+  const round = await Round.open(cleanup, random, address.url)
   clusters.set(round, cluster)
   return round
 }
@@ -35,13 +38,12 @@ function clusterOf(round: Round): Cluster {
   return cluster
 }
 
-const portOf = (url: string) => new URL(url).port
-
 /** PostgreSQL that crashes, and a slot that loses its WAL. */
 export const DATABASE_FAULTS: Fault[] = [
   {
     name: 'postgres-crash',
     title: 'kill -9 of PostgreSQL, crash recovery',
+    mayRepeatMails: true,
     open: openWithCluster,
     async run(round, orders) {
       const cluster = clusterOf(round)
@@ -51,7 +53,8 @@ export const DATABASE_FAULTS: Fault[] = [
       for (const { pid, program } of serverProcesses(cluster.folder.cluster)) if (program === 'postgres') process.kill(pid, 'SIGKILL')
       await cluster.server.stop()
       await untilNoServer(cluster.folder.cluster)
-      cluster.server = await startEmbeddedPostgres(cluster.folder, { settings: { port: portOf(round.url) } })
+      cluster.server = await startEmbeddedPostgres(cluster.folder)
+      cluster.address.moveTo(cluster.server.url)
       await trading
       if (pipeline.child.exitCode !== null) await round.start('stream,email,lake')
     },
@@ -91,23 +94,30 @@ async function loseSlot(round: Round): Promise<void> {
   )
 }
 
+export interface Standby {
+  /** Whether its copy of the slot would survive a promotion. */
+  isReady(): Promise<boolean>
+  promote(): Promise<void>
+}
+
 /** A physical standby of a round's cluster, and its promotion in the same place. */
-export async function makeStandby(round: Round, isSlotSynced: boolean): Promise<{ promote(): Promise<void> }> {
+export async function makeStandby(round: Round, isSlotSynced: boolean): Promise<Standby> {
   const cluster = clusterOf(round)
   const { folder, server } = cluster
-  const port = portOf(round.url)
   await query(round.url, `select pg_create_physical_replication_slot('standby', true)`)
-  await server.stop('wait')
+  await server.stop()
   const standby = dataFolder(mkdtempSync(join(tmpdir(), 'storefront-standby-')))
   onCleanup(round.cleanup, () => rmSync(standby.path, { recursive: true, force: true }))
   mkdirSync(standby.path, { recursive: true })
   cpSync(folder.path, standby.path, { recursive: true })
-  cluster.server = await startEmbeddedPostgres(folder, {
-    settings: { port, ...(isSlotSynced ? { synchronized_standby_slots: 'standby' } : {}) },
-  })
+  // As pg_basebackup does: slots of the primary are not the standby's.
+  for (const slot of readdirSync(join(standby.cluster, 'pg_replslot')))
+    rmSync(join(standby.cluster, 'pg_replslot', slot), { recursive: true })
+  cluster.server = await startEmbeddedPostgres(folder, { settings: isSlotSynced ? { synchronized_standby_slots: 'standby' } : {} })
+  cluster.address.moveTo(cluster.server.url)
   writeFileSync(join(standby.cluster, 'standby.signal'), '')
   const settings = {
-    primary_conninfo: toConnInfo(round.url),
+    primary_conninfo: toConnInfo(cluster.server.url),
     primary_slot_name: 'standby',
     hot_standby_feedback: 'on',
     sync_replication_slots: isSlotSynced ? 'on' : 'off',
@@ -115,28 +125,22 @@ export async function makeStandby(round: Round, isSlotSynced: boolean): Promise<
   }
   const follower = await startEmbeddedPostgres(standby, { settings })
   onCleanup(round.cleanup, () => follower.stop())
-  if (isSlotSynced) {
-    await eventually(
-      async () => {
-        const rows = await query(
-          follower.url,
-          'select from pg_replication_slots where synced and not temporary and invalidation_reason is null',
-        )
-        return rows.length === 1
-      },
-      { what: 'the slot is synced', timeoutMs: 60_000 },
-    )
-  }
   return {
+    async isReady() {
+      const rows = await query(
+        follower.url,
+        'select from pg_replication_slots where synced and not temporary and invalidation_reason is null',
+      )
+      return rows.length === 1
+    },
     async promote() {
       for (const { pid, program } of serverProcesses(folder.cluster)) if (program === 'postgres') process.kill(pid, 'SIGKILL')
       await cluster.server.stop()
       await untilNoServer(folder.cluster)
       await query(follower.url, 'select pg_promote(true, 30)')
-      // Clients find it at the address of the old one, as behind a virtual address.
-      await follower.stop()
-      cluster.server = await startEmbeddedPostgres(standby, { settings: { port } })
+      cluster.server = follower
       cluster.folder = standby
+      cluster.address.moveTo(follower.url)
     },
   }
 }

@@ -1,3 +1,4 @@
+import { eventually } from '../test/eventually.ts'
 import { DATABASE_FAULTS, makeStandby } from './database.ts'
 import type { Fault } from './fault.ts'
 
@@ -8,11 +9,21 @@ export const FAILOVER_FAULTS: Fault[] = [
   {
     name: 'failover-ready',
     title: 'failover to a standby with a synced slot',
+    isLongOnly: true,
+    mayRepeatMails: true,
     ...(open === undefined ? {} : { open }),
     async run(round, orders) {
       const standby = await makeStandby(round, true)
       const pipeline = await round.start('stream,email,lake')
       await round.shop.trade(orders)
+      // The copy is kept only once the slot has moved on the primary.
+      await eventually(
+        async () => {
+          await round.shop.trade(2)
+          return standby.isReady()
+        },
+        { what: 'the slot is synced', timeoutMs: 60_000 },
+      )
       await standby.promote()
       await round.shop.trade(5)
       if (pipeline.child.exitCode !== null) await round.start('stream,email,lake')
@@ -21,6 +32,7 @@ export const FAILOVER_FAULTS: Fault[] = [
   {
     name: 'failover-unready',
     title: 'failover to a standby without the slot, storefront replay',
+    mayRepeatMails: true,
     ...(open === undefined ? {} : { open }),
     async run(round, orders) {
       const standby = await makeStandby(round, false)

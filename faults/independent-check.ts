@@ -10,6 +10,8 @@ export interface IndependentReport {
   topicLost: number
   topicDoubled: number
   mailsLost: number
+  /** Not settled yet. */
+  mailsQueued: number
   mailDoubles: number
   lakeLost: number
   lakeDoubles: number
@@ -49,6 +51,7 @@ export async function checkIndependently({ url, lake, taken, initialStock }: Che
       topicLost: lostFrom(onTopic),
       topicDoubled: onTopic.length - new Set(onTopic).size,
       mailsLost: wanted.filter((id) => !taken.has(id) && !refused.has(id)).length,
+      mailsQueued: (await read(`select event_id from email_deliveries where status = 'queued'`)).length,
       mailDoubles: [...taken.values()].reduce((sum, times) => sum + times - 1, 0),
       lakeLost: lostFrom(inLake),
       lakeDoubles: inLake.length - new Set(inLake).size,

@@ -18,6 +18,7 @@ export const LOAD_FAULTS: Fault[] = [
     name: 'backlog',
     title: '100,000 orders of backlog, read by a new handler and a new lake',
     rounds: 1,
+    isLongOnly: true,
     ordersPerRound: 100_000,
     async run(round, orders) {
       for (let placed = 0; placed < orders; placed += 10_000) await round.shop.placeTogether(Math.min(10_000, orders - placed))

@@ -2,7 +2,7 @@ import type { AddressInfo } from 'node:net'
 import { SMTPServer } from 'smtp-server'
 import { type Cleanup, onCleanup } from '../test/cleanup.ts'
 
-export type MailFault = 'none' | 'temporary refusal' | 'cut after data'
+export type MailFault = 'none' | 'temporary refusal'
 
 /** An SMTP server that counts what it took, by Message-ID, and misbehaves when told to. Knows nothing of the store's code. */
 export interface MailSink {
@@ -10,6 +10,8 @@ export interface MailSink {
   /** How often each event's mail was taken: those that the client heard of, and those it did not. */
   readonly taken: Map<string, number>
   fault: MailFault
+  /** So many mails are taken without an answer: the connection is cut instead. */
+  cuts: number
   /** Refuses every mail to this address for good. */
   refusedAddress: string | null
   setListening(isListening: boolean): Promise<void>
@@ -23,6 +25,7 @@ export async function startMailSink(t: Cleanup): Promise<MailSink> {
     url: `smtp://127.0.0.1:${port}`,
     taken,
     fault: 'none',
+    cuts: 0,
     refusedAddress: null,
     async setListening(isListening) {
       if (isListening) server = await listen(port)
@@ -48,7 +51,7 @@ export async function startMailSink(t: Cleanup): Promise<MailSink> {
         stream.on('end', () => {
           const [, id = ''] = /^message-id:\s*<([^@>]+)@/im.exec(Buffer.concat(chunks).toString()) ?? []
           taken.set(id, (taken.get(id) ?? 0) + 1)
-          if (sink.fault !== 'cut after data') return callback()
+          if (sink.cuts-- <= 0) return callback()
           const connections = (fresh as unknown as { connections: Set<{ id: string; _socket: { destroy(): void } }> }).connections
           for (const connection of connections) if (connection.id === session.id) connection._socket.destroy()
         })

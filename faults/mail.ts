@@ -41,10 +41,9 @@ export const MAIL_FAULTS: Fault[] = [
     title: 'SMTP connection cut after DATA, before 250',
     mayRepeatMails: true,
     async run(round, orders) {
-      round.sink.fault = 'cut after data'
+      round.sink.cuts = 5
       await round.survive('stream,email,lake')
       await round.shop.trade(orders)
-      round.sink.fault = 'none'
     },
   },
   {

@@ -71,6 +71,7 @@ export class Round {
       DATA_DIR: this.dataDir,
       SMTP_URL: this.sink.url,
       LAKE_FLUSH_SECONDS: '1',
+      MAIL_MAX_PER_HOUR: '100000',
       PORT: '0',
       ROLES: roles,
       ...overrides,
@@ -121,7 +122,7 @@ export class Round {
     for (;;) {
       const report = await this.check().catch(() => null)
       const tookMs = performance.now() - since
-      if (report !== null && report.topicLost + report.mailsLost + report.lakeLost === 0) return tookMs
+      if (report !== null && report.topicLost + report.mailsLost + report.mailsQueued + report.lakeLost === 0) return tookMs
       if (tookMs > timeoutMs) return tookMs
       await pause(100)
     }

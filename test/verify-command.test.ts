@@ -1,0 +1,41 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { onCleanup } from './cleanup.ts'
+import { startAuditedStore } from './pipeline-audit.ts'
+import { TEST_SECRET } from './store.ts'
+import { runStorefront } from './store-process.ts'
+
+test('verify and replay: statuses, text and JSON, from the command line', async (t) => {
+  const store = await startAuditedStore(t)
+  const env = { DATABASE_URL: store.url, STOREFRONT_SECRET: TEST_SECRET, DATA_DIR: store.config.dataDir }
+  const stop = await store.startPipeline()
+  const [order = ''] = await store.trade(2)
+  await store.untilDelivered()
+  await stop()
+  const well = await runStorefront(t, ['verify'], { env })
+  assert.deepEqual([well.status, well.stderr], [0, ''])
+  assert.match(well.stdout, /^orders +2 orders, 2 versions\ntopic +2 events\n[\s\S]*nothing is missing, doubled or corrupt\n$/)
+
+  await store.pool.query('delete from topic_messages where subject = $1', [order])
+  onCleanup(t, async () => void (await store.replay()))
+  const ill = await runStorefront(t, ['verify', '--json'], { env })
+  assert.equal(ill.status, 1)
+  assert.deepEqual(JSON.parse(ill.stdout).findings, [{ place: 'topic', kind: 'missing', count: 1, examples: [`${order}.1`] }])
+  const refill = await runStorefront(t, ['replay', '--order', order.toUpperCase()], { env })
+  assert.deepEqual([refill.status, refill.stdout], [0, 'compared 1 events with the topic and published 1 that it lacked\n'])
+  assert.equal((await runStorefront(t, ['verify'], { env })).status, 0)
+
+  const rewound = await runStorefront(t, ['replay', '--subscriber', 'email'], { env })
+  assert.match(rewound.stdout, /^email reads again what comes after 0; it was at \d+\n$/)
+  const lake = await runStorefront(t, ['replay', '--subscriber', 'lake'], { env })
+  assert.equal(lake.stdout, 'wrote 0 events that the lake lacked\n')
+  const nobody = await runStorefront(t, ['replay', '--subscriber', 'nobody'], { env })
+  assert.deepEqual([nobody.status, nobody.stderr], [1, 'storefront: there is no subscriber nobody; known are: email, lake\n'])
+  for (const args of [
+    ['--since', 'yesterday'],
+    ['--order', 'x'],
+    ['--order', order, '--subscriber', 'email'],
+  ]) {
+    assert.equal((await runStorefront(t, ['replay', ...args], { env })).status, 2)
+  }
+})
