@@ -189,7 +189,12 @@ function readingRoutes(server: HttpServer, { pool, authenticate, baseUrl, findDe
       const page = await listOrders(pool, userId, request.query)
       const link = nextLink(baseUrl, '/orders', request.query, page.next_cursor)
       if (link !== undefined) reply.header('link', link)
-      return reply.header('cache-control', 'no-store').send(page)
+      // Serialised here: for a page of orders that is faster than the serialiser made from the schema.
+      const json = JSON.stringify(page)
+      return reply
+        .header('cache-control', 'no-store')
+        .type('application/json; charset=utf-8')
+        .send(json as never)
     },
   )
 
