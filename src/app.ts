@@ -133,7 +133,7 @@ export async function createApp({ config, logger, now = () => new Date(), onFata
       const catalogue = createCatalogue(config, pool, logger, () => connectClient(database.url, 'storefront-catalogue'))
       const check = readinessCheck(pool, stream, database.url)
       server = await createApi({ config, orderPool, auth, catalogue, logger, now, check })
-      const housekeeping = createHousekeeping(config, { pool, jobs, logger, now })
+      const housekeeping = createHousekeeping(config, { pool: orderPool, jobs, logger, now })
       services.push(auth, catalogue.version, housekeeping, listening(server, config, logger))
     }
     return { server, ...inOrder(services, close) }
