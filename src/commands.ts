@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { pipeline } from 'node:stream/promises'
+import { setFlagsFromString } from 'node:v8'
 import pino, { type Logger } from 'pino'
 import { createApiForDocument, prepareDatabase } from './app.ts'
 import { createAdmin } from './auth/create-admin.ts'
@@ -36,6 +37,9 @@ export function migrateCommand(config: Config, terminal: Terminal): Command {
 
 /** Imports products from a file, `-` for standard input. Status 1 when a line was refused; the others are imported all the same. */
 export function importCommand(config: Config, terminal: Terminal, file: string, format: ImportFormat | undefined): Command {
+  // Lines come and go faster than V8 likes to clean up: without this a long import takes a hundred megabytes more, and no less time.
+  setFlagsFromString('--optimize-for-size')
+  setFlagsFromString('--semi-space-growth-factor=1')
   return withDatabase(config, terminal, async (pool) => {
     const source = file === '-' ? process.stdin : createReadStream(file)
     const lines = readImportLines(source, { format, fileName: file === '-' ? undefined : file, currency: config.currency })
