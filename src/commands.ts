@@ -1,5 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { createReadStream } from 'node:fs'
+import { mkdir, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { setFlagsFromString } from 'node:v8'
 import pino, { type Logger } from 'pino'
@@ -14,6 +16,7 @@ import { type Config, readConfig } from './config.ts'
 import { dataFolder, keepSecret } from './db/data-folder.ts'
 import { openSharedDatabase } from './db/open-database.ts'
 import { createPool, type Pool } from './db/pool.ts'
+import { orderEventDocument, orderEventFiles } from './orders/event-document.ts'
 import { createJobQueue, type JobQueue } from './pipeline/job-queue.ts'
 import { formatTable, queryLake } from './pipeline/lake/lake-query.ts'
 
@@ -116,6 +119,21 @@ export async function openApiCommand(terminal: Terminal): Command {
   terminal.out(JSON.stringify(server.swagger(), null, 2))
   await server.close()
   await pool.end()
+  return 0
+}
+
+/** Prints the AsyncAPI document of the order events, or writes it, with a JSON Schema for each event, into a folder. */
+export async function asyncApiCommand(terminal: Terminal, folder: string | null): Command {
+  if (folder === null) {
+    terminal.out(JSON.stringify(orderEventDocument(), null, 2))
+    return 0
+  }
+  for (const [name, document] of Object.entries(orderEventFiles())) {
+    const file = join(folder, name)
+    await mkdir(dirname(file), { recursive: true })
+    await writeFile(file, `${JSON.stringify(document, null, 2)}\n`)
+    terminal.out(file)
+  }
   return 0
 }
 

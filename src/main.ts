@@ -4,6 +4,7 @@ import { createApp } from './app.ts'
 import { WrongSecret } from './auth/signing-keys.ts'
 import {
   adminCreateCommand,
+  asyncApiCommand,
   exportCommand,
   importCommand,
   keysRotateCommand,
@@ -65,6 +66,8 @@ const USAGE = `usage: storefront <command>
   replay [--since TIME] [--order ID]        publish order changes that the topic lacks; renews a lost replication slot
   replay --subscriber NAME [--since TIME]   let a subscriber read again what it has missed
   openapi                                   print the OpenAPI document
+  asyncapi [--write FOLDER]                 print the AsyncAPI document of the order events, or write it and a JSON Schema
+                                            for each event into a folder
 
 Settings come from the environment; README.md lists them.`
 
@@ -90,6 +93,8 @@ async function run(args: string[]): Promise<number> {
       return migrateCommand(config, terminal(config))
     case 'openapi':
       return openApiCommand(terminal(config))
+    case 'asyncapi':
+      return asyncApiCommand(terminal(config), values.write ?? null)
     case 'catalogue import':
       return importCommand(config, terminal(config), onlyArgument(rest, 'FILE'), readFormat(values.format))
     case 'catalogue export':
@@ -151,6 +156,7 @@ function readArguments(args: string[]) {
         since: { type: 'string' },
         subscriber: { type: 'string' },
         json: { type: 'boolean' },
+        write: { type: 'string' },
         help: { type: 'boolean', short: 'h' },
       },
     })

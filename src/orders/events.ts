@@ -31,6 +31,11 @@ const EVENT_NAMES = {
 
 export type OrderEventType = `storefront.order.${(typeof EVENT_NAMES)[OrderStatus]}`
 
+/** The type of the event that tells of a move to `status`. */
+export function orderEventType(status: OrderStatus): OrderEventType {
+  return `storefront.order.${EVENT_NAMES[status]}`
+}
+
 /** Every type of order event. */
 export const ORDER_EVENT_TYPES: readonly OrderEventType[] = Object.values(EVENT_NAMES).map((name) => `storefront.order.${name}` as const)
 
@@ -80,7 +85,7 @@ export function toOrderEvent(record: OrderRecord, previous: Pick<OrderRecord, 's
     specversion: '1.0',
     id: `${record.id}.${record.version}`,
     source: '/orders',
-    type: `storefront.order.${EVENT_NAMES[record.status]}`,
+    type: orderEventType(record.status),
     subject: record.id,
     time: record.updated_at.toISOString(),
     datacontenttype: 'application/json',

@@ -1,0 +1,66 @@
+import { type TObject, type TSchema, Type } from 'typebox'
+import { orderEventType } from './events.ts'
+import { OrderSchema } from './order.ts'
+import { allowedTransitions, ORDER_STATUSES, type OrderStatus } from './order-status.ts'
+
+const UUID = '[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}'
+const strict = { additionalProperties: false }
+
+/** The JSON Schema (draft-07) of each order event, by event type. A property that is not named in it is not allowed. Pure. */
+export function orderEventSchemas(): Record<string, TObject> {
+  return Object.fromEntries(ORDER_STATUSES.map((status) => [orderEventType(status), eventSchema(status)]))
+}
+
+/** The CloudEvents envelope, JSON format, with the extensions sequence, partitioning and distributed tracing. */
+function eventSchema(status: OrderStatus): TObject {
+  const type = orderEventType(status)
+  return Type.Object(
+    {
+      specversion: Type.Literal('1.0'),
+      id: Type.String({
+        pattern: `^${UUID}\\.[1-9][0-9]*$`,
+        description: '`<order id>.<version>`. The same at each delivery: dedupe by it.',
+      }),
+      source: Type.Literal('/orders'),
+      type: Type.Literal(type),
+      subject: Type.String({ format: 'uuid', description: "The order's id." }),
+      time: Type.String({ format: 'date-time', description: 'When the change was made, UTC.' }),
+      datacontenttype: Type.Literal('application/json'),
+      sequence: Type.String({ pattern: '^[0-9]{10}$', description: "The order's version with leading zeros; sorts as text." }),
+      partitionkey: Type.String({ format: 'uuid', description: "The order's id: events of one order come in order." }),
+      traceparent: Type.Optional(
+        Type.String({
+          pattern: '^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$',
+          description: 'W3C Trace Context of the request that made the change.',
+        }),
+      ),
+      data: Type.Object({ order: orderSchema(status), previous_status: previousStatus(status) }, strict),
+    },
+    { ...strict, $id: `urn:storefront:event:${type}`, title: type },
+  )
+}
+
+/** The whole order after the change. */
+function orderSchema(status: OrderStatus): TObject {
+  const { allowed_transitions: _, ...shown } = OrderSchema.properties
+  const order = Type.Object({ ...shown, user_id: Type.String({ format: 'uuid' }), status: Type.Literal(status) })
+  return closed(order)
+}
+
+function previousStatus(status: OrderStatus): TSchema {
+  const before = ORDER_STATUSES.filter((previous) => allowedTransitions(previous).includes(status))
+  const description = 'The status before the change, null for a new order.'
+  return before.length === 0 ? Type.Null({ description }) : Type.Enum(before, { description })
+}
+
+/** The schema with no room for unknown properties at any depth: the API's own schemas, made for answers, leave some. */
+function closed<T extends TSchema>(schema: T): T {
+  const parts = Object.entries(schema).map(([key, value]) => [key, closedPart(key, value)])
+  return Object.fromEntries('properties' in schema ? [...parts, ['additionalProperties', false]] : parts) as T
+}
+
+function closedPart(key: string, value: unknown): unknown {
+  if (key === 'properties') return Object.fromEntries(Object.entries(value as object).map(([name, schema]) => [name, closed(schema)]))
+  if (key === 'items') return closed(value as TSchema)
+  return key === 'anyOf' ? (value as TSchema[]).map(closed) : value
+}

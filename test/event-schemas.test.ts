@@ -1,0 +1,133 @@
+import assert from 'node:assert/strict'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { Value } from 'typebox/value'
+import { orderEventFiles } from '../src/orders/event-document.ts'
+import type { OrderEvent } from '../src/orders/events.ts'
+import { LAKE_COLUMNS } from '../src/pipeline/lake/lake-row.ts'
+import { eventually } from './eventually.ts'
+import { startStore, type TestStore } from './store.ts'
+import { runStorefront } from './store-process.ts'
+
+const DOCS = fileURLToPath(new URL('../docs/', import.meta.url))
+const read = (name: string) => readFileSync(join(DOCS, name), 'utf8')
+const schemaOf = (type: string) => JSON.parse(read(`schemas/${type.replace('storefront.', '').replace('.', '-')}.schema.json`))
+
+const store = await startStore({ after }, { roles: ['api', 'stream'] })
+const events = await makeEventsOfEveryType()
+
+test('the committed documents are those that the program writes', async (t) => {
+  const files = orderEventFiles()
+  const committed = ['asyncapi.json', ...readdirSync(join(DOCS, 'schemas')).map((name) => `schemas/${name}`)]
+  assert.deepEqual(Object.keys(files).sort(), committed.sort())
+  for (const [name, document] of Object.entries(files)) assert.equal(read(name), `${JSON.stringify(document, null, 2)}\n`, name)
+  assert.equal((await runStorefront(t, ['asyncapi'])).stdout, read('asyncapi.json'), 'npm run asyncapi writes them anew')
+})
+
+test('real events of every type are as their schemas say', () => {
+  const types = new Set(events.map(({ type }) => type))
+  assert.deepEqual(
+    [...types].sort(),
+    ['cancelled', 'confirmed', 'created', 'delivered', 'returned', 'shipped'].map((name) => `storefront.order.${name}`),
+  )
+  for (const event of events) assert.deepEqual([...Value.Errors(schemaOf(event.type), event)], [], JSON.stringify(event))
+})
+
+test('no schema allows a property that it does not name, at any depth, nor the absence of one', () => {
+  for (const event of events) {
+    const schema = schemaOf(event.type)
+    for (const [path, object] of objectsIn(event)) {
+      object.unknown = 1
+      assert.equal(Value.Check(schema, event), false, `${event.type} ${path}.unknown`)
+      delete object.unknown
+      for (const [name, value] of Object.entries(object)) {
+        delete object[name]
+        const isOptional = ['traceparent', 'line2', 'region', 'phone'].includes(name)
+        assert.equal(Value.Check(schema, event), isOptional, `${event.type} ${path}.${name}`)
+        object[name] = value
+      }
+    }
+    assert.equal(Value.Check(schema, event), true)
+  }
+})
+
+test('an event of one type is none of another', () => {
+  for (const event of events) {
+    for (const other of events) {
+      if (other.type !== event.type) assert.equal(Value.Check(schemaOf(other.type), event), false, `${event.type} as ${other.type}`)
+    }
+  }
+})
+
+test('every reference of the AsyncAPI document leads somewhere, and each event type is a message', () => {
+  const document = JSON.parse(read('asyncapi.json'))
+  const references = [...read('asyncapi.json').matchAll(/"\$ref": "#\/([^"]*)"/g)].map(([, path = '']) => path)
+  assert.ok(references.length > 0)
+  for (const path of references) {
+    // biome-ignore lint/suspicious/noExplicitAny: walks the document wherever the reference leads
+    assert.ok(path.split('/').reduce((node: any, step) => node?.[step], document) !== undefined, path)
+  }
+  const names = Object.values<{ name: string }>(document.components.messages).map(({ name }) => name)
+  assert.deepEqual(names.sort(), [...new Set(events.map(({ type }) => type))].sort())
+})
+
+test('docs/events.md has every column of the lake with its type', () => {
+  const [, table = ''] = read('events.md').split('| Column | Type |')
+  const rows = table.split('\n').filter((line) => line.startsWith('| `'))
+  const documented = rows.flatMap((row) => {
+    const [, names = '', type = ''] = row.split('|')
+    return [...names.matchAll(/`(\w+)`/g)].map(([, name]) => [name, type.trim()])
+  })
+  const columns = Object.entries({ ...LAKE_COLUMNS, ingest_date: 'DATE' }).map(([name, type]) => [
+    name,
+    type.startsWith('STRUCT') ? 'LIST of STRUCT' : type,
+  ])
+  assert.deepEqual(documented.sort(), columns.sort())
+})
+
+/** Orders with everything and with nothing optional, taken through every status. */
+async function makeEventsOfEveryType(): Promise<OrderEvent[]> {
+  const ada = await store.register()
+  const products = [await store.addProduct(), await store.addProduct()]
+  const items = products.map(({ id }, index) => ({ product_id: id, quantity: index + 1 }))
+  const shipping_address = { name: 'Ada', line1: '1 St', line2: null, city: 'London', region: 'London', postal_code: 'SW1', country: 'GB' }
+  const full = { items, shipping_address, note: 'ring', client_reference: 'mine' }
+  const place = async (body: object): Promise<string> => {
+    const placed = await store.call('POST', '/orders', { token: ada.token, body })
+    assert.equal(placed.status, 201, placed.text)
+    return placed.json.id
+  }
+  const ids = [await place(full), await place({ items }), await place({ items })]
+  const [returned = '', delivered = '', cancelled = ''] = ids
+  await move(store, returned, 'confirmed', 'shipped', 'returned')
+  await move(store, delivered, 'confirmed', 'shipped', 'delivered', 'returned')
+  assert.equal((await store.call('POST', `/orders/${cancelled}/cancel`, { token: ada.token })).status, 200)
+  const expected = 4 + 5 + 2
+  return eventually(
+    async () => {
+      const { rows } = await store.pool.query<{ event: OrderEvent }>('select event from topic_messages order by sequence')
+      return rows.length === expected && rows.map(({ event }) => event)
+    },
+    { what: 'an event for each change' },
+  )
+}
+
+async function move({ pool }: TestStore, id: string, ...statuses: string[]): Promise<void> {
+  for (const status of statuses) {
+    const change = { status, at: new Date(), actor: { type: 'admin', id: null }, reason: null }
+    await pool.query(
+      `update orders
+      set status = $2, version = version + 1, updated_at = now(), status_history = status_history || $3::jsonb
+      where id = $1`,
+      [id, status, JSON.stringify([change])],
+    )
+  }
+}
+
+function* objectsIn(value: unknown, path = ''): Generator<[string, Record<string, unknown>]> {
+  if (typeof value !== 'object' || value === null) return
+  if (!Array.isArray(value)) yield [path, value as Record<string, unknown>]
+  for (const [name, inner] of Object.entries(value)) yield* objectsIn(inner, `${path}.${name}`)
+}
