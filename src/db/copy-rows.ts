@@ -1,27 +1,35 @@
-import type pg from 'pg'
+import pg from 'pg'
 import type { Transaction } from './pool.ts'
 
 type CopyValue = string | number | null
 
 /**
  * Stores `rows` by `statement`, a `copy … from stdin`: the fastest way into PostgreSQL. Rejects with the server's error; the
- * transaction is then broken, as after any failed statement.
+ * transaction is then broken, as after any failed statement. Nothing else may be asked of `tx` until it has ended.
  */
 export function copyRows(tx: Transaction, statement: string, rows: Iterable<readonly CopyValue[]>): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>()
-  // What `pg` calls a submittable: it is handed the connection, then hears of what the server says.
-  const copy = {
-    submit: (connection: pg.Connection) => connection.query(statement),
-    handleCopyInResponse(connection: CopyConnection) {
-      for (const chunk of encode(rows)) connection.sendCopyFromChunk(chunk)
-      connection.endCopyFrom()
-    },
-    handleCommandComplete() {},
-    handleReadyForQuery: () => resolve(),
-    handleError: (error: Error) => reject(error),
-  }
-  tx.query(copy)
+  tx.query(new Copy(statement, rows, (error) => (error ? reject(error) : resolve())))
   return promise
+}
+
+/** What `pg` sends for the rows when the server asks for them. A `pg.Query`, for only such may stand in a pipeline. */
+class Copy extends pg.Query {
+  readonly #statement: string
+  readonly #rows: Iterable<readonly CopyValue[]>
+
+  constructor(statement: string, rows: Iterable<readonly CopyValue[]>, callback: (error: Error | undefined | null) => void) {
+    super(statement, callback)
+    this.#statement = statement
+    this.#rows = rows
+  }
+
+  override submit = (connection: pg.Connection): void => connection.query(this.#statement)
+
+  handleCopyInResponse(connection: CopyConnection): void {
+    for (const chunk of encode(this.#rows)) connection.sendCopyFromChunk(chunk)
+    connection.endCopyFrom()
+  }
 }
 
 /** Methods of pg's connection that its types lack. */
