@@ -6,8 +6,8 @@ import { createReplicationSlot, findLostReason } from '../replication-slot.ts'
 const SLOT_IN_USE = '55006'
 const RETRY_MS = 100
 const MAX_ATTEMPTS = 100
-// Far below the server's wal_sender_timeout of 60 s.
-const STATUS_INTERVAL_MS = 10_000
+// Far below the wal_sender_timeout that the connection asks for.
+const STATUS_INTERVAL_MS = 2_000
 
 /** The slot, kept from its readers. */
 export interface HeldSlot {
