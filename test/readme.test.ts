@@ -40,6 +40,7 @@ test('the walk in the README works as it is written', async (t) => {
   assert.match(stdout, /"status":"pending"/, 'the order')
   assert.match(stdout, /^Subject: .*100001/m, 'the mail')
   assert.match(stdout, /^100001 +\| pending \|/m, 'the lake row')
+  assert.match(stdout, /"email":"ada@example\.com".*"code":"invalid_token"/s, 'the session, and its end')
 })
 
 async function freePort(): Promise<number> {
