@@ -71,7 +71,7 @@ export class Round {
       DATA_DIR: this.dataDir,
       SMTP_URL: this.sink.url,
       LAKE_FLUSH_SECONDS: '1',
-      MAIL_MAX_PER_HOUR: '100000',
+      MAIL_MAX_PER_HOUR: '0',
       PORT: '0',
       ROLES: roles,
       ...overrides,

@@ -25,7 +25,7 @@ export interface AuditedStore extends TestStore {
 }
 
 export async function startAuditedStore(t: Cleanup): Promise<AuditedStore> {
-  const store = await startStore(t, { lakeFlushSeconds: 1, mailMaxPerHour: 100_000 })
+  const store = await startStore(t, { lakeFlushSeconds: 1, mailMaxPerHour: null })
   const topic = createPostgresTopic({ pool: store.pool, url: store.url, logger: silent })
   const lake = dataFolder(store.config.dataDir).lake
   const slotName = orderSlotOf(store.url)
