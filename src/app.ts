@@ -85,7 +85,7 @@ const hashingThreads = () => Math.max(1, availableParallelism() - 1)
 export async function createApp({ config, logger, now = () => new Date(), onFatal }: AppOptions): Promise<App> {
   const isEmbedded = config.databaseUrl === null
   const database = await openOwnDatabase({ ...config, ...(onFatal === undefined ? {} : { onUnexpectedExit: onFatal }) })
-  const onError = (error: Error) => logger.warn({ err: error }, 'an idle database connection broke')
+  const onError = (error: Error) => logger.warn({ reason: error.message }, 'an idle database connection broke')
   const shared = { url: database.url, applicationName: 'storefront', onError }
   const orderPoolSize = Math.floor(config.databasePoolSize / 2)
   const pool = createPool({ ...shared, size: config.databasePoolSize - orderPoolSize })

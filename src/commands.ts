@@ -144,7 +144,7 @@ export async function withDatabase(config: Config, { logger }: Terminal, work: (
     url: database.url,
     size: 4,
     applicationName: 'storefront-command',
-    onError: (error) => logger.warn({ err: error }, 'a database connection broke'),
+    onError: (error) => logger.warn({ reason: error.message }, 'a database connection broke'),
   })
   try {
     await prepareDatabase(database.url, pool, logger)
