@@ -46,6 +46,8 @@ export function createPool(options: PoolOptions): Pool {
 /** One connection of its own, for what outlives a query: LISTEN and session locks. */
 export async function connectClient(url: string, applicationName: string): Promise<pg.Client> {
   const client = new pg.Client({ connectionString: url, application_name: applicationName, keepAlive: true, types })
+  // Without a listener a connection that breaks would end the process; its statements reject, and `end` tells of it.
+  client.on('error', () => {})
   await client.connect()
   return client
 }
