@@ -77,7 +77,7 @@ export async function startStore(t: Cleanup, overrides: StoreOverrides = {}): Pr
   await prepareDatabase(database.url, database.pool, logger)
   const dataDir = mkdtempSync(join(tmpdir(), 'storefront-test-'))
   const environment = { DATABASE_URL: database.url, STOREFRONT_SECRET: TEST_SECRET, DATA_DIR: dataDir, PORT: '0', RATE_LIMITS: 'off' }
-  const config: Config = { ...readConfig(environment), baseUrl: 'http://localhost:3000', roles: ['api'], ...settings }
+  const config: Config = { ...readConfig(environment), baseUrl: 'http://localhost:3000', roles: ['api'], databasePoolSize: 20, ...settings }
   const app = await createApp({ config, logger, ...(now === undefined ? {} : { now }) })
   onCleanup(t, async () => {
     try {
