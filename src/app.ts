@@ -22,6 +22,7 @@ import { healthRoutes, type ReadinessCheck } from './http/health.ts'
 import { createHttpServer, type HttpServer, openApiRoute, requestId } from './http/server.ts'
 import { addShortcut } from './http/shortcut.ts'
 import { adminOrderRoutes } from './orders/admin-routes.ts'
+import { CONNECTIONS_FOR_PLACING } from './orders/checkout.ts'
 import { expireOrders } from './orders/expire-orders.ts'
 import { deleteExpiredKeys } from './orders/idempotency.ts'
 import { orderRoutes } from './orders/routes.ts'
@@ -75,6 +76,8 @@ const HOUSEKEEPING_QUEUE: QueueDefinition = {
   retryDelayMaxSeconds: 60,
   keepSeconds: 3_600,
 }
+/** The queues of a store. */
+export const JOB_QUEUES = [EMAIL_QUEUE, ACCOUNT_MAIL_QUEUE, WEBHOOK_QUEUE, PURGE_QUEUE, HOUSEKEEPING_QUEUE]
 const EVERY_MINUTE = '* * * * *'
 const DRAIN_MS = 5_000
 const BROWSER_CACHE_SECONDS = 15
@@ -87,12 +90,12 @@ export async function createApp({ config, logger, now = () => new Date(), onFata
   const database = await openOwnDatabase({ ...config, ...(onFatal === undefined ? {} : { onUnexpectedExit: onFatal }) })
   const onError = (error: Error) => logger.warn({ reason: error.message }, 'an idle database connection broke')
   const shared = { url: database.url, applicationName: 'storefront', onError }
-  const orderPoolSize = Math.floor(config.databasePoolSize / 2)
-  const pool = createPool({ ...shared, size: config.databasePoolSize - orderPoolSize })
-  // Orders have their own, which is pipelined; an import's COPY does not go with that.
-  const orderPool = createPool({ ...shared, size: orderPoolSize, isPipelined: true })
+  const placingPoolSize = Math.min(CONNECTIONS_FOR_PLACING, Math.floor(config.databasePoolSize / 2))
+  const pool = createPool({ ...shared, size: config.databasePoolSize - placingPoolSize })
+  // Placing has its own, which is pipelined; an import's COPY does not go with that.
+  const placingPool = createPool({ ...shared, size: placingPoolSize, isPipelined: true })
   const close = async () => {
-    await Promise.all([pool.end(), orderPool.end()])
+    await Promise.all([pool.end(), placingPool.end()])
     await database.close()
   }
   try {
@@ -132,8 +135,8 @@ export async function createApp({ config, logger, now = () => new Date(), onFata
       })
       const catalogue = createCatalogue(config, pool, logger, () => connectClient(database.url, 'storefront-catalogue'))
       const check = readinessCheck(pool, stream, database.url)
-      server = await createApi({ config, orderPool, auth, catalogue, logger, now, check })
-      const housekeeping = createHousekeeping(config, { pool: orderPool, jobs, logger, now })
+      server = await createApi({ config, pool, placingPool, auth, catalogue, logger, now, check })
+      const housekeeping = createHousekeeping(config, { pool, jobs, logger, now })
       services.push(auth, catalogue.version, housekeeping, listening(server, config, logger))
     }
     return { server, ...inOrder(services, close) }
@@ -154,7 +157,7 @@ export async function prepareDatabase(url: string, pool: Pool, logger: Logger): 
   if (applied.length > 0) logger.info({ applied }, 'migrated the database')
   const slot = await ensureReplicationSlot(pool, orderSlotOf(url))
   if (slot === 'lost') logger.error('the replication slot of the order stream is gone: order changes since then are not published')
-  await installJobQueues({ url, logger, queues: [EMAIL_QUEUE, ACCOUNT_MAIL_QUEUE, WEBHOOK_QUEUE, PURGE_QUEUE, HOUSEKEEPING_QUEUE] })
+  await installJobQueues({ url, logger, queues: JOB_QUEUES })
 }
 
 function authOptions(config: Config, pool: Pool, logger: Logger, now: () => Date) {
@@ -176,12 +179,13 @@ export async function createApiForDocument(config: Config, pool: Pool, keys: Sig
   const unused = () => Promise.reject(new Error('there is no database'))
   const auth = createAuth({ ...authOptions(config, pool, logger, now), keys, secret: '', connect: unused, sendAccountMail: unused })
   const catalogue = createCatalogue(config, pool, logger, unused)
-  return createApi({ config, orderPool: pool, auth, catalogue, logger, now, check: async () => [] })
+  return createApi({ config, pool, placingPool: pool, auth, catalogue, logger, now, check: async () => [] })
 }
 
 interface ApiOptions {
   config: Config
-  orderPool: Pool
+  pool: Pool
+  placingPool: Pool
   auth: Auth
   catalogue: CatalogueContext
   logger: Logger
@@ -190,7 +194,7 @@ interface ApiOptions {
 }
 
 /** The HTTP API with every route. Touches the database only when it is asked something. */
-async function createApi({ config, orderPool: pool, auth, catalogue, logger, now, check }: ApiOptions): Promise<HttpServer> {
+async function createApi({ config, pool, placingPool, auth, catalogue, logger, now, check }: ApiOptions): Promise<HttpServer> {
   const { baseUrl, basePath, trustProxy } = config
   const server = await createHttpServer({ logger, baseUrl, trustProxy })
   addShortcut(server, catalogueShortcut(catalogue), { logger, requestIdOf: requestId })
@@ -201,7 +205,7 @@ async function createApi({ config, orderPool: pool, auth, catalogue, logger, now
       catalogueRoutes(scope, catalogue)
       catalogueAdminRoutes(scope, { context: catalogue, authenticate, currency: config.currency })
       const orders = { pool, authenticate, baseUrl, now, findDeliveries: (orderId: string) => findDeliveries(pool, orderId) }
-      orderRoutes(scope, { ...orders, maxQuantityPerProductAndUser: config.maxQuantityPerProductAndUser })
+      orderRoutes(scope, { ...orders, placingPool, maxQuantityPerProductAndUser: config.maxQuantityPerProductAndUser })
       adminOrderRoutes(scope, { ...orders, findUserId: async (email) => (await findUserByEmail(pool, canonicalEmail(email)))?.id ?? null })
       healthRoutes(scope, check)
       openApiRoute(scope)

@@ -1,21 +1,27 @@
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync, statfsSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
+import pino from 'pino'
+import { JOB_QUEUES } from '../src/app.ts'
 import { dataFolder } from '../src/db/data-folder.ts'
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../src/db/embedded-postgres.ts'
 import { migrate } from '../src/db/migrate.ts'
+import { installJobQueues } from '../src/pipeline/job-queue.ts'
 import { databaseUrl, TEMPLATE } from './database.ts'
+
+const SHARED_MEMORY = '/dev/shm'
+const ENOUGH_BYTES = 4 * 1024 ** 3
 
 let server: EmbeddedPostgres | undefined
 let directory: string | undefined
 
 /** One PostgreSQL for the whole run, and in it the migrated database that every test file's own is cloned from. */
 export async function globalSetup(): Promise<void> {
-  directory = mkdtempSync(join(tmpdir(), 'storefront-test-'))
+  directory = mkdtempSync(join(fastFolder(), 'storefront-test-'))
   server = await startEmbeddedPostgres(dataFolder(directory), {
     // Durability is what the suites that start their own server test; here it would only cost time.
-    settings: { fsync: 'off', max_connections: '400', max_replication_slots: '60', max_wal_senders: '60' },
+    settings: { fsync: 'off', max_wal_size: '512MB', max_connections: '400', max_replication_slots: '60', max_wal_senders: '60' },
   })
   process.env.TEST_DATABASE_URL = server.url
   const admin = new pg.Client({ connectionString: server.url })
@@ -23,6 +29,18 @@ export async function globalSetup(): Promise<void> {
   await admin.query(`create database ${TEMPLATE}`)
   await admin.end()
   await migrate(databaseUrl(TEMPLATE))
+  await installJobQueues({ url: databaseUrl(TEMPLATE), logger: pino({ level: 'silent' }), queues: JOB_QUEUES })
+}
+
+/** Memory where there is plenty: hundreds of databases are made here, each of hundreds of files. */
+function fastFolder(): string {
+  try {
+    const { bavail, bsize } = statfsSync(SHARED_MEMORY)
+    if (bavail * bsize >= ENOUGH_BYTES) return SHARED_MEMORY
+  } catch {
+    // Not Linux.
+  }
+  return tmpdir()
 }
 
 export async function globalTeardown(): Promise<void> {

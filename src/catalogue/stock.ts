@@ -79,21 +79,27 @@ export async function readStock(db: Queryable, productIds: readonly string[]): P
   return toLevels(rows)
 }
 
-/** Writes what changed since `lockStock`, in its transaction. All statements are sent before it waits: a commit may follow at once. */
+/** Writes what changed since `lockStock`, in its transaction and by one statement: a commit may be sent right behind it. */
 export async function saveStock(tx: Transaction, stock: StockLevels): Promise<void> {
   const changes = stock.changes()
   if (changes.length === 0) return
-  const saved = tx.query({
-    name: 'save_stock',
-    text: `update inventory set available = level.available
-    from unnest($1::uuid[], $2::bigint[]) as level (product_id, available)
-    where inventory.product_id = level.product_id`,
-    values: [changes.map((change) => change.productId), changes.map((change) => change.now)],
-  })
-  const soldOut = changes.filter((change) => change.now === 0)
-  const backInStock = changes.filter((change) => change.before === 0)
-  await Promise.all([saved, setInStock(tx, soldOut, false), setInStock(tx, backInStock, true)])
+  const levels = [changes.map((change) => change.productId), changes.map((change) => change.now)]
+  const flips = changes.filter((change) => (change.before === 0) !== (change.now === 0)).map((change) => change.productId)
+  await tx.query(
+    flips.length === 0
+      ? { name: 'save_stock', text: SAVE_LEVELS, values: levels }
+      : { name: 'save_stock_and_flip', text: `with flipped as (${FLIP_IN_STOCK}) ${SAVE_LEVELS}`, values: [...levels, flips] },
+  )
 }
+
+const SAVE_LEVELS = `update inventory set available = level.available
+  from unnest($1::uuid[], $2::bigint[]) as level (product_id, available)
+  where inventory.product_id = level.product_id`
+
+// The one place where an order's stock touches the catalogue: it reached zero, or left it.
+const FLIP_IN_STOCK = `update products set in_stock = level.available > 0, updated_at = now()
+  from unnest($1::uuid[], $2::bigint[]) as level (product_id, available)
+  where products.id = any($3) and products.id = level.product_id and products.in_stock <> (level.available > 0)`
 
 /** Gives the stock of an order's lines back. Lines of several orders may name a product several times. */
 export async function returnStock(tx: Transaction, lines: readonly StockLine[]): Promise<void> {
@@ -111,7 +117,7 @@ export async function setStock(tx: Transaction, productId: string, stock: number
     [productId, stock],
   )
   if (rowCount === 0) throw notFound('product')
-  await setInStock(tx, [{ productId }], stock !== 0)
+  await tx.query('update products set in_stock = $2, updated_at = now() where id = $1 and in_stock <> $2', [productId, stock !== 0])
 }
 
 interface StockRow {
@@ -121,13 +127,4 @@ interface StockRow {
 
 function toLevels(rows: readonly StockRow[]): StockLevels {
   return new StockLevels(new Map(rows.map((row) => [row.product_id, row.available])))
-}
-
-/** The one place where stock touches the catalogue: it reached zero, or left it. */
-async function setInStock(tx: Transaction, products: readonly { productId: string }[], inStock: boolean): Promise<void> {
-  if (products.length === 0) return
-  await tx.query('update products set in_stock = $2, updated_at = now() where id = any($1) and in_stock <> $2', [
-    products.map((product) => product.productId),
-    inStock,
-  ])
 }

@@ -27,6 +27,9 @@ const LIMITS = {
   aloneAtOnce: 2,
 }
 
+/** Connections that placing uses at most: one for a batch, and one for each order placed alone. */
+export const CONNECTIONS_FOR_PLACING = 1 + LIMITS.aloneAtOnce
+
 interface Waiting {
   request: OrderRequest
   since: number

@@ -59,6 +59,8 @@ export const IfMatch = Type.Object({
 
 export interface OrderRoutesOptions {
   pool: Pool
+  /** Pipelined connections that only placing uses: orders are placed together, so it needs no more than `CONNECTIONS_FOR_PLACING`. */
+  placingPool: Pool
   authenticate: Authenticate
   baseUrl: string
   now: () => Date
@@ -73,11 +75,12 @@ export function orderRoutes(server: HttpServer, options: OrderRoutesOptions): vo
   readingRoutes(server, options)
 }
 
-function placingRoutes(server: HttpServer, { pool, authenticate, baseUrl, now, maxQuantityPerProductAndUser }: OrderRoutesOptions): void {
+function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
+  const { pool, placingPool, authenticate, baseUrl, now, maxQuantityPerProductAndUser } = options
   const shared = { tags: ['orders'], security: bearer }
   const onRequest = requireCaller(authenticate)
   const locationOf = (orderId: string) => `${baseUrl}/orders/${orderId}`
-  const placing = { pool, now, locationOf, maxQuantityPerProductAndUser, spareNumbers: [] }
+  const placing = { pool: placingPool, now, locationOf, maxQuantityPerProductAndUser, spareNumbers: [] }
   const checkout = new Checkout({
     placeTogether: (requests) => placeOrders(placing, requests),
     placeAlone: (request, waitMs) => placeOrder(placing, request, waitMs),
