@@ -191,8 +191,8 @@ async function addOrders({ pool }: StoreProcess, userId: string): Promise<void> 
   await pool.query(
     `insert into orders (id, user_id, status, items, total_amount, currency, status_history, created_at, updated_at)
     select gen_random_uuid(), $1::uuid, 'pending',
-      (select jsonb_agg(jsonb_build_object('product_id', id, 'sku', sku, 'name', name, 'quantity', 1,
-        'unit_price', jsonb_build_object('amount', 1250, 'currency', 'EUR'), 'total', jsonb_build_object('amount', 1250, 'currency', 'EUR')))
+      (select json_agg(json_build_object('product_id', id, 'sku', sku, 'name', name, 'quantity', 1,
+        'unit_price', json_build_object('amount', 1250, 'currency', 'EUR'), 'total', json_build_object('amount', 1250, 'currency', 'EUR')))
         from (select * from products where n.n > 0 order by id limit 3) as product),
       3750, 'EUR', jsonb_build_array(jsonb_build_object('status', 'pending', 'at', now(), 'reason', null,
         'actor', jsonb_build_object('type', 'customer', 'id', $1::uuid))),

@@ -86,7 +86,7 @@ async function countWrongStock(read: (sql: string) => Promise<Record<string, str
   const rows = await read(`
     select product_id, available, coalesce((
       select sum((item ->> 'quantity')::bigint)
-      from orders, jsonb_array_elements(items) as item
+      from orders, json_array_elements(items) as item
       where status <> 'cancelled' and (item ->> 'product_id')::uuid = inventory.product_id
     ), 0) as sold
     from inventory`)

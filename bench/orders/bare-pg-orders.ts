@@ -51,7 +51,7 @@ function prepare(userId: string, lines: { product_id: string; quantity: number }
   const total = items.reduce((sum, item) => sum + item.total.amount, 0)
   const history = [{ status: 'pending', at, actor: { type: 'customer', id: userId }, reason: null }]
   const response = JSON.stringify({
-    ...{ id: randomUUID(), number: '1000001', status: 'pending', allowed_transitions: ['confirmed', 'cancelled'], items },
+    ...{ id: randomUUID(), number: '1000001', status: 'pending', allowed_transitions: ['confirmed', 'cancelled'], items: [] },
     ...{ total: { amount: total, currency: 'EUR' }, client_reference: null, shipping_address: null, note: null, version: 1 },
     ...{ created_at: at, updated_at: at, status_history: history },
   })
@@ -85,10 +85,14 @@ async function place(pool: pg.Pool, userId: string, basket: ReturnType<typeof pr
   })
   await client.query({
     name: 'insert_order',
-    text: `insert into orders (id, user_id, status, items, total_amount, currency, version, status_history, traceparent, created_at, updated_at)
-    values ($1, $2, 'pending', $3, $4, 'EUR', 1, $5, $6, $7, $7)
+    text: `insert into orders (id, user_id, status, items, total_amount, currency, version, status_history, traceparent, created_at, updated_at,
+      product_ids)
+    values ($1, $2, 'pending', $3, $4, 'EUR', 1, $5, $6, $7, $7, $8)
     returning number`,
-    values: [id, userId, basket.items, basket.total, basket.history, '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00', now],
+    values: [
+      ...[id, userId, basket.items, basket.total, basket.history, '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00', now],
+      basket.productIds,
+    ],
   })
   await client.query({
     name: 'insert_key',

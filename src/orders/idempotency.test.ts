@@ -18,12 +18,12 @@ const order = (product: { id: string }, key: string, { quantity = 1, by = ada }:
 async function read(product: { id: string }) {
   const { rows } = await store.pool.query<{ orders: number; keys: number; available: number }>(
     `select
-      (select count(*) from orders where items @> $2::jsonb) as orders,
-      (select count(*) from idempotency_keys join orders on id = order_id where items @> $2::jsonb) as keys,
+      (select count(*) from orders where product_ids @> array[$1::uuid]) as orders,
+      (select count(*) from idempotency_keys join orders on id = order_id where product_ids @> array[$1::uuid]) as keys,
       available
     from inventory
     where product_id = $1`,
-    [product.id, JSON.stringify([{ product_id: product.id }])],
+    [product.id],
   )
   return rows[0]
 }

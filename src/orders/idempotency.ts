@@ -1,6 +1,8 @@
 import { createHash } from 'node:crypto'
 import type { Pool, Transaction } from '../db/pool.ts'
 import { AppError } from '../errors.ts'
+import { fillIn } from './order.ts'
+import { SEPARATOR } from './separated.ts'
 
 /** draft-ietf-httpapi-idempotency-key-header: the key of a request and what tells its retry from another request. */
 export interface IdempotencyKey {
@@ -44,23 +46,26 @@ export function nameOfKey({ userId, key }: Pick<IdempotencyKey, 'userId' | 'key'
 /** The stored answers to earlier requests with these keys, by `nameOfKey`. The caller holds the locks of the keys. */
 export async function findAnswers(tx: Transaction, keys: readonly IdempotencyKey[]): Promise<Map<string, StoredAnswer>> {
   if (keys.length === 0) return new Map()
-  const { rows } = await tx.query<{ user_id: string; key: string; fingerprint: Buffer; order_id: string; response: string }>({
-    name: 'find_answers',
-    // Lateral, so that each is looked up in the index: a plan made while the table was small would read all of it for long.
-    text: `select wanted.user_id, wanted.key, stored.fingerprint, stored.order_id, stored.response
+  const { rows } = await tx.query<{ user_id: string; key: string; fingerprint: Buffer; order_id: string; response: string; items: string }>(
+    {
+      name: 'find_answers',
+      // Lateral, so that each is looked up in the index: a plan made while the table was small would read all of it for long.
+      text: `select wanted.user_id, wanted.key, stored.fingerprint, stored.order_id, stored.response, orders.items::text as items
     from unnest($1::uuid[], $2::text[]) as wanted (user_id, key)
     cross join lateral (
       select fingerprint, order_id, response
       from idempotency_keys
       where user_id = wanted.user_id and key = wanted.key and created_at > now() - make_interval(hours => $3)
       limit 1
-    ) as stored`,
-    values: [keys.map(({ userId }) => userId), keys.map(({ key }) => key), RETENTION_HOURS],
-  })
+    ) as stored
+    join orders on orders.id = stored.order_id`,
+      values: [keys.map(({ userId }) => userId), keys.map(({ key }) => key), RETENTION_HOURS],
+    },
+  )
   return new Map(
     rows.map((row) => [
       nameOfKey({ userId: row.user_id, key: row.key }),
-      { fingerprint: row.fingerprint, orderId: row.order_id, json: row.response },
+      { fingerprint: row.fingerprint, orderId: row.order_id, json: fillIn(row.response, row.items) },
     ]),
   )
 }
@@ -74,15 +79,14 @@ export function assertSameRequest(answer: Pick<StoredAnswer, 'fingerprint'>, key
 /** Keeps answers in the orders' own transaction: there is never one without the other. */
 export async function insertAnswers(
   tx: Transaction,
-  answers: readonly { key: IdempotencyKey; orderId: string; json: string }[],
+  answers: readonly { key: IdempotencyKey; orderId: string; frame: string }[],
 ): Promise<void> {
   if (answers.length === 0) return
   await tx.query({
     name: 'insert_answers',
-    // The json type keeps each element's text as it is, and spares both sides the escaping of an array of texts.
     text: `insert into idempotency_keys (user_id, key, fingerprint, order_id, response)
-    select user_id, key, fingerprint, order_id, response::text
-    from rows from (unnest($1::uuid[]), unnest($2::text[]), unnest($3::bytea[]), unnest($4::uuid[]), json_array_elements($5::json))
+    select user_id, key, fingerprint, order_id, response
+    from rows from (unnest($1::uuid[]), unnest($2::text[]), unnest($3::bytea[]), unnest($4::uuid[]), string_to_table($5, '${SEPARATOR}'))
       as answer (user_id, key, fingerprint, order_id, response)
     on conflict (user_id, key) do update
       set fingerprint = excluded.fingerprint, order_id = excluded.order_id, response = excluded.response, created_at = now()`,
@@ -91,7 +95,7 @@ export async function insertAnswers(
       answers.map(({ key }) => key.key),
       answers.map(({ key }) => `\\x${key.fingerprint.toString('hex')}`),
       answers.map(({ orderId }) => orderId),
-      `[${answers.map(({ json }) => json).join(',')}]`,
+      answers.map(({ frame }) => frame).join(SEPARATOR),
     ],
   })
 }

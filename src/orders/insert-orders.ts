@@ -1,6 +1,7 @@
 import { translateConstraint } from '../db/constraints.ts'
 import type { Transaction } from '../db/pool.ts'
 import type { Order } from './order.ts'
+import { SEPARATOR } from './separated.ts'
 
 /** The next numbers of orders, in order. They are drawn for good, whether the transaction commits or not. */
 export async function drawOrderNumbers(tx: Transaction, count: number): Promise<number[]> {
@@ -45,20 +46,20 @@ export async function insertOrders(tx: Transaction, drafts: readonly { order: Or
   try {
     await tx.query({
       name: 'insert_orders',
-      // The json type spares both sides the escaping of an array of texts.
-      text: `insert into orders (id, number, user_id, status, items, total_amount, currency, client_reference, shipping_address, note,
-        version, status_history, traceparent, created_at, updated_at)
-      select id, number, user_id, $12, items, total_amount, currency, client_reference, shipping_address, note,
-        $13, status_history, traceparent, $11, $11
-      from rows from (unnest($1::uuid[]), unnest($2::bigint[]), unnest($3::uuid[]), json_array_elements($4::json), unnest($5::bigint[]),
-          unnest($6::text[]), unnest($7::text[]), unnest($8::jsonb[]), unnest($9::text[]), unnest($10::text[]),
-          json_array_elements($14::json))
-        as placed (id, number, user_id, items, total_amount, currency, client_reference, shipping_address, note, traceparent, status_history)`,
+      text: `insert into orders (id, number, user_id, status, items, product_ids, total_amount, currency, client_reference,
+        shipping_address, note, version, status_history, traceparent, created_at, updated_at)
+      select id, number, user_id, $12, items::json, string_to_array(product_ids, ',')::uuid[], total_amount, currency, client_reference,
+        shipping_address, note, $13, status_history::jsonb, traceparent, $11, $11
+      from rows from (unnest($1::uuid[]), unnest($2::bigint[]), unnest($3::uuid[]), string_to_table($4, '${SEPARATOR}'),
+          unnest($5::bigint[]), unnest($6::text[]), unnest($7::text[]), unnest($8::jsonb[]), unnest($9::text[]), unnest($10::text[]),
+          string_to_table($14, '${SEPARATOR}'), unnest($15::text[]))
+        as placed (id, number, user_id, items, total_amount, currency, client_reference, shipping_address, note, traceparent,
+          status_history, product_ids)`,
       values: [
         orders.map((order) => order.id),
         orders.map((order) => order.number),
         orders.map((order) => order.userId),
-        `[${drafts.map(({ itemsJson }) => itemsJson).join(',')}]`,
+        drafts.map(({ itemsJson }) => itemsJson).join(SEPARATOR),
         orders.map((order) => order.total.amount),
         orders.map((order) => order.total.currency),
         orders.map((order) => order.clientReference),
@@ -68,7 +69,8 @@ export async function insertOrders(tx: Transaction, drafts: readonly { order: Or
         first.createdAt,
         first.status,
         first.version,
-        JSON.stringify(orders.map((order) => order.statusHistory)),
+        orders.map((order) => JSON.stringify(order.statusHistory)).join(SEPARATOR),
+        orders.map((order) => order.items.map((item) => item.product_id).join(',')),
       ],
     })
   } catch (error) {

@@ -125,12 +125,19 @@ export function newOrder(
   }
 }
 
-/** `presentOrder` as JSON, with the JSON of its items, which a large order has made only once. */
-export function orderJson(order: Order, itemsJson: string): string {
-  // No text comes before the items but ids and statuses, so the first empty list of that name is theirs.
-  const [before, after] = JSON.stringify(presentOrder({ ...order, items: [] })).split(/"items":\[\](.*)/s)
-  return `${before}"items":${itemsJson}${after}`
+/** `presentOrder` as JSON, but for its items, which `fillIn` adds: the JSON of a large order's is made and kept only once. */
+export function orderFrame(order: Order): string {
+  return JSON.stringify(presentOrder({ ...order, items: [] }))
 }
+
+/** The JSON of an order of its frame and the JSON of its items. */
+export function fillIn(frame: string, itemsJson: string): string {
+  // No text comes before the items but ids and statuses, so the first empty list of that name is theirs.
+  const start = frame.indexOf(NO_ITEMS)
+  return `${frame.slice(0, start)}"items":${itemsJson}${frame.slice(start + NO_ITEMS.length)}`
+}
+
+const NO_ITEMS = '"items":[]'
 
 /** Who changes an order. `userId` null is the store itself. */
 export interface Actor {

@@ -61,8 +61,8 @@ test('places the orders that wait in one transaction, numbered in the order in w
     numbers.toSorted((a, b) => a - b),
   )
   const { rows } = await store.pool.query<{ count: number }>(
-    `select count(distinct xmin::text) as count from orders where items @> $1::jsonb`,
-    [JSON.stringify([{ product_id: lamp.id }])],
+    `select count(distinct xmin::text) as count from orders where product_ids @> array[$1::uuid]`,
+    [lamp.id],
   )
   assert.ok(Number(rows[0]?.count) <= 3, `${rows[0]?.count} transactions`)
   assert.equal(await readStock(lamp), 0)

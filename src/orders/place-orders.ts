@@ -7,7 +7,7 @@ import { AppError } from '../errors.ts'
 import { assertAvailable, assertTotal, type Basket, type Offer, priceBasket } from './basket.ts'
 import { assertSameRequest, findAnswers, type IdempotencyKey, insertAnswers, nameOfKey, type StoredAnswer } from './idempotency.ts'
 import { drawOrderNumbers, findOrdersByReference, insertOrders, nameOfReference } from './insert-orders.ts'
-import { newOrder, type Order, orderJson, type ShippingAddress } from './order.ts'
+import { fillIn, newOrder, type Order, orderFrame, type ShippingAddress } from './order.ts'
 import type { Money } from './price.ts'
 import { nameOfBuyer, type Purchases, readPurchases } from './purchases.ts'
 import { isLockTimeout, tryLock, waitForLocks } from './request-locks.ts'
@@ -100,7 +100,7 @@ interface Draft {
   key: IdempotencyKey | null
   order: Order
   itemsJson: string
-  json: string
+  frame: string
 }
 
 type Decision = Outcome | { kind: 'drafted'; draft: Draft; isReplay: boolean }
@@ -121,7 +121,7 @@ async function settle(
   const result = decisions.map((decision): Outcome => {
     if (decision.kind !== 'drafted') return decision
     const { draft, isReplay } = decision
-    return { kind: 'placed', order: { orderId: draft.order.id, json: draft.json, isReplay } }
+    return { kind: 'placed', order: { orderId: draft.order.id, json: fillIn(draft.frame, draft.itemsJson), isReplay } }
   })
   return { result, statements }
 }
@@ -211,7 +211,7 @@ class Desk {
     const order = newOrder({ ...request, id: randomUUIDv7(), number, items, total, now: this.#now })
     if (reference !== null) references.set(reference, order.id)
     const itemsJson = JSON.stringify(items)
-    const draft = { key: idempotencyKey, order, itemsJson, json: orderJson(order, itemsJson) }
+    const draft = { key: idempotencyKey, order, itemsJson, frame: orderFrame(order) }
     this.#drafts.push(draft)
     if (idempotencyKey !== null) this.#draftsByKey.set(nameOfKey(idempotencyKey), draft)
     return draft
@@ -222,7 +222,7 @@ class Desk {
     const drafts = this.#drafts
     this.#options.spareNumbers.push(...this.#found.numbers.slice(drafts.length))
     if (drafts.length === 0) return []
-    const answers = drafts.flatMap(({ key, order, json }) => (key === null ? [] : [{ key, orderId: order.id, json }]))
+    const answers = drafts.flatMap(({ key, order, frame }) => (key === null ? [] : [{ key, orderId: order.id, frame }]))
     return [saveStock(tx, this.#found.offer.stock), insertOrders(tx, drafts), insertAnswers(tx, answers)]
   }
 

@@ -42,12 +42,12 @@ export async function readPurchases(
   const pairs = wanted.flatMap(({ userId, basket }) => basket.lines.map((line) => ({ userId, productId: line.product_id })))
   const { rows } = await tx.query<{ user_id: string; product_id: string; bought: number }>(
     `select wanted.user_id, wanted.product_id, sum((item ->> 'quantity')::bigint)::bigint as bought
-    from (select distinct user_id, product_id from unnest($1::uuid[], $2::text[]) as pair (user_id, product_id)) as wanted
+    from (select distinct user_id, product_id from unnest($1::uuid[], $2::uuid[]) as pair (user_id, product_id)) as wanted
     join orders on orders.user_id = wanted.user_id
       and orders.status not in ('cancelled', 'returned')
-      and jsonb_path_query_array(orders.items, '$[*].product_id') @> to_jsonb(wanted.product_id)
-    cross join jsonb_array_elements(orders.items) as item
-    where item ->> 'product_id' = wanted.product_id
+      and orders.product_ids @> array[wanted.product_id]
+    cross join json_array_elements(orders.items) as item
+    where (item ->> 'product_id')::uuid = wanted.product_id
     group by wanted.user_id, wanted.product_id`,
     [pairs.map((pair) => pair.userId), pairs.map((pair) => pair.productId)],
   )

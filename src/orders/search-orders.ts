@@ -45,10 +45,7 @@ export async function searchOrders(pool: Pool, findUserId: FindUserId, search: S
   if (filters.number !== undefined) where((it) => `number = ${it}::bigint`, filters.number)
   if (filters.user_id !== undefined) where((it) => `user_id = ${it}::uuid`, filters.user_id)
   if (filters.email !== undefined) where((it) => `user_id = ${it}::uuid`, await findUserId(filters.email))
-  // Written as the index has it: see migration 0015.
-  if (filters.product_id !== undefined) {
-    where((it) => `jsonb_path_query_array(items, '$[*].product_id') @> ${it}::jsonb`, JSON.stringify(filters.product_id.toLowerCase()))
-  }
+  if (filters.product_id !== undefined) where((it) => `product_ids @> array[${it}::uuid]`, filters.product_id)
   if (filters.from !== undefined) where((it) => `created_at >= ${it}::timestamptz`, readInstant('from', filters.from))
   if (filters.to !== undefined) where((it) => `created_at < ${it}::timestamptz`, readInstant('to', filters.to))
   if (cursor !== undefined) {

@@ -13,7 +13,7 @@ export const FACTS_IN_ORDERS = `
   case when jsonb_array_length(status_history) = orders.version then concat_ws('|',
     status_history -> (version.number - 1) ->> 'status',
     case when version.number > 1 then status_history -> (version.number - 2) ->> 'status' else '' end,
-    total_amount, currency, orders.number, user_id, jsonb_array_length(items)
+    total_amount, currency, orders.number, user_id, json_array_length(items)
   ) end`
 
 /** DuckDB: of a row of the lake. */
