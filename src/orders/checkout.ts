@@ -4,10 +4,12 @@ import { AppError } from '../errors.ts'
 import type { OrderRequest, Outcome, PlacedOrder } from './place-orders.ts'
 
 export interface CheckoutOptions {
-  /** Places several orders in one transaction. */
-  placeTogether: (requests: readonly OrderRequest[]) => Promise<Outcome[]>
+  /** Places several orders in one transaction. Calls `onLocked` as soon as whoever comes after it can only be served after it. */
+  placeTogether: (requests: readonly OrderRequest[], onLocked: () => void) => Promise<Outcome[]>
   /** Places one order, waiting at most so long for what somebody else has in hand. */
   placeAlone: (request: OrderRequest, waitMs: number) => Promise<PlacedOrder>
+  /** Names of what only one transaction at a time may have in hand. */
+  namesOf: (request: OrderRequest) => readonly string[]
   limits?: Partial<typeof LIMITS>
 }
 
@@ -27,25 +29,32 @@ const LIMITS = {
   aloneAtOnce: 2,
 }
 
-/** Connections that placing uses at most: one for a batch, and one for each order placed alone. */
-export const CONNECTIONS_FOR_PLACING = 1 + LIMITS.aloneAtOnce
+/** One is being written and committed while the next one is read. */
+const BATCHES_AT_ONCE = 2
+
+/** Connections that placing uses at most: one for each batch, and one for each order placed alone. */
+export const CONNECTIONS_FOR_PLACING = BATCHES_AT_ONCE + LIMITS.aloneAtOnce
 
 interface Waiting {
   request: OrderRequest
+  names: readonly string[]
   since: number
   settle: PromiseWithResolvers<PlacedOrder>
 }
 
 /**
- * Where the orders of this process wait to be placed. While a transaction is under way, those that arrive wait; when it has ended,
- * all that wait go into the next one together. No timer: an order that finds nobody waiting starts at once.
+ * Where the orders of this process wait to be placed. While a batch is being decided upon, those that arrive wait; when it holds its
+ * locks and has only to be written and committed, all that wait go into the next one together, which can only be served after it.
+ * No timer: an order that finds nobody waiting starts at once.
  */
 export class Checkout {
   readonly #options: CheckoutOptions
   readonly #limits: typeof LIMITS
   #waiting: Waiting[] = []
   #waitingLines = 0
-  #working: Promise<void> | null = null
+  #isWorking = false
+  /** Names of the orders in batches that have not ended. */
+  readonly #inHand = new Set<string>()
   /** Orders that another process has in hand. */
   readonly #contended: Waiting[] = []
   #alone = 0
@@ -61,34 +70,44 @@ export class Checkout {
       return Promise.reject(tooBusy())
     }
     const settle = Promise.withResolvers<PlacedOrder>()
-    this.#waiting.push({ request, since: performance.now(), settle })
+    this.#waiting.push({ request, names: this.#options.namesOf(request), since: performance.now(), settle })
     this.#waitingLines += request.basket.lines.length
-    this.#working ??= this.#work().finally(() => {
-      this.#working = null
-    })
+    if (!this.#isWorking) void this.#work()
     return settle.promise
   }
 
   async #work(): Promise<void> {
+    this.#isWorking = true
+    let earlier = Promise.resolve()
     // Those that arrived in the same turn of the event loop come along.
     await setImmediate()
     while (this.#waiting.length > 0) {
-      await this.#placeBatch(this.#nextBatch())
-      // Their answers go out, and what arrived meanwhile comes in, before the next batch is closed.
+      const batch = this.#nextBatch()
+      if (batch.length === 0) await earlier
+      const locked = Promise.withResolvers<void>()
+      const ended = this.#placeBatch(batch, locked.resolve)
+      await Promise.all([earlier, Promise.race([locked.promise, ended])])
+      earlier = ended
+      // The answers go out, and what arrived meanwhile comes in, before the next batch is closed.
       await setImmediate()
     }
+    this.#isWorking = false
   }
 
   #nextBatch(): Waiting[] {
     const { batchOrders, batchLines, waitMs } = this.#limits
     const batch: Waiting[] = []
-    let taken = 0
+    const left: Waiting[] = []
     let lines = 0
     const oldest = performance.now() - waitMs
     for (const waiting of this.#waiting) {
       const more = waiting.request.basket.lines.length
-      if (batch.length === batchOrders || (batch.length > 0 && lines + more > batchLines)) break
-      taken += 1
+      const isFull = batch.length === batchOrders || (batch.length > 0 && lines + more > batchLines)
+      // A retry of what the batch before has in hand waits for its answer.
+      if (isFull || waiting.names.some((name) => this.#inHand.has(name))) {
+        left.push(waiting)
+        continue
+      }
       this.#waitingLines -= more
       if (waiting.since < oldest) {
         waiting.settle.reject(tooBusy())
@@ -97,17 +116,22 @@ export class Checkout {
       lines += more
       batch.push(waiting)
     }
-    this.#waiting.splice(0, taken)
+    this.#waiting = left
     return batch
   }
 
-  async #placeBatch(batch: readonly Waiting[]): Promise<void> {
+  async #placeBatch(batch: readonly Waiting[], onLocked: () => void): Promise<void> {
     if (batch.length === 0) return
+    const names = batch.flatMap((waiting) => waiting.names)
+    for (const name of names) this.#inHand.add(name)
     try {
-      const outcomes = await this.#options.placeTogether(batch.map(({ request }) => request))
+      const requests = batch.map(({ request }) => request)
+      const outcomes = await this.#options.placeTogether(requests, onLocked)
       for (const [index, waiting] of batch.entries()) this.#answer(waiting, outcomes[index])
     } catch (error) {
       await this.#placeOneByOne(batch, error)
+    } finally {
+      for (const name of names) this.#inHand.delete(name)
     }
   }
 

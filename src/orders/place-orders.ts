@@ -51,12 +51,15 @@ const BATCH_LOCK_MS = 3_000
 /**
  * Places orders in one transaction, each accepted or refused on its own, in the order given. All that were accepted are committed
  * when it returns, none when it throws. Nothing is sent here: the pipeline reacts to the commit. A request that another process
- * has in hand comes back as `busy`.
+ * has in hand comes back as `busy`. `onLocked` is called when all locks are held and only writing and committing is left.
  */
-export async function placeOrders(options: PlacingOptions, requests: readonly OrderRequest[]): Promise<Outcome[]> {
-  return inPipelinedTransaction(options.pool, (tx) => settle(tx, options, requests, tryLock(tx, requests.flatMap(locksOf(options)))), {
-    lockTimeoutMs: BATCH_LOCK_MS,
-  })
+export async function placeOrders(
+  options: PlacingOptions,
+  requests: readonly OrderRequest[],
+  onLocked: () => void = () => {},
+): Promise<Outcome[]> {
+  const place = (tx: Transaction) => settle(tx, options, requests, tryLock(tx, requests.flatMap(namesOf(options))), onLocked)
+  return inPipelinedTransaction(options.pool, place, { lockTimeoutMs: BATCH_LOCK_MS })
 }
 
 /**
@@ -66,7 +69,7 @@ export async function placeOrders(options: PlacingOptions, requests: readonly Or
 export async function placeOrder(options: PlacingOptions, request: OrderRequest, waitMs: number): Promise<PlacedOrder> {
   const lockTimeoutMs = Math.max(1, Math.ceil(waitMs))
   const place = async (tx: Transaction) => {
-    await waitForLocks(tx, locksOf(options)(request))
+    await waitForLocks(tx, namesOf(options)(request))
     return settle(tx, options, [request], Promise.resolve(new Set()))
   }
   const [outcome] = await inPipelinedTransaction(options.pool, place, { lockTimeoutMs }).catch((error) => {
@@ -76,8 +79,8 @@ export async function placeOrder(options: PlacingOptions, request: OrderRequest,
   return outcome.order
 }
 
-/** The names of what no two processes may have in hand at once. Products are not among them: their rows are locked. */
-function locksOf({ maxQuantityPerProductAndUser }: PlacingOptions) {
+/** The names of what no two transactions may have in hand at once. Products are not among them: their rows are locked. */
+export function namesOf({ maxQuantityPerProductAndUser }: PlacingOptions) {
   return ({ userId, idempotencyKey, clientReference }: OrderRequest): string[] => {
     const locks: string[] = []
     if (idempotencyKey !== null) locks.push(nameOfKey(idempotencyKey))
@@ -88,7 +91,7 @@ function locksOf({ maxQuantityPerProductAndUser }: PlacingOptions) {
 }
 
 function isTaken(options: PlacingOptions, request: OrderRequest, taken: ReadonlySet<string>): boolean {
-  return taken.size > 0 && locksOf(options)(request).some((lock) => taken.has(lock))
+  return taken.size > 0 && namesOf(options)(request).some((lock) => taken.has(lock))
 }
 
 function isAnswered({ idempotencyKey: key }: OrderRequest, answers: ReadonlyMap<string, StoredAnswer>): boolean {
@@ -114,10 +117,12 @@ async function settle(
   options: PlacingOptions,
   requests: readonly OrderRequest[],
   taken: Promise<ReadonlySet<string>>,
+  onLocked: () => void = () => {},
 ): Promise<Sent<Outcome[]>> {
   const desk = await Desk.open(tx, options, requests, taken)
   const decisions = requests.map((request) => desk.decide(request))
   const statements = desk.write(tx)
+  onLocked()
   const result = decisions.map((decision): Outcome => {
     if (decision.kind !== 'drafted') return decision
     const { draft, isReplay } = decision

@@ -13,7 +13,7 @@ import { Checkout } from './checkout.ts'
 import { readIdempotencyKey } from './idempotency.ts'
 import { OrderSchema, presentOrder, ShippingAddressSchema } from './order.ts'
 import { getOrder, listOrders, OrderQuery } from './orders.ts'
-import { placeOrder, placeOrders } from './place-orders.ts'
+import { namesOf, placeOrder, placeOrders } from './place-orders.ts'
 import { QuoteSchema, quoteOrder } from './quote-order.ts'
 import { type FindDeliveries, OrderDetailSchema, presentOrderDetail } from './timeline.ts'
 
@@ -82,8 +82,9 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
   const locationOf = (orderId: string) => `${baseUrl}/orders/${orderId}`
   const placing = { pool: placingPool, now, locationOf, maxQuantityPerProductAndUser, spareNumbers: [] }
   const checkout = new Checkout({
-    placeTogether: (requests) => placeOrders(placing, requests),
+    placeTogether: (requests, onLocked) => placeOrders(placing, requests, onLocked),
     placeAlone: (request, waitMs) => placeOrder(placing, request, waitMs),
+    namesOf: namesOf(placing),
   })
 
   server.post(
