@@ -78,6 +78,9 @@ const HOUSEKEEPING_QUEUE: QueueDefinition = {
 }
 /** The queues of a store. */
 export const JOB_QUEUES = [EMAIL_QUEUE, ACCOUNT_MAIL_QUEUE, WEBHOOK_QUEUE, PURGE_QUEUE, HOUSEKEEPING_QUEUE]
+// All that placing reads it finds by index, however many rows there are: no batch needs a plan of its own, and none that was made while
+// a table was small may read it whole.
+const PLACING_SET_UP = 'set plan_cache_mode = force_generic_plan; set enable_seqscan = off'
 const EVERY_MINUTE = '* * * * *'
 const DRAIN_MS = 5_000
 const BROWSER_CACHE_SECONDS = 15
@@ -93,7 +96,7 @@ export async function createApp({ config, logger, now = () => new Date(), onFata
   const placingPoolSize = Math.min(CONNECTIONS_FOR_PLACING, Math.floor(config.databasePoolSize / 2))
   const pool = createPool({ ...shared, size: config.databasePoolSize - placingPoolSize })
   // Placing has its own, which is pipelined; an import's COPY does not go with that.
-  const placingPool = createPool({ ...shared, size: placingPoolSize, isPipelined: true })
+  const placingPool = createPool({ ...shared, size: placingPoolSize, isPipelined: true, setUp: PLACING_SET_UP })
   const close = async () => {
     await Promise.all([pool.end(), placingPool.end()])
     await database.close()

@@ -1,3 +1,4 @@
+import type { Duplex } from 'node:stream'
 import pg from 'pg'
 
 export type Pool = pg.Pool
@@ -25,6 +26,8 @@ export interface PoolOptions {
    * Such a connection takes no COPY and no cursor.
    */
   isPipelined?: boolean
+  /** Run on every connection before anything else. */
+  setUp?: string
 }
 
 /** A pool of connections. `onError` hears of idle connections that break; without it they would end the process. */
@@ -40,7 +43,27 @@ export function createPool(options: PoolOptions): Pool {
   pool.on('error', options.onError)
   // Without a listener, a connection that breaks while a transaction holds it would end the process; its statement rejects too.
   pool.on('connect', (client) => void client.on('error', () => {}))
+  const { setUp, isPipelined, onError } = options
+  if (setUp !== undefined) pool.on('connect', (client) => void client.query(setUp).catch(onError))
+  if (isPipelined === true) pool.on('connect', (client) => writeTogether((client as pg.Client).connection.stream))
   return pool
+}
+
+/** What is written in one turn of the event loop leaves in one piece: `pg` writes each statement by itself. */
+function writeTogether(stream: Duplex): void {
+  const write = stream.write.bind(stream) as (...args: unknown[]) => boolean
+  let isHeld = false
+  stream.write = (...args: unknown[]) => {
+    if (!isHeld) {
+      isHeld = true
+      stream.cork()
+      process.nextTick(() => {
+        isHeld = false
+        stream.uncork()
+      })
+    }
+    return write(...args)
+  }
 }
 
 /** One connection of its own, for what outlives a query: LISTEN and session locks. */

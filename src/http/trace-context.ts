@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 
 // https://www.w3.org/TR/trace-context/#traceparent-header; all-zero ids are invalid.
@@ -8,5 +8,11 @@ const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{
 export function traceparentOf(request: FastifyRequest): string {
   const sent = request.headers.traceparent
   if (typeof sent === 'string' && TRACEPARENT.test(sent)) return sent
-  return `00-${randomBytes(16).toString('hex')}-${randomBytes(8).toString('hex')}-00`
+  return newTraceparent()
+}
+
+/** A new trace that nobody samples. Its ids are made of UUIDv4s, which the runtime draws many of at once: neither can be zero. */
+export function newTraceparent(): string {
+  const hex = () => randomUUID().replaceAll('-', '')
+  return `00-${hex()}-${hex().slice(0, 16)}-00`
 }

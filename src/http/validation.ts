@@ -55,7 +55,7 @@ export const compileValidator: FastifySchemaCompiler<TSchema> = ({ schema, httpP
   const { code, message } = FAULTS[httpPart] ?? { code: 'invalid_body', message: '' }
   return (input: unknown) => {
     const value = httpPart === 'querystring' ? convertQuery(schema, input) : input
-    const errors = check.Check(value) ? findUnstorableText(value) : describe(check.Errors(value))
+    const errors = check.Check(value) ? (isStorable(value) ? [] : findUnstorableText(value)) : describe(check.Errors(value))
     if (errors.length === 0) return { value }
     if (httpPart === 'params') return { error: new AppError(code, message) }
     return { error: new AppError(code, message, { errors: httpPart === 'body' ? errors : errors.map(asParameter) }) }
@@ -89,12 +89,14 @@ function describe(errors: readonly SchemaError[]): FieldError[] {
     .slice(0, MAX_ERRORS)
 }
 
-/** Text that PostgreSQL and UTF-8 cannot hold: NUL and lone surrogates. */
+/** Whether PostgreSQL and UTF-8 can hold every text in a value: they know neither NUL nor lone surrogates. */
+function isStorable(value: unknown): boolean {
+  if (typeof value === 'string') return value.isWellFormed() && !value.includes('\0')
+  return typeof value !== 'object' || value === null || Object.values(value).every(isStorable)
+}
+
 function findUnstorableText(value: unknown, pointer = '#'): FieldError[] {
-  if (typeof value === 'string') {
-    if (value.isWellFormed() && !value.includes('\0')) return []
-    return [{ pointer, detail: 'must be well-formed Unicode without NUL' }]
-  }
+  if (typeof value === 'string') return isStorable(value) ? [] : [{ pointer, detail: 'must be well-formed Unicode without NUL' }]
   if (typeof value !== 'object' || value === null) return []
   return Object.entries(value).flatMap(([key, child]) => findUnstorableText(child, `${pointer}/${escapePointer(key)}`))
 }

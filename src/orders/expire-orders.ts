@@ -1,5 +1,5 @@
-import { randomBytes } from 'node:crypto'
 import type { Pool } from '../db/pool.ts'
+import { newTraceparent } from '../http/trace-context.ts'
 import { moveOrders } from './move-orders.ts'
 
 const AT_ONCE = 100
@@ -11,7 +11,7 @@ const REASON = 'not confirmed in time'
  */
 export async function expireOrders(pool: Pool, ttlSeconds: number, now: Date): Promise<number> {
   const before = new Date(now.getTime() - ttlSeconds * 1_000)
-  const traceparent = `00-${randomBytes(16).toString('hex')}-${randomBytes(8).toString('hex')}-00`
+  const traceparent = newTraceparent()
   let cancelled = 0
   for (;;) {
     const { rows } = await pool.query<{ id: string }>(
