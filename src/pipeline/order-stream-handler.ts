@@ -20,6 +20,10 @@ export function createOrderStreamHandler({ url, slotName, topic, logger, onPubli
     url,
     slotName,
     logger,
+    onOpened() {
+      // Another process may have published meanwhile, and the topic may have been lost.
+      newest = null
+    },
     async onCommits(commits) {
       // After a crash between publish and confirm the slot tells again what the topic has already.
       newest ??= await topic.newestPosition()
@@ -46,11 +50,12 @@ export function toMessages({ position, changes }: Commit): OutgoingMessage[] {
 
 /**
  * Whether the topic may lack something of the commit at `position`, given that of its newest message. Of that very commit it may
- * hold a part. Positions of two clusters cannot be compared: then it may, and the topic drops what it has by event id.
+ * hold a part. Positions in two logs cannot be compared, such as those of a standby that was promoted and counts on below what its
+ * primary had come to: then it may, and the topic drops what it has by event id.
  */
 export function mayBeMissing(position: string, newest: string | null): boolean {
   if (newest === null) return true
-  const [cluster, lsn = ''] = position.split('/')
-  const [newestCluster, newestLsn = ''] = newest.split('/')
-  return cluster !== newestCluster || lsn >= newestLsn
+  const [log, lsn = ''] = position.split('/')
+  const [newestLog, newestLsn = ''] = newest.split('/')
+  return log !== newestLog || lsn >= newestLsn
 }
