@@ -97,6 +97,8 @@ async function loseSlot(round: Round): Promise<void> {
 export interface Standby {
   /** Whether its copy of the slot would survive a promotion. */
   isReady(): Promise<boolean>
+  /** Writes the snapshot of running transactions by which slots move on: PostgreSQL does so every 15 seconds by itself. */
+  hasten(): Promise<void>
   promote(): Promise<void>
 }
 
@@ -132,6 +134,9 @@ export async function makeStandby(round: Round, isSlotSynced: boolean): Promise<
         'select from pg_replication_slots where synced and not temporary and invalidation_reason is null',
       )
       return rows.length === 1
+    },
+    async hasten() {
+      await query(cluster.server.url, 'select pg_log_standby_snapshot()')
     },
     async promote() {
       for (const { pid, program } of serverProcesses(folder.cluster)) if (program === 'postgres') process.kill(pid, 'SIGKILL')

@@ -16,10 +16,11 @@ export const FAILOVER_FAULTS: Fault[] = [
       const standby = await makeStandby(round, true)
       const pipeline = await round.start('stream,email,lake')
       await round.shop.trade(orders)
-      // The copy is kept only once the slot has moved on the primary.
+      // The copy is kept once the slot on the primary has moved past what the standby has, for which the slot's reader needs changes.
       await eventually(
         async () => {
-          await round.shop.trade(2)
+          await standby.hasten()
+          await round.shop.trade(1)
           return standby.isReady()
         },
         { what: 'the slot is synced', timeoutMs: 60_000 },

@@ -39,6 +39,7 @@ if (ROLES.includes('stream')) {
   const topic = breakTopic(createPostgresTopic({ pool, url: DATABASE_URL, logger }), pool, FAULT)
   const stream = createOrderStreamHandler({
     url: DATABASE_URL,
+    pool,
     slotName: orderSlotOf(DATABASE_URL),
     logger,
     topic: {

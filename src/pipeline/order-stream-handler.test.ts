@@ -45,7 +45,7 @@ function makeRecord(overrides: Partial<OrderRecord> = {}): OrderRecord {
 
 /** Runs the handler between the slot and the topic. */
 async function startHandler(t: TestContext, db: StreamDatabase, topic: Topic): Promise<ChangeStream> {
-  const stream = createOrderStreamHandler({ url: db.url, slotName: db.slotName, topic, logger: silent })
+  const stream = createOrderStreamHandler({ url: db.url, pool: db.pool, slotName: db.slotName, topic, logger: silent })
   onCleanup(t, () => stream.stop())
   await stream.start()
   return stream

@@ -20,11 +20,12 @@ import type { Topic } from './topic.ts'
 
 interface Slot {
   url: string
+  pool: Pool
   slotName: string
 }
 
-async function startHandler(t: TestContext, { url, slotName }: Slot, topic: Topic): Promise<ChangeStream> {
-  const stream = createOrderStreamHandler({ url, slotName, topic, logger: silent })
+async function startHandler(t: TestContext, { url, pool, slotName }: Slot, topic: Topic): Promise<ChangeStream> {
+  const stream = createOrderStreamHandler({ url, pool, slotName, topic, logger: silent })
   onCleanup(t, () => stream.stop())
   await stream.start()
   return stream
@@ -116,7 +117,7 @@ test('a standby that was promoted counts on below what its primary had come to, 
 
   // What the standby never got: it lags by these.
   const lost = await startServer(t, primary.folder)
-  const stream = await startHandler(t, { url: lost.url, slotName }, topic)
+  const stream = await startHandler(t, { ...lost, slotName }, topic)
   await lost.pool.query(`select pg_logical_emit_message(false, 'ballast', repeat('x', 1000000))`)
   const [gone] = await insertOrders(lost.pool, 1)
   await eventually(async () => (await storedOrders(topicPool)).length === 1)
@@ -126,7 +127,7 @@ test('a standby that was promoted counts on below what its primary had come to, 
   writeFileSync(join(standbyFolder.cluster, 'standby.signal'), '')
   const promoted = await startServer(t, standbyFolder)
   await promoted.pool.query('select pg_promote(true, 30)')
-  await startHandler(t, { url: promoted.url, slotName }, topic)
+  await startHandler(t, { ...promoted, slotName }, topic)
   const [kept] = await insertOrders(promoted.pool, 1)
   await eventually(async () => (await storedOrders(topicPool)).length === 2, { what: 'the order of the promoted standby' })
   assert.deepEqual(await storedOrders(topicPool), [gone, kept])
