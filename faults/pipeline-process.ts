@@ -21,11 +21,10 @@ fs.promises.rename = async (...paths) => {
 }
 syncBuiltinESMExports()
 
-const { createApp, orderSlotOf } = await import('../src/app.ts')
+const { createApp, createTopic, orderSlotOf } = await import('../src/app.ts')
 const { readConfig } = await import('../src/config.ts')
 const { createPool } = await import('../src/db/pool.ts')
 const { createOrderStreamHandler } = await import('../src/pipeline/order-stream-handler.ts')
-const { createPostgresTopic } = await import('../src/pipeline/postgres-topic.ts')
 const { breakTopic } = await import('./broken-topic.ts')
 const logger = pino({ level: process.env.LOG_LEVEL ?? 'silent' }, pino.destination(2))
 
@@ -36,23 +35,23 @@ if (rest.length > 0) {
 }
 if (ROLES.includes('stream')) {
   const pool = createPool({ url: DATABASE_URL, size: 2, applicationName: 'faults', onError: () => {} })
-  const topic = breakTopic(createPostgresTopic({ pool, url: DATABASE_URL, logger }), pool, FAULT)
+  const topic = breakTopic(createTopic(readConfig(process.env), { pool, url: DATABASE_URL, logger }), pool, FAULT)
+  const publish = topic.publish.bind(topic)
   const stream = createOrderStreamHandler({
     url: DATABASE_URL,
     pool,
     slotName: orderSlotOf(DATABASE_URL),
     logger,
-    topic: {
-      ...topic,
-      async publish(messages) {
+    topic: Object.assign(topic, {
+      async publish(messages: Parameters<typeof publish>[0]) {
         dieAt('after read')
-        const published = topic.publish(messages)
+        const published = publish(messages)
         if (FAULT === 'during publish') setTimeout(() => dieAt('during publish'), Math.random() * 10)
         await published
         dieAt('after publish')
         if (FAULT === 'after confirm') setTimeout(() => dieAt('after confirm'), Math.random() * 20)
       },
-    },
+    }),
   })
   await stream.start()
 }

@@ -62,14 +62,15 @@ async function judge(fault: Fault, round: Round, seed: number, result: FaultResu
   const { findings } = await round.verify()
   result.rounds += 1
   result.orders += report.orders
-  result.lost += report.topicLost + report.mailsLost + report.lakeLost
+  result.lost += report.ordersLost + report.topicLost + report.mailsLost + report.lakeLost
   result.topicDoubles += report.topicDoubled
   result.lakeDoubles += report.lakeDoubles
   result.mailDoubles += report.mailDoubles
   result.wrongStock += report.wrongStock
-  const { topicLost, topicDoubled, mailsLost, lakeLost, lakeDoubles, wrongStock } = report
+  const { ordersLost, topicLost, topicDoubled, mailsLost, lakeLost, lakeDoubles, wrongStock } = report
   const mailDoubles = fault.mayRepeatMails ? 0 : report.mailDoubles
-  for (const [name, count] of Object.entries({ topicLost, topicDoubled, mailsLost, mailDoubles, lakeLost, lakeDoubles, wrongStock })) {
+  const counts = { ordersLost, topicLost, topicDoubled, mailsLost, mailDoubles, lakeLost, lakeDoubles, wrongStock }
+  for (const [name, count] of Object.entries(counts)) {
     if (count > 0) result.complaints.push(`seed ${seed}: independent check: ${name} ${count}`)
   }
   for (const { place, kind, count, examples } of findings) {
@@ -114,9 +115,7 @@ function watchGap(round: Round): { stop(): Promise<number> } {
 }
 
 async function lookAtTopic(round: Round): Promise<{ stored: number; waiting: number }> {
-  const { rows } = await round.pool.query<{ stored: number; versions: number }>(
-    `select (select count(*) from topic_messages) as stored, (select coalesce(sum(version), 0)::bigint from orders) as versions`,
-  )
-  const { stored = 0, versions = 0 } = rows[0] ?? {}
-  return { stored, waiting: versions - stored }
+  const { rows } = await round.pool.query<{ versions: number }>('select coalesce(sum(version), 0)::integer as versions from orders')
+  const stored = await round.countMessages()
+  return { stored, waiting: (rows[0]?.versions ?? 0) - stored }
 }
