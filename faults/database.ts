@@ -115,17 +115,19 @@ export async function makeStandby(round: Round, isSlotSynced: boolean): Promise<
   // As pg_basebackup does: slots of the primary are not the standby's.
   for (const slot of readdirSync(join(standby.cluster, 'pg_replslot')))
     rmSync(join(standby.cluster, 'pg_replslot', slot), { recursive: true })
-  cluster.server = await startEmbeddedPostgres(folder, { settings: isSlotSynced ? { synchronized_standby_slots: 'standby' } : {} })
+  // What is acknowledged is on the standby, else a failover loses it whatever becomes of the slot.
+  const settings = { synchronous_standby_names: '*', ...(isSlotSynced ? { synchronized_standby_slots: 'standby' } : {}) }
+  cluster.server = await startEmbeddedPostgres(folder, { settings })
   cluster.address.moveTo(cluster.server.url)
   writeFileSync(join(standby.cluster, 'standby.signal'), '')
-  const settings = {
+  const following = {
     primary_conninfo: toConnInfo(cluster.server.url),
     primary_slot_name: 'standby',
     hot_standby_feedback: 'on',
     sync_replication_slots: isSlotSynced ? 'on' : 'off',
     wal_receiver_status_interval: '1s',
   }
-  const follower = await startEmbeddedPostgres(standby, { settings })
+  const follower = await startEmbeddedPostgres(standby, { settings: following })
   onCleanup(round.cleanup, () => follower.stop())
   return {
     async isReady() {

@@ -17,6 +17,8 @@ export interface Fault {
   /** Not part of the short round of `npm test`. */
   isLongOnly?: boolean
   ordersPerRound?: number
+  /** Nothing else is run beside it, so that its times are its own. */
+  isAlone?: boolean
 }
 
 export function openRound(fault: Fault, cleanup: Cleanup, random: () => number): Promise<Round> {

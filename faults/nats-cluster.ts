@@ -50,10 +50,11 @@ cluster {
     return new NatsCluster(await Promise.all(ports.map((_, index) => startMember(index))))
   }
 
-  openBroker(cleanup: Cleanup): Promise<Broker> {
+  openBroker(cleanup: Cleanup, without?: string): Promise<Broker> {
+    const members = this.#members.filter(({ name }) => name !== without)
     return Broker.open(
       cleanup,
-      this.#members.map(({ server }) => server.url),
+      members.map(({ server }) => server.url),
       SIZE,
     )
   }

@@ -1,5 +1,6 @@
 import type { Cleanup } from '../test/cleanup.ts'
 import { type Fault, openRound } from './fault.ts'
+import { Skipped } from './lake.ts'
 import { DRAIN_TIMEOUT_MS, type Round } from './round.ts'
 
 /** What a fault has done in all its rounds. */
@@ -36,7 +37,12 @@ export async function runFault(fault: Fault, options: RunOptions): Promise<Fault
   const result: FaultResult = { ...empty, wrongStock: 0, longestGapMs: 0, longestDrainMs: 0, complaints: [] }
   for (let round = 0; round < rounds; round++) {
     log(`${fault.name}: round ${round + 1} of ${rounds}, --only ${fault.name} --rounds 1 --seed ${seed + round}`)
-    await runRound(fault, seed + round, orders, options.drainTimeoutMs ?? DRAIN_TIMEOUT_MS, result)
+    try {
+      await runRound(fault, seed + round, orders, options.drainTimeoutMs ?? DRAIN_TIMEOUT_MS, result)
+    } catch (error) {
+      if (error instanceof Skipped) throw error
+      result.complaints.push(`seed ${seed + round}: the round broke off: ${error instanceof Error ? error.stack : error}`)
+    }
   }
   return result
 }
