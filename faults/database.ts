@@ -20,7 +20,7 @@ interface Cluster {
 
 const clusters = new WeakMap<Round, Cluster>()
 
-async function openWithCluster(cleanup: Cleanup, random: () => number, settings: Record<string, string> = {}): Promise<Round> {
+export async function openWithCluster(cleanup: Cleanup, random: () => number, settings: Record<string, string> = {}): Promise<Round> {
   const folder = dataFolder(mkdtempSync(join(tmpdir(), 'storefront-cluster-')))
   onCleanup(cleanup, () => rmSync(folder.path, { recursive: true, force: true }))
   const server = await startEmbeddedPostgres(folder, { settings })
@@ -37,6 +37,9 @@ function clusterOf(round: Round): Cluster {
   if (cluster === undefined) throw new Error('this round has no cluster of its own')
   return cluster
 }
+
+/** For faults in which no machine loses what its kernel has: waiting for the disk would show nothing. */
+export const UNSYNCED = { fsync: 'off' }
 
 /** PostgreSQL that crashes, and a slot that loses its WAL. */
 export const DATABASE_FAULTS: Fault[] = [
@@ -63,7 +66,7 @@ export const DATABASE_FAULTS: Fault[] = [
     name: 'slot-lost',
     title: 'WAL limit reached, slot lost, storefront replay',
     open: (cleanup, random) =>
-      openWithCluster(cleanup, random, { max_slot_wal_keep_size: '1MB', min_wal_size: '32MB', max_wal_size: '32MB' }),
+      openWithCluster(cleanup, random, { ...UNSYNCED, max_slot_wal_keep_size: '1MB', min_wal_size: '32MB', max_wal_size: '32MB' }),
     async run(round, orders) {
       await round.survive('email,lake')
       const first = await round.start('stream')
@@ -116,11 +119,12 @@ export async function makeStandby(round: Round, isSlotSynced: boolean): Promise<
   for (const slot of readdirSync(join(standby.cluster, 'pg_replslot')))
     rmSync(join(standby.cluster, 'pg_replslot', slot), { recursive: true })
   // What is acknowledged is on the standby, else a failover loses it whatever becomes of the slot.
-  const settings = { synchronous_standby_names: '*', ...(isSlotSynced ? { synchronized_standby_slots: 'standby' } : {}) }
+  const settings = { ...UNSYNCED, synchronous_standby_names: '*', ...(isSlotSynced ? { synchronized_standby_slots: 'standby' } : {}) }
   cluster.server = await startEmbeddedPostgres(folder, { settings })
   cluster.address.moveTo(cluster.server.url)
   writeFileSync(join(standby.cluster, 'standby.signal'), '')
   const following = {
+    ...UNSYNCED,
     primary_conninfo: toConnInfo(cluster.server.url),
     primary_slot_name: 'standby',
     hot_standby_feedback: 'on',

@@ -30,8 +30,10 @@ async function untilLed(round: Round): Promise<{ cluster: NatsCluster; broker: B
   const { broker } = round
   if (cluster === undefined || broker === null) throw new Error('this round has no cluster of its own')
   await round.shop.trade(1)
+  await eventually(async () => (await round.countMessages().catch(() => 0)) > 0, { what: 'the stream', timeoutMs: 60_000 })
   await untilWhole(broker)
-  return { cluster, broker, leader: await broker.leader() }
+  const leader = await eventually(() => broker.leader().catch(() => undefined), { what: 'a leader', timeoutMs: 60_000 })
+  return { cluster, broker, leader }
 }
 
 const STEPS = ['during publish', 'after publish', 'after confirm'] as const
@@ -132,6 +134,10 @@ export const NATS_FAULTS: Fault[] = [
       await round.survive('stream,email,lake')
       const { cluster } = await untilLed(round)
       await round.shop.trade(Math.ceil(orders / 2))
+      await eventually(async () => (await round.countMessages().catch(() => 0)) >= orders / 2, {
+        what: 'half on the topic',
+        timeoutMs: 60_000,
+      })
       const trading = round.shop.trade(Math.ceil(orders / 2))
       await pause(round.random() * 200)
       await Promise.all(cluster.names.map((name) => cluster.kill(name)))

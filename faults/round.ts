@@ -139,14 +139,27 @@ export class Round {
     return rows[0]?.stored ?? 0
   }
 
+  async #hasSettled(): Promise<boolean> {
+    const { rows } = await this.pool.query<{ versions: number; queued: number; mails: number }>(
+      `select (select sum(version)::integer from orders) as versions, count(*)::integer as mails,
+        count(*) filter (where status = 'queued')::integer as queued
+      from email_deliveries`,
+    )
+    const { versions = 0, queued = 0, mails = 0 } = rows[0] ?? {}
+    return queued === 0 && mails >= versions && (await this.countMessages()) >= versions
+  }
+
   /** Waits until nothing is lost any more; returns after a while in any case. Returns how long it took in milliseconds. */
   async drain(timeoutMs = DRAIN_TIMEOUT_MS): Promise<number> {
     const since = performance.now()
     for (;;) {
-      const report = await this.check().catch(() => null)
+      const isLate = performance.now() - since > timeoutMs
+      // Reading the lake is dear, and in vain before the rest has arrived.
+      const mayBeDone = isLate || (await this.#hasSettled().catch(() => false))
+      const report = mayBeDone ? await this.check().catch(() => null) : null
       const tookMs = performance.now() - since
       if (report !== null && report.topicLost + report.mailsLost + report.mailsQueued + report.lakeLost === 0) return tookMs
-      if (tookMs > timeoutMs) return tookMs
+      if (isLate) return tookMs
       await pause(100)
     }
   }

@@ -1,4 +1,4 @@
-import type { Cleanup } from '../test/cleanup.ts'
+import { type Cleanup, onCleanup } from '../test/cleanup.ts'
 import { type Fault, openRound } from './fault.ts'
 import { Skipped } from './lake.ts'
 import { DRAIN_TIMEOUT_MS, type Round } from './round.ts'
@@ -53,6 +53,7 @@ async function runRound(fault: Fault, seed: number, orders: number, drainTimeout
   try {
     const round = await openRound(fault, cleanup, makeRandom(seed))
     const gap = watchGap(round)
+    onCleanup(cleanup, async () => void (await gap.stop()))
     await fault.run(round, orders)
     const drainMs = await round.drain(drainTimeoutMs)
     result.longestGapMs = Math.max(result.longestGapMs, await gap.stop())
@@ -95,7 +96,8 @@ function makeRandom(seed: number): () => number {
   }
 }
 
-const LOOK_MS = 25
+// A look costs a query on both sides, and times are told in tenths of a second.
+const LOOK_MS = 100
 
 function watchGap(round: Round): { stop(): Promise<number> } {
   let [longest, since, seen, isWatching] = [0, performance.now(), -1, true]
