@@ -25,7 +25,6 @@ export interface RunOptions {
   rounds: number
   orders: number
   seed: number
-  drainTimeoutMs?: number
   log: (line: string) => void
 }
 
@@ -38,7 +37,7 @@ export async function runFault(fault: Fault, options: RunOptions): Promise<Fault
   for (let round = 0; round < rounds; round++) {
     log(`${fault.name}: round ${round + 1} of ${rounds}, --only ${fault.name} --rounds 1 --seed ${seed + round}`)
     try {
-      await runRound(fault, seed + round, orders, options.drainTimeoutMs ?? DRAIN_TIMEOUT_MS, result)
+      await runRound(fault, seed + round, orders, fault.drainTimeoutMs ?? DRAIN_TIMEOUT_MS, result)
     } catch (error) {
       if (error instanceof Skipped) throw error
       result.complaints.push(`seed ${seed + round}: the round broke off: ${error instanceof Error ? error.stack : error}`)

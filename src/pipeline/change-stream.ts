@@ -1,7 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import type { OrderRecord } from '../orders/events.ts'
-import type { Lsn } from './replication-connection.ts'
 import { SlotReader } from './slot-reader.ts'
 
 /** A change of one order: the row after it, and before it unless it is new. */
@@ -44,8 +43,8 @@ export class ChangeStream {
   #running: Promise<void> | null = null
   #reader: SlotReader | null = null
   readonly #progress = { changes: 0, lastAt: null as Date | null }
-  /** End of the newest commit that `onCommits` refused, until something as new is confirmed. */
-  #refused: Lsn = 0n
+  /** Position of the newest commit that `onCommits` refused, null when something as new has been confirmed since. */
+  #refused: string | null = null
   #state: 'stopped' | 'standby' | 'active' | 'failing' = 'stopped'
 
   constructor(options: ChangeStreamOptions) {
@@ -74,20 +73,21 @@ export class ChangeStream {
     this.#state = 'stopped'
   }
 
-  async #handOn(commits: Commit[], end: Lsn): Promise<void> {
+  async #handOn(commits: Commit[]): Promise<void> {
     try {
       await this.#options.onCommits(commits)
     } catch (error) {
-      this.#refused = end
+      this.#refused = commits.at(-1)?.position ?? null
       throw error
     }
     this.#progress.changes += commits.reduce((sum, { changes }) => sum + changes.length, 0)
     this.#progress.lastAt = new Date()
   }
 
-  #hasConfirmed(position: Lsn): void {
-    if (this.#refused === 0n || position < this.#refused) return
-    this.#refused = 0n
+  #hasConfirmed(position: string): void {
+    const refused = this.#refused
+    if (refused === null || (logOf(position) === logOf(refused) && position < refused)) return
+    this.#refused = null
     this.#state = 'active'
   }
 
@@ -98,12 +98,12 @@ export class ChangeStream {
       try {
         this.#reader = await SlotReader.open({
           ...this.#options,
-          onCommits: (commits, end) => this.#handOn(commits, end),
+          onCommits: (commits) => this.#handOn(commits),
           onConfirmed: (position) => this.#hasConfirmed(position),
         })
         if (this.#stopping.signal.aborted) await this.#reader.stop()
         logger.info({ slot: slotName }, 'change stream is active')
-        if (this.#refused === 0n) this.#state = 'active'
+        if (this.#refused === null) this.#state = 'active'
         await this.#reader.ended
         retryMs = RETRY_MIN_MS
       } catch (error) {
@@ -119,4 +119,8 @@ export class ChangeStream {
       }
     }
   }
+}
+
+function logOf(position: string): string | undefined {
+  return position.split('/')[0]
 }

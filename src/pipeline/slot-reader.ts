@@ -1,5 +1,5 @@
 import type { OrderRecord } from '../orders/events.ts'
-import type { ChangeStreamOptions, Commit, OrderChange } from './change-stream.ts'
+import type { ChangeStreamOptions, OrderChange } from './change-stream.ts'
 import { type Lsn, openReplication, parseLsn, type ReplicationConnection, type StreamMessage } from './replication-connection.ts'
 
 // Far below the wal_sender_timeout that the connection asks for.
@@ -7,10 +7,9 @@ const STATUS_INTERVAL_MS = 2_000
 /** Past this many changes in memory the socket is no longer read. */
 const MAX_WAITING_CHANGES = 2_000
 
-export interface SlotReaderOptions extends Omit<ChangeStreamOptions, 'onCommits'> {
-  /** `end` is where the last of the commits ends. */
-  onCommits: (commits: Commit[], end: Lsn) => Promise<void>
-  onConfirmed: (position: Lsn) => void
+export interface SlotReaderOptions extends ChangeStreamOptions {
+  /** `position` as in a commit. */
+  onConfirmed: (position: string) => void
 }
 
 /** One connection to the slot, from opening to its end. */
@@ -123,10 +122,8 @@ export class SlotReader {
       const batch = this.#waiting
       this.#waiting = []
       this.#waitingChanges = 0
-      const end = batch.at(-1)?.end ?? this.#confirmed
-      const commits = batch.map((commit) => ({ position: this.#position(commit.end), changes: commit.changes }))
-      await this.#options.onCommits(commits, end)
-      this.#advance(end)
+      await this.#options.onCommits(batch.map(({ end, changes }) => ({ position: this.#position(end), changes })))
+      this.#advance(batch.at(-1)?.end ?? this.#confirmed)
       this.hasProgressed = true
       this.#sendStatus()
       this.#connection?.resume()
@@ -135,7 +132,7 @@ export class SlotReader {
 
   #advance(position: Lsn): void {
     this.#confirmed = position
-    this.#options.onConfirmed(position)
+    this.#options.onConfirmed(this.#position(position))
   }
 
   /** Also a sign of life. Position 0 confirms nothing. */
