@@ -36,7 +36,7 @@ export async function readOrders(pool: Pool, ledger: Ledger, { since, orderId }:
         (extract(epoch from ${CHANGED_AT}) * 1000)::bigint as changed_at
       from (
         select id, number, user_id, items, total_amount, currency, version, status_history, updated_at,
-          case when jsonb_typeof(items) = 'array' and jsonb_typeof(status_history) = 'array'
+          case when json_typeof(items) = 'array' and jsonb_typeof(status_history) = 'array'
             then jsonb_array_length(status_history) = version else false end as is_whole
         from orders
         where id > $1 and ($3::uuid is null or id = $3)
