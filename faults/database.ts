@@ -20,7 +20,7 @@ interface Cluster {
 
 const clusters = new WeakMap<Round, Cluster>()
 
-async function openWithCluster(cleanup: Cleanup, random: () => number, settings: Record<string, string> = {}): Promise<Round> {
+export async function openWithCluster(cleanup: Cleanup, random: () => number, settings: Record<string, string> = {}): Promise<Round> {
   const folder = dataFolder(mkdtempSync(join(tmpdir(), 'storefront-cluster-')))
   onCleanup(cleanup, () => rmSync(folder.path, { recursive: true, force: true }))
   const server = await startEmbeddedPostgres(folder, { settings })
@@ -37,6 +37,9 @@ function clusterOf(round: Round): Cluster {
   if (cluster === undefined) throw new Error('this round has no cluster of its own')
   return cluster
 }
+
+/** For faults in which no machine loses what its kernel has: waiting for the disk would show nothing. */
+export const UNSYNCED = { fsync: 'off' }
 
 /** PostgreSQL that crashes, and a slot that loses its WAL. */
 export const DATABASE_FAULTS: Fault[] = [
@@ -63,7 +66,7 @@ export const DATABASE_FAULTS: Fault[] = [
     name: 'slot-lost',
     title: 'WAL limit reached, slot lost, storefront replay',
     open: (cleanup, random) =>
-      openWithCluster(cleanup, random, { max_slot_wal_keep_size: '1MB', min_wal_size: '32MB', max_wal_size: '32MB' }),
+      openWithCluster(cleanup, random, { ...UNSYNCED, max_slot_wal_keep_size: '1MB', min_wal_size: '32MB', max_wal_size: '32MB' }),
     async run(round, orders) {
       await round.survive('email,lake')
       const first = await round.start('stream')
@@ -97,6 +100,8 @@ async function loseSlot(round: Round): Promise<void> {
 export interface Standby {
   /** Whether its copy of the slot would survive a promotion. */
   isReady(): Promise<boolean>
+  /** Writes the snapshot of running transactions by which slots move on: PostgreSQL does so every 15 seconds by itself. */
+  hasten(): Promise<void>
   promote(): Promise<void>
 }
 
@@ -113,17 +118,20 @@ export async function makeStandby(round: Round, isSlotSynced: boolean): Promise<
   // As pg_basebackup does: slots of the primary are not the standby's.
   for (const slot of readdirSync(join(standby.cluster, 'pg_replslot')))
     rmSync(join(standby.cluster, 'pg_replslot', slot), { recursive: true })
-  cluster.server = await startEmbeddedPostgres(folder, { settings: isSlotSynced ? { synchronized_standby_slots: 'standby' } : {} })
+  // What is acknowledged is on the standby, else a failover loses it whatever becomes of the slot.
+  const settings = { ...UNSYNCED, synchronous_standby_names: '*', ...(isSlotSynced ? { synchronized_standby_slots: 'standby' } : {}) }
+  cluster.server = await startEmbeddedPostgres(folder, { settings })
   cluster.address.moveTo(cluster.server.url)
   writeFileSync(join(standby.cluster, 'standby.signal'), '')
-  const settings = {
+  const following = {
+    ...UNSYNCED,
     primary_conninfo: toConnInfo(cluster.server.url),
     primary_slot_name: 'standby',
     hot_standby_feedback: 'on',
     sync_replication_slots: isSlotSynced ? 'on' : 'off',
     wal_receiver_status_interval: '1s',
   }
-  const follower = await startEmbeddedPostgres(standby, { settings })
+  const follower = await startEmbeddedPostgres(standby, { settings: following })
   onCleanup(round.cleanup, () => follower.stop())
   return {
     async isReady() {
@@ -132,6 +140,9 @@ export async function makeStandby(round: Round, isSlotSynced: boolean): Promise<
         'select from pg_replication_slots where synced and not temporary and invalidation_reason is null',
       )
       return rows.length === 1
+    },
+    async hasten() {
+      await query(cluster.server.url, 'select pg_log_standby_snapshot()')
     },
     async promote() {
       for (const { pid, program } of serverProcesses(folder.cluster)) if (program === 'postgres') process.kill(pid, 'SIGKILL')

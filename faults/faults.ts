@@ -5,5 +5,14 @@ import { HANDLER_FAULTS } from './handler.ts'
 import { LAKE_FAULTS } from './lake.ts'
 import { LOAD_FAULTS } from './load.ts'
 import { MAIL_FAULTS } from './mail.ts'
+import { NATS_FAULTS } from './nats.ts'
 
-export const FAULTS: Fault[] = [...HANDLER_FAULTS, ...DATABASE_FAULTS, ...FAILOVER_FAULTS, ...LAKE_FAULTS, ...MAIL_FAULTS, ...LOAD_FAULTS]
+export const FAULTS: Fault[] = [
+  ...HANDLER_FAULTS,
+  ...DATABASE_FAULTS,
+  ...FAILOVER_FAULTS,
+  ...LAKE_FAULTS,
+  ...MAIL_FAULTS,
+  ...LOAD_FAULTS,
+  ...NATS_FAULTS,
+]

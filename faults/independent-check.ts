@@ -2,11 +2,14 @@ import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { DuckDBInstance } from '@duckdb/node-api'
 import pg from 'pg'
+import type { Broker } from './broker.ts'
 
 /** What a store should hold, told by nothing but plain SQL, DuckDB on the files and the mail server's own count. */
 export interface IndependentReport {
   orders: number
   versions: number
+  /** Changes that were acknowledged and are in `orders` no more. */
+  ordersLost: number
   topicLost: number
   topicDoubled: number
   mailsLost: number
@@ -21,15 +24,26 @@ export interface IndependentReport {
 
 export interface CheckedStore {
   url: string
+  /** Where the topic is, null for PostgreSQL. */
+  broker: Broker | null
   lake: string
   /** How often each event's mail arrived. */
   taken: ReadonlyMap<string, number>
   /** What was there of each product before the first sale. */
   initialStock: ReadonlyMap<string, number>
+  /** Versions of orders whose commit was acknowledged, by order id. */
+  acknowledged: ReadonlyMap<string, number>
 }
 
 /** Shares no code with the store and none with `storefront verify`. */
-export async function checkIndependently({ url, lake, taken, initialStock }: CheckedStore): Promise<IndependentReport> {
+export async function checkIndependently({
+  url,
+  broker,
+  lake,
+  taken,
+  initialStock,
+  acknowledged,
+}: CheckedStore): Promise<IndependentReport> {
   const client = new pg.Client({ connectionString: url })
   client.on('error', () => {})
   await client.connect()
@@ -38,9 +52,13 @@ export async function checkIndependently({ url, lake, taken, initialStock }: Che
     // Later places first: what they have must be in the earlier ones.
     const inLake = await readLakeIds(lake)
     const refused = new Set((await read(`select event_id from email_deliveries where status = 'failed'`)).map((row) => row.event_id))
-    const onTopic = (await read(`select event ->> 'id' as id from topic_messages`)).map((row) => row.id ?? '')
+    const onTopic =
+      broker === null
+        ? (await read(`select event ->> 'id' as id from topic_messages`)).map((row) => row.id ?? '')
+        : await broker.readEventIds()
     const orders = await read('select id, version from orders')
     const wanted = orders.flatMap(({ id, version }) => Array.from({ length: Number(version) }, (_, index) => `${id}.${index + 1}`))
+    const versions = new Map(orders.map(({ id = '', version }) => [id, Number(version)]))
     const lostFrom = (ids: Iterable<string>) => {
       const found = new Set(ids)
       return wanted.filter((id) => !found.has(id)).length
@@ -48,6 +66,7 @@ export async function checkIndependently({ url, lake, taken, initialStock }: Che
     return {
       orders: orders.length,
       versions: wanted.length,
+      ordersLost: [...acknowledged].reduce((sum, [id, version]) => sum + Math.max(0, version - (versions.get(id) ?? 0)), 0),
       topicLost: lostFrom(onTopic),
       topicDoubled: onTopic.length - new Set(onTopic).size,
       mailsLost: wanted.filter((id) => !taken.has(id) && !refused.has(id)).length,

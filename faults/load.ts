@@ -1,5 +1,7 @@
 import { randomUUID } from 'node:crypto'
+import { eventually } from '../test/eventually.ts'
 import type { Fault } from './fault.ts'
+import type { Round } from './round.ts'
 
 /** More than the pipeline has room for, and what no try can deliver. */
 export const LOAD_FAULTS: Fault[] = [
@@ -15,14 +17,43 @@ export const LOAD_FAULTS: Fault[] = [
     },
   },
   {
+    name: 'poison-record',
+    title: 'poison record: a row that no event can be made of, in the middle; mended afterwards',
+    async run(round, orders) {
+      await round.survive('stream,email,lake')
+      await round.shop.trade(Math.ceil(orders / 2))
+      const { rows } = await round.pool.query<{ id: string }>(
+        `insert into orders (id, user_id, status, items, total_amount, currency, status_history, created_at, updated_at)
+        select gen_random_uuid(), user_id, 'pending', '{}', 0, 'EUR', jsonb_build_array(status_history -> 0), now(), now()
+        from orders limit 1
+        returning id`,
+      )
+      await round.shop.trade(Math.ceil(orders / 2))
+      // Everything else goes on its way before anybody mends it.
+      await eventually(async () => (await round.countMessages()) === (await countVersions(round)) - 1, { what: 'all others on the topic' })
+      const { findings } = await round.verify()
+      if (!findings.some(({ kind }) => kind === 'parked')) throw new Error('verify does not tell of the parked record')
+      await round.pool.query(`update orders set items = '[]' where id = $1`, [rows[0]?.id])
+      await round.shop.trade(3)
+    },
+  },
+  {
     name: 'backlog',
     title: '100,000 orders of backlog, read by a new handler and a new lake',
     rounds: 1,
     isLongOnly: true,
+    isAlone: true,
     ordersPerRound: 100_000,
+    // A mail server takes some hundred mails a second from one worker.
+    drainTimeoutMs: 1_200_000,
     async run(round, orders) {
       for (let placed = 0; placed < orders; placed += 10_000) await round.shop.placeTogether(Math.min(10_000, orders - placed))
       await round.survive('stream,email,lake', { LAKE_FLUSH_SECONDS: '10' })
     },
   },
 ]
+
+async function countVersions({ pool }: Round): Promise<number> {
+  const { rows } = await pool.query<{ versions: number }>('select sum(version)::integer as versions from orders')
+  return rows[0]?.versions ?? 0
+}

@@ -1,6 +1,8 @@
 import fs from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
 import { pino } from 'pino'
+import type { Pool } from '../src/db/pool.ts'
+import type { Topic } from '../src/pipeline/topic.ts'
 
 // The real pipeline in a process of its own, which may kill itself at a step. The hooks are here and nowhere in the product.
 // FAULT: a step (`after read`, `during publish`, `after publish`, `after confirm`, `before rename`, `after rename`), a deliberate
@@ -21,38 +23,49 @@ fs.promises.rename = async (...paths) => {
 }
 syncBuiltinESMExports()
 
-const { createApp, orderSlotOf } = await import('../src/app.ts')
 const { readConfig } = await import('../src/config.ts')
-const { createPool } = await import('../src/db/pool.ts')
-const { createOrderStreamHandler } = await import('../src/pipeline/order-stream-handler.ts')
-const { createPostgresTopic } = await import('../src/pipeline/postgres-topic.ts')
-const { breakTopic } = await import('./broken-topic.ts')
 const logger = pino({ level: process.env.LOG_LEVEL ?? 'silent' }, pino.destination(2))
 
 const rest = ROLES.split(',').filter((role) => role !== 'stream')
 if (rest.length > 0) {
+  const { createApp } = await import('../src/app.ts')
   const app = await createApp({ config: readConfig({ ...process.env, ROLES: rest.join(',') }), logger })
   await app.start()
 }
-if (ROLES.includes('stream')) {
+if (ROLES.includes('stream')) await startStream()
+process.stdout.write('ready\n')
+
+// Without app.ts, which takes a second to read: a handler that dies is what most rounds wait for.
+async function startStream(): Promise<void> {
+  const { createPool } = await import('../src/db/pool.ts')
+  const { createOrderStreamHandler } = await import('../src/pipeline/order-stream-handler.ts')
+  const { slotNameFor } = await import('../src/pipeline/replication-slot.ts')
+  const { breakTopic } = await import('./broken-topic.ts')
   const pool = createPool({ url: DATABASE_URL, size: 2, applicationName: 'faults', onError: () => {} })
-  const topic = breakTopic(createPostgresTopic({ pool, url: DATABASE_URL, logger }), pool, FAULT)
+  const topic = breakTopic(await openTopic(pool), pool, FAULT)
+  const publish = topic.publish.bind(topic)
   const stream = createOrderStreamHandler({
     url: DATABASE_URL,
-    slotName: orderSlotOf(DATABASE_URL),
+    pool,
+    slotName: slotNameFor(new URL(DATABASE_URL).pathname.slice(1)),
     logger,
-    topic: {
-      ...topic,
-      async publish(messages) {
+    topic: Object.assign(topic, {
+      async publish(messages: Parameters<typeof publish>[0]) {
         dieAt('after read')
-        const published = topic.publish(messages)
+        const published = publish(messages)
         if (FAULT === 'during publish') setTimeout(() => dieAt('during publish'), Math.random() * 10)
         await published
         dieAt('after publish')
         if (FAULT === 'after confirm') setTimeout(() => dieAt('after confirm'), Math.random() * 20)
       },
-    },
+    }),
   })
   await stream.start()
 }
-process.stdout.write('ready\n')
+
+async function openTopic(pool: Pool): Promise<Topic> {
+  const options = { pool, url: DATABASE_URL, logger }
+  const { nats } = readConfig(process.env)
+  if (nats === null) return (await import('../src/pipeline/postgres-topic.ts')).createPostgresTopic(options)
+  return (await import('../src/pipeline/nats-topic.ts')).createNatsTopic({ ...options, nats, replicas: nats.replicas })
+}

@@ -6,12 +6,20 @@ import { Skipped } from './lake.ts'
 import { type FaultResult, runFault } from './run-fault.ts'
 import { writeTable } from './write-table.ts'
 
-// npm run faults -- [--only name] [--rounds n] [--seed s]: every fault at least twenty times, and docs/delivery.md's table from it.
+// npm run faults -- [--only name] [--rounds n] [--seed s] [--lanes n] [--write]: every fault at least twenty times, some of them side by
+// side since most of a round is waiting, and docs/delivery.md's table from it.
 const ROUNDS = 20
+const LANES = 3
 const ORDERS = 40
 
 const { values } = parseArgs({
-  options: { only: { type: 'string', multiple: true }, rounds: { type: 'string' }, seed: { type: 'string' }, write: { type: 'boolean' } },
+  options: {
+    only: { type: 'string', multiple: true },
+    rounds: { type: 'string' },
+    seed: { type: 'string' },
+    lanes: { type: 'string' },
+    write: { type: 'boolean' },
+  },
 })
 const chosen = FAULTS.filter((fault) => values.only === undefined || values.only.includes(fault.name))
 if (chosen.length === 0) throw new Error(`--only must be one of ${FAULTS.map(({ name }) => name).join(', ')}`)
@@ -21,7 +29,12 @@ await globalSetup()
 const results: FaultResult[] = []
 const skipped: string[] = []
 try {
-  for (const fault of chosen) await attempt(fault)
+  const together = chosen.filter(({ isAlone }) => !isAlone)
+  const nextOf = (faults: Fault[]) => async () => {
+    for (let fault = faults.shift(); fault !== undefined; fault = faults.shift()) await attempt(fault)
+  }
+  await Promise.all(Array.from({ length: Number(values.lanes ?? LANES) }, nextOf(together)))
+  await nextOf(chosen.filter(({ isAlone }) => isAlone))()
 } finally {
   await globalTeardown()
 }

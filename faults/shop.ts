@@ -21,6 +21,8 @@ export class Shop {
   readonly #random: () => number
   readonly #products: string[] = []
   readonly #open: { id: string; status: string; items: { product_id: string; quantity: number }[] }[] = []
+  /** The version of each order as far as its commits were acknowledged. */
+  readonly acknowledged = new Map<string, number>()
   readonly initialStock = new Map<string, number>()
   readonly userId = randomUUID()
   readonly address = `${randomUUID()}@example.com`
@@ -107,6 +109,7 @@ export class Shop {
       values ($1, $2, 'pending', $3, $7, 'EUR', $4, $8, $8)`,
       [id, userId, JSON.stringify(items), JSON.stringify(history), product_id, quantity, 1250 * quantity, at],
     )
+    this.acknowledged.set(id, 1)
     this.#open.push({ id, status: 'pending', items })
   }
 
@@ -130,6 +133,7 @@ export class Shop {
       update inventory set available = available + $7 where product_id = $6 and $7 > 0 and exists (select from moved)`,
       [order.id, to, JSON.stringify(change), at, order.status, line?.product_id, goesBack],
     )
+    this.acknowledged.set(order.id, (this.acknowledged.get(order.id) ?? 0) + 1)
     order.status = to
   }
 

@@ -7,6 +7,7 @@ export class VirtualAddress {
   readonly #sockets = new Set<Socket>()
   readonly url: string
   #port: number
+  #isCut = false
 
   private constructor(server: Server, target: string) {
     this.#server = server
@@ -29,7 +30,21 @@ export class VirtualAddress {
     for (const socket of this.#sockets) socket.destroy()
   }
 
+  /** Ends every connection, and every new one, until `mend`. */
+  cut(): void {
+    this.#isCut = true
+    for (const socket of this.#sockets) socket.destroy()
+  }
+
+  mend(): void {
+    this.#isCut = false
+  }
+
   #forward(client: Socket): void {
+    if (this.#isCut) {
+      client.destroy()
+      return
+    }
     const server = connect(this.#port, '127.0.0.1')
     for (const [from, to] of [
       [client, server],

@@ -1,11 +1,12 @@
 import { readFileSync, writeFileSync } from 'node:fs'
+import { FAULTS } from './faults.ts'
 import type { FaultResult } from './run-fault.ts'
 
 const FILE = new URL('../docs/delivery.md', import.meta.url)
 const BEGIN = '<!-- faults: written by npm run faults -->'
 const END = '<!-- end of faults -->'
 
-/** Puts the results into docs/delivery.md, a row for each fault; rows of faults that were not run stay. */
+/** Puts the results into docs/delivery.md, a row for each fault in the order of the list; rows of faults that were not run stay. */
 export function writeTable(results: readonly FaultResult[], skipped: readonly string[]): void {
   const text = readFileSync(FILE, 'utf8')
   const [before = '', rest = ''] = text.split(BEGIN)
@@ -21,7 +22,7 @@ export function writeTable(results: readonly FaultResult[], skipped: readonly st
   const table = [
     '| fault | repetitions | orders | lost | lake doubles | mail doubles | longest time without service | time to drain |',
     '|---|---|---|---|---|---|---|---|',
-    ...rows.values(),
+    ...FAULTS.flatMap(({ title }) => rows.get(title) ?? []),
   ]
   const notes = skipped.map((line) => `Skipped: ${line}\n`)
   writeFileSync(FILE, [before, BEGIN, '\n', table.join('\n'), '\n', ...notes, END, after].join(''))

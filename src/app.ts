@@ -108,7 +108,7 @@ export async function createApp({ config, logger, now = () => new Date(), onFata
 
     const topic = createTopic(config, { pool, url: database.url, logger })
     const deliveryLog = new DeliveryLog({ pool, logger })
-    const stream = config.roles.includes('stream') ? createStream(database.url, topic, deliveryLog, logger) : null
+    const stream = config.roles.includes('stream') ? createStream(pool, database.url, topic, deliveryLog, logger) : null
     const services: Service[] = [deliveryLog]
     const hasApi = config.roles.includes('api')
     const hasEmail = config.roles.includes('email')
@@ -228,9 +228,9 @@ function createCatalogue(config: Config, pool: Pool, logger: Logger, connect: ()
   }
 }
 
-function createStream(url: string, topic: Topic, deliveryLog: DeliveryLog, logger: Logger): ChangeStream {
+function createStream(pool: Pool, url: string, topic: Topic, deliveryLog: DeliveryLog, logger: Logger): ChangeStream {
   const onPublished = deliveryLog.published
-  return createOrderStreamHandler({ url, slotName: orderSlotOf(url), topic, logger, onPublished })
+  return createOrderStreamHandler({ url, pool, slotName: orderSlotOf(url), topic, logger, onPublished })
 }
 
 function createLake(config: Config, topic: Topic, deliveryLog: DeliveryLog, logger: Logger): Service {

@@ -66,6 +66,6 @@ function describeReplay(report: ReplayReport): string[] {
   else if (slotLost !== null) lines.push('left the slot as it is: run storefront replay without --since and --order')
   lines.push(`compared ${compared} events with the topic and published ${published} that it lacked`)
   if (underWay > 0) lines.push(`${underWay} more come by the change stream`)
-  for (const id of unknown) lines.push(`cannot make the event ${id}: the order's status history does not tell of it`)
+  for (const id of unknown) lines.push(`cannot make the event ${id}: the row of the order does not tell of it`)
   return lines
 }

@@ -11,8 +11,10 @@ import { onCleanup } from './cleanup.ts'
 const ORDERS = 12
 const seed = Date.now() % 1_000_000
 
-describe('the short round', { concurrency: 4 }, () => {
+// Most of a round is waiting.
+describe('the short round', { concurrency: 8 }, () => {
   for (const fault of FAULTS.filter(({ isLongOnly }) => !isLongOnly)) shortRound(fault)
+  deliberateFaults()
 })
 
 function shortRound(fault: Fault): void {
@@ -48,44 +50,47 @@ async function judge(round: Round) {
   }
 }
 
-test('both checks catch a handler that confirms before it has published', async (t) => {
-  const { round, broken } = await catchFault(t, 'ack before publish')
-  await round.shop.trade(5)
-  await broken.ended
-  await round.start('stream')
-  await round.shop.placeTogether(1)
-  await round.drain(2_000)
-  const { independent, verify } = await judge(round)
-  assert.ok(independent.includes('topicLost'), independent.join())
-  assert.deepEqual(verify, ['topic missing'])
-})
+/** Each must turn a check red. */
+function deliberateFaults(): void {
+  test('both checks catch a handler that confirms before it has published', async (t) => {
+    const { round, broken } = await catchFault(t, 'ack before publish')
+    await round.shop.trade(5)
+    await broken.ended
+    await round.start('stream')
+    await round.shop.placeTogether(1)
+    await round.drain(2_000)
+    const { independent, verify } = await judge(round)
+    assert.ok(independent.includes('topicLost'), independent.join())
+    assert.deepEqual(verify, ['topic missing'])
+  })
 
-test('both checks catch a topic that does not dedupe', async (t) => {
-  const { round } = await catchFault(t, 'no dedupe')
-  await round.shop.placeTogether(3)
-  await round.drain(20_000)
-  const { independent, verify } = await judge(round)
-  assert.deepEqual(independent, ['topicDoubled'])
-  assert.deepEqual(verify, ['topic doubled'])
-})
+  test('both checks catch a topic that does not dedupe', async (t) => {
+    const { round } = await catchFault(t, 'no dedupe')
+    await round.shop.placeTogether(3)
+    await round.drain(20_000)
+    const { independent, verify } = await judge(round)
+    assert.deepEqual(independent, ['topicDoubled'])
+    assert.deepEqual(verify, ['topic doubled'])
+  })
 
-test('both checks catch a handler that dedupes by the position in the log', async (t) => {
-  const { round } = await catchFault(t, 'dedupe by LSN')
-  await round.shop.placeTogether(1)
-  await round.drain(10_000)
-  await round.shop.placeTogether(3)
-  await round.shop.trade(1)
-  await round.drain(3_000)
-  const { independent, verify } = await judge(round)
-  assert.ok(independent.includes('topicLost'), independent.join())
-  assert.deepEqual(verify, ['topic missing'])
-})
+  test('both checks catch a handler that dedupes by the position in the log', async (t) => {
+    const { round } = await catchFault(t, 'dedupe by LSN')
+    await round.shop.placeTogether(1)
+    await round.drain(10_000)
+    await round.shop.placeTogether(3)
+    await round.shop.trade(1)
+    await round.drain(3_000)
+    const { independent, verify } = await judge(round)
+    assert.ok(independent.includes('topicLost'), independent.join())
+    assert.deepEqual(verify, ['topic missing'])
+  })
 
-test('the independent check catches a shop that forgets to return stock; verify knows nothing of stock', async (t) => {
-  const { round } = await catchFault(t, 'forget to return stock')
-  await round.shop.trade(25)
-  await round.drain(20_000)
-  const { independent, verify } = await judge(round)
-  assert.deepEqual(independent, ['wrongStock'])
-  assert.deepEqual(verify, [])
-})
+  test('the independent check catches a shop that forgets to return stock; verify knows nothing of stock', async (t) => {
+    const { round } = await catchFault(t, 'forget to return stock')
+    await round.shop.trade(25)
+    await round.drain(20_000)
+    const { independent, verify } = await judge(round)
+    assert.deepEqual(independent, ['wrongStock'])
+    assert.deepEqual(verify, [])
+  })
+}

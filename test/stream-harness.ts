@@ -86,6 +86,21 @@ export async function lastReply(db: StreamDatabase): Promise<string | null> {
   return rows[0]?.reply ?? null
 }
 
+/** Returns when all that was written so far is on its way to the reader. */
+export async function untilSent(db: StreamDatabase): Promise<void> {
+  const written = await currentPosition(db)
+  await eventually(
+    async () => {
+      const { rows } = await db.pool.query<{ sent: string }>(
+        'select sent_lsn as sent from pg_stat_replication join pg_replication_slots on active_pid = pid where slot_name = $1',
+        [db.slotName],
+      )
+      return parseLsn(rows[0]?.sent ?? '0/0') >= written
+    },
+    { what: 'all changes on their way to the reader' },
+  )
+}
+
 export async function readerPid(db: StreamDatabase): Promise<number | null> {
   const { rows } = await db.pool.query<{ pid: number | null }>('select active_pid as pid from pg_replication_slots where slot_name = $1', [
     db.slotName,

@@ -79,6 +79,46 @@ export interface OrderEventData {
   previous_status: OrderStatus | null
 }
 
+/**
+ * Why no event can be made of a row that something other than the store has written, null when one can. Looks at what subscribers rely
+ * on and the database does not hold, and names the place without saying what is there. Pure.
+ */
+export function findDefect({ items, status_history, created_at, updated_at }: OrderRecord): string | null {
+  // An infinite timestamp is a number here.
+  if (!isDate(created_at)) return 'created_at is no time'
+  if (!isDate(updated_at)) return 'updated_at is no time'
+  if (!Array.isArray(items)) return 'items is no list'
+  const line = items.findIndex((item) => !isOrderItem(item))
+  if (line !== -1) return `items[${line}] is no line of an order`
+  if (!Array.isArray(status_history)) return 'status_history is no list'
+  const change = status_history.findIndex((entry) => !isStatusChange(entry))
+  return change === -1 ? null : `status_history[${change}] is no change of status`
+}
+
+function isDate(value: unknown): boolean {
+  return value instanceof Date && !Number.isNaN(value.getTime())
+}
+
+function isOrderItem(value: unknown): boolean {
+  if (!isObject(value)) return false
+  const { product_id, sku, name, unit_price, quantity, total } = value
+  const areTexts = [product_id, sku, name].every((text) => typeof text === 'string')
+  return areTexts && Number.isSafeInteger(quantity) && isMoney(unit_price) && isMoney(total)
+}
+
+function isMoney(value: unknown): boolean {
+  return isObject(value) && Number.isSafeInteger(value.amount) && typeof value.currency === 'string'
+}
+
+function isStatusChange(value: unknown): boolean {
+  if (!isObject(value) || typeof value.at !== 'string') return false
+  return Object.hasOwn(EVENT_NAMES, String(value.status)) && !Number.isNaN(Date.parse(value.at))
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null
+}
+
 /** The event of an order change: `record` is the row after it, `previous` the row before it, null for a new order. Pure. */
 export function toOrderEvent(record: OrderRecord, previous: Pick<OrderRecord, 'status'> | null): OrderEvent {
   return {

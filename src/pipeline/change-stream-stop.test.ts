@@ -4,7 +4,6 @@ import { eventually } from '../../test/eventually.ts'
 import {
   breakReader,
   confirmedPosition,
-  currentPosition,
   endOf,
   idsOf,
   insertOrders,
@@ -12,10 +11,10 @@ import {
   readerPid,
   silent,
   startStream,
+  untilSent,
 } from '../../test/stream-harness.ts'
 import { makeGate } from '../../test/topic-harness.ts'
 import { ChangeStream, type Commit } from './change-stream.ts'
-import { parseLsn } from './replication-connection.ts'
 
 test('stop may come before start and twice, and start twice', async (t) => {
   const db = await makeStreamDatabase(t)
@@ -92,17 +91,7 @@ test('reads no further than it can hold while the handler is busy, and loses not
   const sent = [await insertOrders(db.pool, 1)]
   await gate.entered
   for (let commit = 0; commit < 60; commit++) sent.push(await insertOrders(db.pool, 100))
-  const written = await currentPosition(db)
-  await eventually(
-    async () => {
-      const { rows } = await db.pool.query<{ sent: string }>(
-        'select sent_lsn as sent from pg_stat_replication join pg_replication_slots on active_pid = pid where slot_name = $1',
-        [db.slotName],
-      )
-      return parseLsn(rows[0]?.sent ?? '0/0') >= written
-    },
-    { what: 'all changes on their way to the reader' },
-  )
+  await untilSent(db)
   gate.open()
   await eventually(async () => batches.flat().length >= sent.length)
   assert.deepEqual(idsOf(batches.flat()), sent)

@@ -43,7 +43,7 @@ test('gives commits whole and in the order in which they were committed', async 
   await seen.until(2)
   assert.deepEqual(idsOf(seen.all), [committedFirst, committedLast])
   assert.ok(endOf(seen.all[0]) < endOf(seen.all[1]))
-  assert.match(seen.all[0]?.position ?? '', /^\d+\/[0-9a-f]{16}$/)
+  assert.match(seen.all[0]?.position ?? '', /^\d+\.1\/[0-9a-f]{16}$/)
 })
 
 test('gives what was committed before it started, and nothing that was rolled back', async (t) => {
@@ -165,7 +165,35 @@ test('when the handler throws the same commits come again, in order, and none is
   await eventually(async () => stored.length >= 4)
   assert.deepEqual(stored, [...first, ...rest])
   assert.deepEqual([calls[0]?.[0], calls[1]?.[0]], [first[0], first[0]])
-  assert.equal(stream.state, 'active')
+  await eventually(async () => stream.state === 'active')
+})
+
+test('says that it is failing, without a break, until what the handler refused is stored', async (t) => {
+  const db = await makeStreamDatabase(t)
+  const seen: string[] = []
+  const stream = await startStream(t, db, async () => {
+    seen.push(stream.state)
+    if (seen.length < 4) throw new Error('the topic is away')
+  })
+  await eventually(async () => stream.state === 'active')
+  await insertOrders(db.pool, 1)
+  await eventually(async () => seen.length === 4 && stream.state === 'active')
+  assert.deepEqual(seen, ['active', 'failing', 'failing', 'failing'])
+})
+
+test('is no longer failing when another process has stored what its own handler refused', async (t) => {
+  const db = await makeStreamDatabase(t)
+  const stream = await startStream(t, db, async () => {
+    throw new Error('the topic is away from here')
+  })
+  await insertOrders(db.pool, 1)
+  await eventually(async () => stream.state === 'failing')
+  const seen = new Commits()
+  const other = await startStream(t, db, seen.handle)
+  await seen.until(1)
+  await eventually(async () => stream.state === 'standby')
+  await other.stop()
+  await eventually(async () => stream.state === 'active')
 })
 
 test('a second stream stands by and takes over when the first one stops', async (t) => {

@@ -45,7 +45,7 @@ function makeRecord(overrides: Partial<OrderRecord> = {}): OrderRecord {
 
 /** Runs the handler between the slot and the topic. */
 async function startHandler(t: TestContext, db: StreamDatabase, topic: Topic): Promise<ChangeStream> {
-  const stream = createOrderStreamHandler({ url: db.url, slotName: db.slotName, topic, logger: silent })
+  const stream = createOrderStreamHandler({ url: db.url, pool: db.pool, slotName: db.slotName, topic, logger: silent })
   onCleanup(t, () => stream.stop())
   await stream.start()
   return stream
@@ -127,13 +127,17 @@ test('makes one message for each change of a commit, in order and at the positio
   )
 })
 
-test('a commit may be missing unless it is older than the newest message of the same cluster', () => {
-  const newest = '7/00000000000000ff'
-  assert.equal(mayBeMissing('7/00000000000000fe', newest), false)
-  assert.equal(mayBeMissing('7/00000000000000ff', newest), true)
-  assert.equal(mayBeMissing('7/0000000000000100', newest), true)
-  assert.equal(mayBeMissing('8/0000000000000001', newest), true)
-  assert.equal(mayBeMissing('7/0000000000000001', null), true)
+test('a commit may be missing unless it is older than the newest message of the same log', () => {
+  const newest = '7.1/00000000000000ff'
+  assert.equal(mayBeMissing('7.1/00000000000000fe', newest), false)
+  assert.equal(mayBeMissing('7.1/00000000000000ff', newest), true)
+  assert.equal(mayBeMissing('7.1/0000000000000100', newest), true)
+  assert.equal(mayBeMissing('7.2/0000000000000001', newest), true)
+  assert.equal(mayBeMissing('8.1/0000000000000001', newest), true)
+  // As it was written before there was a timeline in it.
+  assert.equal(mayBeMissing('7.1/0000000000000001', '7/00000000000000ff'), true)
+  assert.equal(mayBeMissing('7.1/0000000000000001', ''), true)
+  assert.equal(mayBeMissing('7.1/0000000000000001', null), true)
 })
 
 test('publishes one event for each committed version of each order, in order', async (t) => {

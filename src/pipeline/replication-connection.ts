@@ -25,8 +25,8 @@ interface WireConnection extends EventEmitter {
 }
 
 export interface ReplicationConnection {
-  /** Identifies the cluster: positions of two clusters cannot be compared. */
-  readonly systemId: string
+  /** Identifies the log, as `<system id>.<timeline>`: positions of two clusters, or from before and after a promotion, cannot be compared. */
+  readonly logId: string
   /** Settles when the stream ends; rejects with the reason unless it was closed from here. */
   readonly ended: Promise<void>
   /** Tells the server that everything up to `position` is stored elsewhere and its WAL may go. */
@@ -64,7 +64,7 @@ export async function openReplication(
   await client.connect()
   const wire = (client as unknown as { connection: WireConnection }).connection
   try {
-    const { rows } = await client.query<{ systemid: string }>('IDENTIFY_SYSTEM')
+    const { rows } = await client.query<{ systemid: string; timeline: number }>('IDENTIFY_SYSTEM')
     const plugin = new PgoutputPlugin({ protoVersion: 1, publicationNames: [PUBLICATION] })
     wire.on('copyData', ({ chunk }: { chunk: Buffer }) => {
       if (chunk[0] === XLOG_DATA) onMessage({ kind: 'change', message: plugin.parse(chunk.subarray(XLOG_DATA_HEADER_BYTES)) })
@@ -75,7 +75,7 @@ export async function openReplication(
     streaming.then(() => fail(new Error('the server ended the stream')), fail)
     await Promise.race([started, broken])
     return {
-      systemId: rows[0]?.systemid ?? '',
+      logId: `${rows[0]?.systemid}.${rows[0]?.timeline}`,
       ended: broken.catch((error) => {
         if (!closed) throw error
       }),

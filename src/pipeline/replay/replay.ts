@@ -1,5 +1,5 @@
 import type { Pool } from '../../db/pool.ts'
-import { type OrderEvent, toOrderEvents } from '../../orders/events.ts'
+import { findDefect, type OrderEvent, toOrderEvents } from '../../orders/events.ts'
 import { findLostReason } from '../replication-slot.ts'
 import type { Topic } from '../topic.ts'
 import { type Ledger, withLedger } from '../verify/ledger.ts'
@@ -26,7 +26,7 @@ export interface ReplayReport {
   published: number
   /** Events that the change stream has still to deliver, and does. */
   underWay: number
-  /** Event ids of versions that the order's status history does not tell of. */
+  /** Event ids of versions that the order's row does not tell of: its status history lacks them, or it is malformed. */
   unknown: string[]
   /** Why the change stream can deliver nothing more, null when it can. */
   slotLost: string | null
@@ -90,6 +90,6 @@ async function publishMissing(pool: Pool, topic: Topic, ledger: Ledger): Promise
 
 async function makeEvents(pool: Pool, orderIds: readonly string[]): Promise<Map<string, OrderEvent>> {
   const records = await getOrderRecords(pool, orderIds)
-  const whole = records.filter((record) => record.status_history.length === record.version)
+  const whole = records.filter((record) => findDefect(record) === null && record.status_history.length === record.version)
   return new Map(whole.flatMap(toOrderEvents).map((event) => [event.id, event]))
 }

@@ -8,9 +8,9 @@ export function factsOf({ data: { order, previous_status } }: OrderEvent): strin
   return [status, previous_status ?? '', total.amount, total.currency, number, user_id, items.length].join('|')
 }
 
-/** PostgreSQL: of version `version` of a row of `orders`. Null when the history does not tell of every version. */
+/** PostgreSQL: of version `version` of a row of `orders`. Null when the history does not tell of every version, or the row is malformed. */
 export const FACTS_IN_ORDERS = `
-  case when jsonb_array_length(status_history) = orders.version then concat_ws('|',
+  case when orders.is_whole then concat_ws('|',
     status_history -> (version.number - 1) ->> 'status',
     case when version.number > 1 then status_history -> (version.number - 2) ->> 'status' else '' end,
     total_amount, currency, orders.number, user_id, json_array_length(items)

@@ -1,4 +1,5 @@
 import type { Pool } from '../../db/pool.ts'
+import { listParkedChanges } from '../parked-changes.ts'
 import type { Topic } from '../topic.ts'
 import { type Ledger, withLedger } from './ledger.ts'
 import { LACKING, type Settlement, settle } from './pending-changes.ts'
@@ -18,8 +19,11 @@ export interface VerifyOptions {
 }
 
 export type Place = 'orders' | 'change stream' | 'topic' | 'mails' | 'lake'
-/** `altered`: the same event says something else there. `unknown`: no order has it. `lost`: the change stream can deliver nothing more. */
-export type FindingKind = 'missing' | 'doubled' | 'corrupt' | 'altered' | 'unknown' | 'lost'
+/**
+ * `altered`: the same event says something else there. `unknown`: no order has it. `lost`: the change stream can deliver nothing more.
+ * `parked`: no event could be made of the row.
+ */
+export type FindingKind = 'missing' | 'doubled' | 'corrupt' | 'altered' | 'unknown' | 'lost' | 'parked'
 
 /** Something that a healthy store never has. */
 export interface Finding {
@@ -59,6 +63,7 @@ export async function verify(options: VerifyOptions): Promise<VerifyReport> {
     const lake = await readLake(lakeDirectory, ledger)
     const topicEnd = await readTopic(topic, ledger)
     const orders = await readOrders(pool, ledger)
+    await ledger.add('parked_events', await listParkedChanges(pool))
     const settlement = await settle(ledger, options, topicEnd)
     const findings = await find(ledger, { mailPosition, topicEnd, lake, settlement })
     const lagOf = (sql: string) => measureLag(ledger, sql, options.now())
@@ -105,7 +110,9 @@ interface Known {
 }
 
 async function find(ledger: Ledger, { mailPosition, topicEnd, lake, settlement }: Known): Promise<Finding[]> {
-  const lost = `from (${LACKING}) ${settlement.isSettled ? 'anti join held_events using (event_id)' : 'where false'}`
+  const lost = settlement.isSettled
+    ? `from (${LACKING}) anti join held_events using (event_id) anti join parked_events using (event_id)`
+    : `from (${LACKING}) where false`
   const doubled = (table: string) => `from ${table} group by event_id having count(*) > 1`
   const ofNoOrder = (table: string) => `from ${table} anti join topic_events using (event_id) anti join order_events using (event_id)`
   const handled = (table: string, position: number) =>
@@ -126,6 +133,16 @@ async function find(ledger: Ledger, { mailPosition, topicEnd, lake, settlement }
     ['lake', 'unknown', ofNoOrder('lake_events')],
   ]
   const findings: Finding[] = []
+  const parked = await ledger.select<{ event_id: string; reason: string }>(
+    `select event_id, reason from (${LACKING}) join parked_events using (event_id) order by event_id`,
+  )
+  if (parked.length > 0)
+    findings.push({
+      place: 'change stream',
+      kind: 'parked',
+      count: parked.length,
+      examples: parked.slice(0, MAX_EXAMPLES).map(({ event_id, reason }) => `${event_id}: ${reason}`),
+    })
   if (settlement.slotLost !== null) findings.push({ place: 'change stream', kind: 'lost', count: 1, examples: [settlement.slotLost] })
   for (const [place, kind, from] of checks) {
     const sql = `select event_id ${from}`

@@ -1,0 +1,157 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import type { Cleanup } from '../test/cleanup.ts'
+import { eventually } from '../test/eventually.ts'
+import { NO_NATS, startNatsServer } from '../test/nats-server.ts'
+import { Broker } from './broker.ts'
+import type { Fault } from './fault.ts'
+import { Skipped } from './lake.ts'
+import { NatsCluster, untilWhole } from './nats-cluster.ts'
+import { Round } from './round.ts'
+
+const clusters = new WeakMap<Round, NatsCluster>()
+
+async function openWithServer(cleanup: Cleanup, random: () => number): Promise<Round> {
+  if (NO_NATS) throw new Skipped(NO_NATS)
+  const server = await startNatsServer(cleanup)
+  return Round.open(cleanup, random, undefined, await Broker.open(cleanup, [server.url], 1))
+}
+
+async function openWithCluster(cleanup: Cleanup, random: () => number): Promise<Round> {
+  if (NO_NATS) throw new Skipped(NO_NATS)
+  const cluster = await NatsCluster.start(cleanup)
+  const round = await Round.open(cleanup, random, undefined, await cluster.openBroker(cleanup))
+  clusters.set(round, cluster)
+  return round
+}
+
+/** The round's cluster, its stream made and led by somebody. */
+async function untilLed(round: Round): Promise<{ cluster: NatsCluster; broker: Broker; leader: string }> {
+  const cluster = clusters.get(round)
+  const { broker } = round
+  if (cluster === undefined || broker === null) throw new Error('this round has no cluster of its own')
+  await round.shop.trade(1)
+  await eventually(async () => (await round.countMessages().catch(() => 0)) > 0, { what: 'the stream', timeoutMs: 60_000 })
+  await untilWhole(broker)
+  const leader = await eventually(() => broker.leader().catch(() => undefined), { what: 'a leader', timeoutMs: 60_000 })
+  return { cluster, broker, leader }
+}
+
+const STEPS = ['during publish', 'after publish', 'after confirm'] as const
+
+/** The broker loses servers, their agreement, or everything; and a handler that dies around the broker's acknowledgement. */
+export const NATS_FAULTS: Fault[] = [
+  ...STEPS.map(
+    (step) =>
+      ({
+        name: `nats-handler-${step.replace(' ', '-')}`,
+        title: `NATS: kill -9 of the handler ${step === 'after publish' ? 'after PubAck, before confirm' : step}`,
+        open: openWithServer,
+        async run(round, orders) {
+          await round.survive('email,lake')
+          const dying = await round.start('stream', { FAULT: step, FAULT_AFTER: String(Math.floor(round.random() * 5)) })
+          await round.shop.trade(orders)
+          // On a busy machine the orders come in fewer batches than it takes.
+          while (dying.child.signalCode === null) await round.shop.trade(1)
+          await round.start('stream')
+          await round.shop.trade(3)
+        },
+      }) satisfies Fault,
+  ),
+  {
+    name: 'nats-dedupe-window',
+    title: 'NATS: handler killed after PubAck, back after the broker has forgotten the message ids',
+    open: openWithServer,
+    async run(round, orders) {
+      await round.survive('email,lake')
+      const dying = await round.start('stream', { FAULT: 'after publish', FAULT_AFTER: '1' })
+      await round.shop.trade(1)
+      await eventually(async () => (await round.countMessages()) > 0)
+      await round.broker?.setDedupeWindow(FORGETS_AFTER_MS)
+      await round.shop.trade(orders)
+      while (dying.child.signalCode === null) await round.shop.trade(1)
+      await pause(2 * FORGETS_AFTER_MS)
+      await round.start('stream')
+      await round.shop.trade(3)
+    },
+  },
+  {
+    name: 'nats-leader',
+    title: 'NATS: kill -9 of the leader of three servers',
+    open: openWithCluster,
+    async run(round, orders) {
+      await round.survive('stream,email,lake')
+      const { cluster, leader } = await untilLed(round)
+      const trading = round.shop.trade(orders)
+      await pause(round.random() * 200)
+      await cluster.kill(leader)
+      await trading
+      await cluster.restart(leader)
+      await round.shop.trade(3)
+    },
+  },
+  {
+    name: 'nats-one-lost',
+    title: 'NATS: one of three servers lost with its disk',
+    open: openWithCluster,
+    async run(round, orders) {
+      await round.survive('stream,email,lake')
+      const { cluster, broker } = await untilLed(round)
+      const trading = round.shop.trade(orders)
+      const lost = cluster.names[Math.floor(round.random() * cluster.names.length)] ?? ''
+      await cluster.kill(lost)
+      await trading
+      cluster.wipe(lost)
+      await cluster.restart(lost)
+      await round.shop.trade(3)
+      await untilWhole(broker)
+    },
+  },
+  {
+    name: 'nats-partition',
+    title: 'NATS: the leader cut off from the two others, its clients not',
+    open: openWithCluster,
+    async run(round, orders) {
+      await round.survive('stream,email,lake')
+      const { cluster, broker, leader } = await untilLed(round)
+      const trading = round.shop.trade(orders)
+      await pause(round.random() * 200)
+      cluster.cutOff(leader)
+      // As the majority sees it.
+      const majority = await cluster.openBroker(round.cleanup, leader)
+      await eventually(async () => (await majority.leader().catch(() => leader)) !== leader, { what: 'a new leader', timeoutMs: 60_000 })
+      await trading
+      await round.shop.trade(3)
+      cluster.reconnect(leader)
+      await round.shop.trade(3)
+      await untilWhole(broker)
+    },
+  },
+  {
+    name: 'nats-all-wiped',
+    title: 'NATS: all three servers lost with their disks, storefront replay',
+    open: openWithCluster,
+    async run(round, orders) {
+      await round.survive('stream,email,lake')
+      const { cluster } = await untilLed(round)
+      await round.shop.trade(Math.ceil(orders / 2))
+      await eventually(async () => (await round.countMessages().catch(() => 0)) >= orders / 2, {
+        what: 'half on the topic',
+        timeoutMs: 60_000,
+      })
+      const trading = round.shop.trade(Math.ceil(orders / 2))
+      await pause(round.random() * 200)
+      await Promise.all(cluster.names.map((name) => cluster.kill(name)))
+      for (const name of cluster.names) cluster.wipe(name)
+      await Promise.all(cluster.names.map((name) => cluster.restart(name)))
+      await trading
+      // The stream is made anew for the first order that comes; what the lost one held is missing until then, and after it.
+      await round.shop.trade(1)
+      await eventually(async () => (await round.countMessages().catch(() => 0)) > 0, { what: 'the new stream', timeoutMs: 60_000 })
+      const { published } = await round.replay()
+      if (published === 0) throw new Error('nothing was lost with the servers')
+      await round.shop.trade(3)
+    },
+  },
+]
+
+const FORGETS_AFTER_MS = 200

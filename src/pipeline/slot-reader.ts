@@ -1,0 +1,146 @@
+import type { OrderRecord } from '../orders/events.ts'
+import type { ChangeStreamOptions, OrderChange } from './change-stream.ts'
+import { type Lsn, openReplication, parseLsn, type ReplicationConnection, type StreamMessage } from './replication-connection.ts'
+
+// Far below the wal_sender_timeout that the connection asks for.
+const STATUS_INTERVAL_MS = 2_000
+/** Past this many changes in memory the socket is no longer read. */
+const MAX_WAITING_CHANGES = 2_000
+
+export interface SlotReaderOptions extends ChangeStreamOptions {
+  /** `position` as in a commit. */
+  onConfirmed: (position: string) => void
+}
+
+/** One connection to the slot, from opening to its end. */
+export class SlotReader {
+  readonly #options: SlotReaderOptions
+  readonly #failure = Promise.withResolvers<never>()
+  #connection: ReplicationConnection | null = null
+  #open: OrderChange[] = []
+  #waiting: { end: Lsn; changes: OrderChange[] }[] = []
+  #waitingChanges = 0
+  #inTransaction = false
+  #draining: Promise<void> | null = null
+  #confirmed: Lsn = 0n
+  #statusTimer: NodeJS.Timeout | undefined
+  #stopping = false
+  hasProgressed = false
+  ended: Promise<void> = Promise.resolve()
+
+  private constructor(options: SlotReaderOptions) {
+    this.#options = options
+    this.#failure.promise.catch(() => {})
+  }
+
+  static async open(options: SlotReaderOptions): Promise<SlotReader> {
+    const reader = new SlotReader(options)
+    const connection = await openReplication(options.url, options.slotName, (message) => reader.#receive(message))
+    reader.#connection = connection
+    options.onOpened?.()
+    reader.#statusTimer = setInterval(() => reader.#sendStatus(), STATUS_INTERVAL_MS)
+    reader.ended = reader.#untilEnd(connection)
+    reader.ended.catch(() => {})
+    // Messages may have come before the connection was known here.
+    reader.#drainSoon()
+    return reader
+  }
+
+  async #untilEnd(connection: ReplicationConnection): Promise<void> {
+    try {
+      await Promise.race([connection.ended, this.#failure.promise])
+    } finally {
+      clearInterval(this.#statusTimer)
+      this.#stopping = true
+      await this.#draining
+      await connection.close().catch(() => {})
+    }
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping = true
+    await this.#draining
+    this.#sendStatus()
+    await this.#connection?.close().catch(() => {})
+    await this.ended.catch(() => {})
+  }
+
+  #receive(message: StreamMessage): void {
+    try {
+      if (message.kind === 'keepalive') this.#keepAlive(message)
+      else this.#collect(message.message)
+    } catch (error) {
+      this.#failure.reject(error)
+    }
+  }
+
+  #collect(message: Extract<StreamMessage, { kind: 'change' }>['message']): void {
+    switch (message.tag) {
+      case 'begin':
+        this.#inTransaction = true
+        this.#open = []
+        return
+      case 'insert':
+        this.#open.push({ record: message.new as OrderRecord, previous: null })
+        return
+      case 'update':
+        this.#open.push({ record: message.new as OrderRecord, previous: message.old as OrderRecord | null })
+        return
+      case 'commit': {
+        const end = parseLsn(message.commitEndLsn ?? '0/0')
+        this.#inTransaction = false
+        this.#waiting.push({ end, changes: this.#open })
+        this.#waitingChanges += this.#open.length
+        this.#open = []
+        if (this.#waitingChanges > MAX_WAITING_CHANGES) this.#connection?.pause()
+        this.#drainSoon()
+        return
+      }
+      // Orders are never deleted by the store; a row that an operator deletes is no change of an order's life.
+      default:
+    }
+  }
+
+  /** With nothing in hand, all the WAL up to here holds nothing for us: confirming it lets a busy server drop it. */
+  #keepAlive({ walEnd, replyRequested }: { walEnd: Lsn; replyRequested: boolean }): void {
+    const isIdle = !this.#inTransaction && this.#waiting.length === 0 && this.#draining === null
+    if (isIdle && walEnd > this.#confirmed) this.#advance(walEnd)
+    if (replyRequested) this.#sendStatus()
+  }
+
+  #drainSoon(): void {
+    if (this.#draining !== null || this.#connection === null) return
+    this.#draining = this.#drain()
+      .catch((error) => this.#failure.reject(error))
+      .finally(() => {
+        this.#draining = null
+      })
+  }
+
+  async #drain(): Promise<void> {
+    while (this.#waiting.length > 0 && !this.#stopping) {
+      const batch = this.#waiting
+      this.#waiting = []
+      this.#waitingChanges = 0
+      await this.#options.onCommits(batch.map(({ end, changes }) => ({ position: this.#position(end), changes })))
+      this.#advance(batch.at(-1)?.end ?? this.#confirmed)
+      this.hasProgressed = true
+      this.#sendStatus()
+      this.#connection?.resume()
+    }
+  }
+
+  #advance(position: Lsn): void {
+    this.#confirmed = position
+    this.#options.onConfirmed(this.#position(position))
+  }
+
+  /** Also a sign of life. Position 0 confirms nothing. */
+  #sendStatus(): void {
+    this.#connection?.confirm(this.#confirmed)
+  }
+
+  #position(end: Lsn): string {
+    return `${this.#connection?.logId ?? ''}/${end.toString(16).padStart(16, '0')}`
+  }
+}
