@@ -25,6 +25,7 @@ export class SlotReader {
   #confirmed: Lsn = 0n
   #statusTimer: NodeJS.Timeout | undefined
   #stopping = false
+  #hasFailed = false
   hasProgressed = false
   ended: Promise<void> = Promise.resolve()
 
@@ -104,14 +105,18 @@ export class SlotReader {
   /** With nothing in hand, all the WAL up to here holds nothing for us: confirming it lets a busy server drop it. */
   #keepAlive({ walEnd, replyRequested }: { walEnd: Lsn; replyRequested: boolean }): void {
     const isIdle = !this.#inTransaction && this.#waiting.length === 0 && this.#draining === null
-    if (isIdle && walEnd > this.#confirmed) this.#advance(walEnd)
+    if (isIdle && !this.#hasFailed && walEnd > this.#confirmed) this.#advance(walEnd)
     if (replyRequested) this.#sendStatus()
   }
 
   #drainSoon(): void {
     if (this.#draining !== null || this.#connection === null) return
     this.#draining = this.#drain()
-      .catch((error) => this.#failure.reject(error))
+      .catch((error) => {
+        // What was refused is in hand no more, and yet not done: nothing may be confirmed until the connection has ended.
+        this.#hasFailed = true
+        this.#failure.reject(error)
+      })
       .finally(() => {
         this.#draining = null
       })
@@ -132,7 +137,8 @@ export class SlotReader {
 
   #advance(position: Lsn): void {
     this.#confirmed = position
-    this.#options.onConfirmed(this.#position(position))
+    // A keep-alive that comes before the connection is known here is of a log that is not known either.
+    if (this.#connection !== null) this.#options.onConfirmed(this.#position(position))
   }
 
   /** Also a sign of life. Position 0 confirms nothing. */
