@@ -16,6 +16,7 @@ import {
 import { type Config, ConfigError, parseRoles, readConfig } from './config.ts'
 import { isDatabaseOutage } from './db/constraints.ts'
 import { DataFolderInUse } from './db/data-folder.ts'
+import { loggableError } from './db/loggable-error.ts'
 import { MigrationsPending } from './db/migrate.ts'
 import { PostgresUnavailable } from './db/postgres-launcher.ts'
 import { AppError } from './errors.ts'
@@ -212,15 +213,17 @@ function readReplayArguments({ since, order, subscriber }: { since?: string; ord
   return { since: time, orderId: order?.toLowerCase(), subscriber }
 }
 
+const serializers = { err: (error: unknown) => pino.stdSerializers.err(loggableError(error) as Error) }
+
 /** A command's output is its own; what it logs goes to standard error. */
 function terminal(config: Config): Terminal {
   const level = config.logLevel === 'info' ? 'warn' : config.logLevel
-  return { out: (line) => console.log(line), err: (line) => console.error(line), logger: pino({ level }, pino.destination(2)) }
+  return { out: (line) => console.log(line), err: (line) => console.error(line), logger: pino({ level, serializers }, pino.destination(2)) }
 }
 
 /** Runs the store until a signal, or until it cannot go on. */
 async function serve(config: Config): Promise<number> {
-  const logger = pino({ level: config.logLevel })
+  const logger = pino({ level: config.logLevel, serializers })
   const ended = Promise.withResolvers<number>()
   process.once('SIGTERM', () => ended.resolve(0))
   process.once('SIGINT', () => ended.resolve(0))
