@@ -88,6 +88,7 @@ export class Round {
       LAKE_FLUSH_SECONDS: '1',
       MAIL_MAX_PER_HOUR: '0',
       PORT: '0',
+      OPS_PORT: 'off',
       ROLES: roles,
       ...(this.broker === null ? {} : { NATS_URL: this.broker.servers, NATS_REPLICAS: String(this.broker.replicas) }),
       ...overrides,

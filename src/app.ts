@@ -21,6 +21,8 @@ import { connectClient, createPool, type Pool } from './db/pool.ts'
 import { healthRoutes, type ReadinessCheck } from './http/health.ts'
 import { createHttpServer, type HttpServer, openApiRoute, requestId } from './http/server.ts'
 import { addShortcut } from './http/shortcut.ts'
+import { Metrics } from './operations/metrics.ts'
+import { OperationsServer } from './operations/operations-server.ts'
 import { adminOrderRoutes } from './orders/admin-routes.ts'
 import { CONNECTIONS_FOR_PLACING } from './orders/checkout.ts'
 import { expireOrders } from './orders/expire-orders.ts'
@@ -29,8 +31,9 @@ import { orderRoutes } from './orders/routes.ts'
 import { createCataloguePurge, PURGE_QUEUE } from './pipeline/cdn/purge-catalogue.ts'
 import { createPurgers } from './pipeline/cdn/purger.ts'
 import type { ChangeStream } from './pipeline/change-stream.ts'
-import { DeliveryLog, findDeliveries } from './pipeline/delivery-log.ts'
+import { DeliveryLog, findDeliveries, type LoggedEvent } from './pipeline/delivery-log.ts'
 import { ACCOUNT_MAIL_QUEUE, createAccountMailWorker, queueAccountMail } from './pipeline/email/account-mail.ts'
+import { countQueued as countQueuedMails } from './pipeline/email/email-deliveries.ts'
 import { createEmailSubscriber, EMAIL_QUEUE } from './pipeline/email/email-subscriber.ts'
 import { createFileMailer } from './pipeline/email/file-mailer.ts'
 import { createMailRenderer } from './pipeline/email/render-mail.ts'
@@ -41,9 +44,11 @@ import { LakeSink } from './pipeline/lake/lake-sink.ts'
 import { createNatsTopic } from './pipeline/nats-topic.ts'
 import { createOrderStreamHandler } from './pipeline/order-stream-handler.ts'
 import { createPostgresTopic } from './pipeline/postgres-topic.ts'
-import { ensureReplicationSlot, findLostReason, slotNameFor } from './pipeline/replication-slot.ts'
+import { ensureReplicationSlot, findLostReason, readSlotStatus, slotNameFor } from './pipeline/replication-slot.ts'
 import type { Sealing } from './pipeline/sealing.ts'
-import type { Topic } from './pipeline/topic.ts'
+import { lagBehind, readSubscriberLag, type SubscriberLag } from './pipeline/subscriber-lag.ts'
+import type { Subscription, Topic } from './pipeline/topic.ts'
+import { countQueued as countQueuedWebhooks } from './pipeline/webhook/webhook-deliveries.ts'
 import { createWebhookSender } from './pipeline/webhook/webhook-sender.ts'
 import { createWebhookSubscriber, WEBHOOK_QUEUE } from './pipeline/webhook/webhook-subscriber.ts'
 
@@ -56,6 +61,8 @@ interface Service {
 export interface App {
   /** The HTTP API, null in a process without that role. */
   readonly server: HttpServer | null
+  /** Where metrics and health are; null when nowhere. */
+  readonly operationsPort: number | null
   /** Returns when every role works and the API listens. */
   start(): Promise<void>
   /** Drains requests, stops the stream at a confirmed position, then the rest. Idempotent. */
@@ -106,10 +113,19 @@ export async function createApp({ config, logger, now = () => new Date(), onFata
     else await assertMigrated(pool)
     if (isEmbedded && (await loadSampleCatalogue(pool))) logger.info('loaded the sample catalogue')
 
+    const metrics = new Metrics()
+    metrics.watchPools({ general: pool, placing: placingPool })
+    metrics.watchDatabase(() => pool.query('select 1'))
     const topic = createTopic(config, { pool, url: database.url, logger })
     const deliveryLog = new DeliveryLog({ pool, logger })
-    const stream = config.roles.includes('stream') ? createStream(pool, database.url, topic, deliveryLog, logger) : null
-    const services: Service[] = [deliveryLog]
+    const stream = config.roles.includes('stream') ? createStream(database.url, { pool, topic, deliveryLog, metrics, logger }) : null
+    if (stream !== null) metrics.watchChangeStream(stream, () => readSlotStatus(pool, orderSlotOf(database.url)))
+    const watched: Watched = { metrics, subscriptions: new Map() }
+    const check = readinessCheck(pool, stream, database.url)
+    const checkAll: ReadinessCheck = async () => [...(await check()), ...failingSubscribers(watched)]
+    const operations = config.operations === null ? null : new OperationsServer({ ...config.operations, metrics, check: checkAll, logger })
+    if (operations !== null) metrics.collectProcess()
+    const services: Service[] = operations === null ? [deliveryLog] : [operations, deliveryLog]
     const hasApi = config.roles.includes('api')
     const hasEmail = config.roles.includes('email')
     const secret = config.secret ?? keepSecret(dataFolder(config.dataDir), 'secret')
@@ -120,9 +136,9 @@ export async function createApp({ config, logger, now = () => new Date(), onFata
     const jobs = createJobQueue({ url: database.url, logger, supervise: hasJobs, keepsTime: hasApi })
     if (hasApi || hasJobs) services.push(jobs)
     if (config.roles.some((role) => role !== 'api')) services.push(topic)
-    if (config.roles.includes('lake')) services.push(createLake(config, topic, deliveryLog, logger))
-    if (hasEmail) services.push(createEmail(config, { pool, topic, jobs, sealing, logger, now }))
-    if (hasWebhook) services.push(createWebhook(config, { pool, topic, jobs, sealing: createWebhookSealing(secret), logger, now }))
+    if (config.roles.includes('lake')) services.push(createLake(config, { topic, deliveryLog, logger, watched }))
+    if (hasEmail) services.push(createEmail(config, { pool, topic, jobs, sealing, logger, now, watched }))
+    if (hasWebhook) services.push(createWebhook(config, { pool, topic, jobs, sealing: createWebhookSealing(secret), logger, now, watched }))
     if (stream !== null) {
       const connect = () => connectClient(database.url, 'storefront-purge')
       services.push(stream, createCataloguePurge({ pool, connect, jobs, purgers, logger }))
@@ -137,12 +153,25 @@ export async function createApp({ config, logger, now = () => new Date(), onFata
         sendAccountMail: (tx, mail) => queueAccountMail(tx, jobs, sealing, mail),
       })
       const catalogue = createCatalogue(config, pool, logger, () => connectClient(database.url, 'storefront-catalogue'))
-      const check = readinessCheck(pool, stream, database.url)
-      server = await createApi({ config, pool, placingPool, auth, catalogue, logger, now, check })
+      server = await createApi({ config, pool, placingPool, auth, catalogue, logger, now, check, metrics })
       const housekeeping = createHousekeeping(config, { pool, jobs, logger, now })
       services.push(auth, catalogue.version, housekeeping, listening(server, config, logger))
     }
-    return { server, ...inOrder(services, close) }
+    const all = inOrder(services, close)
+    return {
+      server,
+      get operationsPort() {
+        return operations?.port ?? null
+      },
+      async start() {
+        await all.start()
+        if (operations !== null) operations.phase = 'started'
+      },
+      async stop() {
+        if (operations !== null) operations.phase = 'stopping'
+        await all.stop()
+      },
+    }
   } catch (error) {
     await close()
     throw error
@@ -194,21 +223,24 @@ interface ApiOptions {
   logger: Logger
   now: () => Date
   check: ReadinessCheck
+  metrics?: Metrics
 }
 
 /** The HTTP API with every route. Touches the database only when it is asked something. */
-async function createApi({ config, pool, placingPool, auth, catalogue, logger, now, check }: ApiOptions): Promise<HttpServer> {
+async function createApi({ config, pool, placingPool, auth, catalogue, logger, now, check, metrics }: ApiOptions): Promise<HttpServer> {
   const { baseUrl, basePath, trustProxy } = config
-  const server = await createHttpServer({ logger, baseUrl, trustProxy })
-  addShortcut(server, catalogueShortcut(catalogue), { logger, requestIdOf: requestId })
+  const counting = metrics === undefined ? {} : { onAnswered: metrics.requestAnswered }
+  const server = await createHttpServer({ logger, baseUrl, trustProxy, ...counting })
+  addShortcut(server, catalogueShortcut(catalogue), { logger, requestIdOf: requestId, ...counting })
   const { authenticate } = auth
   await server.register(
     async (scope) => {
       authRoutes(scope, auth.context, authenticate)
       catalogueRoutes(scope, catalogue)
       catalogueAdminRoutes(scope, { context: catalogue, authenticate, currency: config.currency })
+      const observer = metrics === undefined ? {} : { observer: metrics }
       const orders = { pool, authenticate, baseUrl, now, findDeliveries: (orderId: string) => findDeliveries(pool, orderId) }
-      orderRoutes(scope, { ...orders, placingPool, maxQuantityPerProductAndUser: config.maxQuantityPerProductAndUser })
+      orderRoutes(scope, { ...orders, ...observer, placingPool, maxQuantityPerProductAndUser: config.maxQuantityPerProductAndUser })
       adminOrderRoutes(scope, { ...orders, findUserId: async (email) => (await findUserByEmail(pool, canonicalEmail(email)))?.id ?? null })
       healthRoutes(scope, check)
       openApiRoute(scope)
@@ -228,21 +260,72 @@ function createCatalogue(config: Config, pool: Pool, logger: Logger, connect: ()
   }
 }
 
-function createStream(pool: Pool, url: string, topic: Topic, deliveryLog: DeliveryLog, logger: Logger): ChangeStream {
-  const onPublished = deliveryLog.published
+interface StreamOptions {
+  pool: Pool
+  topic: Topic
+  deliveryLog: DeliveryLog
+  metrics: Metrics
+  logger: Logger
+}
+
+function createStream(url: string, { pool, topic, deliveryLog, metrics, logger }: StreamOptions): ChangeStream {
+  const onPublished = (events: LoggedEvent[]) => {
+    deliveryLog.published(events)
+    metrics.eventsPublished(events.length)
+  }
   return createOrderStreamHandler({ url, pool, slotName: orderSlotOf(url), topic, logger, onPublished })
 }
 
-function createLake(config: Config, topic: Topic, deliveryLog: DeliveryLog, logger: Logger): Service {
+/** Whom metrics and readiness ask: the subscriptions of this process. */
+interface Watched {
+  metrics: Metrics
+  subscriptions: Map<string, Subscription>
+}
+
+type ReadPosition = () => Promise<SubscriberLag | null>
+
+/** A subscription that tells how it does. */
+function watch({ metrics, subscriptions }: Watched, name: string, subscription: Subscription, readPosition: ReadPosition): Subscription {
+  subscriptions.set(name, subscription)
+  metrics.watchSubscriber(name, subscription, readPosition)
+  return subscription
+}
+
+function failingSubscribers({ subscriptions }: Watched): { name: string; reason: string }[] {
+  return [...subscriptions]
+    .filter(([, { state }]) => state === 'failing')
+    .map(([name]) => ({ name: `subscriber_${name}`, reason: 'the subscriber cannot read the topic or do its work' }))
+}
+
+interface LakeOptions {
+  topic: Topic
+  deliveryLog: DeliveryLog
+  logger: Logger
+  watched: Watched
+}
+
+function createLake(config: Config, { topic, deliveryLog, logger, watched }: LakeOptions): Service {
+  let stored: number | null = null
   const sink = new LakeSink({
     directory: dataFolder(config.dataDir).lake,
     flushSeconds: config.lakeFlushSeconds,
     flushRows: config.lakeFlushRows,
     logger,
-    onStored: deliveryLog.inLake,
+    onStored(events, upTo) {
+      deliveryLog.inLake(events)
+      watched.metrics.lakeFileWritten(events.length)
+      stored = upTo
+    },
   })
-  const subscription = topic.subscribe('lake', sink.handle, { lastSequence: sink.lastSequence })
-  return inOrder([sink, subscription])
+  const lastSequence = async () => {
+    stored = await sink.lastSequence()
+    return stored
+  }
+  const subscription = topic.subscribe('lake', sink.handle, { lastSequence })
+  // Its position is in its files: only the process that writes them knows it.
+  const readPosition = async () =>
+    subscription.state === 'standby' || stored === null ? null : lagBehind(stored, await topic.newestSequence())
+  return inOrder([sink, watch(watched, 'lake', subscription, readPosition)])
 }
 
 /** Of orders, by scheduled jobs: in the processes of the API, which know the orders' settings and of which there is always one. */
@@ -268,9 +351,10 @@ interface JobsOptions {
   sealing: Sealing
   logger: Logger
   now: () => Date
+  watched: Watched
 }
 
-function createEmail(config: Config, { pool, topic, jobs, sealing, logger, now }: JobsOptions): Service {
+function createEmail(config: Config, { pool, topic, jobs, sealing, logger, now, watched }: JobsOptions): Service {
   const { mailFrom: from, accountUrl } = config
   const mailer =
     config.smtpUrl === null
@@ -278,9 +362,18 @@ function createEmail(config: Config, { pool, topic, jobs, sealing, logger, now }
       : createSmtpMailer({ url: config.smtpUrl, from })
   const readTemplate = createTemplateReader(config.mailTemplates)
   const render = createMailRenderer(readTemplate, config.mailLocale)
-  const subscriber = createEmailSubscriber({ pool, jobs, mailer, render, logger, now, maxPerHour: config.mailMaxPerHour })
-  const accountMails = createAccountMailWorker({ jobs, mailer, sealing, accountUrl, readTemplate, logger, now })
-  const subscription = topic.subscribe('email', subscriber.handle)
+  const { mailTried } = watched.metrics
+  const subscriber = createEmailSubscriber({
+    ...{ pool, jobs, mailer, render, logger, now },
+    maxPerHour: config.mailMaxPerHour,
+    onTried: (outcome) => mailTried('order', outcome),
+  })
+  const accountMails = createAccountMailWorker({
+    ...{ jobs, mailer, sealing, accountUrl, readTemplate, logger, now },
+    onTried: (outcome) => mailTried('account', outcome),
+  })
+  watched.metrics.watchQueue('email', () => countQueuedMails(pool))
+  const subscription = watch(watched, 'email', topic.subscribe('email', subscriber.handle), () => readSubscriberLag(pool, topic, 'email'))
   // Last in, first out: the subscriber closes the mailer.
   return inOrder([subscriber, accountMails, subscription])
 }
@@ -290,10 +383,12 @@ export function createWebhookSealing(secret: string): Sealing {
   return createSealing(secret, 'webhook secret')
 }
 
-function createWebhook(config: Config, { pool, topic, jobs, sealing, logger, now }: JobsOptions): Service {
+function createWebhook(config: Config, { pool, topic, jobs, sealing, logger, now, watched }: JobsOptions): Service {
   const sender = createWebhookSender({ isPrivateAllowed: config.isPrivateWebhookAllowed })
-  const subscriber = createWebhookSubscriber({ pool, jobs, sender, sealing, logger, now })
-  return inOrder([subscriber, topic.subscribe('webhook', subscriber.handle)])
+  const subscriber = createWebhookSubscriber({ pool, jobs, sender, sealing, logger, now, onTried: watched.metrics.webhookTried })
+  watched.metrics.watchQueue('webhook', () => countQueuedWebhooks(pool))
+  const subscription = topic.subscribe('webhook', subscriber.handle)
+  return inOrder([subscriber, watch(watched, 'webhook', subscription, () => readSubscriberLag(pool, topic, 'webhook'))])
 }
 
 function listening(server: HttpServer, config: Config, logger: Logger): Service {

@@ -58,8 +58,17 @@ export interface Config {
   readonly maxQuantityPerProductAndUser: number | null
   /** After how many seconds an order that is still pending is cancelled; null for never. */
   readonly pendingOrderTtlSeconds: number | null
+  /** Where metrics and health are, null for nowhere. */
+  readonly operations: OperationsConfig | null
   readonly roles: readonly Role[]
   readonly logLevel: LogLevel
+}
+
+interface OperationsConfig {
+  readonly host: string
+  readonly port: number
+  /** Whether the port was asked for, so that the process is of no use without. */
+  readonly isRequired: boolean
 }
 
 /** How to reach the broker. Paths are null when not set. */
@@ -121,6 +130,7 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
     cdnPurgeUrls: readPurgeUrls(read.optional('CDN_PURGE_URL')),
     maxQuantityPerProductAndUser: read.integer('MAX_QUANTITY_PER_PRODUCT_AND_USER', 0, 0, 1_000_000) || null,
     pendingOrderTtlSeconds: read.integer('PENDING_ORDER_TTL', 0, 0, 366 * 86_400) || null,
+    operations: readOperations(read),
     roles: read.list('ROLES', ROLES),
     logLevel: read.oneOf('LOG_LEVEL', LOG_LEVELS, 'info'),
   })
@@ -174,6 +184,12 @@ function parseList<T extends string>(values: readonly string[], allowed: readonl
 /** Narrows a process to the roles named on its command line. Throws ConfigError. */
 export function parseRoles(values: readonly string[]): readonly Role[] {
   return parseList(values, ROLES, '--role')
+}
+
+function readOperations({ optional, text, integer }: ReturnType<typeof reader>): OperationsConfig | null {
+  const given = optional('OPS_PORT')
+  if (given === 'off') return null
+  return { host: text('OPS_HOST', '127.0.0.1'), port: integer('OPS_PORT', 9464, 0, 65_535), isRequired: given !== null }
 }
 
 function readNats({ optional, integer }: ReturnType<typeof reader>): NatsConfig | null {

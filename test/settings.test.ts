@@ -42,6 +42,13 @@ test('needs no setting: the embedded store on this machine', () => {
   assert.deepEqual([rest.mailTemplates, rest.mailLocale, rest.mailMaxPerHour, rest.isPrivateWebhookAllowed], [null, 'en', 200, false])
 })
 
+test('has an operations port on this machine, one that must be free only when it was asked for, or none', () => {
+  assert.deepEqual(readConfig({}).operations, { host: '127.0.0.1', port: 9_464, isRequired: false })
+  assert.deepEqual(readConfig({ OPS_PORT: '9464' }).operations, { host: '127.0.0.1', port: 9_464, isRequired: true })
+  assert.equal(readConfig({ OPS_PORT: 'off' }).operations, null)
+  assert.equal(refusal({ OPS_PORT: 'on' }), 'OPS_PORT must be a whole number from 0 to 65535')
+})
+
 test('is frozen', () => {
   const config = readConfig({})
   assert.throws(() => Object.assign(config, { port: 1 }), TypeError)
@@ -77,6 +84,8 @@ test('takes each setting it knows', () => {
     MAIL_LOCALE: 'de-at',
     MAIL_MAX_PER_HOUR: '0',
     WEBHOOK_ALLOW_PRIVATE: 'on',
+    OPS_PORT: '9000',
+    OPS_HOST: '0.0.0.0',
   })
   const { isEmailVerificationRequired, accountUrl, trustProxy, nats, ...known } = config
   assert.deepEqual(known, {
@@ -104,6 +113,7 @@ test('takes each setting it knows', () => {
     mailMaxPerHour: null,
     isPrivateWebhookAllowed: true,
     currency: 'JPY',
+    operations: { host: '0.0.0.0', port: 9_000, isRequired: true },
     roles: ['api', 'lake'],
     logLevel: 'debug',
   })

@@ -76,7 +76,14 @@ export async function startStore(t: Cleanup, overrides: StoreOverrides = {}): Pr
   const database = await createTestDatabase(t)
   await prepareDatabase(database.url, database.pool, logger)
   const dataDir = mkdtempSync(join(tmpdir(), 'storefront-test-'))
-  const environment = { DATABASE_URL: database.url, STOREFRONT_SECRET: TEST_SECRET, DATA_DIR: dataDir, PORT: '0', RATE_LIMITS: 'off' }
+  const environment = {
+    DATABASE_URL: database.url,
+    STOREFRONT_SECRET: TEST_SECRET,
+    DATA_DIR: dataDir,
+    PORT: '0',
+    OPS_PORT: 'off',
+    RATE_LIMITS: 'off',
+  }
   const config: Config = { ...readConfig(environment), baseUrl: 'http://localhost:3000', roles: ['api'], databasePoolSize: 20, ...settings }
   const app = await createApp({ config, logger, ...(now === undefined ? {} : { now }) })
   onCleanup(t, async () => {

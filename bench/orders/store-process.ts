@@ -40,6 +40,7 @@ export async function startStoreProcess(poolSize: number, env: Record<string, st
     env: {
       ...process.env,
       PORT: String(port),
+      OPS_PORT: '0',
       DATABASE_URL: server.url,
       DATABASE_POOL_SIZE: String(poolSize),
       STOREFRONT_SECRET: 'a secret for the benchmark, long enough',

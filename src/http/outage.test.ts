@@ -71,7 +71,14 @@ async function startWiredStore(t: TestContext) {
   const wire = await openWire(t, database.url)
   const dataDir = mkdtempSync(join(tmpdir(), 'storefront-test-'))
   onCleanup(t, () => rmSync(dataDir, { recursive: true, force: true }))
-  const config = readConfig({ DATABASE_URL: wire.url, STOREFRONT_SECRET: TEST_SECRET, DATA_DIR: dataDir, PORT: '0', ROLES: 'api' })
+  const config = readConfig({
+    DATABASE_URL: wire.url,
+    STOREFRONT_SECRET: TEST_SECRET,
+    DATA_DIR: dataDir,
+    PORT: '0',
+    OPS_PORT: 'off',
+    ROLES: 'api',
+  })
   const app = await createApp({ config, logger: pino({ level: 'silent' }) })
   onCleanup(t, () => app.stop())
   await app.start()

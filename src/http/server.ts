@@ -17,7 +17,11 @@ export interface HttpServerOptions {
   baseUrl: string
   /** Proxies whose X-Forwarded-For counts: addresses and networks, or how many; none unless said otherwise. */
   trustProxy?: readonly string[] | number | false
+  onAnswered?: OnAnswered
 }
+
+/** Hears of each answer that was sent: the route's pattern, nothing for an address that has none, and how long it took. */
+export type OnAnswered = (method: string, route: string | undefined, status: number, ms: number) => void
 
 const BODY_LIMIT_BYTES = 1_048_576
 const REQUEST_TIMEOUT_MS = 30_000
@@ -66,6 +70,7 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
     throw new AppError('unsupported_media_type', 'Send a body as application/json.')
   })
   server.addHook('onResponse', (request, reply, done) => {
+    options.onAnswered?.(request.method, request.routeOptions.url, reply.statusCode, reply.elapsedTime)
     if (options.logger.isLevelEnabled('info')) {
       // The route's pattern, not the URL: paths and queries can hold personal data.
       const entry = { method: request.method, route: request.routeOptions.url, status: reply.statusCode, ms: Math.round(reply.elapsedTime) }

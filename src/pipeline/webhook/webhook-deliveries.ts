@@ -113,6 +113,16 @@ export async function recordFailure(pool: Pool, job: WebhookJob, reason: string,
   )
 }
 
+/** How many wait, for whatever endpoint. */
+export async function countQueued(db: Queryable): Promise<number> {
+  const { rows } = await db.query<{ queued: number }>(
+    `select coalesce(sum(waiting.queued), 0)::float8 as queued
+     from webhook_endpoints as endpoint,
+       lateral (select count(*) as queued from webhook_deliveries where endpoint_id = endpoint.id and status = 'queued') as waiting`,
+  )
+  return rows[0]?.queued ?? 0
+}
+
 const REDELIVERY_BATCH = 1_000
 
 /**

@@ -44,6 +44,8 @@ export interface WebhookSubscriberOptions {
   sealing: Sealing
   logger: Logger
   now: () => Date
+  /** Hears what became of each try. */
+  onTried?: (outcome: 'delivered' | 'retried' | 'failed') => void
 }
 
 export interface WebhookSubscriber {
@@ -58,7 +60,7 @@ export interface WebhookSubscriber {
  * queues, so an endpoint that is slow or down holds up nothing else. `jobs` must have been started.
  */
 export function createWebhookSubscriber(options: WebhookSubscriberOptions): WebhookSubscriber {
-  const { pool, jobs, sender, sealing, logger, now } = options
+  const { pool, jobs, sender, sealing, logger, now, onTried } = options
   let worker: JobWorker | undefined
   let cleaning: NodeJS.Timeout | undefined
 
@@ -77,6 +79,7 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions): Webh
     if (result < 200 || result >= 300) return fail(job, attempt, `answered ${result}`, result === GONE)
     await recordDelivered(pool, job, now())
     await recordEndpointWell(pool, job.endpoint_id)
+    onTried?.('delivered')
     return 'done'
   }
 
@@ -91,6 +94,7 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions): Webh
     const failingSince = await recordEndpointFailing(pool, job.endpoint_id, at)
     const isFinal = isGone || hasFailedLong(attempt.first_tried_at)
     await recordFailure(pool, job, reason, isFinal)
+    onTried?.(isFinal ? 'failed' : 'retried')
     logger.info({ endpoint: job.endpoint_id, event: job.event_id, attempt: attempt.number, reason }, 'a webhook was not taken')
     if (isGone) await disable(job, 'it answered 410 Gone')
     else if (failingSince !== null && hasFailedLong(failingSince)) await disable(job, `nothing was taken for three days: ${reason}`)
