@@ -18,6 +18,7 @@ import { dataFolder, keepSecret } from './db/data-folder.ts'
 import { assertMigrated, migrate } from './db/migrate.ts'
 import { openOwnDatabase } from './db/open-database.ts'
 import { connectClient, createPool, type Pool } from './db/pool.ts'
+import { publicCorsHeaders } from './http/cors.ts'
 import { healthRoutes, type ReadinessCheck } from './http/health.ts'
 import { createHttpServer, type HttpServer, openApiRoute, requestId } from './http/server.ts'
 import { addShortcut } from './http/shortcut.ts'
@@ -228,10 +229,11 @@ interface ApiOptions {
 
 /** The HTTP API with every route. Touches the database only when it is asked something. */
 async function createApi({ config, pool, placingPool, auth, catalogue, logger, now, check, metrics }: ApiOptions): Promise<HttpServer> {
-  const { baseUrl, basePath, trustProxy } = config
+  const { baseUrl, basePath, trustProxy, corsOrigins } = config
   const counting = metrics === undefined ? {} : { onAnswered: metrics.requestAnswered }
-  const server = await createHttpServer({ logger, baseUrl, trustProxy, ...counting })
-  addShortcut(server, catalogueShortcut(catalogue), { logger, requestIdOf: requestId, ...counting })
+  const server = await createHttpServer({ logger, baseUrl, trustProxy, corsOrigins, ...counting })
+  const shortcut = { logger, requestIdOf: requestId, headers: publicCorsHeaders(corsOrigins), ...counting }
+  addShortcut(server, catalogueShortcut(catalogue), shortcut)
   const { authenticate } = auth
   await server.register(
     async (scope) => {

@@ -46,6 +46,8 @@ export interface Config {
   readonly isRateLimited: boolean
   /** Proxies whose X-Forwarded-For counts: their addresses and networks, or how many there are; false for none. */
   readonly trustProxy: readonly string[] | number | false
+  /** Origins whose scripts may use the API, `*` for all, null for none but its own. */
+  readonly corsOrigins: readonly string[] | '*' | null
   /** ISO 4217. Used where an imported line names no currency. */
   readonly currency: string
   /** How much memory the ready pages of the catalogue may take in a process with the API. */
@@ -89,7 +91,7 @@ export class ConfigError extends Error {
 
 const SECRET_MIN_LENGTH = 32
 // Settings of the design that this release cannot honour yet: ignoring one silently would lose mail or data.
-const NOT_YET = ['LAKE_URL', 'S3_ENDPOINT', 'WEB_CONCURRENCY', 'CORS_ORIGINS'] as const
+const NOT_YET = ['LAKE_URL', 'S3_ENDPOINT', 'WEB_CONCURRENCY'] as const
 
 /** Reads and checks the environment. Throws ConfigError. */
 export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
@@ -124,6 +126,7 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
     accountUrl: read.url('ACCOUNT_URL', ['http:', 'https:'])?.replace(/#.*$/, '') ?? null,
     isRateLimited: read.oneOf('RATE_LIMITS', ['on', 'off'], 'on') === 'on',
     trustProxy: readTrustProxy(read.optional('TRUST_PROXY')),
+    corsOrigins: readCorsOrigins(read.optional('CORS_ORIGINS')),
     currency: readCurrency(read.text('CURRENCY', 'EUR')),
     pageCacheBytes: read.integer('PAGE_CACHE_MB', 64, 0, 16_384) * 1_048_576,
     sharedCacheSeconds: read.integer('CDN_MAX_AGE_SECONDS', 60, 0, 31_536_000),
@@ -235,6 +238,17 @@ function isNetwork(text: string): boolean {
   return (
     rest.length === 0 && bits > 0 && (prefix === undefined || (/^\d{1,3}$/.test(prefix) && Number(prefix) >= 1 && Number(prefix) <= bits))
   )
+}
+
+function readCorsOrigins(value: string | null): readonly string[] | '*' | null {
+  if (value === null || value === '*') return value
+  const origins = value.split(',').map((origin) => origin.trim())
+  // As browsers send it: no path, no default port, in lower case. Apps have schemes of their own.
+  const isOrigin = (text: string) =>
+    /^[a-z][a-z0-9+.-]*:\/\/[^/?#@*\s]+$/.test(text) && URL.canParse(text) && isPlain(text, new URL(text).origin)
+  const isPlain = (text: string, origin: string) => origin === text || (origin === 'null' && !text.startsWith('http'))
+  if (origins.every(isOrigin)) return origins
+  throw new ConfigError('CORS_ORIGINS must be *, or origins such as https://shop.example with commas between')
 }
 
 const CACHES = ['varnish:', 'fastly:', 'cloudflare:']

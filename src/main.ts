@@ -37,6 +37,7 @@ import {
   webhookListCommand,
   webhookRedeliverCommand,
   webhookRemoveCommand,
+  webhookRotateCommand,
 } from './webhook-commands.ts'
 
 const USAGE = `usage: storefront <command>
@@ -61,6 +62,7 @@ const USAGE = `usage: storefront <command>
   webhook redeliver ID EVENT_ID|--all-failed
                                             deliver an event again, or all that failed
   webhook enable ID                         let a disabled endpoint get webhooks again
+  webhook rotate ID                         make a new secret and print it, once; both sign for 24 hours
   webhook remove ID                         forget an endpoint and its deliveries
   verify [--json]                           compare orders, topic, mails and lake; exit status 1 when something is missing,
                                             doubled or corrupt
@@ -128,6 +130,8 @@ async function run(args: string[]): Promise<number> {
     }
     case 'webhook enable':
       return webhookEnableCommand(config, terminal(config), onlyArgument(rest, 'ID'))
+    case 'webhook rotate':
+      return webhookRotateCommand(config, terminal(config), onlyArgument(rest, 'ID'))
     case 'webhook remove':
       return webhookRemoveCommand(config, terminal(config), onlyArgument(rest, 'ID'))
     case 'verify':

@@ -4,7 +4,7 @@ import type { Config } from './config.ts'
 import { dataFolder, keepSecret } from './db/data-folder.ts'
 import { formatTable } from './pipeline/lake/lake-query.ts'
 import { listDeliveries, redeliver, type WebhookStatus } from './pipeline/webhook/webhook-deliveries.ts'
-import { addEndpoint, enableEndpoint, listEndpoints, removeEndpoint } from './pipeline/webhook/webhook-endpoints.ts'
+import { addEndpoint, enableEndpoint, listEndpoints, removeEndpoint, rotateSecret } from './pipeline/webhook/webhook-endpoints.ts'
 import { toPrintableUrl } from './pipeline/webhook/webhook-url.ts'
 
 /** Adds an endpoint and prints its secret, once. `events` is a list with commas; `all` or nothing means every one. */
@@ -79,6 +79,16 @@ export function webhookEnableCommand(config: Config, terminal: Terminal, id: str
     const { failed } = (await listEndpoints(pool)).find((endpoint) => endpoint.id === id) ?? { failed: 0 }
     terminal.out(`enabled the endpoint ${id}`)
     if (failed > 0) terminal.out(`${failed} failed deliveries wait for storefront webhook redeliver ${id} --all-failed`)
+    return 0
+  })
+}
+
+/** Gives an endpoint a new secret and prints it, once. */
+export function webhookRotateCommand(config: Config, terminal: Terminal, id: string): Command {
+  return withEndpoint(config, terminal, id, async (pool) => {
+    const sealing = createWebhookSealing(config.secret ?? keepSecret(dataFolder(config.dataDir), 'secret'))
+    terminal.out(`secret: ${await rotateSecret(pool, sealing, id, new Date())}`)
+    terminal.out('It is not shown again. For 24 hours webhooks are signed with the one before as well.')
     return 0
   })
 }

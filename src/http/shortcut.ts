@@ -15,6 +15,8 @@ export type Shortcut = (
 export interface ShortcutOptions {
   logger: Logger
   requestIdOf: (request: IncomingMessage) => string
+  /** Headers of every answer, in the form of `Shortcut`. */
+  headers?: readonly string[]
   onAnswered?: OnAnswered
 }
 
@@ -23,7 +25,11 @@ export interface ShortcutOptions {
  * The answer has a request id and a log line like any other. What else a hook would do for every request is not done: see
  * docs/decisions/0021-ready-pages.md.
  */
-export function addShortcut(server: HttpServer, shortcut: Shortcut, { logger, requestIdOf, onAnswered }: ShortcutOptions): void {
+export function addShortcut(
+  server: HttpServer,
+  shortcut: Shortcut,
+  { logger, requestIdOf, headers = [], onAnswered }: ShortcutOptions,
+): void {
   const usual = server.server.listeners('request') as ((request: IncomingMessage, response: ServerResponse) => void)[]
   let isOpen = true
   // Fastify tells the clients of a server that stops to close their connections.
@@ -40,7 +46,7 @@ export function addShortcut(server: HttpServer, shortcut: Shortcut, { logger, re
     if (method !== 'GET' && method !== 'HEAD') return false
     const beganAt = performance.now()
     const id = requestIdOf(request)
-    const sent = shortcut(request, response, ['x-request-id', id, 'x-content-type-options', 'nosniff'])
+    const sent = shortcut(request, response, ['x-request-id', id, 'x-content-type-options', 'nosniff', ...headers])
     if (sent === null) return false
     const ms = performance.now() - beganAt
     onAnswered?.(method, sent.route, sent.status, ms)
