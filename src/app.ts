@@ -1,63 +1,34 @@
-import { availableParallelism } from 'node:os'
-import type pg from 'pg'
 import type { Logger } from 'pino'
-import { type Auth, createAuth } from './auth/auth.ts'
-import { canonicalEmail } from './auth/email-address.ts'
-import { authRoutes } from './auth/routes.ts'
+import { authOptions, createApi, createCatalogue, listening } from './app/create-api.ts'
+import { createEmail, createLake, createWebhook, type Watched } from './app/create-subscribers.ts'
+import { createTopic } from './app/create-topic.ts'
+import { createHousekeeping } from './app/order-housekeeping.ts'
+import { orderSlotOf, prepareDatabase } from './app/prepare-database.ts'
+import { failingSubscribers, readinessCheck } from './app/readiness.ts'
+import { createWebhookSealing, secretOf } from './app/secrets.ts'
+import { inOrder, type Service } from './app/service.ts'
+import { createAuth } from './auth/auth.ts'
 import { createSealing } from './auth/sealed.ts'
-import { loadSigningKeys, type SigningKeys } from './auth/signing-keys.ts'
-import { findUserByEmail } from './auth/users.ts'
-import { catalogueAdminRoutes } from './catalogue/admin-routes.ts'
-import { CatalogueVersion } from './catalogue/catalogue-version.ts'
-import { PageCache } from './catalogue/page-cache.ts'
-import { catalogueRoutes } from './catalogue/routes.ts'
+import { loadSigningKeys } from './auth/signing-keys.ts'
 import { loadSampleCatalogue } from './catalogue/sample-catalogue.ts'
-import { type CatalogueContext, catalogueShortcut } from './catalogue/serve-catalogue.ts'
 import type { Config } from './config.ts'
-import { dataFolder, keepSecret } from './db/data-folder.ts'
-import { assertMigrated, migrate } from './db/migrate.ts'
+import { assertMigrated } from './db/migrate.ts'
 import { openOwnDatabase } from './db/open-database.ts'
 import { connectClient, createPool, type Pool } from './db/pool.ts'
-import { publicCorsHeaders } from './http/cors.ts'
-import { healthRoutes, type ReadinessCheck } from './http/health.ts'
-import { createHttpServer, type HttpServer, openApiRoute, requestId } from './http/server.ts'
-import { addShortcut } from './http/shortcut.ts'
+import type { ReadinessCheck } from './http/health.ts'
+import type { HttpServer } from './http/server.ts'
 import { Metrics } from './operations/metrics.ts'
 import { OperationsServer } from './operations/operations-server.ts'
-import { adminOrderRoutes } from './orders/admin-routes.ts'
 import { CONNECTIONS_FOR_PLACING } from './orders/checkout.ts'
-import { expireOrders } from './orders/expire-orders.ts'
-import { deleteExpiredKeys } from './orders/idempotency.ts'
-import { orderRoutes } from './orders/routes.ts'
-import { createCataloguePurge, PURGE_QUEUE } from './pipeline/cdn/purge-catalogue.ts'
+import { createCataloguePurge } from './pipeline/cdn/purge-catalogue.ts'
 import { createPurgers } from './pipeline/cdn/purger.ts'
 import type { ChangeStream } from './pipeline/change-stream.ts'
-import { DeliveryLog, findDeliveries, type LoggedEvent } from './pipeline/delivery-log.ts'
-import { ACCOUNT_MAIL_QUEUE, createAccountMailWorker, queueAccountMail } from './pipeline/email/account-mail.ts'
-import { countQueued as countQueuedMails } from './pipeline/email/email-deliveries.ts'
-import { createEmailSubscriber, EMAIL_QUEUE } from './pipeline/email/email-subscriber.ts'
-import { createFileMailer } from './pipeline/email/file-mailer.ts'
-import { createMailRenderer } from './pipeline/email/render-mail.ts'
-import { createSmtpMailer } from './pipeline/email/smtp-mailer.ts'
-import { createTemplateReader } from './pipeline/email/templates.ts'
-import { createJobQueue, installJobQueues, type JobQueue, type QueueDefinition } from './pipeline/job-queue.ts'
-import { LakeSink } from './pipeline/lake/lake-sink.ts'
-import { createNatsTopic } from './pipeline/nats-topic.ts'
+import { DeliveryLog, type LoggedEvent } from './pipeline/delivery-log.ts'
+import { queueAccountMail } from './pipeline/email/account-mail.ts'
+import { createJobQueue } from './pipeline/job-queue.ts'
 import { createOrderStreamHandler } from './pipeline/order-stream-handler.ts'
-import { createPostgresTopic } from './pipeline/postgres-topic.ts'
-import { ensureReplicationSlot, findLostReason, readSlotStatus, slotNameFor } from './pipeline/replication-slot.ts'
-import type { Sealing } from './pipeline/sealing.ts'
-import { lagBehind, readSubscriberLag, type SubscriberLag } from './pipeline/subscriber-lag.ts'
-import type { Subscription, Topic } from './pipeline/topic.ts'
-import { countQueued as countQueuedWebhooks } from './pipeline/webhook/webhook-deliveries.ts'
-import { createWebhookSender } from './pipeline/webhook/webhook-sender.ts'
-import { createWebhookSubscriber, WEBHOOK_QUEUE } from './pipeline/webhook/webhook-subscriber.ts'
-
-/** Something that runs until it is stopped. `stop` is idempotent and waits for work in hand. */
-interface Service {
-  start(): Promise<void>
-  stop(): Promise<void>
-}
+import { readSlotStatus } from './pipeline/replication-slot.ts'
+import type { Topic } from './pipeline/topic.ts'
 
 export interface App {
   /** The HTTP API, null in a process without that role. */
@@ -78,23 +49,10 @@ export interface AppOptions {
   onFatal?: (message: string) => void
 }
 
-const HOUSEKEEPING_QUEUE: QueueDefinition = {
-  name: 'order-housekeeping',
-  retryDelaySeconds: 60,
-  retryDelayMaxSeconds: 60,
-  keepSeconds: 3_600,
-}
-/** The queues of a store. */
-export const JOB_QUEUES = [EMAIL_QUEUE, ACCOUNT_MAIL_QUEUE, WEBHOOK_QUEUE, PURGE_QUEUE, HOUSEKEEPING_QUEUE]
 // All that placing reads it finds by index, however many rows there are: no batch needs a plan of its own, and none that was made while
 // a table was small may read it whole.
 const PLACING_SET_UP = 'set plan_cache_mode = force_generic_plan; set enable_seqscan = off'
-const EVERY_MINUTE = '* * * * *'
-const DRAIN_MS = 5_000
-const BROWSER_CACHE_SECONDS = 15
-const MAX_WAITING_HASHES = 200
-// One core for everything else, which a low priority alone does not secure; see docs/decisions/0012.
-const hashingThreads = () => Math.max(1, availableParallelism() - 1)
+
 /** Puts a store together from its configuration, the embedded database and its schema included, and starts nothing yet. */
 export async function createApp({ config, logger, now = () => new Date(), onFatal }: AppOptions): Promise<App> {
   const isEmbedded = config.databaseUrl === null
@@ -123,13 +81,13 @@ export async function createApp({ config, logger, now = () => new Date(), onFata
     if (stream !== null) metrics.watchChangeStream(stream, () => readSlotStatus(pool, orderSlotOf(database.url)))
     const watched: Watched = { metrics, subscriptions: new Map() }
     const check = readinessCheck(pool, stream, database.url)
-    const checkAll: ReadinessCheck = async () => [...(await check()), ...failingSubscribers(watched)]
+    const checkAll: ReadinessCheck = async () => [...(await check()), ...failingSubscribers(watched.subscriptions)]
     const operations = config.operations === null ? null : new OperationsServer({ ...config.operations, metrics, check: checkAll, logger })
     if (operations !== null) metrics.collectProcess()
     const services: Service[] = operations === null ? [deliveryLog] : [operations, deliveryLog]
     const hasApi = config.roles.includes('api')
     const hasEmail = config.roles.includes('email')
-    const secret = config.secret ?? keepSecret(dataFolder(config.dataDir), 'secret')
+    const secret = secretOf(config)
     const hasWebhook = config.roles.includes('webhook')
     const sealing = createSealing(secret, 'account mail')
     const purgers = stream === null ? [] : createPurgers(config.cdnPurgeUrls)
@@ -179,89 +137,6 @@ export async function createApp({ config, logger, now = () => new Date(), onFata
   }
 }
 
-/** The notification topic that the settings name. Not started: it works without, only later. */
-export function createTopic({ nats }: Config, options: { pool: Pool; url: string; logger: Logger }): Topic {
-  return nats === null ? createPostgresTopic(options) : createNatsTopic({ ...options, nats, replicas: nats.replicas })
-}
-
-/** Brings schema, replication slot and job queue up to date. Several processes may do it at once. */
-export async function prepareDatabase(url: string, pool: Pool, logger: Logger): Promise<void> {
-  const applied = await migrate(url)
-  if (applied.length > 0) logger.info({ applied }, 'migrated the database')
-  const slot = await ensureReplicationSlot(pool, orderSlotOf(url))
-  if (slot === 'lost') logger.error('the replication slot of the order stream is gone: order changes since then are not published')
-  await installJobQueues({ url, logger, queues: JOB_QUEUES })
-}
-
-function authOptions(config: Config, pool: Pool, logger: Logger, now: () => Date) {
-  return {
-    pool,
-    issuer: config.baseUrl,
-    hashing: { threads: hashingThreads(), maxWaiting: MAX_WAITING_HASHES },
-    refreshGraceSeconds: config.refreshGraceSeconds,
-    isVerificationRequired: config.isEmailVerificationRequired,
-    isThrottled: config.isRateLimited,
-    logger,
-    now,
-  }
-}
-
-/** The HTTP API on keys and a database that are never used, for its OpenAPI document. */
-export async function createApiForDocument(config: Config, pool: Pool, keys: SigningKeys, logger: Logger): Promise<HttpServer> {
-  const now = () => new Date()
-  const unused = () => Promise.reject(new Error('there is no database'))
-  const auth = createAuth({ ...authOptions(config, pool, logger, now), keys, secret: '', connect: unused, sendAccountMail: unused })
-  const catalogue = createCatalogue(config, pool, logger, unused)
-  return createApi({ config, pool, placingPool: pool, auth, catalogue, logger, now, check: async () => [] })
-}
-
-interface ApiOptions {
-  config: Config
-  pool: Pool
-  placingPool: Pool
-  auth: Auth
-  catalogue: CatalogueContext
-  logger: Logger
-  now: () => Date
-  check: ReadinessCheck
-  metrics?: Metrics
-}
-
-/** The HTTP API with every route. Touches the database only when it is asked something. */
-async function createApi({ config, pool, placingPool, auth, catalogue, logger, now, check, metrics }: ApiOptions): Promise<HttpServer> {
-  const { baseUrl, basePath, trustProxy, corsOrigins } = config
-  const counting = metrics === undefined ? {} : { onAnswered: metrics.requestAnswered }
-  const server = await createHttpServer({ logger, baseUrl, trustProxy, corsOrigins, ...counting })
-  const shortcut = { logger, requestIdOf: requestId, headers: publicCorsHeaders(corsOrigins), ...counting }
-  addShortcut(server, catalogueShortcut(catalogue), shortcut)
-  const { authenticate } = auth
-  await server.register(
-    async (scope) => {
-      authRoutes(scope, auth.context, authenticate)
-      catalogueRoutes(scope, catalogue)
-      catalogueAdminRoutes(scope, { context: catalogue, authenticate, currency: config.currency })
-      const observer = metrics === undefined ? {} : { observer: metrics }
-      const orders = { pool, authenticate, baseUrl, now, findDeliveries: (orderId: string) => findDeliveries(pool, orderId) }
-      orderRoutes(scope, { ...orders, ...observer, placingPool, maxQuantityPerProductAndUser: config.maxQuantityPerProductAndUser })
-      adminOrderRoutes(scope, { ...orders, findUserId: async (email) => (await findUserByEmail(pool, canonicalEmail(email)))?.id ?? null })
-      healthRoutes(scope, check)
-      openApiRoute(scope)
-    },
-    { prefix: basePath },
-  )
-  return server
-}
-
-function createCatalogue(config: Config, pool: Pool, logger: Logger, connect: () => Promise<pg.Client>): CatalogueContext {
-  return {
-    pool,
-    baseUrl: config.baseUrl,
-    version: new CatalogueVersion({ pool, connect, logger }),
-    pages: new PageCache(config.pageCacheBytes),
-    lifetimes: { browserSeconds: BROWSER_CACHE_SECONDS, sharedSeconds: config.sharedCacheSeconds },
-  }
-}
-
 interface StreamOptions {
   pool: Pool
   topic: Topic
@@ -276,168 +151,4 @@ function createStream(url: string, { pool, topic, deliveryLog, metrics, logger }
     metrics.eventsPublished(events.length)
   }
   return createOrderStreamHandler({ url, pool, slotName: orderSlotOf(url), topic, logger, onPublished })
-}
-
-/** Whom metrics and readiness ask: the subscriptions of this process. */
-interface Watched {
-  metrics: Metrics
-  subscriptions: Map<string, Subscription>
-}
-
-type ReadPosition = () => Promise<SubscriberLag | null>
-
-/** A subscription that tells how it does. */
-function watch({ metrics, subscriptions }: Watched, name: string, subscription: Subscription, readPosition: ReadPosition): Subscription {
-  subscriptions.set(name, subscription)
-  metrics.watchSubscriber(name, subscription, readPosition)
-  return subscription
-}
-
-function failingSubscribers({ subscriptions }: Watched): { name: string; reason: string }[] {
-  return [...subscriptions]
-    .filter(([, { state }]) => state === 'failing')
-    .map(([name]) => ({ name: `subscriber_${name}`, reason: 'the subscriber cannot read the topic or do its work' }))
-}
-
-interface LakeOptions {
-  topic: Topic
-  deliveryLog: DeliveryLog
-  logger: Logger
-  watched: Watched
-}
-
-function createLake(config: Config, { topic, deliveryLog, logger, watched }: LakeOptions): Service {
-  let stored: number | null = null
-  const sink = new LakeSink({
-    directory: dataFolder(config.dataDir).lake,
-    flushSeconds: config.lakeFlushSeconds,
-    flushRows: config.lakeFlushRows,
-    logger,
-    onStored(events, upTo) {
-      deliveryLog.inLake(events)
-      watched.metrics.lakeFileWritten(events.length)
-      stored = upTo
-    },
-  })
-  const lastSequence = async () => {
-    stored = await sink.lastSequence()
-    return stored
-  }
-  const subscription = topic.subscribe('lake', sink.handle, { lastSequence })
-  // Its position is in its files: only the process that writes them knows it.
-  const readPosition = async () =>
-    subscription.state === 'standby' || stored === null ? null : lagBehind(stored, await topic.newestSequence())
-  return inOrder([sink, watch(watched, 'lake', subscription, readPosition)])
-}
-
-/** Of orders, by scheduled jobs: in the processes of the API, which know the orders' settings and of which there is always one. */
-function createHousekeeping(config: Config, { pool, jobs, logger, now }: Pick<JobsOptions, 'pool' | 'jobs' | 'logger' | 'now'>): Service {
-  const { pendingOrderTtlSeconds } = config
-  return {
-    async start() {
-      await jobs.schedule(HOUSEKEEPING_QUEUE.name, EVERY_MINUTE, async () => {
-        const deletedKeys = await deleteExpiredKeys(pool)
-        const cancelledOrders = pendingOrderTtlSeconds === null ? 0 : await expireOrders(pool, pendingOrderTtlSeconds, now())
-        if (deletedKeys + cancelledOrders > 0) logger.info({ deletedKeys, cancelledOrders }, 'tidied up after orders')
-      })
-    },
-    // The job queue stops its workers.
-    async stop() {},
-  }
-}
-
-interface JobsOptions {
-  pool: Pool
-  topic: Topic
-  jobs: JobQueue
-  sealing: Sealing
-  logger: Logger
-  now: () => Date
-  watched: Watched
-}
-
-function createEmail(config: Config, { pool, topic, jobs, sealing, logger, now, watched }: JobsOptions): Service {
-  const { mailFrom: from, accountUrl } = config
-  const mailer =
-    config.smtpUrl === null
-      ? createFileMailer({ directory: dataFolder(config.dataDir).mail, from })
-      : createSmtpMailer({ url: config.smtpUrl, from })
-  const readTemplate = createTemplateReader(config.mailTemplates)
-  const render = createMailRenderer(readTemplate, config.mailLocale)
-  const { mailTried } = watched.metrics
-  const subscriber = createEmailSubscriber({
-    ...{ pool, jobs, mailer, render, logger, now },
-    maxPerHour: config.mailMaxPerHour,
-    onTried: (outcome) => mailTried('order', outcome),
-  })
-  const accountMails = createAccountMailWorker({
-    ...{ jobs, mailer, sealing, accountUrl, readTemplate, logger, now },
-    onTried: (outcome) => mailTried('account', outcome),
-  })
-  watched.metrics.watchQueue('email', () => countQueuedMails(pool))
-  const subscription = watch(watched, 'email', topic.subscribe('email', subscriber.handle), () => readSubscriberLag(pool, topic, 'email'))
-  // Last in, first out: the subscriber closes the mailer.
-  return inOrder([subscriber, accountMails, subscription])
-}
-
-/** Seals the secrets that webhooks are signed with. */
-export function createWebhookSealing(secret: string): Sealing {
-  return createSealing(secret, 'webhook secret')
-}
-
-function createWebhook(config: Config, { pool, topic, jobs, sealing, logger, now, watched }: JobsOptions): Service {
-  const sender = createWebhookSender({ isPrivateAllowed: config.isPrivateWebhookAllowed })
-  const subscriber = createWebhookSubscriber({ pool, jobs, sender, sealing, logger, now, onTried: watched.metrics.webhookTried })
-  watched.metrics.watchQueue('webhook', () => countQueuedWebhooks(pool))
-  const subscription = topic.subscribe('webhook', subscriber.handle)
-  return inOrder([subscriber, watch(watched, 'webhook', subscription, () => readSubscriberLag(pool, topic, 'webhook'))])
-}
-
-function listening(server: HttpServer, config: Config, logger: Logger): Service {
-  return {
-    async start() {
-      await server.listen({ host: config.host, port: config.port })
-      logger.info({ addresses: server.addresses() }, `Storefront answers at ${config.baseUrl}`)
-    },
-    async stop() {
-      const impatience = setTimeout(() => server.server.closeAllConnections(), DRAIN_MS)
-      await server.close()
-      clearTimeout(impatience)
-    },
-  }
-}
-
-function readinessCheck(pool: Pool, stream: ChangeStream | null, url: string): ReadinessCheck {
-  return async () => {
-    try {
-      const lost = stream === null ? null : await findLostReason(pool, orderSlotOf(url))
-      if (lost !== null) return [{ name: 'change_stream', reason: lost }]
-      if (stream === null) await pool.query('select 1')
-    } catch {
-      return [{ name: 'database', reason: 'the database does not answer' }]
-    }
-    return stream?.state === 'failing' ? [{ name: 'change_stream', reason: 'the change stream cannot be read or published' }] : []
-  }
-}
-
-/** Services that start one after the other and stop in the opposite order; `afterwards` runs once, when all have stopped. */
-function inOrder(services: readonly Service[], afterwards: () => Promise<void> = async () => {}): Service {
-  let stopped: Promise<void> | null = null
-  return {
-    async start() {
-      for (const service of services) await service.start()
-    },
-    stop() {
-      stopped ??= (async () => {
-        for (const service of services.toReversed()) await service.stop()
-        await afterwards()
-      })()
-      return stopped
-    },
-  }
-}
-
-/** The replication slot of the order stream of the database at this address. */
-export function orderSlotOf(url: string): string {
-  return slotNameFor(decodeURIComponent(new URL(url).pathname.slice(1)))
 }

@@ -12,7 +12,8 @@ import { createTestDatabase } from '../../test/database.ts'
 import { eventually } from '../../test/eventually.ts'
 import { assertProblem } from '../../test/problem.ts'
 import { addProduct, TEST_SECRET } from '../../test/store.ts'
-import { createApp, prepareDatabase } from '../app.ts'
+import { prepareDatabase } from '../app/prepare-database.ts'
+import { createApp } from '../app.ts'
 import { readConfig } from '../config.ts'
 
 /** A wire to PostgreSQL that can be cut, and that can lose what the server says to a statement. */

@@ -176,8 +176,7 @@ export async function retryFailed(pool: Pool, jobs: JobQueue, eventId: string | 
   }
 }
 
-export const DELIVERY_STATUSES = ['queued', 'sent', 'failed'] as const
-export type DeliveryStatus = (typeof DELIVERY_STATUSES)[number]
+export type DeliveryStatus = 'queued' | 'sent' | 'failed'
 
 export interface ListedDelivery {
   event_id: string

@@ -193,8 +193,7 @@ export async function deleteOldEvents(pool: Pool, before: Date): Promise<void> {
   )
 }
 
-export const WEBHOOK_STATUSES = ['queued', 'delivered', 'failed'] as const
-export type WebhookStatus = (typeof WEBHOOK_STATUSES)[number]
+export type WebhookStatus = 'queued' | 'delivered' | 'failed'
 
 export interface ListedWebhook {
   event_id: string
