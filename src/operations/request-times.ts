@@ -27,8 +27,9 @@ export class RequestTimes {
     const series = this.#find(method, route, status)
     series.count += 1
     series.sum += seconds
-    const bucket = BOUNDS_SECONDS.findIndex((bound) => seconds <= bound)
-    if (bucket !== -1) series.buckets[bucket] = (series.buckets[bucket] ?? 0) + 1
+    let bucket = 0
+    while (seconds > (BOUNDS_SECONDS[bucket] ?? Number.POSITIVE_INFINITY)) bucket += 1
+    if (bucket < BOUNDS_SECONDS.length) series.buckets[bucket] = (series.buckets[bucket] ?? 0) + 1
   }
 
   #find(method: string, route: string, status: number): Series {
