@@ -15,7 +15,7 @@ export interface StoreUnderLoad {
 export async function startStoreUnderLoad(env: Record<string, string> = {}): Promise<StoreUnderLoad> {
   const dataDir = mkdtempSync(join(tmpdir(), 'storefront-bench-'))
   const bin = new URL('../bin/storefront.mjs', import.meta.url).pathname
-  const settings = { ...process.env, DATA_DIR: dataDir, PORT: '0', RATE_LIMITS: 'off', LOG_LEVEL: 'info', ...env }
+  const settings = { ...process.env, DATA_DIR: dataDir, PORT: '0', OPS_PORT: '0', RATE_LIMITS: 'off', LOG_LEVEL: 'info', ...env }
   const child = spawn(process.execPath, [bin, 'serve'], { env: settings, stdio: ['ignore', 'pipe', 'inherit'] })
   const port = await portOf(child)
   const agent = new Agent({ keepAlive: true, maxSockets: 256 })

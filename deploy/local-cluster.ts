@@ -203,7 +203,7 @@ try {
     BASE_URL: `http://127.0.0.1:${frontPort}`,
     HOST: '127.0.0.1',
   }
-  const env = { LAKE_FLUSH_SECONDS: '5', RATE_LIMITS: 'off', ...process.env, ...settings }
+  const env = { LAKE_FLUSH_SECONDS: '5', OPS_PORT: '0', RATE_LIMITS: 'off', ...process.env, ...settings }
   const settingsFile = join(folder, 'settings')
   const quote = (text: string) => `'${text.replaceAll("'", "'\\''")}'`
   const lines = Object.entries(settings).map(([name, value]) => `${name}=${quote(value)}\n`)

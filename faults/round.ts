@@ -5,7 +5,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { createApp, createTopic, orderSlotOf, prepareDatabase } from '../src/app.ts'
+import { createTopic } from '../src/app/create-topic.ts'
+import { orderSlotOf, prepareDatabase } from '../src/app/prepare-database.ts'
+import { createApp } from '../src/app.ts'
 import { readConfig } from '../src/config.ts'
 import { createPool, type Pool } from '../src/db/pool.ts'
 import { type ReplayReport, replay } from '../src/pipeline/replay/replay.ts'
@@ -88,6 +90,7 @@ export class Round {
       LAKE_FLUSH_SECONDS: '1',
       MAIL_MAX_PER_HOUR: '0',
       PORT: '0',
+      OPS_PORT: 'off',
       ROLES: roles,
       ...(this.broker === null ? {} : { NATS_URL: this.broker.servers, NATS_REPLICAS: String(this.broker.replicas) }),
       ...overrides,

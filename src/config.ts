@@ -46,6 +46,8 @@ export interface Config {
   readonly isRateLimited: boolean
   /** Proxies whose X-Forwarded-For counts: their addresses and networks, or how many there are; false for none. */
   readonly trustProxy: readonly string[] | number | false
+  /** Origins whose scripts may use the API, `*` for all, null for none but its own. */
+  readonly corsOrigins: readonly string[] | '*' | null
   /** ISO 4217. Used where an imported line names no currency. */
   readonly currency: string
   /** How much memory the ready pages of the catalogue may take in a process with the API. */
@@ -58,8 +60,17 @@ export interface Config {
   readonly maxQuantityPerProductAndUser: number | null
   /** After how many seconds an order that is still pending is cancelled; null for never. */
   readonly pendingOrderTtlSeconds: number | null
+  /** Where metrics and health are, null for nowhere. */
+  readonly operations: OperationsConfig | null
   readonly roles: readonly Role[]
   readonly logLevel: LogLevel
+}
+
+interface OperationsConfig {
+  readonly host: string
+  readonly port: number
+  /** Whether the port was asked for, so that the process is of no use without. */
+  readonly isRequired: boolean
 }
 
 /** How to reach the broker. Paths are null when not set. */
@@ -80,7 +91,7 @@ export class ConfigError extends Error {
 
 const SECRET_MIN_LENGTH = 32
 // Settings of the design that this release cannot honour yet: ignoring one silently would lose mail or data.
-const NOT_YET = ['LAKE_URL', 'S3_ENDPOINT', 'WEB_CONCURRENCY', 'CORS_ORIGINS'] as const
+const NOT_YET = ['LAKE_URL', 'S3_ENDPOINT', 'WEB_CONCURRENCY'] as const
 
 /** Reads and checks the environment. Throws ConfigError. */
 export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
@@ -115,12 +126,14 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
     accountUrl: read.url('ACCOUNT_URL', ['http:', 'https:'])?.replace(/#.*$/, '') ?? null,
     isRateLimited: read.oneOf('RATE_LIMITS', ['on', 'off'], 'on') === 'on',
     trustProxy: readTrustProxy(read.optional('TRUST_PROXY')),
+    corsOrigins: readCorsOrigins(read.optional('CORS_ORIGINS')),
     currency: readCurrency(read.text('CURRENCY', 'EUR')),
     pageCacheBytes: read.integer('PAGE_CACHE_MB', 64, 0, 16_384) * 1_048_576,
     sharedCacheSeconds: read.integer('CDN_MAX_AGE_SECONDS', 60, 0, 31_536_000),
     cdnPurgeUrls: readPurgeUrls(read.optional('CDN_PURGE_URL')),
     maxQuantityPerProductAndUser: read.integer('MAX_QUANTITY_PER_PRODUCT_AND_USER', 0, 0, 1_000_000) || null,
     pendingOrderTtlSeconds: read.integer('PENDING_ORDER_TTL', 0, 0, 366 * 86_400) || null,
+    operations: readOperations(read),
     roles: read.list('ROLES', ROLES),
     logLevel: read.oneOf('LOG_LEVEL', LOG_LEVELS, 'info'),
   })
@@ -176,6 +189,12 @@ export function parseRoles(values: readonly string[]): readonly Role[] {
   return parseList(values, ROLES, '--role')
 }
 
+function readOperations({ optional, text, integer }: ReturnType<typeof reader>): OperationsConfig | null {
+  const given = optional('OPS_PORT')
+  if (given === 'off') return null
+  return { host: text('OPS_HOST', '127.0.0.1'), port: integer('OPS_PORT', 9464, 0, 65_535), isRequired: given !== null }
+}
+
 function readNats({ optional, integer }: ReturnType<typeof reader>): NatsConfig | null {
   const servers = optional('NATS_URL')
   const files = {
@@ -219,6 +238,17 @@ function isNetwork(text: string): boolean {
   return (
     rest.length === 0 && bits > 0 && (prefix === undefined || (/^\d{1,3}$/.test(prefix) && Number(prefix) >= 1 && Number(prefix) <= bits))
   )
+}
+
+function readCorsOrigins(value: string | null): readonly string[] | '*' | null {
+  if (value === null || value === '*') return value
+  const origins = value.split(',').map((origin) => origin.trim())
+  // As browsers send it: no path, no default port, in lower case. Apps have schemes of their own.
+  const isOrigin = (text: string) =>
+    /^[a-z][a-z0-9+.-]*:\/\/[^/?#@*\s]+$/.test(text) && URL.canParse(text) && isPlain(text, new URL(text).origin)
+  const isPlain = (text: string, origin: string) => origin === text || (origin === 'null' && !text.startsWith('http'))
+  if (origins.every(isOrigin)) return origins
+  throw new ConfigError('CORS_ORIGINS must be *, or origins such as https://shop.example with commas between')
 }
 
 const CACHES = ['varnish:', 'fastly:', 'cloudflare:']

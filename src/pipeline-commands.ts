@@ -1,4 +1,5 @@
-import { createTopic, orderSlotOf } from './app.ts'
+import { createTopic } from './app/create-topic.ts'
+import { orderSlotOf } from './app/prepare-database.ts'
 import { type Command, type Terminal, withDatabase } from './commands.ts'
 import type { Config } from './config.ts'
 import { dataFolder } from './db/data-folder.ts'

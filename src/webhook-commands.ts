@@ -1,16 +1,15 @@
-import { createWebhookSealing } from './app.ts'
+import { createWebhookSealing, secretOf } from './app/secrets.ts'
 import { type Command, type Terminal, withDatabase, withJobs } from './commands.ts'
 import type { Config } from './config.ts'
-import { dataFolder, keepSecret } from './db/data-folder.ts'
 import { formatTable } from './pipeline/lake/lake-query.ts'
 import { listDeliveries, redeliver, type WebhookStatus } from './pipeline/webhook/webhook-deliveries.ts'
-import { addEndpoint, enableEndpoint, listEndpoints, removeEndpoint } from './pipeline/webhook/webhook-endpoints.ts'
+import { addEndpoint, enableEndpoint, listEndpoints, removeEndpoint, rotateSecret } from './pipeline/webhook/webhook-endpoints.ts'
 import { toPrintableUrl } from './pipeline/webhook/webhook-url.ts'
 
 /** Adds an endpoint and prints its secret, once. `events` is a list with commas; `all` or nothing means every one. */
 export function webhookAddCommand(config: Config, terminal: Terminal, url: string, events: string | undefined): Command {
   return withDatabase(config, terminal, async (pool) => {
-    const sealing = createWebhookSealing(config.secret ?? keepSecret(dataFolder(config.dataDir), 'secret'))
+    const sealing = createWebhookSealing(secretOf(config))
     const eventTypes = events === undefined || events === 'all' ? null : events.split(',').map((type) => type.trim())
     const added = await addEndpoint(pool, sealing, { url, eventTypes, isPrivateAllowed: config.isPrivateWebhookAllowed })
     terminal.out(`added the endpoint ${added.id}`)
@@ -79,6 +78,16 @@ export function webhookEnableCommand(config: Config, terminal: Terminal, id: str
     const { failed } = (await listEndpoints(pool)).find((endpoint) => endpoint.id === id) ?? { failed: 0 }
     terminal.out(`enabled the endpoint ${id}`)
     if (failed > 0) terminal.out(`${failed} failed deliveries wait for storefront webhook redeliver ${id} --all-failed`)
+    return 0
+  })
+}
+
+/** Gives an endpoint a new secret and prints it, once. */
+export function webhookRotateCommand(config: Config, terminal: Terminal, id: string): Command {
+  return withEndpoint(config, terminal, id, async (pool) => {
+    const sealing = createWebhookSealing(secretOf(config))
+    terminal.out(`secret: ${await rotateSecret(pool, sealing, id, new Date())}`)
+    terminal.out('It is not shown again. For 24 hours webhooks are signed with the one before as well.')
     return 0
   })
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import pg from 'pg'
@@ -130,4 +130,23 @@ test('a store does not run on a database that is not migrated, and does after mi
   const store = await serve(t, { ...options, args: ['--role', 'api'] })
   assert.equal((await fetch(`${store.url}/products`)).status, 200)
   assert.equal(await store.end('SIGINT'), 0)
+})
+
+test('every error that is shown in one line is known by the name of its class', () => {
+  const source = (name: string) => readFileSync(join(import.meta.dirname, '../src', name), 'utf8')
+  const [, list = ''] = /PLAIN_ERRORS = \[([^\]]+)\]/.exec(source('main.ts')) ?? []
+  const named = [...list.matchAll(/'(\w+)'/g)].map(([, name]) => name)
+  assert.ok(named.length > 5)
+  const files = readdirSync(join(import.meta.dirname, '../src'), { recursive: true, encoding: 'utf8' }).filter((name) =>
+    name.endsWith('.ts'),
+  )
+  const classes = new Set(
+    files.flatMap((name) =>
+      [...source(name).matchAll(/class (\w+) extends Error \{\n {2}override readonly name = '\1'/g)].map(([, name]) => name),
+    ),
+  )
+  assert.deepEqual(
+    named.filter((name) => !classes.has(name)),
+    [],
+  )
 })

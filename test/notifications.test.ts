@@ -57,6 +57,8 @@ test('an order reaches its customer and an endpoint, and the commands beside the
   })
   assert.match(delivered, /storefront\.order\.created \| delivered/)
   assert.ok(receiver.requests.length === 2 && receiver.requests.every((request) => isAuthentic(secret, request)))
+  const rotated = await run('webhook', 'rotate', id)
+  assert.match(rotated.stdout, /^secret: whsec_\S+\nIt is not shown again\. For 24 hours/, rotated.stderr)
   assert.deepEqual(await run('webhook', 'remove', id), { status: 0, stdout: `removed the endpoint ${id}\n`, stderr: '' })
   assert.ok(!JSON.stringify(store.logs).includes('hunter2'))
   assert.equal(await store.end('SIGTERM'), 0)

@@ -50,7 +50,7 @@ test('runs when it is installed under node_modules, where Node.js strips no type
   assert.ok(installed.stdout === here.stdout, 'the installed package prints another OpenAPI document')
   const files = readdirSync(join(modules, 'storefront'), { recursive: true, encoding: 'utf8' })
   assert.deepEqual(
-    files.filter((name) => /\.test\.ts$|^(test|bench|docs)\//.test(name)),
+    files.filter((name) => /(\.test|-conformance)\.ts$|^(test|bench|docs)\//.test(name)),
     [],
   )
   const store = await serve(t, { env, bin })

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { orderSlotOf } from '../src/app.ts'
+import { orderSlotOf } from '../src/app/prepare-database.ts'
 import { dataFolder } from '../src/db/data-folder.ts'
 import { createPostgresTopic } from '../src/pipeline/postgres-topic.ts'
 import { type ReplayOptions, type ReplayReport, replay } from '../src/pipeline/replay/replay.ts'

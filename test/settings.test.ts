@@ -42,6 +42,32 @@ test('needs no setting: the embedded store on this machine', () => {
   assert.deepEqual([rest.mailTemplates, rest.mailLocale, rest.mailMaxPerHour, rest.isPrivateWebhookAllowed], [null, 'en', 200, false])
 })
 
+test('takes origins as browsers send them, all, or none', () => {
+  assert.deepEqual([readConfig({}).corsOrigins, readConfig({ CORS_ORIGINS: '*' }).corsOrigins], [null, '*'])
+  for (const origin of [
+    ...['https://shop.example/', 'https://shop.example/a', 'HTTPS://shop.example', 'https://Shop.example', 'https://shop.example:443'],
+    ...[
+      'shop.example',
+      'null',
+      'https://*.shop.example',
+      'https://me@shop.example',
+      'https://a,*',
+      'https://a,',
+      'http://',
+      '* '.repeat(2),
+    ],
+  ]) {
+    assert.match(refusal({ CORS_ORIGINS: origin }), /^CORS_ORIGINS must be \*, or origins such as/, origin)
+  }
+})
+
+test('has an operations port on this machine, one that must be free only when it was asked for, or none', () => {
+  assert.deepEqual(readConfig({}).operations, { host: '127.0.0.1', port: 9_464, isRequired: false })
+  assert.deepEqual(readConfig({ OPS_PORT: '9464' }).operations, { host: '127.0.0.1', port: 9_464, isRequired: true })
+  assert.equal(readConfig({ OPS_PORT: 'off' }).operations, null)
+  assert.equal(refusal({ OPS_PORT: 'on' }), 'OPS_PORT must be a whole number from 0 to 65535')
+})
+
 test('is frozen', () => {
   const config = readConfig({})
   assert.throws(() => Object.assign(config, { port: 1 }), TypeError)
@@ -77,6 +103,9 @@ test('takes each setting it knows', () => {
     MAIL_LOCALE: 'de-at',
     MAIL_MAX_PER_HOUR: '0',
     WEBHOOK_ALLOW_PRIVATE: 'on',
+    CORS_ORIGINS: 'https://shop.example, http://localhost:5173,capacitor://localhost',
+    OPS_PORT: '9000',
+    OPS_HOST: '0.0.0.0',
   })
   const { isEmailVerificationRequired, accountUrl, trustProxy, nats, ...known } = config
   assert.deepEqual(known, {
@@ -103,7 +132,9 @@ test('takes each setting it knows', () => {
     mailLocale: 'de-AT',
     mailMaxPerHour: null,
     isPrivateWebhookAllowed: true,
+    corsOrigins: ['https://shop.example', 'http://localhost:5173', 'capacitor://localhost'],
     currency: 'JPY',
+    operations: { host: '0.0.0.0', port: 9_000, isRequired: true },
     roles: ['api', 'lake'],
     logLevel: 'debug',
   })

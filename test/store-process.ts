@@ -24,7 +24,15 @@ export interface CommandResult {
 
 function launch(args: readonly string[], { env = {}, node = process.execPath, bin = BIN }: CommandOptions): ChildProcess {
   // Nothing of the developer's own settings.
-  const environment = { PATH: process.env.PATH, HOME: process.env.HOME, TMPDIR: process.env.TMPDIR, PORT: '0', RATE_LIMITS: 'off', ...env }
+  const environment = {
+    PATH: process.env.PATH,
+    HOME: process.env.HOME,
+    TMPDIR: process.env.TMPDIR,
+    PORT: '0',
+    OPS_PORT: '0',
+    RATE_LIMITS: 'off',
+    ...env,
+  }
   return spawn(node, [bin, ...args], { env: environment, stdio: 'pipe' })
 }
 

@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { InjectOptions } from 'fastify'
 import pino, { type Logger } from 'pino'
-import { type App, createApp, prepareDatabase } from '../src/app.ts'
+import { prepareDatabase } from '../src/app/prepare-database.ts'
+import { type App, createApp } from '../src/app.ts'
 import { type Config, readConfig } from '../src/config.ts'
 import type { Pool } from '../src/db/pool.ts'
 import type { HttpServer } from '../src/http/server.ts'
@@ -76,7 +77,14 @@ export async function startStore(t: Cleanup, overrides: StoreOverrides = {}): Pr
   const database = await createTestDatabase(t)
   await prepareDatabase(database.url, database.pool, logger)
   const dataDir = mkdtempSync(join(tmpdir(), 'storefront-test-'))
-  const environment = { DATABASE_URL: database.url, STOREFRONT_SECRET: TEST_SECRET, DATA_DIR: dataDir, PORT: '0', RATE_LIMITS: 'off' }
+  const environment = {
+    DATABASE_URL: database.url,
+    STOREFRONT_SECRET: TEST_SECRET,
+    DATA_DIR: dataDir,
+    PORT: '0',
+    OPS_PORT: 'off',
+    RATE_LIMITS: 'off',
+  }
   const config: Config = { ...readConfig(environment), baseUrl: 'http://localhost:3000', roles: ['api'], databasePoolSize: 20, ...settings }
   const app = await createApp({ config, logger, ...(now === undefined ? {} : { now }) })
   onCleanup(t, async () => {

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import pino from 'pino'
-import { prepareDatabase } from '../../src/app.ts'
+import { prepareDatabase } from '../../src/app/prepare-database.ts'
 import { dataFolder } from '../../src/db/data-folder.ts'
 import { startEmbeddedPostgres } from '../../src/db/embedded-postgres.ts'
 import { createPool, type Pool } from '../../src/db/pool.ts'
@@ -40,6 +40,7 @@ export async function startStoreProcess(poolSize: number, env: Record<string, st
     env: {
       ...process.env,
       PORT: String(port),
+      OPS_PORT: '0',
       DATABASE_URL: server.url,
       DATABASE_POOL_SIZE: String(poolSize),
       STOREFRONT_SECRET: 'a secret for the benchmark, long enough',

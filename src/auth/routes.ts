@@ -126,6 +126,7 @@ export function authRoutes(server: HttpServer, context: AuthContext, authenticat
   server.get(
     '/.well-known/jwks.json',
     {
+      config: { isPublic: true },
       schema: {
         tags,
         summary: 'Public keys of access tokens (RFC 7517)',

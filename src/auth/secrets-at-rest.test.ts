@@ -18,7 +18,10 @@ async function startEmbeddedStore(t: TestContext) {
   const dataDir = mkdtempSync(join(tmpdir(), 'storefront-canary-'))
   const lines: string[] = []
   const logger = pino({ level: 'trace' }, { write: (line) => void lines.push(line) })
-  const app: App = await createApp({ config: readConfig({ DATA_DIR: dataDir, PORT: '0', LAKE_FLUSH_SECONDS: '1' }), logger })
+  const app: App = await createApp({
+    config: readConfig({ DATA_DIR: dataDir, PORT: '0', OPS_PORT: 'off', LAKE_FLUSH_SECONDS: '1' }),
+    logger,
+  })
   t.after(async () => {
     await app.stop()
     rmSync(dataDir, { recursive: true, force: true })

@@ -21,7 +21,7 @@ export interface SigningKeys {
 }
 
 /** The secret is not the one that the keys were sealed with. Its message is one line for a terminal. */
-export class WrongSecret extends Error {
+class WrongSecret extends Error {
   override readonly name = 'WrongSecret'
 }
 

@@ -26,6 +26,7 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
   server.get(
     '/products',
     {
+      config: { isPublic: true },
       schema: {
         tags,
         summary: 'Products, in pages',
@@ -48,6 +49,7 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
   server.get(
     '/products/facets',
     {
+      config: { isPublic: true },
       schema: {
         tags,
         summary: 'How many products there are by category and price',
@@ -70,6 +72,7 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
   server.get(
     '/products/:id',
     {
+      config: { isPublic: true },
       schema: {
         tags,
         summary: 'One product',

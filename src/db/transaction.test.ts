@@ -75,15 +75,18 @@ test('runs both of two transactions that lock each other out, the victim again',
   assert.deepEqual(await balances(db), [10, 10])
 })
 
-test('gives up on a transaction that is the victim three times', async (t) => {
+test('gives up on a transaction that is the victim three times, with a pause before each retry', async (t) => {
   const db = await makeAccounts(t)
   let runs = 0
+  const began = performance.now()
   const work = inTransaction(db.pool, async (tx) => {
     runs++
     await tx.query(`do $$ begin raise exception 'again' using errcode = '40001'; end $$`)
   })
   await assert.rejects(work, { code: '40001' })
   assert.equal(runs, 3)
+  // The pauses between the three, at their shortest.
+  assert.ok(performance.now() - began >= 15)
 })
 
 test('a connection that broke in a transaction is not used again, and what it did is undone', async (t) => {

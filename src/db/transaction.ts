@@ -1,8 +1,10 @@
+import { setTimeout as delay } from 'node:timers/promises'
 import type { Pool, Transaction } from './pool.ts'
 
 // Serialization failure and deadlock: PostgreSQL undid everything, so the whole transaction may be run again.
 const RETRYABLE = new Set(['40001', '40P01'])
 const MAX_ATTEMPTS = 3
+const PAUSE_MS = 5
 
 /**
  * Runs `work` in one READ COMMITTED transaction: committed when it returns, undone when it throws.
@@ -60,6 +62,8 @@ async function retrying<T>(run: () => Promise<T>): Promise<T> {
     } catch (error) {
       if (attempt === MAX_ATTEMPTS || !RETRYABLE.has((error as { code?: string }).code ?? '')) throw error
     }
+    // From one to three times the pause, so that those which locked each other out do not meet again; no connection is held.
+    await delay(PAUSE_MS * 2 ** (attempt - 1) * (1 + 2 * Math.random()))
   }
 }
 

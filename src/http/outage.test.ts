@@ -12,7 +12,8 @@ import { createTestDatabase } from '../../test/database.ts'
 import { eventually } from '../../test/eventually.ts'
 import { assertProblem } from '../../test/problem.ts'
 import { addProduct, TEST_SECRET } from '../../test/store.ts'
-import { createApp, prepareDatabase } from '../app.ts'
+import { prepareDatabase } from '../app/prepare-database.ts'
+import { createApp } from '../app.ts'
 import { readConfig } from '../config.ts'
 
 /** A wire to PostgreSQL that can be cut, and that can lose what the server says to a statement. */
@@ -71,7 +72,14 @@ async function startWiredStore(t: TestContext) {
   const wire = await openWire(t, database.url)
   const dataDir = mkdtempSync(join(tmpdir(), 'storefront-test-'))
   onCleanup(t, () => rmSync(dataDir, { recursive: true, force: true }))
-  const config = readConfig({ DATABASE_URL: wire.url, STOREFRONT_SECRET: TEST_SECRET, DATA_DIR: dataDir, PORT: '0', ROLES: 'api' })
+  const config = readConfig({
+    DATABASE_URL: wire.url,
+    STOREFRONT_SECRET: TEST_SECRET,
+    DATA_DIR: dataDir,
+    PORT: '0',
+    OPS_PORT: 'off',
+    ROLES: 'api',
+  })
   const app = await createApp({ config, logger: pino({ level: 'silent' }) })
   onCleanup(t, () => app.stop())
   await app.start()

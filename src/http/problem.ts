@@ -1,6 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { isDatabaseOutage } from '../db/constraints.ts'
+import { loggableError } from '../db/loggable-error.ts'
 import { AppError, type ErrorCode } from '../errors.ts'
 
 /** Status and title of every error code. `docs/errors.md` lists the same, and a test holds the two equal. */
@@ -86,7 +87,7 @@ export function problemResponses(...codes: ErrorCode[]) {
 export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const known = toAppError(error)
   const { status, title } = PROBLEMS[known.code]
-  if (status >= 500) request.log.error({ err: error, code: known.code }, 'request failed')
+  if (status >= 500) request.log.error({ err: loggableError(error), code: known.code }, 'request failed')
   const { errors, members, headers } = known.details
   const problem = {
     type: `urn:storefront:problem:${known.code}`,

@@ -96,6 +96,9 @@ test('tells the client nothing about a fault of ours, and the log everything', a
   server.get('/database', async () => {
     throw Object.assign(new Error('duplicate key value hunter2'), { code: '23505', constraint: 'no_such', detail: 'hunter2' })
   })
+  server.get('/row', async () => {
+    await store.pool.query('insert into rate_limits (key, points) values ($1, 1), ($1, 1)', ['hunter2@example.com'])
+  })
   server.get('/status', async () => {
     throw Object.assign(new Error('hunter2'), { statusCode: 502 })
   })
@@ -103,7 +106,7 @@ test('tells the client nothing about a fault of ours, and the log everything', a
     throw 'hunter2'
   })
   server.get('/null', async () => Promise.reject(null))
-  for (const path of ['/throws', '/database', '/status', '/text', '/null']) {
+  for (const path of ['/throws', '/database', '/row', '/status', '/text', '/null']) {
     lines.length = 0
     const { statusCode, headers, body } = await server.inject(path)
     const problem = assertProblem({ status: statusCode, headers: headers as Record<string, string>, text: body }, 500, 'internal', path)
@@ -111,5 +114,6 @@ test('tells the client nothing about a fault of ours, and the log everything', a
     assert.deepEqual(Object.keys(problem).sort(), ['code', 'detail', 'request_id', 'status', 'title', 'type'])
     assert.equal(lines.length, 1, path)
     assert.equal(JSON.parse(lines[0] ?? '').request_id, problem.request_id)
+    if (path === '/row') assert.doesNotMatch(lines[0] ?? '', /hunter2/)
   }
 })

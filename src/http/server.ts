@@ -5,6 +5,7 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyReply, type FastifyRequest, LogController } from 'fastify'
 import type { Logger } from 'pino'
 import { AppError } from '../errors.ts'
+import { type CorsOrigins, createCors } from './cors.ts'
 import { openApiOptions } from './openapi.ts'
 import { Problem, sendError } from './problem.ts'
 import { refuseConnection } from './refuse-connection.ts'
@@ -17,7 +18,13 @@ export interface HttpServerOptions {
   baseUrl: string
   /** Proxies whose X-Forwarded-For counts: addresses and networks, or how many; none unless said otherwise. */
   trustProxy?: readonly string[] | number | false
+  /** Null, which it is unless said otherwise: browsers use the API from its own origin only. */
+  corsOrigins?: CorsOrigins | null
+  onAnswered?: OnAnswered
 }
+
+/** Hears of each answer that was sent: the route's pattern, nothing for an address that has none, and how long it took. */
+export type OnAnswered = (method: string, route: string | undefined, status: number, ms: number) => void
 
 const BODY_LIMIT_BYTES = 1_048_576
 const REQUEST_TIMEOUT_MS = 30_000
@@ -25,6 +32,7 @@ const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
 
 /** The HTTP shell, without a route: parsing, validation, problems, request ids, the log line of each request. */
 export async function createHttpServer(options: HttpServerOptions): Promise<HttpServer> {
+  const cors = createCors(options.corsOrigins ?? null)
   const server: HttpServer = Fastify({
     loggerInstance: options.logger as FastifyBaseLogger,
     logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'request_id' }),
@@ -37,7 +45,10 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
     genReqId: requestId,
     routerOptions: { querystringParser: parseQuery as never },
     // These come before any hook.
-    frameworkErrors: (error, request, reply) => void sendError(error, request, identify(request, reply)),
+    frameworkErrors: (error, request, reply) => {
+      cors.allow(request, identify(request, reply))
+      sendError(error, request, reply)
+    },
     clientErrorHandler: refuseConnection,
   }).withTypeProvider<TypeBoxTypeProvider>()
   server.addSchema(Problem)
@@ -55,7 +66,8 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
   server.setErrorHandler((error, request, reply) => sendError(error, request, reply))
   const allowedMethods = collectRoutes(server)
   server.addHook('onRequest', (request, reply, done) => {
-    identify(request, reply)
+    cors.allow(request, identify(request, reply))
+    if (cors.answerPreflight(request, reply)) return
     // Here and not in a handler, which would only be asked after the body was read and found good.
     done(request.is404 ? refuseAddress(allowedMethods(request.url)) : undefined)
   })
@@ -66,6 +78,7 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
     throw new AppError('unsupported_media_type', 'Send a body as application/json.')
   })
   server.addHook('onResponse', (request, reply, done) => {
+    options.onAnswered?.(request.method, request.routeOptions.url, reply.statusCode, reply.elapsedTime)
     if (options.logger.isLevelEnabled('info')) {
       // The route's pattern, not the URL: paths and queries can hold personal data.
       const entry = { method: request.method, route: request.routeOptions.url, status: reply.statusCode, ms: Math.round(reply.elapsedTime) }
@@ -79,7 +92,7 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
 
 /** The OpenAPI 3.1 document of every route. */
 export function openApiRoute(server: HttpServer): void {
-  server.get('/openapi.json', { schema: { hide: true } }, async (_request, reply) =>
+  server.get('/openapi.json', { schema: { hide: true }, config: { isPublic: true } }, async (_request, reply) =>
     reply.header('cache-control', 'public, max-age=300').send(server.swagger()),
   )
 }

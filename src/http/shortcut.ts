@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Logger } from 'pino'
-import type { HttpServer } from './server.ts'
+import type { HttpServer, OnAnswered } from './server.ts'
 
 /**
  * Answers a GET or HEAD request from memory, with `headers` besides the answer's own (name, value, name, value …), and tells the
@@ -15,6 +15,9 @@ export type Shortcut = (
 export interface ShortcutOptions {
   logger: Logger
   requestIdOf: (request: IncomingMessage) => string
+  /** Headers of every answer, in the form of `Shortcut`. */
+  headers?: readonly string[]
+  onAnswered?: OnAnswered
 }
 
 /**
@@ -22,7 +25,11 @@ export interface ShortcutOptions {
  * The answer has a request id and a log line like any other. What else a hook would do for every request is not done: see
  * docs/decisions/0021-ready-pages.md.
  */
-export function addShortcut(server: HttpServer, shortcut: Shortcut, { logger, requestIdOf }: ShortcutOptions): void {
+export function addShortcut(
+  server: HttpServer,
+  shortcut: Shortcut,
+  { logger, requestIdOf, headers = [], onAnswered }: ShortcutOptions,
+): void {
   const usual = server.server.listeners('request') as ((request: IncomingMessage, response: ServerResponse) => void)[]
   let isOpen = true
   // Fastify tells the clients of a server that stops to close their connections.
@@ -37,12 +44,13 @@ export function addShortcut(server: HttpServer, shortcut: Shortcut, { logger, re
   function answer(request: IncomingMessage, response: ServerResponse): boolean {
     const { method } = request
     if (method !== 'GET' && method !== 'HEAD') return false
-    const isLogged = logger.isLevelEnabled('info')
-    const beganAt = isLogged ? performance.now() : 0
+    const beganAt = performance.now()
     const id = requestIdOf(request)
-    const sent = shortcut(request, response, ['x-request-id', id, 'x-content-type-options', 'nosniff'])
+    const sent = shortcut(request, response, ['x-request-id', id, 'x-content-type-options', 'nosniff', ...headers])
     if (sent === null) return false
-    if (isLogged) logger.info({ request_id: id, method, ...sent, ms: Math.round(performance.now() - beganAt) }, 'request')
+    const ms = performance.now() - beganAt
+    onAnswered?.(method, sent.route, sent.status, ms)
+    if (logger.isLevelEnabled('info')) logger.info({ request_id: id, method, ...sent, ms: Math.round(ms) }, 'request')
     return true
   }
 }

@@ -11,6 +11,16 @@ export interface CheckoutOptions {
   /** Names of what only one transaction at a time may have in hand. */
   namesOf: (request: OrderRequest) => readonly string[]
   limits?: Partial<typeof LIMITS>
+  observer?: CheckoutObserver | undefined
+}
+
+/** Hears what becomes of orders. */
+export interface CheckoutObserver {
+  /** So many are tried in one transaction. */
+  ordersTried(orders: number): void
+  orderPlaced(isReplay: boolean): void
+  /** With the code of the problem. */
+  orderRefused(code: string): void
 }
 
 const LIMITS = {
@@ -67,13 +77,22 @@ export class Checkout {
   /** Returns when the order is committed. Throws what it is refused for, and `unavailable` when too many wait. */
   place(request: OrderRequest): Promise<PlacedOrder> {
     if (this.#waiting.length >= this.#limits.waitingOrders || this.#waitingLines >= this.#limits.waitingLines) {
+      this.#options.observer?.orderRefused('unavailable')
       return Promise.reject(tooBusy())
     }
     const settle = Promise.withResolvers<PlacedOrder>()
     this.#waiting.push({ request, names: this.#options.namesOf(request), since: performance.now(), settle })
     this.#waitingLines += request.basket.lines.length
     if (!this.#isWorking) void this.#work()
+    if (this.#options.observer !== undefined) this.#observe(settle.promise, this.#options.observer)
     return settle.promise
+  }
+
+  #observe(placed: Promise<PlacedOrder>, observer: CheckoutObserver): void {
+    placed.then(
+      ({ isReplay }) => observer.orderPlaced(isReplay),
+      (error) => observer.orderRefused(error instanceof AppError ? error.code : isDatabaseOutage(error) ? 'unavailable' : 'internal'),
+    )
   }
 
   async #work(): Promise<void> {
@@ -124,6 +143,7 @@ export class Checkout {
     if (batch.length === 0) return
     const names = batch.flatMap((waiting) => waiting.names)
     for (const name of names) this.#inHand.add(name)
+    this.#options.observer?.ordersTried(batch.length)
     try {
       const requests = batch.map(({ request }) => request)
       const outcomes = await this.#options.placeTogether(requests, onLocked)

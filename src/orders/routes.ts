@@ -9,7 +9,7 @@ import type { HttpServer } from '../http/server.ts'
 import { traceparentOf } from '../http/trace-context.ts'
 import { MAX_LINES, MAX_QUANTITY, mergeLines } from './basket.ts'
 import { cancelOrder } from './cancel-order.ts'
-import { Checkout } from './checkout.ts'
+import { Checkout, type CheckoutObserver } from './checkout.ts'
 import { readIdempotencyKey } from './idempotency.ts'
 import { OrderSchema, presentOrder, ShippingAddressSchema } from './order.ts'
 import { getOrder, listOrders, OrderQuery } from './orders.ts'
@@ -67,6 +67,7 @@ export interface OrderRoutesOptions {
   /** How many pieces of a product one customer can buy in all, null for any number. */
   maxQuantityPerProductAndUser: number | null
   findDeliveries: FindDeliveries
+  observer?: CheckoutObserver
 }
 
 /** The caller's orders. */
@@ -76,7 +77,7 @@ export function orderRoutes(server: HttpServer, options: OrderRoutesOptions): vo
 }
 
 function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
-  const { pool, placingPool, authenticate, baseUrl, now, maxQuantityPerProductAndUser } = options
+  const { pool, placingPool, authenticate, baseUrl, now, maxQuantityPerProductAndUser, observer } = options
   const shared = { tags: ['orders'], security: bearer }
   const onRequest = requireCaller(authenticate)
   const locationOf = (orderId: string) => `${baseUrl}/orders/${orderId}`
@@ -85,6 +86,7 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
     placeTogether: (requests, onLocked) => placeOrders(placing, requests, onLocked),
     placeAlone: (request, waitMs) => placeOrder(placing, request, waitMs),
     namesOf: namesOf(placing),
+    observer,
   })
 
   server.post(

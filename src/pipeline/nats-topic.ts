@@ -75,6 +75,10 @@ class NatsTopic implements Topic {
     })
   }
 
+  newestSequence(): Promise<number> {
+    return this.#use(async ({ jetstream, stream }) => stream.base + (await jetstream.manager.streams.info(stream.name)).state.last_seq)
+  }
+
   read(after: number, limit: number): Promise<TopicMessage[]> {
     return this.#use(async ({ jetstream, stream }) => {
       const { state } = await jetstream.manager.streams.info(stream.name)

@@ -33,6 +33,10 @@ export function createPostgresTopic({ pool, url, logger }: PostgresTopicOptions)
       const { rows } = await pool.query<{ position: string }>('select position from topic_messages order by sequence desc limit 1')
       return rows[0]?.position ?? null
     },
+    async newestSequence() {
+      const { rows } = await pool.query<{ sequence: number }>('select coalesce(max(sequence), 0) as sequence from topic_messages')
+      return rows[0]?.sequence ?? 0
+    },
     read: (after, limit) => readMessages(pool, after, limit),
     subscribe: (name, handler, options = {}) => new Subscriber({ pool, url, logger, name, handler, options, openSource }),
   }

@@ -38,9 +38,14 @@ export class Subscriber implements Subscription {
   readonly #options: SubscriberOptions
   readonly #stopping = new AbortController()
   #running: Promise<void> | null = null
+  #state: Subscription['state'] = 'stopped'
 
   constructor(options: SubscriberOptions) {
     this.#options = options
+  }
+
+  get state(): Subscription['state'] {
+    return this.#state
   }
 
   async start(): Promise<void> {
@@ -50,23 +55,28 @@ export class Subscriber implements Subscription {
   async stop(): Promise<void> {
     this.#stopping.abort()
     await this.#running
+    this.#state = 'stopped'
   }
 
   async #run(): Promise<void> {
     const { logger, name } = this.#options
     const { signal } = this.#stopping
     let retryMs = RETRY_MIN_MS
+    this.#state = 'standby'
     while (!signal.aborted) {
       let session: Session | null = null
       try {
         session = await this.#becomeActive()
         if (session === null) break
         logger.info({ subscriber: name }, 'subscriber is active')
+        // One whose messages failed is well again when they are through.
+        if (this.#state === 'standby') this.#state = 'active'
         await this.#consume(session, () => {
           retryMs = RETRY_MIN_MS
         })
       } catch (error) {
         if (signal.aborted) break
+        this.#state = 'failing'
         logger.error({ err: error, subscriber: name, retryMs }, 'subscriber failed, will retry')
         await delay(retryMs, undefined, { signal }).catch(() => {})
         retryMs = Math.min(retryMs * 2, RETRY_MAX_MS)
@@ -88,6 +98,7 @@ export class Subscriber implements Subscription {
           `storefront subscriber ${name}`,
         ])
         if (rows[0]?.locked) return await Session.open(client, name, this.#options.options.lastSequence === undefined)
+        this.#state = 'standby'
         await delay(STANDBY_RETRY_MS, undefined, { signal: this.#stopping.signal }).catch(() => {})
       }
     } catch (error) {
@@ -107,8 +118,9 @@ export class Subscriber implements Subscription {
       while (!signal.aborted) {
         const messages = await source.next(signal)
         const last = messages.at(-1)
+        if (last !== undefined) await handler(messages, signal, fence)
+        this.#state = 'active'
         if (last === undefined) continue
-        await handler(messages, signal, fence)
         if (options.lastSequence === undefined) await session.savePosition(last.sequence)
         onProgress()
       }

@@ -116,6 +116,18 @@ function publishing(makeTopic: MakeTopic): void {
 }
 
 function reading(makeTopic: MakeTopic): void {
+  test('tells the newest sequence, below that of every message to come', async (t) => {
+    const { topic } = await makeTopic(t)
+    const before = await topic.newestSequence()
+    const sent = makeOutgoing(3)
+    await topic.publish(sent.slice(0, 2))
+    const [first, second] = await topic.read(0, 10)
+    assert.ok(before < (first?.sequence ?? 0))
+    assert.equal(await topic.newestSequence(), second?.sequence)
+    await topic.publish(sent)
+    assert.equal(await topic.newestSequence(), (await topic.read(0, 10)).at(-1)?.sequence)
+  })
+
   test('a subscriber goes on where it stopped, and another one starts at the beginning', async (t) => {
     const { topic, connect } = await makeTopic(t)
     const sent = makeOutgoing(6)

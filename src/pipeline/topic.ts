@@ -60,6 +60,8 @@ export interface SubscribeOptions {
  * takes over within ten seconds when it dies, hangs or is paused.
  */
 export interface Subscription {
+  /** For readiness and metrics: `standby` is well, `failing` is not. */
+  readonly state: 'stopped' | 'standby' | 'active' | 'failing'
   start(): Promise<void>
   /** Ends after the batch in hand. Idempotent, safe before start. */
   stop(): Promise<void>
@@ -77,6 +79,8 @@ export interface Topic {
   publish(messages: readonly OutgoingMessage[]): Promise<void>
   /** Position of the newest message, null for an empty topic. */
   newestPosition(): Promise<string | null>
+  /** Sequence of the newest message; of an empty topic one that is below that of every message to come. */
+  newestSequence(): Promise<number>
   /** Up to `limit` messages behind the sequence `after`, in order, none at the end: for commands that look at the whole topic. */
   read(after: number, limit: number): Promise<TopicMessage[]>
   subscribe(name: string, handler: MessageHandler, options?: SubscribeOptions): Subscription

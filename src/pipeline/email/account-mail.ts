@@ -4,7 +4,7 @@ import type { Logger } from 'pino'
 import type { Transaction } from '../../db/pool.ts'
 import type { Job, JobOutcome, JobQueue, JobWorker, QueueDefinition } from '../job-queue.ts'
 import type { Sealing } from '../sealing.ts'
-import { describeError, type Mailer, MailRefused } from './mailer.ts'
+import { describeError, type Mailer, MailRefused, type OnMailTried } from './mailer.ts'
 import type { RenderedMail } from './render-mail.ts'
 import type { ReadTemplate } from './templates.ts'
 
@@ -53,23 +53,27 @@ export interface AccountMailWorkerOptions {
   readTemplate: ReadTemplate
   logger: Logger
   now: () => Date
+  /** Hears what became of each try. */
+  onTried?: OnMailTried
 }
 
 /** Sends account mails, at least once, until they go out or have expired. `jobs` must have been started. */
 export function createAccountMailWorker(options: AccountMailWorkerOptions) {
-  const { jobs, mailer, sealing, logger, now } = options
+  const { jobs, mailer, sealing, logger, now, onTried } = options
   const render = createAccountMailRenderer(options.accountUrl, options.readTemplate)
   let worker: JobWorker | undefined
 
   async function deliver({ id, data }: Job<SealedMail>): Promise<JobOutcome> {
     if (new Date(data.expires_at) <= now()) {
       logger.warn({ job: id }, 'an account mail expired before it went out')
+      onTried?.('failed')
       return 'failed'
     }
     const { kind, to = '', token = '' }: AccountMailContent = JSON.parse(sealing.open(data.sealed))
     if (kind === 'none') return 'done'
     try {
       await mailer.send({ ...render(kind, token), eventId: id, to: { address: to, name: null }, date: now(), about: 'account' })
+      onTried?.('sent')
       return 'done'
     } catch (error) {
       const isRefused = error instanceof MailRefused
@@ -77,6 +81,7 @@ export function createAccountMailWorker(options: AccountMailWorkerOptions) {
         { job: id, kind, reason: describeError(error) },
         isRefused ? 'an account mail was refused' : 'an account mail is tried again',
       )
+      onTried?.(isRefused ? 'failed' : 'retried')
       return isRefused ? 'failed' : 'retry'
     }
   }

@@ -21,6 +21,12 @@ export interface MailJob {
   number: number
 }
 
+/** How many mails wait, those that are tried again included. */
+export async function countQueued(db: Queryable): Promise<number> {
+  const { rows } = await db.query<{ queued: number }>(`select count(*) as queued from email_deliveries where status = 'queued'`)
+  return rows[0]?.queued ?? 0
+}
+
 /** The event ids of `eventIds` that have no mail yet. */
 export async function findUnknown(tx: Transaction, eventIds: readonly string[]): Promise<Set<string>> {
   const { rows } = await tx.query<{ event_id: string }>('select event_id from email_deliveries where event_id = any($1)', [eventIds])
@@ -170,8 +176,7 @@ export async function retryFailed(pool: Pool, jobs: JobQueue, eventId: string | 
   }
 }
 
-export const DELIVERY_STATUSES = ['queued', 'sent', 'failed'] as const
-export type DeliveryStatus = (typeof DELIVERY_STATUSES)[number]
+export type DeliveryStatus = 'queued' | 'sent' | 'failed'
 
 export interface ListedDelivery {
   event_id: string

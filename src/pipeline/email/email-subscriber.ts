@@ -16,7 +16,7 @@ import {
   recordSent,
 } from './email-deliveries.ts'
 import { HOUR_MS, nextSendTime } from './mail-limit.ts'
-import { describeError, type Mailer, MailRefused } from './mailer.ts'
+import { describeError, type Mailer, MailRefused, type OnMailTried } from './mailer.ts'
 import { hasMail, type RenderMail, toMailContent } from './render-mail.ts'
 
 /** For `installJobQueues`. With `MAX_ATTEMPTS` a mail is tried for about a day before it is given up. */
@@ -42,6 +42,8 @@ export interface EmailSubscriberOptions {
   maxPerHour: number | null
   /** How often a mail is tried before it is given up. */
   maxAttempts?: number
+  /** Hears what became of each try. */
+  onTried?: OnMailTried
 }
 
 export interface EmailSubscriber {
@@ -56,7 +58,7 @@ export interface EmailSubscriber {
  * so a mail server that is slow or down holds up nothing else. `jobs` must have been started.
  */
 export function createEmailSubscriber(options: EmailSubscriberOptions): EmailSubscriber {
-  const { pool, jobs, mailer, render, logger, now, maxPerHour, maxAttempts = MAX_ATTEMPTS } = options
+  const { pool, jobs, mailer, render, logger, now, maxPerHour, maxAttempts = MAX_ATTEMPTS, onTried } = options
   let worker: JobWorker | undefined
 
   async function deliver({ data: job }: Job<MailJob>): Promise<JobOutcome> {
@@ -72,15 +74,18 @@ export function createEmailSubscriber(options: EmailSubscriberOptions): EmailSub
       const reason = describeError(error)
       if (error instanceof MailRefused || attempt.number === maxAttempts) return giveUp(job, reason)
       await recordError(pool, job.event_id, reason)
+      onTried?.('retried')
       logger.info({ event: job.event_id, attempt: attempt.number, reason }, 'a mail did not go out and is tried again')
       return 'retry'
     }
     await recordSent(pool, job.event_id)
+    onTried?.('sent')
     return 'done'
   }
 
   async function giveUp({ event_id: event }: MailJob, reason: string): Promise<JobOutcome> {
     await recordFailure(pool, event, reason)
+    onTried?.('failed')
     logger.warn({ event, reason }, 'a mail was given up')
     return 'failed'
   }

@@ -30,6 +30,8 @@ export class MailRefused extends Error {
   override readonly name = 'MailRefused'
 }
 
+export type OnMailTried = (outcome: 'sent' | 'retried' | 'failed') => void
+
 const ADDRESS = /[^\s<>"'(),;:]+@[^\s<>"'(),;:]+/g
 const REASON_MAX_LENGTH = 300
 

@@ -13,8 +13,8 @@ export interface LakeSinkOptions {
   flushRows: number
   logger: Logger
   now?: () => Date
-  /** Hears of events that are in the lake's files now. */
-  onStored?: (events: LoggedEvent[]) => void
+  /** Hears of events that are in the lake's files now, and up to which sequence everything is. */
+  onStored?: (events: LoggedEvent[], upTo: number) => void
 }
 
 // Orders of hundreds of lines fill the memory long before `flushRows` is reached.
@@ -34,7 +34,7 @@ export class LakeSink {
   readonly #flushRows: number
   readonly #logger: Logger
   readonly #now: () => Date
-  readonly #onStored: (events: LoggedEvent[]) => void
+  readonly #onStored: (events: LoggedEvent[], upTo: number) => void
   /** In order of sequence. Rows stay here until their file is complete. */
   #buffer: (PendingRow & { logged: LoggedEvent })[] = []
   #bufferedCharacters = 0
@@ -175,7 +175,10 @@ export class LakeSink {
     const kept = this.#buffer.findIndex((row) => row.sequence > sequence)
     const gone = this.#buffer.splice(0, kept === -1 ? this.#buffer.length : kept)
     for (const row of gone) this.#bufferedCharacters -= row.json.length
-    this.#onStored(gone.map((row) => row.logged))
+    this.#onStored(
+      gone.map((row) => row.logged),
+      sequence,
+    )
   }
 
   #isFull(): boolean {

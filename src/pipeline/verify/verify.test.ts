@@ -4,7 +4,7 @@ import { copyFile, readdir, truncate, unlink, writeFile } from 'node:fs/promises
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { startAuditedStore, summarise } from '../../../test/pipeline-audit.ts'
-import { orderSlotOf } from '../../app.ts'
+import { orderSlotOf } from '../../app/prepare-database.ts'
 import { formatReport } from './format-report.ts'
 
 /** The lake's files, oldest first. */

@@ -59,13 +59,14 @@ async function insertEvents(tx: Transaction, events: readonly OrderEvent[]): Pro
   )
 }
 
-async function sendJobs(tx: Transaction, jobs: JobQueue, deliveries: readonly WebhookJob[]): Promise<void> {
+async function sendJobs(tx: Transaction, jobs: JobQueue, deliveries: readonly WebhookJob[], startAfterSeconds = 0): Promise<void> {
   await jobs.send(
     tx,
     WEBHOOK_QUEUE_NAME,
     deliveries.map(({ endpoint_id, event_id, number }) => ({
       id: jobIdOf(`${endpoint_id} ${event_id}#${number}`),
       group: endpoint_id,
+      ...(startAfterSeconds === 0 ? {} : { startAfterSeconds }),
       data: { endpoint_id, event_id, number } satisfies WebhookJob,
     })),
   )
@@ -75,7 +76,8 @@ export interface Attempt {
   number: number
   first_tried_at: Date
   url: string
-  sealed_secret: string
+  /** Those that sign now, the newest first. */
+  sealed_secrets: string[]
   body: string
 }
 
@@ -88,7 +90,9 @@ export async function beginAttempt(pool: Pool, job: WebhookJob, now: Date): Prom
      where delivery.endpoint_id = $1 and delivery.event_id = $2 and delivery.job_number = $3 and delivery.status = 'queued'
        and endpoint.id = delivery.endpoint_id and endpoint.disabled_at is null
        and event.event_id = delivery.event_id
-     returning delivery.attempts as number, delivery.first_tried_at, endpoint.url, endpoint.sealed_secret, event.body`,
+     returning delivery.attempts as number, delivery.first_tried_at, endpoint.url, event.body,
+       array[endpoint.sealed_secret] || case when endpoint.previous_secret_until > $4 then array[endpoint.previous_sealed_secret] end
+         as sealed_secrets`,
     [job.endpoint_id, job.event_id, job.number, now],
   )
   return rows[0] ?? null
@@ -111,6 +115,30 @@ export async function recordFailure(pool: Pool, job: WebhookJob, reason: string,
      where endpoint_id = $1 and event_id = $2 and status = 'queued'`,
     [job.endpoint_id, job.event_id, reason, isFinal],
   )
+}
+
+/** How many wait, for whatever endpoint. */
+export async function countQueued(db: Queryable): Promise<number> {
+  const { rows } = await db.query<{ queued: number }>(
+    `select coalesce(sum(waiting.queued), 0)::float8 as queued
+     from webhook_endpoints as endpoint,
+       lateral (select count(*) as queued from webhook_deliveries where endpoint_id = endpoint.id and status = 'queued') as waiting`,
+  )
+  return rows[0]?.queued ?? 0
+}
+
+/** Has a delivery that failed tried again after so long, by a job that takes the place of this one. */
+export async function postpone(pool: Pool, jobs: JobQueue, job: WebhookJob, seconds: number): Promise<void> {
+  await inTransaction(pool, async (tx) => {
+    const { rows } = await tx.query<WebhookJob>(
+      `update webhook_deliveries
+       set job_number = job_number + 1
+       where endpoint_id = $1 and event_id = $2 and job_number = $3 and status = 'queued'
+       returning endpoint_id, event_id, job_number as number`,
+      [job.endpoint_id, job.event_id, job.number],
+    )
+    await sendJobs(tx, jobs, rows, seconds)
+  })
 }
 
 const REDELIVERY_BATCH = 1_000
@@ -165,8 +193,7 @@ export async function deleteOldEvents(pool: Pool, before: Date): Promise<void> {
   )
 }
 
-export const WEBHOOK_STATUSES = ['queued', 'delivered', 'failed'] as const
-export type WebhookStatus = (typeof WEBHOOK_STATUSES)[number]
+export type WebhookStatus = 'queued' | 'delivered' | 'failed'
 
 export interface ListedWebhook {
   event_id: string

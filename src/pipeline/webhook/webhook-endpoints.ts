@@ -32,6 +32,23 @@ export async function addEndpoint(pool: Pool, sealing: Sealing, endpoint: NewEnd
   return { id, secret }
 }
 
+const BOTH_SIGN_HOURS = 24
+
+/**
+ * Gives an endpoint a new secret and returns it, null when there is none. For 24 hours both sign, so that the receiver can change over; a
+ * secret that was on its way out before goes at once.
+ */
+export async function rotateSecret(pool: Pool, sealing: Sealing, id: string, now: Date): Promise<string | null> {
+  const secret = generateWebhookSecret()
+  const { rowCount } = await pool.query(
+    `update webhook_endpoints
+     set sealed_secret = $2, previous_sealed_secret = sealed_secret, previous_secret_until = $3
+     where id = $1`,
+    [id, sealing.seal(secret), new Date(now.getTime() + BOTH_SIGN_HOURS * 3_600_000)],
+  )
+  return rowCount === 1 ? secret : null
+}
+
 /** With its deliveries. Returns whether there was one. */
 export async function removeEndpoint(pool: Pool, id: string): Promise<boolean> {
   const { rowCount } = await pool.query('delete from webhook_endpoints where id = $1', [id])

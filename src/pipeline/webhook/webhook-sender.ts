@@ -12,9 +12,15 @@ export interface WebhookSenderOptions {
   timeoutMs?: number
 }
 
+export interface WebhookAnswer {
+  status: number
+  /** The header `Retry-After` as it came. */
+  retryAfter: string | null
+}
+
 export interface WebhookSender {
-  /** Posts once and gives the answer's status, after any redirect that was not followed. Throws when there is no answer. */
-  send(url: string, headers: SignedHeaders, body: string): Promise<number>
+  /** Posts once and gives the answer, be it a redirect, which is not followed. Throws when there is none. */
+  send(url: string, headers: SignedHeaders, body: string): Promise<WebhookAnswer>
   /** Ends what is still going on. Idempotent. */
   close(): void
 }
@@ -29,7 +35,7 @@ export function createWebhookSender({ isPrivateAllowed, timeoutMs = TIMEOUT_MS }
   const connecting = { keepAlive: true, timeout: IDLE_MS, maxFreeSockets: 8, ...(isPrivateAllowed ? {} : { lookup: publicLookup }) }
   const agents = { 'http:': new http.Agent(connecting), 'https:': new https.Agent(connecting) }
 
-  async function post(url: URL, headers: SignedHeaders, body: string, signal: AbortSignal): Promise<number> {
+  async function post(url: URL, headers: SignedHeaders, body: string, signal: AbortSignal): Promise<WebhookAnswer> {
     const options = { method: 'POST', headers: { ...BASIC_HEADERS, ...headers, 'content-length': Buffer.byteLength(body) }, signal }
     const request =
       url.protocol === 'https:'
@@ -41,7 +47,7 @@ export function createWebhookSender({ isPrivateAllowed, timeoutMs = TIMEOUT_MS }
       // From here on a fault concerns the rest of the body only.
       request.on('error', () => {})
       drain(response)
-      return response.statusCode ?? 0
+      return { status: response.statusCode ?? 0, retryAfter: response.headers['retry-after'] ?? null }
     } catch (error) {
       const isStale = request.reusedSocket && (error as { code?: string }).code === 'ECONNRESET'
       // The receiver had closed an idle connection just then: that says nothing about it.

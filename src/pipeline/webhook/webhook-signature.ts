@@ -14,10 +14,15 @@ export interface SignedHeaders {
   'webhook-signature': string
 }
 
-/** The headers of a request with this body, after Standard Webhooks 1.0.0 (standardwebhooks.com), symmetric scheme `v1`. Pure. */
-export function signWebhook(secret: string, id: string, sentAt: Date, body: string): SignedHeaders {
-  const key = Buffer.from(secret.slice(PREFIX.length), 'base64')
+/**
+ * The headers of a request with this body, after Standard Webhooks 1.0.0 (standardwebhooks.com), symmetric scheme `v1`, with a signature
+ * by each secret. Pure.
+ */
+export function signWebhook(secrets: readonly string[], id: string, sentAt: Date, body: string): SignedHeaders {
   const timestamp = String(Math.floor(sentAt.getTime() / 1_000))
-  const signature = createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64')
-  return { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': `v1,${signature}` }
+  const signatures = secrets.map((secret) => {
+    const key = Buffer.from(secret.slice(PREFIX.length), 'base64')
+    return `v1,${createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64')}`
+  })
+  return { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': signatures.join(' ') }
 }

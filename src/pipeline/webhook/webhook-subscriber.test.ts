@@ -1,68 +1,17 @@
 import assert from 'node:assert/strict'
-import { type TestContext, test } from 'node:test'
-import pino from 'pino'
-import { onCleanup } from '../../../test/cleanup.ts'
-import { createTestDatabase } from '../../../test/database.ts'
+import { test } from 'node:test'
 import { eventually } from '../../../test/eventually.ts'
 import { makeOrderEvent } from '../../../test/order-event-factory.ts'
+import { startWebhooks } from '../../../test/webhook-harness.ts'
 import { isAuthentic, startWebhookReceiver } from '../../../test/webhook-receiver.ts'
-import { createSealing } from '../../auth/sealed.ts'
 import { inTransaction } from '../../db/transaction.ts'
-import type { OrderEvent } from '../../orders/events.ts'
-import { createJobQueue, installJobQueues } from '../job-queue.ts'
-import { deleteOldEvents, insertDeliveries, listDeliveries, redeliver } from './webhook-deliveries.ts'
-import { addEndpoint, disableEndpoint, enableEndpoint, listEndpoints, lockRecipients, removeEndpoint } from './webhook-endpoints.ts'
-import { createWebhookSender } from './webhook-sender.ts'
-import { createWebhookSubscriber, WEBHOOK_QUEUE } from './webhook-subscriber.ts'
+import { deleteOldEvents, insertDeliveries, redeliver } from './webhook-deliveries.ts'
+import { disableEndpoint, enableEndpoint, lockRecipients, removeEndpoint } from './webhook-endpoints.ts'
 
 const DAY_MS = 86_400_000
-const logger = pino({ level: 'silent' })
-const sealing = createSealing('a secret for tests, long enough to be one', 'webhook secret')
-
-async function setUp(t: TestContext) {
-  const db = await createTestDatabase(t)
-  await installJobQueues({ url: db.url, logger, queues: [{ ...WEBHOOK_QUEUE, retryDelayMaxSeconds: 0 }] })
-  const jobs = createJobQueue({ url: db.url, logger })
-  await jobs.start()
-  const clock = { passedMs: 0 }
-  const subscriber = createWebhookSubscriber({
-    pool: db.pool,
-    jobs,
-    sender: createWebhookSender({ isPrivateAllowed: true, timeoutMs: 1_000 }),
-    sealing,
-    logger,
-    now: () => new Date(Date.now() + clock.passedMs),
-  })
-  await subscriber.start()
-  onCleanup(t, async () => {
-    await subscriber.stop()
-    await jobs.stop()
-  })
-  return {
-    db,
-    jobs,
-    clock,
-    publish: (...events: OrderEvent[]) =>
-      subscriber.handle(
-        events.map((event, index) => ({ sequence: index + 1, event })),
-        new AbortController().signal,
-      ),
-    add: (url: string, eventTypes: string[] | null = null) => addEndpoint(db.pool, sealing, { url, eventTypes, isPrivateAllowed: true }),
-    deliveries: (endpointId: string) => listDeliveries(db.pool, { endpointId, limit: 100 }),
-    async endpoint(id: string) {
-      return (await listEndpoints(db.pool)).find((endpoint) => endpoint.id === id) ?? assert.fail('no endpoint')
-    },
-    waitFor: (endpointId: string, event: OrderEvent, status: string) =>
-      eventually(
-        async () =>
-          (await listDeliveries(db.pool, { endpointId, limit: 100 })).find((row) => row.event_id === event.id && row.status === status),
-        { what: `the webhook is ${status}` },
-      ),
-  }
-}
 
 test('an event goes once to every endpoint that wants it, signed with the endpoint’s own secret', async (t) => {
-  const { db, add, publish, waitFor } = await setUp(t)
+  const { db, add, publish, waitFor } = await startWebhooks(t)
   const [all, shipments] = [await startWebhookReceiver(t), await startWebhookReceiver(t)]
   const first = await add(all.url)
   const second = await add(shipments.url, ['storefront.order.shipped'])
@@ -88,7 +37,7 @@ test('an event goes once to every endpoint that wants it, signed with the endpoi
 })
 
 test('a delivery that is not taken is tried again with the same id, whatever the answer was', async (t) => {
-  const { add, publish, waitFor, endpoint } = await setUp(t)
+  const { add, publish, waitFor, endpoint } = await startWebhooks(t)
   const receiver = await startWebhookReceiver(t)
   const { id, secret } = await add(receiver.url)
   const answers = [500, 301, 404, 429]
@@ -106,7 +55,7 @@ test('a delivery that is not taken is tried again with the same id, whatever the
 })
 
 test('an endpoint that is down holds up no other, and gets its webhooks when it is back', async (t) => {
-  const { add, publish, waitFor, endpoint } = await setUp(t)
+  const { add, publish, waitFor, endpoint } = await startWebhooks(t)
   const [hanging, well] = [await startWebhookReceiver(t), await startWebhookReceiver(t)]
   const stuck = await add(hanging.url)
   const fine = await add(well.url)
@@ -127,7 +76,7 @@ test('an endpoint that is down holds up no other, and gets its webhooks when it 
 })
 
 test('410 disables an endpoint at once; what it then misses can be redelivered when it is enabled', async (t) => {
-  const { db, jobs, add, publish, waitFor, endpoint, deliveries } = await setUp(t)
+  const { db, jobs, add, publish, waitFor, endpoint, deliveries } = await startWebhooks(t)
   const receiver = await startWebhookReceiver(t)
   const { id } = await add(receiver.url)
   receiver.answer(410)
@@ -158,7 +107,7 @@ test('410 disables an endpoint at once; what it then misses can be redelivered w
 })
 
 test('an endpoint that took nothing for three days is disabled, and its webhooks have failed', async (t) => {
-  const { clock, add, publish, waitFor, endpoint } = await setUp(t)
+  const { clock, add, publish, waitFor, endpoint } = await startWebhooks(t)
   const receiver = await startWebhookReceiver(t)
   const { id } = await add(receiver.url)
   receiver.answer(503)
@@ -179,7 +128,7 @@ test('an endpoint that took nothing for three days is disabled, and its webhooks
 })
 
 test('one event that an endpoint never takes fails alone after three days', async (t) => {
-  const { clock, add, publish, waitFor, endpoint } = await setUp(t)
+  const { clock, add, publish, waitFor, endpoint } = await startWebhooks(t)
   const receiver = await startWebhookReceiver(t)
   const { id } = await add(receiver.url)
   const [poison, fine] = [makeOrderEvent(), makeOrderEvent()]
@@ -197,7 +146,7 @@ test('one event that an endpoint never takes fails alone after three days', asyn
 })
 
 test('an endpoint that is disabled while events are queued for it leaves none of them waiting for ever', async (t) => {
-  const { db, jobs, add, deliveries } = await setUp(t)
+  const { db, jobs, add, deliveries } = await startWebhooks(t)
   const { id } = await add('http://127.0.0.1:1/')
   let disabling: Promise<unknown> | undefined
   await inTransaction(db.pool, async (tx) => {
@@ -218,7 +167,7 @@ test('an endpoint that is disabled while events are queued for it leaves none of
 })
 
 test('events and the end of an endpoint at the same time do not fail each other', async (t) => {
-  const { db, add, publish, deliveries } = await setUp(t)
+  const { db, add, publish, deliveries } = await startWebhooks(t)
   const receiver = await startWebhookReceiver(t)
   const { id } = await add(receiver.url)
   const publishing = Array.from({ length: 20 }, () => publish(makeOrderEvent(), makeOrderEvent()))
@@ -227,7 +176,7 @@ test('events and the end of an endpoint at the same time do not fail each other'
 })
 
 test('deletes what is old and waits for nobody', async (t) => {
-  const { db, add, publish, waitFor, deliveries } = await setUp(t)
+  const { db, add, publish, waitFor, deliveries } = await startWebhooks(t)
   const [well, down] = [await startWebhookReceiver(t), await startWebhookReceiver(t)]
   down.answer(500)
   const [fine, failing] = [await add(well.url), await add(down.url, ['storefront.order.shipped'])]
@@ -246,7 +195,7 @@ test('deletes what is old and waits for nobody', async (t) => {
 })
 
 test('refuses events that there are not', async (t) => {
-  const { add } = await setUp(t)
+  const { add } = await startWebhooks(t)
   await assert.rejects(
     add('http://127.0.0.1/', ['storefront.order.eaten']),
     /there is no event storefront\.order\.eaten; there are storefront/,

@@ -9,20 +9,22 @@ import {
   beginAttempt,
   deleteOldEvents,
   insertDeliveries,
+  postpone,
   recordDelivered,
   recordFailure,
   WEBHOOK_QUEUE_NAME,
   type WebhookJob,
 } from './webhook-deliveries.ts'
 import { disableEndpoint, hasEndpoints, lockRecipients, recordEndpointFailing, recordEndpointWell } from './webhook-endpoints.ts'
-import type { WebhookSender } from './webhook-sender.ts'
+import { FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, pauseAfter, readRetryAfter } from './webhook-pauses.ts'
+import type { WebhookAnswer, WebhookSender } from './webhook-sender.ts'
 import { signWebhook } from './webhook-signature.ts'
 
 /** For `installJobQueues`. In three days these pauses make room for about 30 tries. */
 export const WEBHOOK_QUEUE: QueueDefinition = {
   name: WEBHOOK_QUEUE_NAME,
-  retryDelaySeconds: 5,
-  retryDelayMaxSeconds: 4 * 3_600,
+  retryDelaySeconds: FIRST_PAUSE_SECONDS,
+  retryDelayMaxSeconds: LONGEST_PAUSE_SECONDS,
   keepSeconds: 86_400,
 }
 
@@ -33,6 +35,8 @@ const PATIENCE_MS = 3 * 86_400_000
 const KEEP_MS = 30 * 86_400_000
 const CLEANING_MS = 3_600_000
 const GONE = 410
+// Those whose `Retry-After` counts: too many requests, and not available.
+const BUSY = [429, 503]
 const REASON_MAX_LENGTH = 300
 
 export interface WebhookSubscriberOptions {
@@ -44,6 +48,8 @@ export interface WebhookSubscriberOptions {
   sealing: Sealing
   logger: Logger
   now: () => Date
+  /** Hears what became of each try. */
+  onTried?: (outcome: 'delivered' | 'retried' | 'failed') => void
 }
 
 export interface WebhookSubscriber {
@@ -58,7 +64,7 @@ export interface WebhookSubscriber {
  * queues, so an endpoint that is slow or down holds up nothing else. `jobs` must have been started.
  */
 export function createWebhookSubscriber(options: WebhookSubscriberOptions): WebhookSubscriber {
-  const { pool, jobs, sender, sealing, logger, now } = options
+  const { pool, jobs, sender, sealing, logger, now, onTried } = options
   let worker: JobWorker | undefined
   let cleaning: NodeJS.Timeout | undefined
 
@@ -74,27 +80,37 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions): Webh
     if (attempt === null) return 'done'
     const result = await post(job, attempt).catch((error: Error) => error)
     if (result instanceof Error) return fail(job, attempt, describe(result))
-    if (result < 200 || result >= 300) return fail(job, attempt, `answered ${result}`, result === GONE)
+    const { status, retryAfter } = result
+    if (status < 200 || status >= 300) {
+      const pauseSeconds = BUSY.includes(status) && retryAfter !== null ? readRetryAfter(retryAfter, now()) : null
+      return fail(job, attempt, `answered ${status}`, { isGone: status === GONE, pauseSeconds })
+    }
     await recordDelivered(pool, job, now())
     await recordEndpointWell(pool, job.endpoint_id)
+    onTried?.('delivered')
     return 'done'
   }
 
-  async function post(job: WebhookJob, { url, sealed_secret, body }: Attempt): Promise<number> {
-    const headers = signWebhook(sealing.open(sealed_secret), job.event_id, now(), body)
+  async function post(job: WebhookJob, { url, sealed_secrets, body }: Attempt): Promise<WebhookAnswer> {
+    const headers = signWebhook(sealed_secrets.map(sealing.open), job.event_id, now(), body)
     return sender.send(url, headers, body)
   }
 
-  async function fail(job: WebhookJob, attempt: Attempt, reason: string, isGone = false): Promise<JobOutcome> {
+  async function fail(job: WebhookJob, attempt: Attempt, reason: string, answered: Refusal = NO_ANSWER): Promise<JobOutcome> {
+    const { isGone, pauseSeconds } = answered
     const at = now()
     const hasFailedLong = (since: Date) => at.getTime() - since.getTime() >= PATIENCE_MS
     const failingSince = await recordEndpointFailing(pool, job.endpoint_id, at)
     const isFinal = isGone || hasFailedLong(attempt.first_tried_at)
     await recordFailure(pool, job, reason, isFinal)
+    onTried?.(isFinal ? 'failed' : 'retried')
     logger.info({ endpoint: job.endpoint_id, event: job.event_id, attempt: attempt.number, reason }, 'a webhook was not taken')
     if (isGone) await disable(job, 'it answered 410 Gone')
     else if (failingSince !== null && hasFailedLong(failingSince)) await disable(job, `nothing was taken for three days: ${reason}`)
-    return isFinal ? 'failed' : 'retry'
+    if (isFinal) return 'failed'
+    if (pauseSeconds === null) return 'retry'
+    await postpone(pool, jobs, job, pauseAfter(attempt.number, pauseSeconds))
+    return 'done'
   }
 
   async function disable({ endpoint_id: endpoint }: WebhookJob, reason: string): Promise<void> {
@@ -124,6 +140,15 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions): Webh
     },
   }
 }
+
+/** What an answer other than 2xx says about the next try. */
+interface Refusal {
+  isGone: boolean
+  /** From `Retry-After`. */
+  pauseSeconds: number | null
+}
+
+const NO_ANSWER: Refusal = { isGone: false, pauseSeconds: null }
 
 /** Short and on one line. No URL is in it: Node's errors name hosts and addresses only. */
 function describe({ message }: Error): string {

@@ -1,0 +1,126 @@
+import { availableParallelism } from 'node:os'
+import type pg from 'pg'
+import type { Logger } from 'pino'
+import { type Auth, createAuth } from '../auth/auth.ts'
+import { canonicalEmail } from '../auth/email-address.ts'
+import { authRoutes } from '../auth/routes.ts'
+import type { SigningKeys } from '../auth/signing-keys.ts'
+import { findUserByEmail } from '../auth/users.ts'
+import { catalogueAdminRoutes } from '../catalogue/admin-routes.ts'
+import { CatalogueVersion } from '../catalogue/catalogue-version.ts'
+import { PageCache } from '../catalogue/page-cache.ts'
+import { catalogueRoutes } from '../catalogue/routes.ts'
+import { type CatalogueContext, catalogueShortcut } from '../catalogue/serve-catalogue.ts'
+import type { Config } from '../config.ts'
+import type { Pool } from '../db/pool.ts'
+import { publicCorsHeaders } from '../http/cors.ts'
+import { healthRoutes, type ReadinessCheck } from '../http/health.ts'
+import { createHttpServer, type HttpServer, openApiRoute, requestId } from '../http/server.ts'
+import { addShortcut } from '../http/shortcut.ts'
+import type { Metrics } from '../operations/metrics.ts'
+import { adminOrderRoutes } from '../orders/admin-routes.ts'
+import { orderRoutes } from '../orders/routes.ts'
+import { findDeliveries } from '../pipeline/delivery-log.ts'
+import type { Service } from './service.ts'
+
+const DRAIN_MS = 5_000
+const BROWSER_CACHE_SECONDS = 15
+const MAX_WAITING_HASHES = 200
+// One core for everything else, which a low priority alone does not secure; see docs/decisions/0012.
+const hashingThreads = () => Math.max(1, availableParallelism() - 1)
+
+/** What the settings say about accounts. */
+export function authOptions(config: Config, pool: Pool, logger: Logger, now: () => Date) {
+  return {
+    pool,
+    issuer: config.baseUrl,
+    hashing: { threads: hashingThreads(), maxWaiting: MAX_WAITING_HASHES },
+    refreshGraceSeconds: config.refreshGraceSeconds,
+    isVerificationRequired: config.isEmailVerificationRequired,
+    isThrottled: config.isRateLimited,
+    logger,
+    now,
+  }
+}
+
+/** The HTTP API on keys and a database that are never used, for its OpenAPI document. */
+export async function createApiForDocument(config: Config, pool: Pool, keys: SigningKeys, logger: Logger): Promise<HttpServer> {
+  const now = () => new Date()
+  const unused = () => Promise.reject(new Error('there is no database'))
+  const auth = createAuth({ ...authOptions(config, pool, logger, now), keys, secret: '', connect: unused, sendAccountMail: unused })
+  const catalogue = createCatalogue(config, pool, logger, unused)
+  return createApi({ config, pool, placingPool: pool, auth, catalogue, logger, now, check: async () => [] })
+}
+
+interface ApiOptions {
+  config: Config
+  pool: Pool
+  placingPool: Pool
+  auth: Auth
+  catalogue: CatalogueContext
+  logger: Logger
+  now: () => Date
+  check: ReadinessCheck
+  metrics?: Metrics
+}
+
+/** The HTTP API with every route. Touches the database only when it is asked something. */
+export async function createApi({
+  config,
+  pool,
+  placingPool,
+  auth,
+  catalogue,
+  logger,
+  now,
+  check,
+  metrics,
+}: ApiOptions): Promise<HttpServer> {
+  const { baseUrl, basePath, trustProxy, corsOrigins } = config
+  const counting = metrics === undefined ? {} : { onAnswered: metrics.requestAnswered }
+  const server = await createHttpServer({ logger, baseUrl, trustProxy, corsOrigins, ...counting })
+  const shortcut = { logger, requestIdOf: requestId, headers: publicCorsHeaders(corsOrigins), ...counting }
+  addShortcut(server, catalogueShortcut(catalogue), shortcut)
+  const { authenticate } = auth
+  await server.register(
+    async (scope) => {
+      authRoutes(scope, auth.context, authenticate)
+      catalogueRoutes(scope, catalogue)
+      catalogueAdminRoutes(scope, { context: catalogue, authenticate, currency: config.currency })
+      const observer = metrics === undefined ? {} : { observer: metrics }
+      const orders = { pool, authenticate, baseUrl, now, findDeliveries: (orderId: string) => findDeliveries(pool, orderId) }
+      orderRoutes(scope, { ...orders, ...observer, placingPool, maxQuantityPerProductAndUser: config.maxQuantityPerProductAndUser })
+      adminOrderRoutes(scope, { ...orders, findUserId: async (email) => (await findUserByEmail(pool, canonicalEmail(email)))?.id ?? null })
+      healthRoutes(scope, check)
+      openApiRoute(scope)
+    },
+    { prefix: basePath },
+  )
+  return server
+}
+
+/** What answering for the catalogue takes, on this pool and a connection of its own. */
+export function createCatalogue(config: Config, pool: Pool, logger: Logger, connect: () => Promise<pg.Client>): CatalogueContext {
+  return {
+    pool,
+    baseUrl: config.baseUrl,
+    version: new CatalogueVersion({ pool, connect, logger }),
+    pages: new PageCache(config.pageCacheBytes),
+    lifetimes: { browserSeconds: BROWSER_CACHE_SECONDS, sharedSeconds: config.sharedCacheSeconds },
+  }
+}
+
+/** The port of the API. */
+export function listening(server: HttpServer, config: Config, logger: Logger): Service {
+  return {
+    async start() {
+      await server.listen({ host: config.host, port: config.port })
+      logger.info({ addresses: server.addresses() }, `Storefront answers at ${config.baseUrl}`)
+    },
+    async stop() {
+      const impatience = setTimeout(() => server.server.closeAllConnections(), DRAIN_MS)
+      await server.close()
+      clearTimeout(impatience)
+    },
+  }
+}

@@ -1,0 +1,113 @@
+import type { Logger } from 'pino'
+import type { Config } from '../config.ts'
+import { dataFolder } from '../db/data-folder.ts'
+import type { Pool } from '../db/pool.ts'
+import type { Metrics } from '../operations/metrics.ts'
+import type { DeliveryLog } from '../pipeline/delivery-log.ts'
+import { createAccountMailWorker } from '../pipeline/email/account-mail.ts'
+import { countQueued as countQueuedMails } from '../pipeline/email/email-deliveries.ts'
+import { createEmailSubscriber } from '../pipeline/email/email-subscriber.ts'
+import { createFileMailer } from '../pipeline/email/file-mailer.ts'
+import { createMailRenderer } from '../pipeline/email/render-mail.ts'
+import { createSmtpMailer } from '../pipeline/email/smtp-mailer.ts'
+import { createTemplateReader } from '../pipeline/email/templates.ts'
+import type { JobQueue } from '../pipeline/job-queue.ts'
+import { LakeSink } from '../pipeline/lake/lake-sink.ts'
+import type { Sealing } from '../pipeline/sealing.ts'
+import { lagBehind, readSubscriberLag, type SubscriberLag } from '../pipeline/subscriber-lag.ts'
+import type { Subscription, Topic } from '../pipeline/topic.ts'
+import { countQueued as countQueuedWebhooks } from '../pipeline/webhook/webhook-deliveries.ts'
+import { createWebhookSender } from '../pipeline/webhook/webhook-sender.ts'
+import { createWebhookSubscriber } from '../pipeline/webhook/webhook-subscriber.ts'
+import { inOrder, type Service } from './service.ts'
+
+/** Whom metrics and readiness ask: the subscriptions of this process. */
+export interface Watched {
+  metrics: Metrics
+  subscriptions: Map<string, Subscription>
+}
+
+type ReadPosition = () => Promise<SubscriberLag | null>
+
+/** A subscription that tells how it does. */
+function watch({ metrics, subscriptions }: Watched, name: string, subscription: Subscription, readPosition: ReadPosition): Subscription {
+  subscriptions.set(name, subscription)
+  metrics.watchSubscriber(name, subscription, readPosition)
+  return subscription
+}
+
+interface LakeOptions {
+  topic: Topic
+  deliveryLog: DeliveryLog
+  logger: Logger
+  watched: Watched
+}
+
+/** The subscriber that writes the data lake. */
+export function createLake(config: Config, { topic, deliveryLog, logger, watched }: LakeOptions): Service {
+  let stored: number | null = null
+  const sink = new LakeSink({
+    directory: dataFolder(config.dataDir).lake,
+    flushSeconds: config.lakeFlushSeconds,
+    flushRows: config.lakeFlushRows,
+    logger,
+    onStored(events, upTo) {
+      deliveryLog.inLake(events)
+      watched.metrics.lakeFileWritten(events.length)
+      stored = upTo
+    },
+  })
+  const lastSequence = async () => {
+    stored = await sink.lastSequence()
+    return stored
+  }
+  const subscription = topic.subscribe('lake', sink.handle, { lastSequence })
+  // Its position is in its files: only the process that writes them knows it.
+  const readPosition = async () =>
+    subscription.state === 'standby' || stored === null ? null : lagBehind(stored, await topic.newestSequence())
+  return inOrder([sink, watch(watched, 'lake', subscription, readPosition)])
+}
+
+interface JobsOptions {
+  pool: Pool
+  topic: Topic
+  jobs: JobQueue
+  sealing: Sealing
+  logger: Logger
+  now: () => Date
+  watched: Watched
+}
+
+/** The subscriber that mails customers, and the worker that sends account mails with the same mailer. */
+export function createEmail(config: Config, { pool, topic, jobs, sealing, logger, now, watched }: JobsOptions): Service {
+  const { mailFrom: from, accountUrl } = config
+  const mailer =
+    config.smtpUrl === null
+      ? createFileMailer({ directory: dataFolder(config.dataDir).mail, from })
+      : createSmtpMailer({ url: config.smtpUrl, from })
+  const readTemplate = createTemplateReader(config.mailTemplates)
+  const render = createMailRenderer(readTemplate, config.mailLocale)
+  const { mailTried } = watched.metrics
+  const subscriber = createEmailSubscriber({
+    ...{ pool, jobs, mailer, render, logger, now },
+    maxPerHour: config.mailMaxPerHour,
+    onTried: (outcome) => mailTried('order', outcome),
+  })
+  const accountMails = createAccountMailWorker({
+    ...{ jobs, mailer, sealing, accountUrl, readTemplate, logger, now },
+    onTried: (outcome) => mailTried('account', outcome),
+  })
+  watched.metrics.watchQueue('email', () => countQueuedMails(pool))
+  const subscription = watch(watched, 'email', topic.subscribe('email', subscriber.handle), () => readSubscriberLag(pool, topic, 'email'))
+  // Last in, first out: the subscriber closes the mailer.
+  return inOrder([subscriber, accountMails, subscription])
+}
+
+/** The subscriber that posts events to the endpoints. */
+export function createWebhook(config: Config, { pool, topic, jobs, sealing, logger, now, watched }: JobsOptions): Service {
+  const sender = createWebhookSender({ isPrivateAllowed: config.isPrivateWebhookAllowed })
+  const subscriber = createWebhookSubscriber({ pool, jobs, sender, sealing, logger, now, onTried: watched.metrics.webhookTried })
+  watched.metrics.watchQueue('webhook', () => countQueuedWebhooks(pool))
+  const subscription = topic.subscribe('webhook', subscriber.handle)
+  return inOrder([subscriber, watch(watched, 'webhook', subscription, () => readSubscriberLag(pool, topic, 'webhook'))])
+}

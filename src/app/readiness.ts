@@ -1,0 +1,27 @@
+import type { Pool } from '../db/pool.ts'
+import type { ReadinessCheck } from '../http/health.ts'
+import type { ChangeStream } from '../pipeline/change-stream.ts'
+import { findLostReason } from '../pipeline/replication-slot.ts'
+import type { Subscription } from '../pipeline/topic.ts'
+import { orderSlotOf } from './prepare-database.ts'
+
+/** Whether the API may have traffic: its database answers, and the change stream if this process reads it. */
+export function readinessCheck(pool: Pool, stream: ChangeStream | null, url: string): ReadinessCheck {
+  return async () => {
+    try {
+      const lost = stream === null ? null : await findLostReason(pool, orderSlotOf(url))
+      if (lost !== null) return [{ name: 'change_stream', reason: lost }]
+      if (stream === null) await pool.query('select 1')
+    } catch {
+      return [{ name: 'database', reason: 'the database does not answer' }]
+    }
+    return stream?.state === 'failing' ? [{ name: 'change_stream', reason: 'the change stream cannot be read or published' }] : []
+  }
+}
+
+/** The subscribers of this process that are not well. */
+export function failingSubscribers(subscriptions: ReadonlyMap<string, Subscription>): { name: string; reason: string }[] {
+  return [...subscriptions]
+    .filter(([, { state }]) => state === 'failing')
+    .map(([name]) => ({ name: `subscriber_${name}`, reason: 'the subscriber cannot read the topic or do its work' }))
+}

@@ -1,0 +1,88 @@
+import { parseArgs } from 'node:util'
+import type { DeliveryFilter } from './pipeline/email/email-deliveries.ts'
+import type { ReplayArguments } from './pipeline-commands.ts'
+
+/** The command line cannot be understood. */
+export class UsageError extends Error {
+  override readonly name = 'UsageError'
+}
+
+export function readArguments(args: string[]) {
+  try {
+    return parseArgs({
+      args,
+      allowPositionals: true,
+      options: {
+        role: { type: 'string', multiple: true },
+        format: { type: 'string' },
+        status: { type: 'string' },
+        order: { type: 'string' },
+        limit: { type: 'string' },
+        events: { type: 'string' },
+        'all-failed': { type: 'boolean' },
+        since: { type: 'string' },
+        subscriber: { type: 'string' },
+        json: { type: 'boolean' },
+        write: { type: 'string' },
+        help: { type: 'boolean', short: 'h' },
+      },
+    })
+  } catch (error) {
+    throw new UsageError((error as Error).message)
+  }
+}
+
+export function onlyArgument([, value, ...more]: string[], name: string): string {
+  if (value === undefined || more.length > 0) throw new UsageError(`give one ${name}`)
+  return value
+}
+
+export function readFormat(value: string | undefined): 'ndjson' | 'csv' | undefined {
+  if (value === undefined || value === 'ndjson' || value === 'csv') return value
+  throw new UsageError('--format must be ndjson or csv')
+}
+
+export function readMailFilter(
+  [, ...more]: string[],
+  { status, order, limit }: { status?: string; order?: string; limit?: string },
+): DeliveryFilter {
+  if (more.length > 0) throw new UsageError('mail list takes options only')
+  if (order !== undefined && !ORDER.test(order)) throw new UsageError('--order must be an id or a number of an order')
+  return { status: readStatus(status, ['queued', 'sent', 'failed']), order, limit: readLimit(limit) }
+}
+
+export function readStatus<T extends string>(value: string | undefined, known: readonly T[]): T | undefined {
+  const status = known.find((name) => name === value)
+  if (value !== undefined && status === undefined) throw new UsageError(`--status must be one of ${known.join(', ')}`)
+  return status
+}
+
+const ORDER = /^(\d{1,18}|[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12})$/i
+const DEFAULT_LIMIT = 50
+const MAX_LIMIT = 10_000
+
+export function readLimit(value: string | undefined): number {
+  if (value === undefined) return DEFAULT_LIMIT
+  const limit = /^\d{1,9}$/.test(value) ? Number(value) : 0
+  if (limit < 1 || limit > MAX_LIMIT) throw new UsageError(`--limit must be a whole number from 1 to ${MAX_LIMIT}`)
+  return limit
+}
+
+const UUID = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i
+
+export function readReplayArguments({
+  since,
+  order,
+  subscriber,
+}: {
+  since?: string
+  order?: string
+  subscriber?: string
+}): ReplayArguments {
+  if (order !== undefined && !UUID.test(order)) throw new UsageError('--order must be the id of an order')
+  if (order !== undefined && subscriber !== undefined) throw new UsageError('--order and --subscriber do not go together')
+  if (subscriber === 'lake' && since !== undefined) throw new UsageError('the lake finds out by itself what it lacks: leave --since out')
+  const time = since === undefined ? undefined : new Date(since)
+  if (time !== undefined && Number.isNaN(time.getTime())) throw new UsageError('--since must be a time such as 2026-03-01T12:00:00Z')
+  return { since: time, orderId: order?.toLowerCase(), subscriber }
+}

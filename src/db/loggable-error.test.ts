@@ -1,0 +1,29 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import pino from 'pino'
+import { createTestDatabase } from '../../test/database.ts'
+import { loggableError } from './loggable-error.ts'
+
+test('of an error of the database only what names things is logged, and no value of a row', async (t) => {
+  const { pool } = await createTestDatabase(t)
+  await pool.query('create table people (email text constraint people_email_unique unique, age integer)')
+  await pool.query(`insert into people values ('hunter2@example.com', 1)`)
+  const logged = async (sql: string) => {
+    const error = await pool.query(sql).catch((refusal: unknown) => refusal)
+    const lines: string[] = []
+    pino({}, { write: (line: string) => void lines.push(line) }).error({ err: loggableError(error) }, 'failed')
+    assert.doesNotMatch(lines.join(), /hunter2/)
+    return JSON.parse(lines[0] ?? '').err
+  }
+  const duplicate = await logged(`insert into people values ('hunter2@example.com', 2)`)
+  assert.deepEqual([duplicate.code, duplicate.constraint, duplicate.table], ['23505', 'people_email_unique', 'people'])
+  assert.match(duplicate.stack, /duplicate key value[^\n]*\n\s+at .*loggable-error\.test/s)
+  assert.equal((await logged(`insert into people values ('x', 'hunter2')`)).code, '22P02')
+  assert.equal((await logged(`do $$ begin insert into people values ('hunter2@example.com', 3); end $$`)).constraint, 'people_email_unique')
+})
+
+test('any other error is logged as it is', () => {
+  const error = new Error('no such luck')
+  assert.equal(loggableError(error), error)
+  assert.equal(loggableError(null), null)
+})

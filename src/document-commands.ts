@@ -1,0 +1,36 @@
+import { mkdir, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import pino from 'pino'
+import type { Command, Terminal } from './commands.ts'
+import { readConfig } from './config.ts'
+
+/** Prints the OpenAPI document of the default settings. Needs no database. */
+export async function openApiCommand(terminal: Terminal): Command {
+  const { createApiForDocument } = await import('./app/create-api.ts')
+  const { generateSigningKeys } = await import('./auth/signing-keys.ts')
+  const { createPool } = await import('./db/pool.ts')
+  const config = readConfig({})
+  const pool = createPool({ url: 'postgres://unused', size: 1, applicationName: 'storefront', onError: () => {} })
+  const server = await createApiForDocument(config, pool, await generateSigningKeys(), pino({ level: 'silent' }))
+  await server.ready()
+  terminal.out(JSON.stringify(server.swagger(), null, 2))
+  await server.close()
+  await pool.end()
+  return 0
+}
+
+/** Prints the AsyncAPI document of the order events, or writes it, with a JSON Schema for each event, into a folder. */
+export async function asyncApiCommand(terminal: Terminal, folder: string | null): Command {
+  const { orderEventDocument, orderEventFiles } = await import('./orders/event-document.ts')
+  if (folder === null) {
+    terminal.out(JSON.stringify(orderEventDocument(), null, 2))
+    return 0
+  }
+  for (const [name, document] of Object.entries(orderEventFiles())) {
+    const file = join(folder, name)
+    await mkdir(dirname(file), { recursive: true })
+    await writeFile(file, `${JSON.stringify(document, null, 2)}\n`)
+    terminal.out(file)
+  }
+  return 0
+}

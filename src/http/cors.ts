@@ -1,0 +1,54 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+
+/** Origins whose scripts may use the API, compared byte by byte; `*` for all. */
+export type CorsOrigins = readonly string[] | '*'
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** The same answer for everybody, kept by caches: any origin may read it, and it never varies with who asks. */
+    isPublic?: boolean
+  }
+}
+
+const METHODS = 'GET, HEAD, POST, PUT, PATCH, DELETE'
+const REQUEST_HEADERS = 'Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, X-Request-Id, Traceparent'
+const EXPOSED = 'ETag, Link, Location, Idempotency-Replayed, Retry-After, RateLimit, RateLimit-Policy, X-Request-Id'
+// Two hours: Chromium takes no more.
+const MAX_AGE_SECONDS = 7_200
+
+const PUBLIC = { 'access-control-allow-origin': '*', 'access-control-expose-headers': EXPOSED }
+
+/** The headers of a public answer, as `writeHead` takes them; none when no browser is to use the API. */
+export function publicCorsHeaders(origins: CorsOrigins | null): readonly string[] {
+  return origins === null ? [] : Object.entries(PUBLIC).flat()
+}
+
+/**
+ * Answers a browser's questions after the CORS protocol of the Fetch standard. `allow` sets the headers of an answer, `answerPreflight`
+ * sends the answer to a preflight request and tells whether it was one of an origin that may. Credentials are never allowed: tokens
+ * travel in `Authorization`, which needs none.
+ */
+export function createCors(origins: CorsOrigins | null) {
+  const mayUse = (origin: string | undefined) => origin !== undefined && (origins === '*' || origins?.includes(origin) === true)
+
+  return {
+    allow({ headers: { origin }, routeOptions }: FastifyRequest, reply: FastifyReply): void {
+      if (origins === null) return
+      if (origins === '*' || routeOptions?.config?.isPublic === true) reply.headers(PUBLIC)
+      else {
+        reply.header('vary', 'Origin')
+        if (mayUse(origin)) reply.headers({ ...PUBLIC, 'access-control-allow-origin': origin })
+      }
+    },
+
+    answerPreflight({ method, headers }: FastifyRequest, reply: FastifyReply): boolean {
+      if (method !== 'OPTIONS' || headers['access-control-request-method'] === undefined || !mayUse(headers.origin)) return false
+      reply
+        .code(204)
+        .headers({ 'access-control-allow-methods': METHODS, 'access-control-allow-headers': REQUEST_HEADERS })
+        .header('access-control-max-age', String(MAX_AGE_SECONDS))
+        .send()
+      return true
+    },
+  }
+}

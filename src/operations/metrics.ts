@@ -1,0 +1,159 @@
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+import { type Reading, Readings } from './readings.ts'
+import { RequestTimes } from './request-times.ts'
+
+const STATES = ['stopped', 'standby', 'active', 'failing'] as const
+type State = (typeof STATES)[number]
+
+/** A pool of database connections, as `pg` counts them. */
+interface CountedPool {
+  readonly totalCount: number
+  readonly idleCount: number
+  readonly waitingCount: number
+}
+
+/**
+ * What this process counts, under the names of docs/operations.md. The other rooms know nothing of it: app.ts passes them its methods
+ * as callbacks, and tells it here whom to ask when somebody looks.
+ */
+export class Metrics {
+  readonly #registry = new Registry()
+  readonly #requests = new RequestTimes()
+  readonly #readings = new Readings(this.#gauge('source_up', 'Whether the source of some other metrics answered just now.', ['source']))
+  readonly #ordersPlaced = this.#counter('orders_placed_total', 'Orders placed.')
+  readonly #ordersReplayed = this.#counter('orders_replayed_total', 'Requests for an order that were answered as before, by their key.')
+  readonly #ordersRefused = this.#counter('orders_refused_total', 'Orders refused, by the code of the problem.', ['code'])
+  readonly #orderBatches = new Histogram({
+    name: 'storefront_order_batch_size',
+    help: 'Orders tried in one transaction.',
+    buckets: [1, 2, 4, 8, 16, 32, 64, 128],
+    registers: [this.#registry],
+  })
+  readonly #published = this.#counter(
+    'events_published_total',
+    'Order events that the topic has stored, those that it had already included.',
+  )
+  readonly #mails = this.#counter('mails_total', 'Tries to send a mail, by their outcome.', ['kind', 'outcome'])
+  readonly #webhooks = this.#counter('webhooks_total', 'Tries to deliver a webhook, by their outcome.', ['outcome'])
+  readonly #lakeFiles = this.#counter('lake_files_total', 'Files written to the lake.')
+  readonly #lakeRows = this.#counter('lake_rows_total', 'Rows written to the lake.')
+  readonly #lakeFlushed = this.#gauge('lake_last_flush_timestamp_seconds', 'When a file was last written to the lake.')
+  readonly #queued = this.#gauge('queued', 'What waits in the database to go out, all processes taken together.', ['queue'])
+  readonly #connections = this.#gauge('database_pool_connections', 'Open connections to the database.', ['pool'])
+  readonly #idle = this.#gauge('database_pool_idle_connections', 'Open connections that are not in use.', ['pool'])
+  readonly #waiting = this.#gauge('database_pool_waiting_requests', 'How many wait for a connection.', ['pool'])
+  readonly #subscribers = this.#gauge('subscriber_state', '1 for the state that this process is in.', ['subscriber', 'state'])
+  readonly #positions = this.#gauge('subscriber_position', 'Sequence of the last event that the subscriber is done with.', ['subscriber'])
+  readonly #lags = this.#gauge('subscriber_lag_events', 'Events behind that, at most.', ['subscriber'])
+
+  constructor() {
+    this.#registry.registerMetric(this.#requests.asMetric)
+    // Nothing was flushed yet, and not in 1970.
+    this.#lakeFlushed.remove()
+  }
+
+  /** Also what Node.js tells of the process: memory, CPU, event loop, garbage collection. */
+  collectProcess(): void {
+    collectDefaultMetrics({ register: this.#registry })
+  }
+
+  get contentType(): string {
+    return this.#registry.contentType
+  }
+
+  /** In Prometheus's text format. */
+  async text(): Promise<string> {
+    await this.#readings.refresh()
+    return this.#registry.metrics()
+  }
+
+  readonly requestAnswered = (method: string, route: string | undefined, status: number, ms: number): void =>
+    this.#requests.add(method, route ?? 'none', status, ms / 1_000)
+
+  readonly ordersTried = (orders: number): void => this.#orderBatches.observe(orders)
+
+  readonly orderPlaced = (isReplay: boolean): void => (isReplay ? this.#ordersReplayed : this.#ordersPlaced).inc()
+
+  readonly orderRefused = (code: string): void => this.#ordersRefused.inc({ code })
+
+  readonly eventsPublished = (events: number): void => this.#published.inc(events)
+
+  readonly mailTried = (kind: 'order' | 'account', outcome: 'sent' | 'retried' | 'failed'): void => this.#mails.inc({ kind, outcome })
+
+  readonly webhookTried = (outcome: 'delivered' | 'retried' | 'failed'): void => this.#webhooks.inc({ outcome })
+
+  readonly lakeFileWritten = (rows: number): void => {
+    this.#lakeFiles.inc()
+    this.#lakeRows.inc(rows)
+    this.#lakeFlushed.setToCurrentTime()
+  }
+
+  watchPools(pools: Record<string, CountedPool>): void {
+    this.#readings.add('pools', async () =>
+      Object.entries(pools).flatMap(([pool, { totalCount, idleCount, waitingCount }]) => [
+        { gauge: this.#connections, labels: { pool }, value: totalCount },
+        { gauge: this.#idle, labels: { pool }, value: idleCount },
+        { gauge: this.#waiting, labels: { pool }, value: waitingCount },
+      ]),
+    )
+  }
+
+  /** Whether the database answers; the source `database`. */
+  watchDatabase(ask: () => Promise<unknown>): void {
+    this.#readings.add('database', async () => {
+      await ask()
+      return []
+    })
+  }
+
+  watchChangeStream(
+    stream: { readonly state: State },
+    readSlot: () => Promise<{ lagBytes: number | null; retainedBytes: number | null; lostReason: string | null }>,
+  ): void {
+    const state = this.#gauge('change_stream_state', '1 for the state that this process is in.', ['state'])
+    const lost = this.#gauge('change_stream_slot_lost', '1 when order changes are not published because the replication slot is lost.')
+    const lag = this.#gauge('change_stream_lag_bytes', "PostgreSQL's log behind the confirmed position of the replication slot.")
+    const retained = this.#gauge('change_stream_retained_bytes', "PostgreSQL's log that is kept for the replication slot.")
+    this.#readings.add('change_stream', async () => stateReadings(state, {}, stream.state))
+    this.#readings.add('replication_slot', async () => {
+      const { lagBytes, retainedBytes, lostReason } = await readSlot()
+      return [
+        { gauge: lost, value: lostReason === null ? 0 : 1 },
+        { gauge: lag, value: lagBytes },
+        { gauge: retained, value: retainedBytes },
+      ]
+    })
+  }
+
+  /** `readPosition` gives null when this process does not know it. */
+  watchSubscriber(
+    subscriber: string,
+    subscription: { readonly state: State },
+    readPosition: () => Promise<{ position: number; lag: number } | null>,
+  ): void {
+    this.#readings.add(`subscriber_${subscriber}`, async () => stateReadings(this.#subscribers, { subscriber }, subscription.state))
+    this.#readings.add(`position_${subscriber}`, async () => {
+      const { position, lag } = (await readPosition()) ?? { position: null, lag: null }
+      return [
+        { gauge: this.#positions, labels: { subscriber }, value: position },
+        { gauge: this.#lags, labels: { subscriber }, value: lag },
+      ]
+    })
+  }
+
+  watchQueue(queue: string, count: () => Promise<number>): void {
+    this.#readings.add(`queue_${queue}`, async () => [{ gauge: this.#queued, labels: { queue }, value: await count() }])
+  }
+
+  #counter(name: string, help: string, labelNames: string[] = []): Counter {
+    return new Counter({ name: `storefront_${name}`, help, labelNames, registers: [this.#registry] })
+  }
+
+  #gauge(name: string, help: string, labelNames: string[] = []): Gauge {
+    return new Gauge({ name: `storefront_${name}`, help, labelNames, registers: [this.#registry] })
+  }
+}
+
+function stateReadings(gauge: Gauge, labels: Record<string, string>, now: State): Reading[] {
+  return STATES.map((state) => ({ gauge, labels: { ...labels, state }, value: state === now ? 1 : 0 }))
+}

@@ -1,0 +1,42 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import pino from 'pino'
+import { onCleanup } from '../../test/cleanup.ts'
+import { Metrics } from './metrics.ts'
+import { OperationsServer } from './operations-server.ts'
+
+const common = { host: '127.0.0.1', port: 0, isRequired: true, metrics: new Metrics(), logger: pino({ level: 'silent' }) }
+
+test('is ready only between the start and the stop of everything else, and alive all the time', async (t) => {
+  const failing: { name: string; reason: string }[] = []
+  const server = new OperationsServer({ ...common, check: async () => failing })
+  onCleanup(t, () => server.stop())
+  assert.equal(server.port, null)
+  await server.stop()
+  await server.start()
+  const ask = async (path: string) => {
+    const response = await fetch(`http://127.0.0.1:${server.port}${path}`)
+    return [response.status, ((await response.json()) as { failing?: { reason: string }[] }).failing?.[0]?.reason]
+  }
+  assert.deepEqual(await ask('/readyz'), [503, 'the process is starting'])
+  server.phase = 'started'
+  assert.deepEqual(await ask('/readyz'), [200, undefined])
+  failing.push({ name: 'lake', reason: 'the disk is full' })
+  assert.deepEqual(await ask('/readyz'), [503, 'the disk is full'])
+  server.phase = 'stopping'
+  assert.deepEqual(await ask('/readyz'), [503, 'the process is stopping'])
+  assert.deepEqual(await ask('/livez'), [200, undefined])
+  await Promise.all([server.stop(), server.stop()])
+})
+
+test('a check that fails is answered and logged, and ends nothing', async (t) => {
+  const lines: string[] = []
+  const logger = pino({}, { write: (line: string) => void lines.push(line) })
+  const server = new OperationsServer({ ...common, logger, check: () => Promise.reject(new Error('no such luck')) })
+  onCleanup(t, () => server.stop())
+  await server.start()
+  server.phase = 'started'
+  assert.equal((await fetch(`http://127.0.0.1:${server.port}/readyz`)).status, 500)
+  assert.match(lines.join(), /no such luck/)
+  assert.equal((await fetch(`http://127.0.0.1:${server.port}/livez`)).status, 200)
+})

@@ -1,0 +1,90 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { Logger } from 'pino'
+import type { Metrics } from './metrics.ts'
+
+export interface OperationsServerOptions {
+  host: string
+  port: number
+  /** Whether a port that is taken ends the process; else it is said in the log, and the store goes on without. */
+  isRequired: boolean
+  metrics: Metrics
+  /** Names what is not ready, with a reason; empty when all is well. */
+  check: () => Promise<{ name: string; reason: string }[]>
+  logger: Logger
+}
+
+/** `/metrics`, `/livez` and `/readyz` of a process, whatever its roles, where customers cannot reach it. */
+export class OperationsServer {
+  readonly #options: OperationsServerOptions
+  readonly #server: Server
+  #phase: 'starting' | 'started' | 'stopping' = 'starting'
+
+  constructor(options: OperationsServerOptions) {
+    this.#options = options
+    this.#server = createServer((request, response) => {
+      this.#answer(request, response).catch((error) => {
+        options.logger.warn({ err: error }, 'the operations port could not answer')
+        if (!response.headersSent) response.writeHead(500)
+        response.end()
+      })
+    })
+  }
+
+  /** Null while it does not listen. */
+  get port(): number | null {
+    const address = this.#server.address()
+    return address === null || typeof address === 'string' ? null : address.port
+  }
+
+  /** Says on `/readyz` that the process is ready, or soon no longer. */
+  set phase(phase: 'started' | 'stopping') {
+    this.#phase = phase
+  }
+
+  async start(): Promise<void> {
+    const { host, port, isRequired, logger } = this.#options
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    this.#server.once('error', reject)
+    this.#server.listen(port, host, resolve)
+    try {
+      await promise
+      logger.info({ host, port: this.port }, 'metrics and health are at the operations port')
+    } catch (error) {
+      if (isRequired || (error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error
+      logger.warn({ host, port }, 'the operations port is taken: this process has no metrics; set OPS_PORT to another one, or to off')
+    }
+  }
+
+  /** Idempotent, safe before start. */
+  async stop(): Promise<void> {
+    if (!this.#server.listening) return
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.#server.close(() => resolve())
+    this.#server.closeAllConnections()
+    await promise
+  }
+
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const path = request.url?.split('?', 1)[0] ?? ''
+    response.setHeader('cache-control', 'no-store')
+    if (!PATHS.includes(path)) return sendJson(response, 404, { status: 'there is nothing at this address', paths: PATHS })
+    if (request.method !== 'GET' && request.method !== 'HEAD') {
+      response.setHeader('allow', 'GET, HEAD')
+      return sendJson(response, 405, { status: 'only GET and HEAD' })
+    }
+    if (path === '/livez') return sendJson(response, 200, { status: 'ok' })
+    if (path === '/metrics') {
+      const text = await this.#options.metrics.text()
+      response.writeHead(200, { 'content-type': this.#options.metrics.contentType }).end(text)
+      return
+    }
+    const failing = this.#phase === 'started' ? await this.#options.check() : [{ name: 'process', reason: `the process is ${this.#phase}` }]
+    sendJson(response, failing.length === 0 ? 200 : 503, failing.length === 0 ? { status: 'ok' } : { status: 'unavailable', failing })
+  }
+}
+
+const PATHS = ['/metrics', '/livez', '/readyz']
+
+function sendJson(response: ServerResponse, status: number, body: object): void {
+  response.writeHead(status, { 'content-type': 'application/json; charset=utf-8' }).end(JSON.stringify(body))
+}

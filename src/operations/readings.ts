@@ -1,0 +1,65 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Gauge } from 'prom-client'
+
+/** A value of a gauge, null when there is none now: then it is absent, and not the one of before. */
+export interface Reading {
+  gauge: Gauge
+  labels?: Record<string, string>
+  value: number | null
+}
+
+interface Source {
+  name: string
+  read: () => Promise<readonly Reading[]>
+  last: readonly Reading[]
+  underWay: Promise<boolean> | null
+}
+
+const PATIENCE_MS = 2_000
+
+/** Values that are asked for when somebody looks. A source that fails or hangs costs its own values only. */
+export class Readings {
+  readonly #sources: Source[] = []
+  /** 1 or 0 for each source. */
+  readonly #ok: Gauge
+
+  constructor(ok: Gauge) {
+    this.#ok = ok
+  }
+
+  add(name: string, read: Source['read']): void {
+    this.#sources.push({ name, read, last: [], underWay: null })
+  }
+
+  async refresh(): Promise<void> {
+    await Promise.all(this.#sources.map((source) => this.#refresh(source)))
+  }
+
+  async #refresh(source: Source): Promise<void> {
+    // One that hangs is not asked a second time meanwhile.
+    source.underWay ??= this.#read(source).finally(() => {
+      source.underWay = null
+    })
+    const giveUp = new AbortController()
+    const isRead = await Promise.race([source.underWay, delay(PATIENCE_MS, false, { signal: giveUp.signal }).catch(() => false)])
+    giveUp.abort()
+    if (!isRead) forget(source.last)
+    this.#ok.set({ source: source.name }, isRead ? 1 : 0)
+  }
+
+  async #read(source: Source): Promise<boolean> {
+    try {
+      const readings = await source.read()
+      forget(source.last)
+      source.last = readings
+      for (const { gauge, labels = {}, value } of readings) if (value !== null) gauge.set(labels, value)
+      return true
+    } catch {
+      return false
+    }
+  }
+}
+
+function forget(readings: readonly Reading[]): void {
+  for (const { gauge, labels = {} } of readings) gauge.remove(labels)
+}

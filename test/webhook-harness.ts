@@ -1,0 +1,59 @@
+import assert from 'node:assert/strict'
+import type { TestContext } from 'node:test'
+import pino from 'pino'
+import { createSealing } from '../src/auth/sealed.ts'
+import type { OrderEvent } from '../src/orders/events.ts'
+import { createJobQueue, installJobQueues } from '../src/pipeline/job-queue.ts'
+import { listDeliveries } from '../src/pipeline/webhook/webhook-deliveries.ts'
+import { addEndpoint, listEndpoints } from '../src/pipeline/webhook/webhook-endpoints.ts'
+import { createWebhookSender } from '../src/pipeline/webhook/webhook-sender.ts'
+import { createWebhookSubscriber, WEBHOOK_QUEUE } from '../src/pipeline/webhook/webhook-subscriber.ts'
+import { onCleanup } from './cleanup.ts'
+import { createTestDatabase } from './database.ts'
+import { eventually } from './eventually.ts'
+
+const logger = pino({ level: 'silent' })
+export const sealing = createSealing('a secret for tests, long enough to be one', 'webhook secret')
+
+/** A webhook subscriber on a database of its own, with a clock that can be put forward; what is tried again is at once. */
+export async function startWebhooks(t: TestContext) {
+  const db = await createTestDatabase(t)
+  await installJobQueues({ url: db.url, logger, queues: [{ ...WEBHOOK_QUEUE, retryDelayMaxSeconds: 0 }] })
+  const jobs = createJobQueue({ url: db.url, logger })
+  await jobs.start()
+  const clock = { passedMs: 0 }
+  const subscriber = createWebhookSubscriber({
+    pool: db.pool,
+    jobs,
+    sender: createWebhookSender({ isPrivateAllowed: true, timeoutMs: 1_000 }),
+    sealing,
+    logger,
+    now: () => new Date(Date.now() + clock.passedMs),
+  })
+  await subscriber.start()
+  onCleanup(t, async () => {
+    await subscriber.stop()
+    await jobs.stop()
+  })
+  return {
+    db,
+    jobs,
+    clock,
+    publish: (...events: OrderEvent[]) =>
+      subscriber.handle(
+        events.map((event, index) => ({ sequence: index + 1, event })),
+        new AbortController().signal,
+      ),
+    add: (url: string, eventTypes: string[] | null = null) => addEndpoint(db.pool, sealing, { url, eventTypes, isPrivateAllowed: true }),
+    deliveries: (endpointId: string) => listDeliveries(db.pool, { endpointId, limit: 100 }),
+    async endpoint(id: string) {
+      return (await listEndpoints(db.pool)).find((endpoint) => endpoint.id === id) ?? assert.fail('no endpoint')
+    },
+    waitFor: (endpointId: string, event: OrderEvent, status: string) =>
+      eventually(
+        async () =>
+          (await listDeliveries(db.pool, { endpointId, limit: 100 })).find((row) => row.event_id === event.id && row.status === status),
+        { what: `the webhook is ${status}` },
+      ),
+  }
+}
