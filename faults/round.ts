@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url'
 import { createApp, createTopic, orderSlotOf, prepareDatabase } from '../src/app.ts'
 import { readConfig } from '../src/config.ts'
 import { createPool, type Pool } from '../src/db/pool.ts'
+import { LocalLakeStore } from '../src/pipeline/lake/local-store.ts'
 import { type ReplayReport, replay } from '../src/pipeline/replay/replay.ts'
 import type { Topic } from '../src/pipeline/topic.ts'
 import { type VerifyReport, verify } from '../src/pipeline/verify/verify.ts'
@@ -124,7 +125,7 @@ export class Round {
 
   verify(): Promise<VerifyReport> {
     const { pool, url, lake } = this
-    return verify({ pool, topic: this.#topic, slotName: orderSlotOf(url), lakeDirectory: lake, now: () => new Date() })
+    return verify({ pool, topic: this.#topic, slotName: orderSlotOf(url), lake: new LocalLakeStore(lake), now: () => new Date() })
   }
 
   replay(): Promise<ReplayReport> {

@@ -37,7 +37,8 @@ import { createMailRenderer } from './pipeline/email/render-mail.ts'
 import { createSmtpMailer } from './pipeline/email/smtp-mailer.ts'
 import { createTemplateReader } from './pipeline/email/templates.ts'
 import { createJobQueue, installJobQueues, type JobQueue, type QueueDefinition } from './pipeline/job-queue.ts'
-import { LakeSink } from './pipeline/lake/lake-sink.ts'
+import type { LakeStore } from './pipeline/lake/lake-store.ts'
+import { createLake, openLakeStore } from './pipeline/lake/open-lake.ts'
 import { createNatsTopic } from './pipeline/nats-topic.ts'
 import { createOrderStreamHandler } from './pipeline/order-stream-handler.ts'
 import { createPostgresTopic } from './pipeline/postgres-topic.ts'
@@ -120,7 +121,7 @@ export async function createApp({ config, logger, now = () => new Date(), onFata
     const jobs = createJobQueue({ url: database.url, logger, supervise: hasJobs, keepsTime: hasApi })
     if (hasApi || hasJobs) services.push(jobs)
     if (config.roles.some((role) => role !== 'api')) services.push(topic)
-    if (config.roles.includes('lake')) services.push(createLake(config, topic, deliveryLog, logger))
+    if (config.roles.includes('lake')) services.push(createLakeSubscriber(config, topic, deliveryLog, logger))
     if (hasEmail) services.push(createEmail(config, { pool, topic, jobs, sealing, logger, now }))
     if (hasWebhook) services.push(createWebhook(config, { pool, topic, jobs, sealing: createWebhookSealing(secret), logger, now }))
     if (stream !== null) {
@@ -152,6 +153,11 @@ export async function createApp({ config, logger, now = () => new Date(), onFata
 /** The notification topic that the settings name. Not started: it works without, only later. */
 export function createTopic({ nats }: Config, options: { pool: Pool; url: string; logger: Logger }): Topic {
   return nats === null ? createPostgresTopic(options) : createNatsTopic({ ...options, nats, replicas: nats.replicas })
+}
+
+/** The files of the data lake that the settings name. */
+export function openLake({ lakeBucket: bucket, dataDir }: Config): LakeStore {
+  return openLakeStore({ bucket, directory: dataFolder(dataDir).lake, dataDir })
 }
 
 /** Brings schema, replication slot and job queue up to date. Several processes may do it at once. */
@@ -233,16 +239,9 @@ function createStream(pool: Pool, url: string, topic: Topic, deliveryLog: Delive
   return createOrderStreamHandler({ url, pool, slotName: orderSlotOf(url), topic, logger, onPublished })
 }
 
-function createLake(config: Config, topic: Topic, deliveryLog: DeliveryLog, logger: Logger): Service {
-  const sink = new LakeSink({
-    directory: dataFolder(config.dataDir).lake,
-    flushSeconds: config.lakeFlushSeconds,
-    flushRows: config.lakeFlushRows,
-    logger,
-    onStored: deliveryLog.inLake,
-  })
-  const subscription = topic.subscribe('lake', sink.handle, { lastSequence: sink.lastSequence })
-  return inOrder([sink, subscription])
+function createLakeSubscriber(config: Config, topic: Topic, deliveryLog: DeliveryLog, logger: Logger): Service {
+  const { lakeFlushSeconds: flushSeconds, lakeFlushRows: flushRows } = config
+  return createLake({ store: openLake(config), topic, deliveryLog, flushSeconds, flushRows, logger })
 }
 
 /** Of orders, by scheduled jobs: in the processes of the API, which know the orders' settings and of which there is always one. */

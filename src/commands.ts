@@ -18,7 +18,6 @@ import { openSharedDatabase } from './db/open-database.ts'
 import { createPool, type Pool } from './db/pool.ts'
 import { orderEventDocument, orderEventFiles } from './orders/event-document.ts'
 import { createJobQueue, type JobQueue } from './pipeline/job-queue.ts'
-import { formatTable, queryLake } from './pipeline/lake/lake-query.ts'
 
 /** What a command prints to, and what it is stopped by. */
 export interface Terminal {
@@ -81,12 +80,6 @@ export function exportCommand(config: Config, terminal: Terminal, format: Import
       throw error
     }
   })
-}
-
-/** Runs SQL over the lake and prints a table. Needs no server: the lake is files. */
-export async function lakeQueryCommand(config: Config, terminal: Terminal, sql: string): Command {
-  terminal.out(formatTable(await queryLake(dataFolder(config.dataDir).lake, sql)))
-  return 0
 }
 
 /** Makes an operator's account. An empty password means: make one up and print it, once. */

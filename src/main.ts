@@ -8,7 +8,6 @@ import {
   exportCommand,
   importCommand,
   keysRotateCommand,
-  lakeQueryCommand,
   migrateCommand,
   openApiCommand,
   type Terminal,
@@ -19,9 +18,11 @@ import { DataFolderInUse } from './db/data-folder.ts'
 import { MigrationsPending } from './db/migrate.ts'
 import { PostgresUnavailable } from './db/postgres-launcher.ts'
 import { AppError } from './errors.ts'
+import { lakeCompactCommand, lakeQueryCommand } from './lake-commands.ts'
 import { mailListCommand, mailRetryCommand } from './mail-commands.ts'
 import { DELIVERY_STATUSES, type DeliveryFilter } from './pipeline/email/email-deliveries.ts'
 import { TemplateError } from './pipeline/email/templates.ts'
+import { LakeBusy } from './pipeline/lake/lake-lock.ts'
 import { LakeQueryError } from './pipeline/lake/lake-query.ts'
 import { TopicMoved } from './pipeline/postgres-topic.ts'
 import { UnknownSubscriber } from './pipeline/replay/rewind-subscriber.ts'
@@ -47,6 +48,7 @@ const USAGE = `usage: storefront <command>
                                             add and update products by sku; exit status 1 when a line was refused
   catalogue export [--format ndjson|csv]    write every product to standard output, as the import reads it
   lake query "select …"                     run SQL over the views order_events and orders
+  lake compact [--date YYYY-MM-DD]          merge the small files of each day before today, or of one day
   admin create EMAIL                        make an operator's account; the password is asked for, or read from standard
                                             input, or made up and printed when it is empty
   keys rotate                               sign access tokens with a new key; the old one is good until they expire
@@ -135,6 +137,9 @@ async function run(args: string[]): Promise<number> {
       return replayCommand(config, terminal(config), readReplayArguments(values))
     case 'lake query':
       return lakeQueryCommand(config, terminal(config), onlyArgument(rest, 'SQL'))
+    case 'lake compact':
+      if (rest.length > 1) throw new UsageError('lake compact takes options only')
+      return lakeCompactCommand(config, terminal(config), readDate(values.date))
     default:
       throw new UsageError(command === undefined ? 'which command?' : `there is no such command: ${positionals.join(' ')}`)
   }
@@ -153,6 +158,7 @@ function readArguments(args: string[]) {
         limit: { type: 'string' },
         events: { type: 'string' },
         'all-failed': { type: 'boolean' },
+        date: { type: 'string' },
         since: { type: 'string' },
         subscriber: { type: 'string' },
         json: { type: 'boolean' },
@@ -182,6 +188,11 @@ function readMailFilter(
   if (more.length > 0) throw new UsageError('mail list takes options only')
   if (order !== undefined && !ORDER.test(order)) throw new UsageError('--order must be an id or a number of an order')
   return { status: readStatus(status, DELIVERY_STATUSES), order, limit: readLimit(limit) }
+}
+
+function readDate(value: string | undefined): string | undefined {
+  if (value === undefined || (/^\d{4}-\d{2}-\d{2}$/.test(value) && !Number.isNaN(Date.parse(value)))) return value
+  throw new UsageError('--date must be a day such as 2026-03-01')
 }
 
 function readStatus<T extends string>(value: string | undefined, known: readonly T[]): T | undefined {
@@ -252,6 +263,7 @@ const PLAIN_ERRORS = [
   AppError,
   ConfigError,
   DataFolderInUse,
+  LakeBusy,
   LakeQueryError,
   MigrationsPending,
   PostgresUnavailable,

@@ -3,8 +3,9 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { TestContext } from 'node:test'
 import { pino } from 'pino'
-import { queryLake } from '../src/pipeline/lake/lake-query.ts'
+import { type LakeQueryResult, queryLake } from '../src/pipeline/lake/lake-query.ts'
 import { LakeSink, type LakeSinkOptions } from '../src/pipeline/lake/lake-sink.ts'
+import { LocalLakeStore } from '../src/pipeline/lake/local-store.ts'
 
 /** A signal that never aborts. */
 export const NEVER = new AbortController().signal
@@ -19,7 +20,7 @@ export async function makeLakeDirectory(t: TestContext): Promise<string> {
 /** A started sink that by itself writes only when it is full, on 2026-03-01. */
 export async function startSink(t: TestContext, directory: string, options: Partial<LakeSinkOptions> = {}): Promise<LakeSink> {
   const sink = new LakeSink({
-    directory,
+    store: new LocalLakeStore(directory),
     flushSeconds: 3_600,
     flushRows: 1_000,
     logger: pino({ level: 'silent' }),
@@ -44,8 +45,13 @@ export async function listTemporaries(directory: string): Promise<string[]> {
   return readdir(join(directory, '.tmp')).catch(() => [])
 }
 
+/** Runs SQL over a lake in a folder. */
+export function queryFolder(directory: string, sql: string): Promise<LakeQueryResult> {
+  return queryLake(new LocalLakeStore(directory), sql)
+}
+
 export async function readSequences(directory: string): Promise<number[]> {
-  const { rows } = await queryLake(directory, 'select sequence from order_events order by sequence')
+  const { rows } = await queryFolder(directory, 'select sequence from order_events order by sequence')
   return rows.map(([sequence]) => Number(sequence))
 }
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { orderSlotOf } from '../src/app.ts'
 import { dataFolder } from '../src/db/data-folder.ts'
+import { LocalLakeStore } from '../src/pipeline/lake/local-store.ts'
 import { createPostgresTopic } from '../src/pipeline/postgres-topic.ts'
 import { type ReplayOptions, type ReplayReport, replay } from '../src/pipeline/replay/replay.ts'
 import type { Topic } from '../src/pipeline/topic.ts'
@@ -32,7 +33,7 @@ export async function startAuditedStore(t: Cleanup): Promise<AuditedStore> {
   const product = await store.addProduct({ stock: null })
   const customer = await store.register()
   const check = (patienceMs = 20_000) =>
-    verify({ pool: store.pool, topic, slotName, lakeDirectory: lake, now: () => new Date(), patienceMs })
+    verify({ pool: store.pool, topic, slotName, lake: new LocalLakeStore(lake), now: () => new Date(), patienceMs })
   return {
     ...store,
     topic,

@@ -1,0 +1,45 @@
+import { join } from 'node:path'
+import type { Logger } from 'pino'
+import type { DeliveryLog } from '../delivery-log.ts'
+import type { Topic } from '../topic.ts'
+import { LakeSink } from './lake-sink.ts'
+import type { LakeStore } from './lake-store.ts'
+import { LocalLakeStore } from './local-store.ts'
+import { S3LakeStore } from './s3-store.ts'
+
+/** The store of the lake's files: the bucket that is named, else a folder. `dataDir` has the copies of a bucket's files. */
+export function openLakeStore({ bucket, directory, dataDir }: LakePlace): LakeStore {
+  return bucket === null ? new LocalLakeStore(directory) : new S3LakeStore({ ...bucket, cacheDirectory: join(dataDir, 'lake-cache') })
+}
+
+export interface LakePlace {
+  bucket: { bucket: string; prefix: string; endpoint: string | null; region: string | null } | null
+  directory: string
+  dataDir: string
+}
+
+export interface LakeOptions {
+  store: LakeStore
+  topic: Topic
+  deliveryLog: DeliveryLog
+  flushSeconds: number
+  flushRows: number
+  logger: Logger
+}
+
+/** The topic's subscriber that writes the lake. */
+export function createLake({ store, topic, deliveryLog, ...options }: LakeOptions) {
+  const sink = new LakeSink({ store, ...options, onStored: deliveryLog.inLake })
+  const subscription = topic.subscribe('lake', sink.handle, { lastSequence: sink.lastSequence })
+  return {
+    async start() {
+      await sink.start()
+      await subscription.start()
+    },
+    async stop() {
+      await subscription.stop()
+      await sink.stop()
+      store.close()
+    },
+  }
+}
