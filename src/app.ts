@@ -121,7 +121,7 @@ export async function createApp({ config, logger, now = () => new Date(), onFata
     const jobs = createJobQueue({ url: database.url, logger, supervise: hasJobs, keepsTime: hasApi })
     if (hasApi || hasJobs) services.push(jobs)
     if (config.roles.some((role) => role !== 'api')) services.push(topic)
-    if (config.roles.includes('lake')) services.push(createLakeSubscriber(config, topic, deliveryLog, logger))
+    if (config.roles.includes('lake')) services.push(await createLakeSubscriber(config, topic, deliveryLog, logger))
     if (hasEmail) services.push(createEmail(config, { pool, topic, jobs, sealing, logger, now }))
     if (hasWebhook) services.push(createWebhook(config, { pool, topic, jobs, sealing: createWebhookSealing(secret), logger, now }))
     if (stream !== null) {
@@ -156,7 +156,7 @@ export function createTopic({ nats }: Config, options: { pool: Pool; url: string
 }
 
 /** The files of the data lake that the settings name. */
-export function openLake({ lakeBucket: bucket, dataDir }: Config): LakeStore {
+export function openLake({ lakeBucket: bucket, dataDir }: Config): Promise<LakeStore> {
   return openLakeStore({ bucket, directory: dataFolder(dataDir).lake, dataDir })
 }
 
@@ -239,9 +239,9 @@ function createStream(pool: Pool, url: string, topic: Topic, deliveryLog: Delive
   return createOrderStreamHandler({ url, pool, slotName: orderSlotOf(url), topic, logger, onPublished })
 }
 
-function createLakeSubscriber(config: Config, topic: Topic, deliveryLog: DeliveryLog, logger: Logger): Service {
+async function createLakeSubscriber(config: Config, topic: Topic, deliveryLog: DeliveryLog, logger: Logger): Promise<Service> {
   const { lakeFlushSeconds: flushSeconds, lakeFlushRows: flushRows } = config
-  return createLake({ store: openLake(config), topic, deliveryLog, flushSeconds, flushRows, logger })
+  return createLake({ store: await openLake(config), topic, deliveryLog, flushSeconds, flushRows, logger })
 }
 
 /** Of orders, by scheduled jobs: in the processes of the API, which know the orders' settings and of which there is always one. */

@@ -7,7 +7,7 @@ import { formatTable, queryLake } from './pipeline/lake/lake-query.ts'
 
 /** Runs SQL over the lake and prints a table. Needs no server: the lake is files. */
 export async function lakeQueryCommand(config: Config, terminal: Terminal, sql: string): Command {
-  const store = openLake(config)
+  const store = await openLake(config)
   try {
     terminal.out(formatTable(await queryLake(store, sql)))
     return 0
@@ -20,7 +20,7 @@ export async function lakeQueryCommand(config: Config, terminal: Terminal, sql: 
 export function lakeCompactCommand(config: Config, terminal: Terminal, date: string | undefined): Command {
   const today = new Date().toISOString().slice(0, 10)
   return withDatabase(config, terminal, async (_, url) => {
-    const store = openLake(config)
+    const store = await openLake(config)
     try {
       const report = await withLakeLock(url, (assertAlone) =>
         compactLake({

@@ -14,7 +14,7 @@ const now = () => new Date()
 /** Compares orders, topic, mails and lake. Status 1 when something is missing, doubled or corrupt. */
 export function verifyCommand(config: Config, terminal: Terminal, format: 'text' | 'json'): Command {
   return withTopic(config, terminal, async (topic, pool, url) => {
-    const report = await verify({ pool, topic, slotName: orderSlotOf(url), lake: openLake(config), now })
+    const report = await verify({ pool, topic, slotName: orderSlotOf(url), lake: await openLake(config), now })
     terminal.out(format === 'json' ? JSON.stringify(report) : formatReport(report))
     return report.findings.length === 0 ? 0 : 1
   })
@@ -30,7 +30,7 @@ export interface ReplayArguments {
 export function replayCommand(config: Config, terminal: Terminal, { since, orderId, subscriber }: ReplayArguments): Command {
   return withTopic(config, terminal, async (topic, pool, url) => {
     if (subscriber === 'lake') {
-      const { setAside, written } = await refillLake(url, openLake(config), topic, now)
+      const { setAside, written } = await refillLake(url, await openLake(config), topic, now)
       for (const path of setAside) terminal.out(`set aside ${path}`)
       terminal.out(`wrote ${written} events that the lake lacked`)
       return 0
