@@ -12,7 +12,7 @@ export interface S3Fault {
   /** Awaited before the request is looked at: a request on its way that arrives late, even when its client has gone. */
   before?: () => Promise<void> | void
   /** Answered instead of doing it. */
-  status?: 500 | 503
+  status?: 409 | 500 | 503
   /** After it was done, before the answer. */
   after?: () => Promise<void> | void
   /** Does it, and cuts the connection instead of answering. */
@@ -38,6 +38,7 @@ export interface S3Server {
 }
 
 const CREDENTIALS = { accessKeyId: 'TESTKEY', secretAccessKey: 'a secret of tests', region: 'test-region-1' }
+const CODES = { 409: 'ConditionalRequestConflict', 500: 'InternalError', 503: 'SlowDown' }
 const BUCKET = 'test-bucket'
 
 /**
@@ -65,7 +66,7 @@ export async function startS3Server(t: Cleanup, { pageSize = 1_000 } = {}): Prom
     if (bucket !== BUCKET) return fail(response, 404, 'NoSuchBucket')
     const fault = state.fault({ method, key }) ?? {}
     await fault.before?.()
-    if (fault.status !== undefined) return fail(response, fault.status, fault.status === 503 ? 'SlowDown' : 'InternalError')
+    if (fault.status !== undefined) return fail(response, fault.status, CODES[fault.status])
     const result = key === '' ? objects.list(searchParams, pageSize) : objects.handle(method, key, headers, body)
     await fault.after?.()
     if (fault.losesAnswer) return void response.destroy()
@@ -126,7 +127,7 @@ class Objects {
     const contents = page.map((key) => {
       const { size, mtime } = statSync(join(this.folder, key))
       const tag = tagOf(readFileSync(join(this.folder, key)))
-      return `<Contents><Key>${escape(key)}</Key><LastModified>${mtime.toISOString()}</LastModified><ETag>${escape(tag)}</ETag><Size>${size}</Size></Contents>`
+      return `<Contents><Key>${escapeXml(key)}</Key><LastModified>${mtime.toISOString()}</LastModified><ETag>${escapeXml(tag)}</ETag><Size>${size}</Size></Contents>`
     })
     const isTruncated = page.length < wanted.length
     const token = isTruncated
@@ -171,6 +172,6 @@ function tagOf(bytes: Buffer): string {
   return `"${createHash('md5').update(bytes).digest('hex')}"`
 }
 
-function escape(text: string): string {
+function escapeXml(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('"', '&quot;')
 }

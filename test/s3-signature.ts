@@ -14,7 +14,8 @@ interface SignedRequest {
   body: Buffer
 }
 
-const AUTHORIZATION = /^AWS4-HMAC-SHA256 Credential=([^/]+)\/(\d{8})\/([^/]+)\/s3\/aws4_request, SignedHeaders=([^,]+), Signature=([\da-f]{64})$/
+const AUTHORIZATION =
+  /^AWS4-HMAC-SHA256 Credential=([^/]+)\/(\d{8})\/([^/]+)\/s3\/aws4_request, SignedHeaders=([^,]+), Signature=([\da-f]{64})$/
 const MUST_BE_SIGNED = ['host', 'x-amz-content-sha256', 'x-amz-date']
 
 /** Why the request is refused, by AWS Signature Version 4; null when it is signed for this region with this key and these bytes. */
@@ -25,7 +26,9 @@ export function refuseSignature({ method, url, headers, body }: SignedRequest, c
   const signed = names.split(';')
   const isCovered = (name: string) => signed.includes(name)
   // What decides over the write has to be covered, too.
-  const decisive = ['if-none-match', ...Object.keys(headers).filter((name) => name.startsWith('x-amz-meta-'))].filter((name) => name in headers)
+  const decisive = ['if-none-match', ...Object.keys(headers).filter((name) => name.startsWith('x-amz-meta-'))].filter(
+    (name) => name in headers,
+  )
   if (![...MUST_BE_SIGNED, ...decisive].every(isCovered)) return 'AccessDenied'
   const payload = String(headers['x-amz-content-sha256'])
   if (payload !== 'UNSIGNED-PAYLOAD' && payload !== hash(body)) return 'XAmzContentSHA256Mismatch'

@@ -3,7 +3,7 @@ import { quoteReadPath, quoteText, withDuckDB } from './lake-database.ts'
 import { type FileRange, nameOf, parseName, splitSuperseded } from './lake-names.ts'
 import { LAKE_SCHEMA_VERSION } from './lake-row.ts'
 import { type LakeFile, LakeFileGone, type LakeStore } from './lake-store.ts'
-import { listLake } from './list-files.ts'
+import { listLake, nameFiles } from './list-files.ts'
 import { syncFile } from './parquet-writer.ts'
 
 export interface CompactOptions {
@@ -42,7 +42,6 @@ const MAX_ATTEMPTS = 3
  */
 export async function compactLake({ store, isWanted, ...options }: CompactOptions): Promise<CompactReport> {
   const report: CompactReport = { merged: 0, deleted: 0, failures: [] }
-  await store.removeWorkspaces('compact')
   const days = new Set((await listLake(store)).map(({ name }) => parseName(name)?.ingestDate ?? ''))
   for (const day of [...days].filter((day) => day !== '' && isWanted(day)).sort()) {
     // What a killed run has left would otherwise be merged into the next file's range.
@@ -73,9 +72,13 @@ async function merge(store: LakeStore, day: string, group: Sized[], { assertAlon
   const first = Math.min(...group.map((file) => file.first))
   const last = Math.max(...group.map((file) => file.last))
   const name = nameOf({ ingestDate: day, first, last, level: Math.max(...group.map((file) => file.level)) + 1 })
-  await store.withWorkspace('compact', async (folder) => {
+  await store.withWorkspace(async (folder) => {
     const path = join(folder, 'file')
-    const rows = await store.withCopies(group, (paths) => writeMerged(path, paths, name))
+    const rows = await store.withCopies(group, (paths) =>
+      writeMerged(path, paths, name).catch((error: Error) => {
+        throw new Error(nameFiles(error.message, store, group, paths), { cause: error })
+      }),
+    )
     // A file that came into the range meanwhile is not in this one, and would be passed over for it.
     const now = (await listDay(store, day)).filter((file) => file.first <= last && file.last >= first)
     const isUnchanged = now.length === group.length && now.every((file, index) => file.tag === group[index]?.tag)

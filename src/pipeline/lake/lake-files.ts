@@ -39,7 +39,7 @@ export class LakeFiles {
 
   /** Removes what a killed process left half-written. */
   async removeTemporaries(): Promise<void> {
-    await this.#store.removeWorkspaces('sink')
+    await this.#store.removeOldWorkspaces()
   }
 
   /** The greatest sequence in any file, 0 for none. Finishes what another process has begun. */
@@ -68,7 +68,7 @@ export class LakeFiles {
     const [first, last] = [rows[0], rows.at(-1)]
     if (first === undefined || last === undefined) return end.sequence
     const name = nameOf({ ingestDate: first.ingestDate, first: first.sequence, last: last.sequence })
-    const isStored = await this.#store.withWorkspace('sink', async (folder) => {
+    const isStored = await this.#store.withWorkspace(async (folder) => {
       const path = join(folder, 'file')
       const lines = rows.map((row) => row.json)
       await writeParquet(path, lines, name)

@@ -16,7 +16,7 @@ import {
 import { quoteReadPath, withDuckDB } from './lake-database.ts'
 import { LAKE_COLUMNS } from './lake-row.ts'
 import type { LakeFile, LakeStore } from './lake-store.ts'
-import { readLakeFiles } from './list-files.ts'
+import { nameFiles, readLakeFiles } from './list-files.ts'
 
 /** `rows` hold null, booleans, numbers and text: see `toPrintable`. */
 export interface LakeQueryResult {
@@ -50,11 +50,6 @@ export async function queryLake(store: LakeStore, sql: string): Promise<LakeQuer
     if (error instanceof LakeQueryError) throw error
     throw new LakeQueryError(toOneLine(error), { cause: error })
   }
-}
-
-/** The message with the files' own names in place of those of their copies. */
-function nameFiles(message: string, store: LakeStore, files: readonly LakeFile[], paths: readonly string[]): string {
-  return paths.reduce((text, path, index) => text.replaceAll(path, store.locate(files[index]?.name ?? '')), message)
 }
 
 /** Runs each statement: `connection.run` would answer with the first one's result. */

@@ -24,7 +24,7 @@ const MAX_BUFFERED_CHARACTERS = 64 * 1024 * 1024
 const TURN_CHARACTERS = 1024 * 1024
 const FIRST_RETRY_MS = 200
 const LAST_RETRY_MS = 30_000
-const STOP_PATIENCE_MS = 6_000
+const STOP_PATIENCE_MS = 4_000
 
 /**
  * Writes order events to the lake, each to exactly one file. Its position is in the names of its files, so a file and the

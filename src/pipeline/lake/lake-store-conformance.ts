@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
-import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { mkdir, readdir, readFile, utimes, writeFile } from 'node:fs/promises'
+import { basename, join } from 'node:path'
 import { describe, test } from 'node:test'
 import type { MakeLake } from '../../../test/lake-stores.ts'
 import { LakeFileGone, type LakeStore } from './lake-store.ts'
@@ -8,7 +8,7 @@ import { LakeFileGone, type LakeStore } from './lake-store.ts'
 const FOLDER = 'orders/ingest_date=2026-03-01'
 
 async function put(store: LakeStore, name: string, text: string): Promise<'stored' | 'taken'> {
-  return store.withWorkspace('sink', async (folder) => {
+  return store.withWorkspace(async (folder) => {
     await writeFile(join(folder, 'file'), text)
     return store.put(name, join(folder, 'file'))
   })
@@ -74,16 +74,17 @@ function writing(makeLake: MakeLake): void {
     assert.equal(await readObject(`${FOLDER}/a.parquet.corrupt`), 'half a fi')
   })
 
-  test('removes a workspace after the work, and those of its own kind that a killed process left', async (t) => {
+  test('removes a workspace after the work, and those that a killed process left a day ago', async (t) => {
     const { store, workspaces } = await makeLake(t)
-    await store.withWorkspace('compact', async (kept) => {
-      await writeFile(join(kept, 'file'), '')
-      const left = kept.replace(/compact-[^/]*$/, 'sink-left')
-      await store.withWorkspace('sink', async () => {})
+    await store.withWorkspace(async (kept) => {
+      const left = join(workspaces, 'left')
       await mkdir(join(left, 'x.spill'), { recursive: true })
-      await store.removeWorkspaces('sink')
+      const yesterday = new Date(Date.now() - 86_500_000)
+      await utimes(left, yesterday, yesterday)
+      await writeFile(join(kept, 'file'), '')
+      await store.removeOldWorkspaces()
+      assert.deepEqual(await readdir(workspaces), [basename(kept)])
       assert.deepEqual(await readdir(kept), ['file'])
-      assert.deepEqual(await readdir(workspaces), [kept.split('/').at(-1)])
     })
     assert.deepEqual(await readdir(workspaces), [])
   })

@@ -13,9 +13,6 @@ export class LakeFileGone extends Error {
   override readonly name = 'LakeFileGone'
 }
 
-/** Whose work a workspace is for. */
-export type Worker = 'sink' | 'compact' | 'refill'
-
 /** Where the lake's files are. Every adapter passes `lake-store-conformance.ts`. */
 export interface LakeStore {
   /** What people call the file: a path, or an address that begins with `s3://`. */
@@ -40,9 +37,9 @@ export interface LakeStore {
    */
   withCopies<T>(files: readonly LakeFile[], work: (paths: string[]) => Promise<T>, options?: { isFresh?: boolean }): Promise<T>
   /** Runs `work` with a folder of its own, removed afterwards, from which `put` can take files. */
-  withWorkspace<T>(worker: Worker, work: (folder: string) => Promise<T>): Promise<T>
-  /** Removes workspaces that killed processes left. Not for one that another process may use now. */
-  removeWorkspaces(worker: Worker): Promise<void>
+  withWorkspace<T>(work: (folder: string) => Promise<T>): Promise<T>
+  /** Removes what killed processes left in workspaces: whatever is older than a day, for others may be at work now. */
+  removeOldWorkspaces(): Promise<void>
   /** Ends what is under way with an error, so that a process can stop. Idempotent. */
   close(): void
 }

@@ -38,3 +38,8 @@ export async function readLakeFiles<T>(
     }
   }
 }
+
+/** The message with the files' own names in place of those of their copies. */
+export function nameFiles(message: string, store: LakeStore, files: readonly LakeFile[], paths: readonly string[]): string {
+  return paths.reduce((text, path, index) => text.replaceAll(path, store.locate(files[index]?.name ?? '')), message)
+}

@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto'
 import { link, mkdir, open, readdir, readFile, rename, rm, stat, unlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { type LakeFile, LakeFileGone, type LakeStore, type Worker } from './lake-store.ts'
+import { type LakeFile, LakeFileGone, type LakeStore } from './lake-store.ts'
 
 const TEMPORARY_FOLDER = '.tmp'
 const COMPLETE = '.parquet'
+const LEFT_OVER_MS = 86_400_000
 
 /** A lake in a folder. Files appear by a hard link, which unlike a rename never replaces one. */
 export class LocalLakeStore implements LakeStore {
@@ -67,9 +68,9 @@ export class LocalLakeStore implements LakeStore {
     }
   }
 
-  async withWorkspace<T>(worker: Worker, work: (folder: string) => Promise<T>): Promise<T> {
+  async withWorkspace<T>(work: (folder: string) => Promise<T>): Promise<T> {
     // On the same file system as the files, or they could not be linked.
-    const folder = join(this.#directory, TEMPORARY_FOLDER, `${worker}-${randomUUID()}`)
+    const folder = join(this.#directory, TEMPORARY_FOLDER, randomUUID())
     await makeDirectory(folder)
     try {
       return await work(folder)
@@ -78,8 +79,8 @@ export class LocalLakeStore implements LakeStore {
     }
   }
 
-  async removeWorkspaces(worker: Worker): Promise<void> {
-    await removeWorkspaces(join(this.#directory, TEMPORARY_FOLDER), worker)
+  async removeOldWorkspaces(): Promise<void> {
+    await removeOldEntries(join(this.#directory, TEMPORARY_FOLDER))
   }
 
   close(): void {}
@@ -112,12 +113,12 @@ export class LocalLakeStore implements LakeStore {
   }
 }
 
-/** Removes the folders of this worker, and those of none. */
-export async function removeWorkspaces(directory: string, worker: Worker): Promise<void> {
-  const others = (['sink', 'compact', 'refill'] as const).filter((name) => name !== worker)
+/** Removes what has not been changed for a day. */
+export async function removeOldEntries(directory: string): Promise<void> {
   for (const { name } of await listEntries(directory)) {
-    if (others.some((other) => name.startsWith(`${other}-`))) continue
-    await rm(join(directory, name), { recursive: true, force: true })
+    const path = join(directory, name)
+    const { mtimeMs } = await stat(path).catch(() => ({ mtimeMs: Number.POSITIVE_INFINITY }))
+    if (mtimeMs < Date.now() - LEFT_OVER_MS) await rm(path, { recursive: true, force: true })
   }
 }
 

@@ -12,8 +12,8 @@ import {
   S3ServiceException,
 } from '@aws-sdk/client-s3'
 import { FileCache } from './file-cache.ts'
-import { type LakeFile, LakeFileGone, type LakeStore, type Worker } from './lake-store.ts'
-import { removeWorkspaces } from './local-store.ts'
+import { type LakeFile, LakeFileGone, type LakeStore } from './lake-store.ts'
+import { removeOldEntries } from './local-store.ts'
 
 export interface S3LakeOptions {
   bucket: string
@@ -162,9 +162,9 @@ export class S3LakeStore implements LakeStore {
     }
   }
 
-  async withWorkspace<T>(worker: Worker, work: (folder: string) => Promise<T>): Promise<T> {
+  async withWorkspace<T>(work: (folder: string) => Promise<T>): Promise<T> {
     await mkdir(this.#temporaryDirectory, { recursive: true })
-    const folder = await mkdtemp(join(this.#temporaryDirectory, `${worker}-`))
+    const folder = await mkdtemp(join(this.#temporaryDirectory, 'work-'))
     try {
       return await work(folder)
     } finally {
@@ -172,8 +172,8 @@ export class S3LakeStore implements LakeStore {
     }
   }
 
-  async removeWorkspaces(worker: Worker): Promise<void> {
-    await removeWorkspaces(this.#temporaryDirectory, worker)
+  async removeOldWorkspaces(): Promise<void> {
+    await removeOldEntries(this.#temporaryDirectory)
   }
 
   close(): void {

@@ -40,7 +40,6 @@ async function refill(ledger: Ledger, store: LakeStore, topic: Topic, now: () =>
     await readLake(store, ledger)
   }
   await readTopic(topic, ledger)
-  await store.removeWorkspaces('refill')
   return { setAside, written: await writeMissing(store, topic, ledger, lastSequence, now().toISOString()) }
 }
 
@@ -99,7 +98,7 @@ async function writeRun(store: LakeStore, run: readonly TopicMessage[], ingested
 }
 
 async function writeFile(store: LakeStore, name: string, messages: readonly TopicMessage[], ingestedAt: string): Promise<void> {
-  await store.withWorkspace('refill', async (folder) => {
+  await store.withWorkspace(async (folder) => {
     const path = join(folder, 'file')
     const lines = messages.map((message) => JSON.stringify(toLakeRow(message, ingestedAt)))
     await writeParquet(path, lines, name)
