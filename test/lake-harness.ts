@@ -63,8 +63,12 @@ export function queryFolder(directory: string, sql: string): Promise<LakeQueryRe
   return queryLake(new LocalLakeStore(directory), sql)
 }
 
-export async function readSequences(directory: string): Promise<number[]> {
-  const { rows } = await queryFolder(directory, 'select sequence from order_events order by sequence')
+export function readSequences(directory: string): Promise<number[]> {
+  return readStoredSequences(new LocalLakeStore(directory))
+}
+
+export async function readStoredSequences(store: LakeStore): Promise<number[]> {
+  const { rows } = await queryLake(store, 'select sequence from order_events order by sequence')
   return rows.map(([sequence]) => Number(sequence))
 }
 

@@ -7,7 +7,6 @@ import { listFiles } from '../../../test/lake-harness.ts'
 import { type AuditedStore, startAuditedStore, summarise } from '../../../test/pipeline-audit.ts'
 import { orderSlotOf } from '../../app.ts'
 import type { OrderEvent } from '../../orders/events.ts'
-import { LocalLakeStore } from '../lake/local-store.ts'
 import { refillLake } from './refill-lake.ts'
 import { rewindSubscriber, UnknownSubscriber } from './rewind-subscriber.ts'
 
@@ -131,11 +130,11 @@ test('writes what the lake lacks, sets a corrupt file aside, and every event is 
   await unlink(files[1] ?? '')
   await truncate(files[3] ?? '', 900)
   assert.equal((await store.verify()).findings.length, 2)
-  const { setAside, written } = await refillLake(store.url, new LocalLakeStore(store.lake), store.topic, now)
+  const { setAside, written } = await refillLake(store.url, store.lakeStore, store.topic, now)
   assert.deepEqual([setAside, written], [[`${files[3]}.corrupt`], 4])
   assert.deepEqual((await store.verify()).findings, [])
   await store.trade(2)
   await eventually(async () => (await store.verify()).lake.events === 10, { what: 'the sink goes on', timeoutMs: 20_000 })
   assert.deepEqual((await store.verify()).findings, [])
-  assert.deepEqual((await refillLake(store.url, new LocalLakeStore(store.lake), store.topic, now)).written, 0)
+  assert.deepEqual((await refillLake(store.url, store.lakeStore, store.topic, now)).written, 0)
 })
