@@ -1,3 +1,4 @@
+import { BUCKET_FAULTS } from './bucket.ts'
 import { DATABASE_FAULTS } from './database.ts'
 import { FAILOVER_FAULTS } from './failover.ts'
 import type { Fault } from './fault.ts'
@@ -12,6 +13,7 @@ export const FAULTS: Fault[] = [
   ...DATABASE_FAULTS,
   ...FAILOVER_FAULTS,
   ...LAKE_FAULTS,
+  ...BUCKET_FAULTS,
   ...MAIL_FAULTS,
   ...LOAD_FAULTS,
   ...NATS_FAULTS,

@@ -92,13 +92,24 @@ async function readLakeIds(lake: string): Promise<string[]> {
   const instance = await DuckDBInstance.create(':memory:')
   const connection = await instance.connect()
   const ids: string[] = []
-  for (const name of names.filter((name) => name.endsWith('.parquet'))) {
+  for (const name of notReplaced(names.filter((name) => name.endsWith('.parquet')))) {
     const rows = await connection.runAndReadAll(`select event_id from read_parquet('${join(folder, name)}', hive_partitioning = false)`)
     for (const [id] of rows.getRows()) ids.push(String(id))
   }
   connection.closeSync()
   instance.closeSync()
   return ids
+}
+
+/** Without the files that a merged one replaces, as docs/events.md tells outside readers. */
+function notReplaced(names: string[]): string[] {
+  const parts = names.map((name) => {
+    const [, folder, first, last, level] = /^(.*)\/(\d+)-(\d+)(?:\.(\d+))?\.parquet$/.exec(name) ?? []
+    return { name, folder, first: Number(first), last: Number(last), level: Number(level ?? 0) }
+  })
+  const replaces = (a: (typeof parts)[number], b: (typeof parts)[number]) =>
+    a !== b && a.folder === b.folder && a.level >= b.level && a.first <= b.first && a.last >= b.last
+  return parts.filter((part) => !parts.some((other) => replaces(other, part))).map(({ name }) => name)
 }
 
 async function countWrongStock(read: (sql: string) => Promise<Record<string, string>[]>, initial: ReadonlyMap<string, number>) {

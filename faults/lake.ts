@@ -4,14 +4,21 @@ import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { onCleanup } from '../test/cleanup.ts'
 import type { Fault } from './fault.ts'
+import type { Round, RoundProcess } from './round.ts'
 
-/** kill -9 of the lake's writer around the step that makes a file appear, and a full disk. */
+/** kill -9 of the lake's writer around the steps by which a file appears, of a merge at each step, EIO, and a full disk. */
 export const LAKE_FAULTS: Fault[] = [
-  ...(['before rename', 'after rename'] as const).map(
-    (step) =>
+  ...(
+    [
+      ['before claim', 'before its file is decided'],
+      ['before link', 'before its file appears'],
+      ['after link', 'after its file appeared'],
+    ] as const
+  ).map(
+    ([step, when]) =>
       ({
         name: `lake-${step.replace(' ', '-')}`,
-        title: `kill -9 of the lake writer ${step}`,
+        title: `kill -9 of the lake writer ${when}`,
         async run(round, orders) {
           await round.survive('email')
           await round.start('stream')
@@ -22,6 +29,20 @@ export const LAKE_FAULTS: Fault[] = [
         },
       }) satisfies Fault,
   ),
+  {
+    name: 'lake-eio',
+    title: 'fsync EIO on the lake (made in the process: EIO, and what was not written is gone)',
+    async run(round, orders) {
+      await round.survive('stream,email')
+      await round.start('lake', { FAULT: 'fsync EIO', FAULT_AFTER: '4' })
+      await round.shop.trade(orders)
+    },
+  },
+  {
+    name: 'lake-compact',
+    title: 'kill -9 of lake compact around a step, twice, beside the writer',
+    run: (round, orders) => compactAndDie(round, orders, (step) => round.compact({ FAULT: step })),
+  },
   {
     name: 'lake-disk-full',
     title: 'disk full under the lake (tmpfs)',
@@ -44,6 +65,27 @@ export const LAKE_FAULTS: Fault[] = [
     },
   },
 ]
+
+const COMPACT_STEPS = ['before link', 'after link', 'before delete', 'after delete']
+
+/** Merges while orders come, dies at one step, and the next time at another. */
+export async function compactAndDie(round: Round, orders: number, compact: (step: string) => RoundProcess): Promise<void> {
+  await round.survive('stream,email,lake')
+  const start = Math.floor(round.random() * COMPACT_STEPS.length)
+  for (const index of [start, start + 1]) {
+    const step = COMPACT_STEPS[index % COMPACT_STEPS.length] ?? ''
+    // Two files at least, or there is nothing to merge.
+    for (let file = 0; file < 2; file++) {
+      await round.shop.trade(Math.ceil(orders / 4))
+      await round.drain()
+    }
+    const dying = compact(step)
+    await Promise.all([dying.ended, round.shop.trade(1)])
+    if (dying.child.signalCode !== 'SIGKILL') throw new Error(`the merge was over before it died ${step}`)
+  }
+  await round.drain()
+  await round.compact().ended
+}
 
 /** A fault that cannot be made on this machine. */
 export class Skipped extends Error {}

@@ -1,12 +1,11 @@
-import fs from 'node:fs'
-import { syncBuiltinESMExports } from 'node:module'
 import { pino } from 'pino'
 import type { Pool } from '../src/db/pool.ts'
 import type { Topic } from '../src/pipeline/topic.ts'
+import { failSyncs, hookLakeSteps } from './lake-hooks.ts'
 
 // The real pipeline in a process of its own, which may kill itself at a step. The hooks are here and nowhere in the product.
-// FAULT: a step (`after read`, `during publish`, `after publish`, `after confirm`, `before rename`, `after rename`), a deliberate
-// fault that a check must catch (see broken-topic.ts), or nothing. FAULT_AFTER: how many times the step goes well before.
+// FAULT: a step (`after read`, `during publish`, `after publish`, `after confirm`, or one of lake-hooks.ts), a deliberate fault that a
+// check must catch (see broken-topic.ts), or nothing. FAULT_AFTER: how many times the step goes well before.
 const { FAULT = '', FAULT_AFTER = '0', ROLES = '', DATABASE_URL = '' } = process.env
 let remaining = Number(FAULT_AFTER)
 
@@ -14,14 +13,8 @@ function dieAt(step: string): void {
   if (step === FAULT && remaining-- <= 0) process.kill(process.pid, 'SIGKILL')
 }
 
-const rename = fs.promises.rename
-fs.promises.rename = async (...paths) => {
-  const isLakeFile = String(paths[1]).endsWith('.parquet')
-  if (isLakeFile) dieAt('before rename')
-  await rename(...paths)
-  if (isLakeFile) dieAt('after rename')
-}
-syncBuiltinESMExports()
+if (FAULT === 'fsync EIO') failSyncs(Number(FAULT_AFTER))
+hookLakeSteps(dieAt)
 
 const { readConfig } = await import('../src/config.ts')
 const logger = pino({ level: process.env.LOG_LEVEL ?? 'silent' }, pino.destination(2))

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { createTopic } from '../src/app/create-topic.ts'
+import { openLake } from '../src/app/open-lake.ts'
 import { orderSlotOf, prepareDatabase } from '../src/app/prepare-database.ts'
 import { createApp } from '../src/app.ts'
 import { readConfig } from '../src/config.ts'
@@ -15,6 +16,7 @@ import type { Topic } from '../src/pipeline/topic.ts'
 import { type VerifyReport, verify } from '../src/pipeline/verify/verify.ts'
 import { type Cleanup, onCleanup } from '../test/cleanup.ts'
 import { createTestDatabase } from '../test/database.ts'
+import type { S3Server } from '../test/s3-server.ts'
 import { TEST_SECRET } from '../test/store.ts'
 import { silent } from '../test/stream-harness.ts'
 import type { Broker } from './broker.ts'
@@ -23,6 +25,7 @@ import { type MailSink, startMailSink } from './mail-sink.ts'
 import { Shop } from './shop.ts'
 
 const PROCESS = fileURLToPath(new URL('pipeline-process.ts', import.meta.url))
+const COMPACT_PROCESS = fileURLToPath(new URL('compact-process.ts', import.meta.url))
 export const DRAIN_TIMEOUT_MS = 120_000
 
 export interface RoundProcess {
@@ -37,7 +40,8 @@ export class Round {
   readonly cleanup: Cleanup
   readonly random: () => number
   readonly dataDir: string
-  readonly lake: string
+  /** Where the lake's files are, in a folder or on the disk of its object store. */
+  lake: string
   readonly sink: MailSink
   readonly url: string
   readonly pool: Pool
@@ -45,6 +49,7 @@ export class Round {
   /** The topic's broker, null for the topic in PostgreSQL. */
   readonly broker: Broker | null
   readonly #topic: Topic
+  #bucket: Record<string, string> = {}
 
   private constructor(
     cleanup: Cleanup,
@@ -81,6 +86,14 @@ export class Round {
     return round
   }
 
+  /** From now on the lake is in this server's bucket. */
+  useBucket({ folder, bucket, env }: S3Server): void {
+    this.lake = join(folder, 'lake')
+    this.#bucket = { ...env, LAKE_URL: `s3://${bucket}/lake` }
+    // AWS's SDK in this process reads its own settings.
+    Object.assign(process.env, env)
+  }
+
   environment(roles: string, overrides: Record<string, string> = {}): Record<string, string> {
     return {
       DATABASE_URL: this.url,
@@ -93,6 +106,7 @@ export class Round {
       OPS_PORT: 'off',
       ROLES: roles,
       ...(this.broker === null ? {} : { NATS_URL: this.broker.servers, NATS_REPLICAS: String(this.broker.replicas) }),
+      ...this.#bucket,
       ...overrides,
     }
   }
@@ -107,15 +121,25 @@ export class Round {
 
   /** Roles in a process of their own, which may end itself by `fault`. Returns when it works, or has ended. */
   async start(roles: string, overrides: Record<string, string> = {}): Promise<RoundProcess> {
-    const env = { PATH: process.env.PATH ?? '', ...this.environment(roles, overrides) }
-    const child = spawn(process.execPath, [PROCESS], { env, stdio: ['ignore', 'pipe', 'inherit'] })
+    const { child, ...rest } = this.#spawn(PROCESS, this.environment(roles, overrides))
+    await Promise.race([once(child.stdout as NonNullable<typeof child.stdout>, 'data'), rest.ended])
+    return { child, ...rest }
+  }
+
+  /** Merges the lake's files in a process of its own, which may end itself by `fault`. */
+  compact(overrides: Record<string, string> = {}): RoundProcess {
+    return this.#spawn(COMPACT_PROCESS, this.environment('lake', overrides))
+  }
+
+  #spawn(program: string, environment: Record<string, string>): RoundProcess {
+    const env = { PATH: process.env.PATH ?? '', ...environment }
+    const child = spawn(process.execPath, [program], { env, stdio: ['ignore', 'pipe', 'inherit'] })
     const ended = once(child, 'exit').then(() => {})
     const kill = async (signal: NodeJS.Signals = 'SIGKILL') => {
       if (child.exitCode === null && child.signalCode === null) child.kill(signal)
       await ended
     }
     onCleanup(this.cleanup, () => kill())
-    await Promise.race([once(child.stdout as NonNullable<typeof child.stdout>, 'data'), ended])
     return { child, ended, kill }
   }
 
@@ -125,9 +149,11 @@ export class Round {
     return checkIndependently({ url, broker, lake, taken: this.sink.taken, initialStock, acknowledged })
   }
 
-  verify(): Promise<VerifyReport> {
-    const { pool, url, lake } = this
-    return verify({ pool, topic: this.#topic, slotName: orderSlotOf(url), lakeDirectory: lake, now: () => new Date() })
+  async verify(): Promise<VerifyReport> {
+    const { pool, url } = this
+    const lake = await openLake(readConfig(this.environment('lake')))
+    const options = { pool, topic: this.#topic, slotName: orderSlotOf(url), lake, now: () => new Date() }
+    return verify(options).finally(() => lake.close())
   }
 
   replay(): Promise<ReplayReport> {

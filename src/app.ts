@@ -2,6 +2,7 @@ import type { Logger } from 'pino'
 import { authOptions, createApi, createCatalogue, listening } from './app/create-api.ts'
 import { createEmail, createLake, createWebhook, type Watched } from './app/create-subscribers.ts'
 import { createTopic } from './app/create-topic.ts'
+import { openLake } from './app/open-lake.ts'
 import { createHousekeeping } from './app/order-housekeeping.ts'
 import { orderSlotOf, prepareDatabase } from './app/prepare-database.ts'
 import { failingSubscribers, readinessCheck } from './app/readiness.ts'
@@ -95,7 +96,8 @@ export async function createApp({ config, logger, now = () => new Date(), onFata
     const jobs = createJobQueue({ url: database.url, logger, supervise: hasJobs, keepsTime: hasApi })
     if (hasApi || hasJobs) services.push(jobs)
     if (config.roles.some((role) => role !== 'api')) services.push(topic)
-    if (config.roles.includes('lake')) services.push(createLake(config, { topic, deliveryLog, logger, watched }))
+    if (config.roles.includes('lake'))
+      services.push(createLake(config, { store: await openLake(config), topic, deliveryLog, logger, watched }))
     if (hasEmail) services.push(createEmail(config, { pool, topic, jobs, sealing, logger, now, watched }))
     if (hasWebhook) services.push(createWebhook(config, { pool, topic, jobs, sealing: createWebhookSealing(secret), logger, now, watched }))
     if (stream !== null) {

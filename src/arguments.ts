@@ -22,6 +22,7 @@ export function readArguments(args: string[]) {
         'all-failed': { type: 'boolean' },
         since: { type: 'string' },
         subscriber: { type: 'string' },
+        date: { type: 'string' },
         json: { type: 'boolean' },
         write: { type: 'string' },
         help: { type: 'boolean', short: 'h' },
@@ -49,6 +50,11 @@ export function readMailFilter(
   if (more.length > 0) throw new UsageError('mail list takes options only')
   if (order !== undefined && !ORDER.test(order)) throw new UsageError('--order must be an id or a number of an order')
   return { status: readStatus(status, ['queued', 'sent', 'failed']), order, limit: readLimit(limit) }
+}
+
+export function readDate(value: string | undefined): string | undefined {
+  if (value === undefined || (/^\d{4}-\d{2}-\d{2}$/.test(value) && !Number.isNaN(Date.parse(value)))) return value
+  throw new UsageError('--date must be a day such as 2026-03-01')
 }
 
 export function readStatus<T extends string>(value: string | undefined, known: readonly T[]): T | undefined {

@@ -35,6 +35,8 @@ export interface Config {
   readonly mailMaxPerHour: number | null
   /** Whether webhooks may go to addresses off the public internet, and over plain http. */
   readonly isPrivateWebhookAllowed: boolean
+  /** Null means: the lake is files below `dataDir`. */
+  readonly lakeBucket: LakeBucket | null
   readonly lakeFlushSeconds: number
   readonly lakeFlushRows: number
   readonly refreshGraceSeconds: number
@@ -84,6 +86,17 @@ interface NatsConfig {
   readonly keyFile: string | null
 }
 
+/** Where in an object store the lake is. Credentials are the business of AWS's SDK, which reads its own settings. */
+interface LakeBucket {
+  readonly bucket: string
+  /** Without slashes at its ends; empty for the bucket's root. */
+  readonly prefix: string
+  /** Null for AWS itself. */
+  readonly endpoint: string | null
+  /** Null: as the SDK finds it. */
+  readonly region: string | null
+}
+
 /** A setting that cannot be used. The message names it; the process ends with exit status 2. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError'
@@ -91,7 +104,7 @@ export class ConfigError extends Error {
 
 const SECRET_MIN_LENGTH = 32
 // Settings of the design that this release cannot honour yet: ignoring one silently would lose mail or data.
-const NOT_YET = ['LAKE_URL', 'S3_ENDPOINT', 'WEB_CONCURRENCY'] as const
+const NOT_YET = ['WEB_CONCURRENCY'] as const
 
 /** Reads and checks the environment. Throws ConfigError. */
 export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
@@ -119,6 +132,7 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
     mailLocale: readLocale(read.text('MAIL_LOCALE', 'en')),
     mailMaxPerHour: read.integer('MAIL_MAX_PER_HOUR', 200, 0, 10_000) || null,
     isPrivateWebhookAllowed: read.oneOf('WEBHOOK_ALLOW_PRIVATE', ['on', 'off'], 'off') === 'on',
+    lakeBucket: readLakeBucket(read),
     lakeFlushSeconds: read.integer('LAKE_FLUSH_SECONDS', databaseUrl === null ? 10 : 60, 1, 86_400),
     lakeFlushRows: read.integer('LAKE_FLUSH_ROWS', 50_000, 1, 1_000_000),
     refreshGraceSeconds: read.integer('REFRESH_GRACE_SECONDS', 10, 0, 300),
@@ -212,6 +226,29 @@ function readNats({ optional, integer }: ReturnType<typeof reader>): NatsConfig 
   }
   if ((files.certFile === null) !== (files.keyFile === null)) throw new ConfigError('NATS_CERT and NATS_KEY must be set together')
   return Object.freeze({ servers, replicas, ...files })
+}
+
+const LAKE_URL = /^s3:\/\/([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:\/([A-Za-z0-9!_.'()=/-]*))?$/
+
+function readLakeBucket({ optional, url }: ReturnType<typeof reader>): LakeBucket | null {
+  const address = optional('LAKE_URL')
+  const endpoint = url('S3_ENDPOINT', ['http:', 'https:'])
+  if (address === null) {
+    if (endpoint !== null) throw new ConfigError('S3_ENDPOINT needs LAKE_URL, such as s3://bucket/prefix')
+    return null
+  }
+  const [, bucket, path = ''] = LAKE_URL.exec(address) ?? []
+  const prefix = path.replace(/\/+$/, '')
+  // The value is not echoed: somebody may have put a key into it.
+  if (bucket === undefined || /^\/|\/\/|(^|\/)\.\.?(\/|$)/.test(prefix)) {
+    throw new ConfigError('LAKE_URL must look like s3://bucket/prefix, with letters, digits and - _ . = in the prefix')
+  }
+  if (endpoint !== null && (new URL(endpoint).username !== '' || new URL(endpoint).password !== '')) {
+    throw new ConfigError('S3_ENDPOINT must hold no credentials; they are AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY')
+  }
+  // Other servers than AWS mostly do not care, but the signature has to name one.
+  const region = optional('AWS_REGION') ?? (endpoint === null ? null : 'us-east-1')
+  return Object.freeze({ bucket, prefix, endpoint, region })
 }
 
 function readBasePath(value: string): string {

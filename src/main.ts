@@ -2,6 +2,7 @@ import pino from 'pino'
 import {
   onlyArgument,
   readArguments,
+  readDate,
   readFormat,
   readLimit,
   readMailFilter,
@@ -99,6 +100,9 @@ async function run(args: string[]): Promise<number> {
       return (await load.pipeline()).replayCommand(config, terminal(config), readReplayArguments(values))
     case 'lake query':
       return (await load.lake()).lakeQueryCommand(config, terminal(config), onlyArgument(rest, 'SQL'))
+    case 'lake compact':
+      if (rest.length > 1) throw new UsageError('lake compact takes options only')
+      return (await load.lake()).lakeCompactCommand(config, terminal(config), readDate(values.date))
     default:
       throw new UsageError(command === undefined ? 'which command?' : `there is no such command: ${positionals.join(' ')}`)
   }
@@ -147,6 +151,7 @@ const PLAIN_ERRORS = [
   'AppError',
   'ConfigError',
   'DataFolderInUse',
+  'LakeBusy',
   'LakeQueryError',
   'MigrationsPending',
   'PostgresUnavailable',

@@ -1,8 +1,8 @@
 import { createTopic } from './app/create-topic.ts'
+import { openLake } from './app/open-lake.ts'
 import { orderSlotOf } from './app/prepare-database.ts'
 import { type Command, type Terminal, withDatabase } from './commands.ts'
 import type { Config } from './config.ts'
-import { dataFolder } from './db/data-folder.ts'
 import type { Pool } from './db/pool.ts'
 import { refillLake } from './pipeline/replay/refill-lake.ts'
 import { type ReplayReport, replay } from './pipeline/replay/replay.ts'
@@ -16,7 +16,7 @@ const now = () => new Date()
 /** Compares orders, topic, mails and lake. Status 1 when something is missing, doubled or corrupt. */
 export function verifyCommand(config: Config, terminal: Terminal, format: 'text' | 'json'): Command {
   return withTopic(config, terminal, async (topic, pool, url) => {
-    const report = await verify({ pool, topic, slotName: orderSlotOf(url), lakeDirectory: dataFolder(config.dataDir).lake, now })
+    const report = await verify({ pool, topic, slotName: orderSlotOf(url), lake: await openLake(config), now })
     terminal.out(format === 'json' ? JSON.stringify(report) : formatReport(report))
     return report.findings.length === 0 ? 0 : 1
   })
@@ -32,7 +32,7 @@ export interface ReplayArguments {
 export function replayCommand(config: Config, terminal: Terminal, { since, orderId, subscriber }: ReplayArguments): Command {
   return withTopic(config, terminal, async (topic, pool, url) => {
     if (subscriber === 'lake') {
-      const { setAside, written } = await refillLake(url, dataFolder(config.dataDir).lake, topic, now)
+      const { setAside, written } = await refillLake(url, await openLake(config), topic, now)
       for (const path of setAside) terminal.out(`set aside ${path}`)
       terminal.out(`wrote ${written} events that the lake lacked`)
       return 0

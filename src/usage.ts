@@ -8,6 +8,7 @@ export const USAGE = `usage: storefront <command>
                                             add and update products by sku; exit status 1 when a line was refused
   catalogue export [--format ndjson|csv]    write every product to standard output, as the import reads it
   lake query "select …"                     run SQL over the views order_events and orders
+  lake compact [--date YYYY-MM-DD]          merge the small files of each day before today, or of one day
   admin create EMAIL                        make an operator's account; the password is asked for, or read from standard
                                             input, or made up and printed when it is empty
   keys rotate                               sign access tokens with a new key; the old one is good until they expire

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { queryLake } from '../src/pipeline/lake/lake-query.ts'
 import { addBuyers } from './buyers.ts'
 import { eventually } from './eventually.ts'
+import { queryFolder } from './lake-harness.ts'
 import { startStore } from './store.ts'
 
 const LINES = 600
@@ -61,7 +61,7 @@ test('carries all 600 lines of an order through its whole life to topic and lake
       names,
     )
 
-  const lake = await queryLake(
+  const lake = await queryFolder(
     join(store.config.dataDir, 'lake'),
     `select status, item_count, len(items), list_distinct(list_transform(items, item -> item.product_id)).len()
     from order_events where order_id = '${placed.json.id}' order by version`,

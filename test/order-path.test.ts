@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { queryLake } from '../src/pipeline/lake/lake-query.ts'
 import { eventually } from './eventually.ts'
+import { queryFolder } from './lake-harness.ts'
 import { startStore } from './store.ts'
 
 test('carries an order from the request to the mail and the lake', async (t) => {
@@ -29,7 +29,7 @@ test('carries an order from the request to the mail and the lake', async (t) => 
   const lake = join(store.config.dataDir, 'lake')
   const rows = await eventually(
     async () => {
-      const result = await queryLake(lake, 'select event_id, status, user_id, total_amount from order_events')
+      const result = await queryFolder(lake, 'select event_id, status, user_id, total_amount from order_events')
       return result.rows.length > 0 && result.rows
     },
     { what: 'the lake row' },

@@ -1,19 +1,23 @@
 import assert from 'node:assert/strict'
+import { openLake } from '../src/app/open-lake.ts'
 import { orderSlotOf } from '../src/app/prepare-database.ts'
 import { dataFolder } from '../src/db/data-folder.ts'
+import type { LakeStore } from '../src/pipeline/lake/lake-store.ts'
 import { createPostgresTopic } from '../src/pipeline/postgres-topic.ts'
 import { type ReplayOptions, type ReplayReport, replay } from '../src/pipeline/replay/replay.ts'
 import type { Topic } from '../src/pipeline/topic.ts'
 import { type VerifyReport, verify } from '../src/pipeline/verify/verify.ts'
-import type { Cleanup } from './cleanup.ts'
+import { type Cleanup, onCleanup } from './cleanup.ts'
 import { eventually } from './eventually.ts'
-import { type Account, startSecondProcess, startStore, type TestStore } from './store.ts'
+import { type Account, type StoreOverrides, startSecondProcess, startStore, type TestStore } from './store.ts'
 import { silent } from './stream-harness.ts'
 
 /** A store of which one process only serves the API and another is the pipeline, which can be stopped and looked into. */
 export interface AuditedStore extends TestStore {
   topic: Topic
+  /** The folder of a lake that is in one. */
   lake: string
+  lakeStore: LakeStore
   /** Starts a pipeline and returns the function that stops it. */
   startPipeline(): Promise<() => Promise<void>>
   /** Places orders and cancels every third; returns their ids. */
@@ -24,19 +28,20 @@ export interface AuditedStore extends TestStore {
   untilDelivered(): Promise<void>
 }
 
-export async function startAuditedStore(t: Cleanup): Promise<AuditedStore> {
-  const store = await startStore(t, { lakeFlushSeconds: 1, mailMaxPerHour: null })
+export async function startAuditedStore(t: Cleanup, overrides: StoreOverrides = {}): Promise<AuditedStore> {
+  const store = await startStore(t, { lakeFlushSeconds: 1, mailMaxPerHour: null, ...overrides })
   const topic = createPostgresTopic({ pool: store.pool, url: store.url, logger: silent })
-  const lake = dataFolder(store.config.dataDir).lake
+  const lakeStore = await openLake(store.config)
+  onCleanup(t, () => lakeStore.close())
   const slotName = orderSlotOf(store.url)
   const product = await store.addProduct({ stock: null })
   const customer = await store.register()
-  const check = (patienceMs = 20_000) =>
-    verify({ pool: store.pool, topic, slotName, lakeDirectory: lake, now: () => new Date(), patienceMs })
+  const check = (patienceMs = 20_000) => verify({ pool: store.pool, topic, slotName, lake: lakeStore, now: () => new Date(), patienceMs })
   return {
     ...store,
     topic,
-    lake,
+    lake: dataFolder(store.config.dataDir).lake,
+    lakeStore,
     async startPipeline() {
       const { app } = await startSecondProcess(t, store, { roles: ['api', 'stream', 'email', 'lake'] })
       return () => app.stop()

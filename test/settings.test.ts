@@ -119,6 +119,7 @@ test('takes each setting it knows', () => {
     secret: SECRET,
     smtpUrl: 'smtps://me:hunter2@mail.example',
     mailFrom: 'Shop <shop@shop.example>',
+    lakeBucket: null,
     lakeFlushSeconds: 5,
     lakeFlushRows: 100,
     refreshGraceSeconds: 0,
@@ -189,9 +190,34 @@ test('refuses words that are not on the list', () => {
 })
 
 test('refuses settings that this version would ignore', () => {
-  for (const name of ['LAKE_URL', 'S3_ENDPOINT', 'WEB_CONCURRENCY']) {
+  for (const name of ['WEB_CONCURRENCY', 'CORS_ORIGINS']) {
     assert.equal(refusal({ [name]: 'x://me:hunter2@elsewhere' }), `${name} is not supported by this version of Storefront; unset it`)
   }
+})
+
+test('takes a bucket for the lake, and refuses what is none without showing it', () => {
+  assert.equal(readConfig({ AWS_REGION: 'eu-central-1' }).lakeBucket, null)
+  const aws = readConfig({ LAKE_URL: 's3://my.bucket/a/b_c/', AWS_REGION: 'eu-central-1' }).lakeBucket
+  assert.deepEqual(aws, { bucket: 'my.bucket', prefix: 'a/b_c', endpoint: null, region: 'eu-central-1' })
+  assert.deepEqual(readConfig({ LAKE_URL: 's3://bucket' }).lakeBucket, { bucket: 'bucket', prefix: '', endpoint: null, region: null })
+  const other = readConfig({ LAKE_URL: 's3://bucket/lake', S3_ENDPOINT: 'http://127.0.0.1:9000' }).lakeBucket
+  assert.deepEqual(other, { bucket: 'bucket', prefix: 'lake', endpoint: 'http://127.0.0.1:9000', region: 'us-east-1' })
+  for (const LAKE_URL of [
+    's3://',
+    's3://B',
+    'https://bucket',
+    's3://hunter2:x@bucket/a',
+    's3://bucket/a//b',
+    's3://bucket/../b',
+    's3://bucket/a b',
+  ]) {
+    const message = refusal({ LAKE_URL })
+    assert.match(message, /^LAKE_URL must look like s3:\/\/bucket\/prefix/)
+    assert.ok(!message.includes('hunter2'))
+  }
+  assert.match(refusal({ S3_ENDPOINT: 'http://127.0.0.1:9000' }), /^S3_ENDPOINT needs LAKE_URL/)
+  assert.match(refusal({ LAKE_URL: 's3://bucket', S3_ENDPOINT: 's3.example' }), /^S3_ENDPOINT must be a URL/)
+  assert.match(refusal({ LAKE_URL: 's3://bucket', S3_ENDPOINT: 'http://me:hunter2@s3.example' }), /^S3_ENDPOINT must hold no credentials/)
 })
 
 test('takes several brokers, and refuses an address of anything else without showing it', () => {

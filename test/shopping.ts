@@ -1,7 +1,7 @@
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { queryLake } from '../src/pipeline/lake/lake-query.ts'
 import { eventually } from './eventually.ts'
+import { queryFolder } from './lake-harness.ts'
 
 /** A customer of a store that is reached over the network. */
 export interface Shopper {
@@ -44,7 +44,7 @@ export async function untilDelivered(dataDir: string, orderIds: readonly string[
   await eventually(async () => includesAll(mails(dataDir)), { what: 'the mails', timeoutMs: 20_000 })
   return eventually(
     async () => {
-      const { rows } = await queryLake(join(dataDir, 'lake'), 'select event_id from order_events')
+      const { rows } = await queryFolder(join(dataDir, 'lake'), 'select event_id from order_events')
       const found = rows.map(([id]) => String(id))
       return includesAll(found) && found
     },

@@ -13,6 +13,7 @@ import { createSmtpMailer } from '../pipeline/email/smtp-mailer.ts'
 import { createTemplateReader } from '../pipeline/email/templates.ts'
 import type { JobQueue } from '../pipeline/job-queue.ts'
 import { LakeSink } from '../pipeline/lake/lake-sink.ts'
+import type { LakeStore } from '../pipeline/lake/lake-store.ts'
 import type { Sealing } from '../pipeline/sealing.ts'
 import { lagBehind, readSubscriberLag, type SubscriberLag } from '../pipeline/subscriber-lag.ts'
 import type { Subscription, Topic } from '../pipeline/topic.ts'
@@ -37,6 +38,7 @@ function watch({ metrics, subscriptions }: Watched, name: string, subscription: 
 }
 
 interface LakeOptions {
+  store: LakeStore
   topic: Topic
   deliveryLog: DeliveryLog
   logger: Logger
@@ -44,10 +46,10 @@ interface LakeOptions {
 }
 
 /** The subscriber that writes the data lake. */
-export function createLake(config: Config, { topic, deliveryLog, logger, watched }: LakeOptions): Service {
+export function createLake(config: Config, { store, topic, deliveryLog, logger, watched }: LakeOptions): Service {
   let stored: number | null = null
   const sink = new LakeSink({
-    directory: dataFolder(config.dataDir).lake,
+    store,
     flushSeconds: config.lakeFlushSeconds,
     flushRows: config.lakeFlushRows,
     logger,
@@ -65,7 +67,7 @@ export function createLake(config: Config, { topic, deliveryLog, logger, watched
   // Its position is in its files: only the process that writes them knows it.
   const readPosition = async () =>
     subscription.state === 'standby' || stored === null ? null : lagBehind(stored, await topic.newestSequence())
-  return inOrder([sink, watch(watched, 'lake', subscription, readPosition)])
+  return inOrder([sink, watch(watched, 'lake', subscription, readPosition)], async () => store.close())
 }
 
 interface JobsOptions {

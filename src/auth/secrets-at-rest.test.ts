@@ -6,9 +6,9 @@ import { type TestContext, test } from 'node:test'
 import pg from 'pg'
 import pino from 'pino'
 import { eventually } from '../../test/eventually.ts'
+import { queryFolder } from '../../test/lake-harness.ts'
 import { type App, createApp } from '../app.ts'
 import { readConfig } from '../config.ts'
-import { queryLake } from '../pipeline/lake/lake-query.ts'
 
 const PASSWORD = 'canary-password-5f1c9'
 const NEW_PASSWORD = 'canary-password-77ab2'
@@ -99,7 +99,7 @@ test('neither a password nor a token is in the database, its WAL, the logs, the 
     ...filesBelow(join(dataDir, 'postgres', 'pg_wal')),
     ...filesBelow(join(dataDir, 'postgres', 'base')),
     // The files are compressed: what they hold is asked for.
-    ['the lake', Buffer.from(JSON.stringify(await queryLake(join(dataDir, 'lake'), 'select * from order_events')))],
+    ['the lake', Buffer.from(JSON.stringify(await queryFolder(join(dataDir, 'lake'), 'select * from order_events')))],
     ...filesBelow(join(dataDir, 'mail')),
     ['the server log', readFileSync(join(dataDir, 'postgres.log'))],
   ]

@@ -9,6 +9,7 @@ import { onCleanup } from '../../test/cleanup.ts'
 import type { TestDatabase } from '../../test/database.ts'
 import { eventually } from '../../test/eventually.ts'
 import { insertOrders, makeStreamDatabase, silent } from '../../test/stream-harness.ts'
+import { LocalLakeStore } from './lake/local-store.ts'
 import { createOrderStreamHandler } from './order-stream-handler.ts'
 import { createPostgresTopic } from './postgres-topic.ts'
 import { replay } from './replay/replay.ts'
@@ -46,7 +47,7 @@ async function start(t: TestContext) {
   return {
     db,
     lines,
-    verify: () => verify({ ...options, lakeDirectory, now: () => new Date() }),
+    verify: () => verify({ ...options, lake: new LocalLakeStore(lakeDirectory), now: () => new Date() }),
     replay: () => replay({ ...options, url: db.url }),
   }
 }

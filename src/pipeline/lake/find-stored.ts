@@ -3,17 +3,40 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { DuckDBConnection, DuckDBValue } from '@duckdb/node-api'
 import { quoteReadPath, quoteText, withDuckDB } from './lake-database.ts'
+import type { LakeStore } from './lake-store.ts'
+import { readLakeFiles } from './list-files.ts'
 
-/** The time of the newest event in these files, in milliseconds since 1970; null when they hold none. */
-export async function findNewestEventTime(files: readonly string[]): Promise<number | null> {
-  const times = await selectFrom(files, 'select epoch_ms(max(event_time))', '')
-  return times.reduce<number | null>((newest, time) => (time === null ? newest : Math.max(newest ?? 0, Number(time))), null)
+/** How far the clocks of the store's processes and that of the lake's files may be apart. */
+const CLOCK_SKEW_MS = 15 * 60_000
+
+/**
+ * A time in milliseconds since 1970 that no event in the lake is newer than; null for an empty lake. A file cannot hold an event
+ * from after its own time, so only the files of the last minutes are read.
+ */
+export async function findNewestEventTime(store: LakeStore): Promise<number | null> {
+  let newest: number | null = null
+  const times = await readLakeFiles(
+    store,
+    (_, paths) => selectFrom(paths, 'select epoch_ms(max(event_time))', ''),
+    (files) => {
+      const newestFile = files.reduce((time, { storedAt }) => Math.max(time, storedAt), 0)
+      newest = files.length === 0 ? null : newestFile
+      return files.filter(({ storedAt }) => storedAt >= newestFile - CLOCK_SKEW_MS)
+    },
+  )
+  return times.reduce<number | null>((latest, time) => (time === null ? latest : Math.max(latest ?? 0, Number(time))), newest)
 }
 
-/** Which of these events are in the files. Event ids are sorted by time, so files of other times are passed over by their statistics. */
-export async function findStored(files: readonly string[], eventIds: readonly string[]): Promise<Set<string>> {
-  const wanted = `where event_id in (select unnest([${eventIds.map(quoteText).join(', ')}]))`
-  return new Set((await selectFrom(files, 'select distinct event_id', wanted)).map(String))
+/** Which of these events the lake has. Files from before the oldest of them are not looked at. */
+export async function findStored(store: LakeStore, events: readonly { eventId: string; eventTime: number }[]): Promise<Set<string>> {
+  const oldest = events.reduce((time, event) => Math.min(time, event.eventTime), Number.POSITIVE_INFINITY)
+  const wanted = `where event_id in (select unnest([${events.map(({ eventId }) => quoteText(eventId)).join(', ')}]))`
+  const found = await readLakeFiles(
+    store,
+    (_, paths) => selectFrom(paths, 'select distinct event_id', wanted),
+    (files) => files.filter(({ storedAt }) => storedAt >= oldest - CLOCK_SKEW_MS),
+  )
+  return new Set(found.map(String))
 }
 
 /** The first column of a query on the files. A corrupt one is passed over: it is for verify to name it, and not to hold up the lake. */

@@ -2,10 +2,9 @@ import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { listFiles, makeLakeDirectory, NEVER, startSink } from '../../../test/lake-harness.ts'
+import { listFiles, makeLakeDirectory, NEVER, queryFolder, startSink } from '../../../test/lake-harness.ts'
 import { makeMessages, makeOrderEvent, makeOrderItem } from '../../../test/order-event-factory.ts'
 import { quoteReadPath } from './lake-database.ts'
-import { queryLake } from './lake-query.ts'
 
 test('cuts a file when the UTC date changes between events', async (t) => {
   const directory = await makeLakeDirectory(t)
@@ -19,7 +18,7 @@ test('cuts a file when the UTC date changes between events', async (t) => {
     'ingest_date=2026-03-01/0000000000000001-0000000000000002.parquet',
     'ingest_date=2026-03-02/0000000000000003-0000000000000004.parquet',
   ])
-  const { rows } = await queryLake(directory, 'select distinct ingest_date, ingested_at from order_events order by all')
+  const { rows } = await queryFolder(directory, 'select distinct ingest_date, ingested_at from order_events order by all')
   assert.deepEqual(rows, [
     ['2026-03-01', '2026-03-01T23:59:59.999Z'],
     ['2026-03-02', '2026-03-02T00:00:00.000Z'],
@@ -51,7 +50,7 @@ test('keeps every character and every integer up to 2^53 − 1 exactly', async (
   await sink.handle([{ sequence: Number.MAX_SAFE_INTEGER, event: makeOrderEvent() }], NEVER)
   await sink.flush()
   assert.equal(await sink.lastSequence(), Number.MAX_SAFE_INTEGER)
-  const { rows } = await queryLake(
+  const { rows } = await queryFolder(
     directory,
     'select sequence, order_number, total_amount, items from order_events order by sequence limit 1',
   )
@@ -77,7 +76,7 @@ test('does not stop at text that has no UTF-8', async (t) => {
   const sink = await startSink(t, directory)
   await sink.handle([{ sequence: 1, event: makeOrderEvent({ order: { items: [makeOrderItem({ name: 'half \ud83e' })] } }) }], NEVER)
   await sink.flush()
-  const { rows } = await queryLake(directory, 'select items[1].name from order_events')
+  const { rows } = await queryFolder(directory, 'select items[1].name from order_events')
   assert.deepEqual(rows, [['half \ufffd']])
 })
 
@@ -87,7 +86,7 @@ test('puts no personal data but the user id into the files', async (t) => {
   const event = makeOrderEvent()
   await sink.handle([{ sequence: 1, event }], NEVER)
   await sink.flush()
-  const { columns, rows } = await queryLake(directory, 'select * from order_events')
+  const { columns, rows } = await queryFolder(directory, 'select * from order_events')
   const text = JSON.stringify([columns, rows])
   assert.ok(text.includes(event.data.order.user_id))
   for (const secret of ['Ada', 'St James', 'London', 'SW1Y', 'blue door', 'reference-of', 'address', 'note', 'client_reference']) {
@@ -104,18 +103,18 @@ test('writes typed columns in order of sequence, with zstd and the schema versio
   await sink.handle(makeMessages(20_000), NEVER)
   const [name = ''] = await listFiles(directory)
   const path = quoteReadPath(join(directory, 'orders', name))
-  const metadata = await queryLake(directory, `select decode(key), decode(value) from parquet_kv_metadata(${path}) order by 1`)
+  const metadata = await queryFolder(directory, `select decode(key), decode(value) from parquet_kv_metadata(${path}) order by 1`)
   assert.ok(metadata.rows.some(([key, value]) => key === 'schema_version' && value === '1'))
-  const codecs = await queryLake(directory, `select distinct compression from parquet_metadata(${path})`)
+  const codecs = await queryFolder(directory, `select distinct compression from parquet_metadata(${path})`)
   assert.deepEqual(codecs.rows, [['ZSTD']])
-  const types = await queryLake(directory, `select column_name, column_type from (describe select * exclude items from ${path})`)
+  const types = await queryFolder(directory, `select column_name, column_type from (describe select * exclude items from ${path})`)
   assert.deepEqual(types.rows.slice(0, 4), [
     ['sequence', 'BIGINT'],
     ['event_id', 'VARCHAR'],
     ['event_type', 'VARCHAR'],
     ['event_time', 'TIMESTAMP WITH TIME ZONE'],
   ])
-  const unsorted = await queryLake(
+  const unsorted = await queryFolder(
     directory,
     `select count(*) from (select sequence, lag(sequence) over (order by file_row_number) as before
      from read_parquet(${path}, file_row_number = true)) where before >= sequence`,
@@ -134,7 +133,7 @@ test('takes orders of 674 lines, and more of them than fit into memory as one fi
   await sink.handle(messages, NEVER)
   await sink.flush()
   assert.ok((await listFiles(directory)).length > 1)
-  const { rows } = await queryLake(directory, 'select count(*), sum(len(items)), min(item_count), max(items[674].sku) from order_events')
+  const { rows } = await queryFolder(directory, 'select count(*), sum(len(items)), min(item_count), max(items[674].sku) from order_events')
   assert.deepEqual(rows, [['400', String(400 * 674), 674, 'SKU-673']])
 })
 
@@ -144,6 +143,6 @@ test('writes 50,000 events as one file', async (t) => {
   const messages = makeMessages(50_000)
   await sink.handle(messages, NEVER)
   assert.equal((await listFiles(directory)).length, 1)
-  const { rows } = await queryLake(directory, 'select count(distinct event_id), min(sequence), max(sequence) from order_events')
+  const { rows } = await queryFolder(directory, 'select count(distinct event_id), min(sequence), max(sequence) from order_events')
   assert.deepEqual(rows, [['50000', '1', '50000']])
 })

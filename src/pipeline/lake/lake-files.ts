@@ -1,14 +1,14 @@
-import { randomUUID } from 'node:crypto'
-import { mkdir, open, readdir, rename, rm } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import type { Fence } from '../topic.ts'
 import { findNewestEventTime, findStored } from './find-stored.ts'
-import { writeParquet } from './parquet-writer.ts'
+import { nameOf, padSequence, parseName } from './lake-names.ts'
+import { LakeFileGone, type LakeStore } from './lake-store.ts'
+import { listLake } from './list-files.ts'
+import { readParquetName, writeParquet } from './parquet-writer.ts'
 
-const DATA_FOLDER = 'orders'
-const TEMPORARY_FOLDER = '.tmp'
-const PARTITION = /^ingest_date=\d{4}-\d{2}-\d{2}$/
-const DATA_FILE = /^\d{16}-(\d{16})\.parquet$/
+const CLAIM_FOLDER = '.pending/'
+const CLAIM = /^\.pending\/after-(\d{16})\.parquet$/
+const DAY_MS = 86_400_000
 
 /** A row on its way into a file. */
 export interface PendingRow {
@@ -21,30 +21,38 @@ export interface PendingRow {
   json: string
 }
 
-/** The files of a lake: `orders/ingest_date=YYYY-MM-DD/<first sequence>-<last sequence>.parquet`. */
+/**
+ * The files of a lake as its sink writes them, each behind the one before. What follows a sequence is decided by who first puts its
+ * file, whole, under the claim's name, which is made of that sequence; anybody may then let it appear. So a process that lost its
+ * subscription and is still writing can only do what its successor does too. See decision 0051.
+ */
 export class LakeFiles {
-  readonly #directory: string
-  readonly #temporaryDirectory: string
+  readonly #store: LakeStore
+  /** The greatest sequence in any file, as far as this process knows. */
+  #newest = 0
   /** Of any event that was stored; undefined until it is asked for, null in an empty lake. */
   #newestEventTime: number | null | undefined
 
-  constructor(directory: string) {
-    this.#directory = directory
-    this.#temporaryDirectory = join(directory, TEMPORARY_FOLDER)
+  constructor(store: LakeStore) {
+    this.#store = store
   }
 
   /** Removes what a killed process left half-written. */
   async removeTemporaries(): Promise<void> {
-    await rm(this.#temporaryDirectory, { recursive: true, force: true })
+    await this.#store.removeOldWorkspaces()
   }
 
-  /** The greatest sequence in any file, 0 for none. */
+  /** The greatest sequence in any file, 0 for none. Finishes what another process has begun. */
   async newestSequence(): Promise<number> {
-    let newest = 0
     // Another process may have been the active one meanwhile.
     this.#newestEventTime = undefined
-    for (const partition of await listPartitions(this.#directory)) newest = Math.max(newest, await newestSequenceIn(partition))
-    return newest
+    this.#newest = await this.#lookBehind('')
+    for (const { name } of await this.#store.list(CLAIM_FOLDER)) {
+      const after = sequenceOf(name)
+      if (after < this.#newest) await this.#store.delete(name)
+      else if (after === this.#newest) await this.#finish(name)
+    }
+    return this.#newest
   }
 
   /**
@@ -59,96 +67,72 @@ export class LakeFiles {
     const rows = await this.#withoutRepeats(pending)
     const [first, last] = [rows[0], rows.at(-1)]
     if (first === undefined || last === undefined) return end.sequence
-    const partition = join(this.#directory, DATA_FOLDER, `ingest_date=${first.ingestDate}`)
-    await makeDirectory(this.#temporaryDirectory)
-    const temporary = join(this.#temporaryDirectory, `${randomUUID()}.writing`)
-    try {
-      await writeParquet(
-        temporary,
-        rows.map((row) => row.json),
-      )
-      await makeDirectory(partition)
-      // A process that lost its subscription may still be flushing. Looking last leaves only the moment before the rename.
+    const name = nameOf({ ingestDate: first.ingestDate, first: first.sequence, last: last.sequence })
+    const isStored = await this.#store.withWorkspace(async (folder) => {
+      const path = join(folder, 'file')
+      const lines = rows.map((row) => row.json)
+      await writeParquet(path, lines, name)
       await fence?.check()
-      const newest = await newestSequenceIn(partition)
-      if (newest >= first.sequence) return newest
-      await rename(temporary, join(partition, `${pad(first.sequence)}-${pad(last.sequence)}.parquet`))
-      await syncDirectory(partition)
-      this.#newestEventTime = rows.reduce((newest, row) => Math.max(newest, row.eventTime), this.#newestEventTime ?? 0)
-      return end.sequence
-    } finally {
-      await Promise.all(['', '.ndjson', '.spill'].map((end) => rm(`${temporary}${end}`, { recursive: true, force: true })))
+      return this.#append(name, path)
+    })
+    if (!isStored) return this.#newest
+    this.#newestEventTime = rows.reduce((newest, row) => Math.max(newest, row.eventTime), this.#newestEventTime ?? 0)
+    return end.sequence
+  }
+
+  /** False when another file has been stored behind the newest one instead. */
+  async #append(name: string, path: string): Promise<boolean> {
+    const claim = `${CLAIM_FOLDER}after-${padSequence(this.#newest)}.parquet`
+    if ((await this.#store.put(claim, path)) === 'taken') {
+      await this.#finish(claim)
+      return false
     }
+    return this.#reveal(claim, name, path)
+  }
+
+  /** Lets the file of a claim appear, whoever made it. */
+  async #finish(claim: string): Promise<void> {
+    const [file] = (await this.#store.list(claim)).filter(({ name }) => name === claim)
+    if (file !== undefined) {
+      const reveal = async ([path = '']: string[]) => this.#reveal(claim, await readParquetName(path), path)
+      await this.#store.withCopies([file], reveal, { isFresh: true }).catch((error) => {
+        // Gone means finished, by this process or another.
+        if (!(error instanceof LakeFileGone)) throw error
+      })
+    }
+    this.#newest = Math.max(this.#newest, await this.#lookBehind(''))
+  }
+
+  /** `path` has the claim's bytes, read before this looks for newer files: a claim that comes too late is thrown away here. */
+  async #reveal(claim: string, name: string, path: string): Promise<boolean> {
+    const { last = 0, ingestDate = '' } = parseName(name) ?? {}
+    const newest = await this.#lookBehind(ingestDate)
+    const isFree = newest <= sequenceOf(claim)
+    if (isFree) await this.#store.put(name, path)
+    await this.#store.delete(claim)
+    this.#newest = Math.max(this.#newest, newest, isFree ? last : 0)
+    return isFree
+  }
+
+  /** The greatest sequence in files of this date and later; a day earlier for those whose clock is behind. */
+  async #lookBehind(ingestDate: string): Promise<number> {
+    const from =
+      ingestDate === '' ? undefined : `orders/ingest_date=${new Date(Date.parse(ingestDate) - DAY_MS).toISOString().slice(0, 10)}`
+    const files = await listLake(this.#store, from)
+    return files.reduce((newest, { name }) => Math.max(newest, parseName(name)?.last ?? 0), 0)
   }
 
   /** An event that is newer than all in the lake cannot be in it: looking is for those that come late, or again. */
   async #withoutRepeats(pending: readonly PendingRow[]): Promise<PendingRow[]> {
-    this.#newestEventTime ??= await findNewestEventTime(await listDataFiles(this.#directory))
+    this.#newestEventTime ??= await findNewestEventTime(this.#store)
     const newest = this.#newestEventTime ?? Number.NEGATIVE_INFINITY
-    const suspects = pending.filter((row) => row.eventTime <= newest).map((row) => row.eventId)
-    const seen = suspects.length === 0 ? new Set<string>() : await findStored(await listDataFiles(this.#directory), suspects)
+    const suspects = pending.filter((row) => row.eventTime <= newest)
+    const seen = suspects.length === 0 ? new Set<string>() : await findStored(this.#store, suspects)
     return pending.filter(({ eventId }) => !seen.has(eventId) && seen.add(eventId))
   }
 }
 
-/** Paths of all complete files. Never a temporary. */
-export async function listDataFiles(directory: string): Promise<string[]> {
-  const files: string[] = []
-  for (const partition of await listPartitions(directory)) {
-    for (const name of await listNames(partition)) {
-      if (DATA_FILE.test(name)) files.push(join(partition, name))
-    }
-  }
-  return files
-}
-
-async function listPartitions(directory: string): Promise<string[]> {
-  const data = join(directory, DATA_FOLDER)
-  const names = await listNames(data)
-  return names.filter((name) => PARTITION.test(name)).map((name) => join(data, name))
-}
-
-async function newestSequenceIn(partition: string): Promise<number> {
-  let newest = 0
-  for (const name of await listNames(partition)) newest = Math.max(newest, Number(DATA_FILE.exec(name)?.[1] ?? 0))
-  return newest
-}
-
-async function listNames(directory: string): Promise<string[]> {
-  try {
-    return (await readdir(directory)).sort()
-  } catch (error) {
-    if (isMissing(error)) return []
-    throw error
-  }
-}
-
-/** Makes a folder and those above it; each new one is synced into its parent, or a power cut could take it back. */
-async function makeDirectory(path: string): Promise<void> {
-  try {
-    await mkdir(path)
-  } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'EEXIST') return
-    if (!isMissing(error)) throw error
-    await makeDirectory(dirname(path))
-    return makeDirectory(path)
-  }
-  await syncDirectory(dirname(path))
-}
-
-async function syncDirectory(path: string): Promise<void> {
-  const directory = await open(path, 'r')
-  try {
-    await directory.sync()
-  } finally {
-    await directory.close()
-  }
-}
-
-function isMissing(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === 'ENOENT'
-}
-
-function pad(sequence: number): string {
-  return String(sequence).padStart(16, '0')
+/** What a claim is behind; not a number for other files. */
+function sequenceOf(claim: string): number {
+  return Number(CLAIM.exec(claim)?.[1] ?? Number.NaN)
 }

@@ -4,10 +4,10 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { DuckDBInstance } from '@duckdb/node-api'
-import { makeLakeDirectory, NEVER, startSink } from '../../../test/lake-harness.ts'
+import { makeLakeDirectory, NEVER, queryFolder, startSink } from '../../../test/lake-harness.ts'
 import { makeMessages, makeOrderEvent } from '../../../test/order-event-factory.ts'
 import type { TopicMessage } from '../topic.ts'
-import { formatTable, LakeQueryError, queryLake } from './lake-query.ts'
+import { formatTable, LakeQueryError } from './lake-query.ts'
 
 /** Each batch becomes a file. */
 async function writeLake(t: TestContext, directory: string, batches: TopicMessage[][]): Promise<void> {
@@ -20,17 +20,17 @@ async function writeLake(t: TestContext, directory: string, batches: TopicMessag
 
 test('shows both views with their columns and no rows when there is no lake yet', async (t) => {
   const directory = await makeLakeDirectory(t)
-  const events = await queryLake(directory, 'select * from order_events')
+  const events = await queryFolder(directory, 'select * from order_events')
   assert.deepEqual(events.rows, [])
   assert.deepEqual(events.columns.slice(0, 3), ['sequence', 'event_id', 'event_type'])
   assert.equal(events.columns.at(-1), 'ingest_date')
-  const orders = await queryLake(directory, 'select * from orders')
+  const orders = await queryFolder(directory, 'select * from orders')
   assert.deepEqual([orders.rows, orders.columns[0]], [[], 'order_id'])
 })
 
 test('has the same columns and types with files as without', async (t) => {
   const directory = await makeLakeDirectory(t)
-  const describe = () => queryLake(directory, 'select column_name, column_type from (describe select * from order_events)')
+  const describe = () => queryFolder(directory, 'select column_name, column_type from (describe select * from order_events)')
   const before = await describe()
   await writeLake(t, directory, [makeMessages(2), makeMessages(2, 3)])
   assert.deepEqual(await describe(), before)
@@ -55,18 +55,18 @@ test('shows every event, and of each order the state with the greatest version',
       { sequence: 4, event: event(first, 9, 'confirmed') },
     ],
   ])
-  const orders = await queryLake(directory, 'select order_number, version, status from orders order by order_number')
+  const orders = await queryFolder(directory, 'select order_number, version, status from orders order by order_number')
   assert.deepEqual(orders.rows, [
     ['SF-1', 10, 'shipped'],
     ['SF-2', 1, 'pending'],
   ])
-  const events = await queryLake(directory, 'select count(*), count(previous_status) from order_events')
+  const events = await queryFolder(directory, 'select count(*), count(previous_status) from order_events')
   assert.deepEqual(events.rows, [['4', '2']])
 })
 
 test('gives times as RFC 3339 UTC, big integers as exact text, lists and structs as JSON', async (t) => {
   const directory = await makeLakeDirectory(t)
-  const { columns, rows } = await queryLake(
+  const { columns, rows } = await queryFolder(
     directory,
     `select
        timestamptz '2026-03-01 12:00:00.25+02' as a, timestamptz '1969-12-31 23:59:59.999999+00' as b, timestamp '2026-03-01 00:00:00' as c,
@@ -96,7 +96,7 @@ test('gives times as RFC 3339 UTC, big integers as exact text, lists and structs
 test('answers with the last of several statements', async (t) => {
   const directory = await makeLakeDirectory(t)
   const sql = 'create table known as select 41 as n; update known set n = n + 1; select n from known;'
-  assert.deepEqual(await queryLake(directory, sql), { columns: ['n'], rows: [[42]] })
+  assert.deepEqual(await queryFolder(directory, sql), { columns: ['n'], rows: [[42]] })
 })
 
 test('reads only complete files, whatever else lies in the folders', async (t) => {
@@ -106,7 +106,7 @@ test('reads only complete files, whatever else lies in the folders', async (t) =
   await writeFile(join(directory, '.tmp', '0000000000000003-0000000000000004.parquet'), 'not Parquet')
   await writeFile(join(directory, 'orders', 'ingest_date=2026-03-01', 'notes.parquet'), 'not Parquet')
   await mkdir(join(directory, 'orders', 'other'))
-  assert.deepEqual((await queryLake(directory, 'select count(*) from order_events')).rows, [['2']])
+  assert.deepEqual((await queryFolder(directory, 'select count(*) from order_events')).rows, [['2']])
 })
 
 test('reads files with and without a column that was added later', async (t) => {
@@ -120,7 +120,7 @@ test('reads files with and without a column that was added later', async (t) => 
   await connection.run(`copy (select 3::bigint as sequence, 'web' as channel) to '${path}' (format parquet)`)
   connection.closeSync()
   instance.closeSync()
-  const { rows } = await queryLake(directory, 'select sequence, channel, currency, ingest_date from order_events order by sequence')
+  const { rows } = await queryFolder(directory, 'select sequence, channel, currency, ingest_date from order_events order by sequence')
   assert.deepEqual(rows, [
     ['1', null, 'EUR', '2026-03-01'],
     ['2', null, 'EUR', '2026-03-01'],
@@ -136,7 +136,7 @@ test('answers while files are being added, with whole files only', async (t) => 
     written = true
   })
   while (!written) {
-    const { rows } = await queryLake(directory, 'select count(*), max(sequence) from order_events')
+    const { rows } = await queryFolder(directory, 'select count(*), max(sequence) from order_events')
     const [count, newest] = rows[0] ?? []
     assert.equal(Number(count) % 10, 0)
     assert.equal(Number(newest ?? 0), Number(count))
@@ -155,7 +155,7 @@ test('says what is wrong with a query in one line', async (t) => {
     ['-- nothing', /no statement/],
     ['select 1; selec 2', /^Parser Error/],
   ] as const) {
-    await assert.rejects(queryLake(directory, sql), (error) => {
+    await assert.rejects(queryFolder(directory, sql), (error) => {
       assert.ok(error instanceof LakeQueryError, `${sql}: ${error}`)
       assert.match(error.message, message)
       assert.doesNotMatch(error.message, /\n/)
@@ -168,7 +168,7 @@ test('says which file is broken instead of leaving it out', async (t) => {
   const directory = await makeLakeDirectory(t)
   await writeLake(t, directory, [makeMessages(2)])
   await writeFile(join(directory, 'orders', 'ingest_date=2026-03-01', '0000000000000003-0000000000000003.parquet'), 'not Parquet at all')
-  await assert.rejects(queryLake(directory, 'select count(*) from order_events'), (error) => {
+  await assert.rejects(queryFolder(directory, 'select count(*) from order_events'), (error) => {
     assert.ok(error instanceof LakeQueryError)
     assert.match(error.message, /0000000000000003-0000000000000003\.parquet/)
     return true
@@ -178,7 +178,7 @@ test('says which file is broken instead of leaving it out', async (t) => {
 test('refuses a lake that is no folder', async (t) => {
   const directory = await makeLakeDirectory(t)
   await writeFile(directory, '')
-  await assert.rejects(queryLake(directory, 'select 1'), LakeQueryError)
+  await assert.rejects(queryFolder(directory, 'select 1'), LakeQueryError)
 })
 
 test('formats an aligned table with a header and the number of rows', () => {

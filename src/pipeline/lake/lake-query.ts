@@ -14,8 +14,9 @@ import {
   type DuckDBValue,
 } from '@duckdb/node-api'
 import { quoteReadPath, withDuckDB } from './lake-database.ts'
-import { listDataFiles } from './lake-files.ts'
 import { LAKE_COLUMNS } from './lake-row.ts'
+import type { LakeFile, LakeStore } from './lake-store.ts'
+import { nameFiles, readLakeFiles } from './list-files.ts'
 
 /** `rows` hold null, booleans, numbers and text: see `toPrintable`. */
 export interface LakeQueryResult {
@@ -32,16 +33,23 @@ export class LakeQueryError extends Error {
  * Runs SQL (DuckDB's) over two views of the lake: `order_events`, one row per event with the files' columns and `ingest_date`,
  * and `orders`, the newest state of each order. Of several statements the last one answers. Throws LakeQueryError.
  */
-export async function queryLake(directory: string, sql: string): Promise<LakeQueryResult> {
-  return withDuckDB(join(tmpdir(), `storefront-lake-${randomUUID()}`), async (connection) => {
-    try {
-      await createViews(connection, await listDataFiles(directory))
-      const reader = await runStatements(connection, sql)
-      return { columns: reader.columnNames(), rows: reader.getRows().map((row) => row.map(toPrintable)) }
-    } catch (error) {
-      throw new LakeQueryError(toOneLine(error), { cause: error })
-    }
-  })
+export async function queryLake(store: LakeStore, sql: string): Promise<LakeQueryResult> {
+  const run = (files: LakeFile[], paths: string[]) =>
+    withDuckDB(join(tmpdir(), `storefront-lake-${randomUUID()}`), async (connection) => {
+      try {
+        await createViews(connection, paths)
+        const reader = await runStatements(connection, sql)
+        return { columns: reader.columnNames(), rows: reader.getRows().map((row) => row.map(toPrintable)) }
+      } catch (error) {
+        throw new LakeQueryError(nameFiles(toOneLine(error), store, files, paths), { cause: error })
+      }
+    })
+  try {
+    return await readLakeFiles(store, run)
+  } catch (error) {
+    if (error instanceof LakeQueryError) throw error
+    throw new LakeQueryError(toOneLine(error), { cause: error })
+  }
 }
 
 /** Runs each statement: `connection.run` would answer with the first one's result. */

@@ -7,7 +7,16 @@ import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { pino } from 'pino'
 import { eventually } from '../../../test/eventually.ts'
-import { listFiles, listTemporaries, makeLakeDirectory, NEVER, range, readSequences, startSink } from '../../../test/lake-harness.ts'
+import {
+  ageTemporaries,
+  listFiles,
+  listTemporaries,
+  makeLakeDirectory,
+  NEVER,
+  range,
+  readSequences,
+  startSink,
+} from '../../../test/lake-harness.ts'
 import { makeMessages } from '../../../test/order-event-factory.ts'
 
 const errors = (lines: string[]) => pino({ level: 'error' }, { write: (line: string) => void lines.push(line) })
@@ -80,6 +89,7 @@ test('removes what a killed process left half-written, and readers never see it'
   await mkdir(join(directory, '.tmp', 'x.writing.spill'), { recursive: true })
   await writeFile(join(directory, '.tmp', 'x.writing'), 'half a file')
   assert.deepEqual(await readSequences(directory), [1, 2])
+  await ageTemporaries(directory)
   await sink.start()
   assert.deepEqual(await listTemporaries(directory), [])
   assert.equal(await sink.lastSequence(), 2)
@@ -102,6 +112,7 @@ test('killed at any moment, leaves each event in at most one file and takes the 
     assert.deepEqual(sequences, range(1, sequences.length))
     assert.ok(sequences.length < last)
   }
+  await ageTemporaries(directory)
   const sink = await startSink(t, directory)
   const stored = await sink.lastSequence()
   assert.deepEqual(await listTemporaries(directory), [])

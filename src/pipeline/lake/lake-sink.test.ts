@@ -5,6 +5,7 @@ import { eventually } from '../../../test/eventually.ts'
 import { listFiles, makeLakeDirectory, NEVER, range, readSequences, startSink } from '../../../test/lake-harness.ts'
 import { makeMessages } from '../../../test/order-event-factory.ts'
 import { LakeSink } from './lake-sink.ts'
+import { LocalLakeStore } from './local-store.ts'
 
 test('writes a file for every full buffer and keeps the rest in memory', async (t) => {
   const directory = await makeLakeDirectory(t)
@@ -40,7 +41,7 @@ test('writes what is buffered when it stops, and stopping again adds nothing', a
 
 test('can be stopped before it was started', async (t) => {
   const directory = await makeLakeDirectory(t)
-  const sink = new LakeSink({ directory, flushSeconds: 1, flushRows: 1, logger: pino({ level: 'silent' }) })
+  const sink = new LakeSink({ store: new LocalLakeStore(directory), flushSeconds: 1, flushRows: 1, logger: pino({ level: 'silent' }) })
   await sink.stop()
   await assert.rejects(sink.handle(makeMessages(1), NEVER), /not running/)
   assert.deepEqual(await listFiles(directory), [])

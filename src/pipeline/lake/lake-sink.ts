@@ -1,12 +1,13 @@
-import { setImmediate } from 'node:timers/promises'
+import { setTimeout as delay, setImmediate } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { type LoggedEvent, toLoggedEvent } from '../delivery-log.ts'
 import { type Fence, FencedOut, type MessageHandler } from '../topic.ts'
 import { LakeFiles, type PendingRow } from './lake-files.ts'
 import { toLakeRow } from './lake-row.ts'
+import type { LakeStore } from './lake-store.ts'
 
 export interface LakeSinkOptions {
-  directory: string
+  store: LakeStore
   /** The longest an event waits in memory. */
   flushSeconds: number
   /** Rows of a file at most, and rows in memory at most. */
@@ -23,6 +24,7 @@ const MAX_BUFFERED_CHARACTERS = 64 * 1024 * 1024
 const TURN_CHARACTERS = 1024 * 1024
 const FIRST_RETRY_MS = 200
 const LAST_RETRY_MS = 30_000
+const STOP_PATIENCE_MS = 4_000
 
 /**
  * Writes order events to the lake, each to exactly one file. Its position is in the names of its files, so a file and the
@@ -49,7 +51,7 @@ export class LakeSink {
   #failures = 0
 
   constructor(options: LakeSinkOptions) {
-    this.#files = new LakeFiles(options.directory)
+    this.#files = new LakeFiles(options.store)
     this.#flushMs = options.flushSeconds * 1_000
     this.#flushRows = options.flushRows
     this.#logger = options.logger
@@ -59,8 +61,13 @@ export class LakeSink {
 
   async start(): Promise<void> {
     if (this.#running) return
-    await this.#files.removeTemporaries()
-    await this.lastSequence()
+    try {
+      await this.#files.removeTemporaries()
+      await this.lastSequence()
+    } catch (error) {
+      // Its subscription asks again; the rest of the store works without a lake.
+      this.#logger.error({ err: error }, 'the lake cannot be read; it is tried again')
+    }
     this.#running = true
   }
 
@@ -70,7 +77,7 @@ export class LakeSink {
     this.#generation += 1
     this.#clearTimer()
     try {
-      await this.flush()
+      await Promise.race([this.flush(), failAfter(STOP_PATIENCE_MS)])
     } catch (error) {
       this.#logger.error({ err: error, rows: this.#buffer.length }, 'last lake flush failed; its events come again after the next start')
     }
@@ -209,4 +216,9 @@ export class LakeSink {
     if (this.#timer !== null) clearTimeout(this.#timer)
     this.#timer = null
   }
+}
+
+async function failAfter(ms: number): Promise<never> {
+  await delay(ms, undefined, { ref: false })
+  throw new Error(`the lake did not take it within ${ms} ms`)
 }

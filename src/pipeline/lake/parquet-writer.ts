@@ -7,10 +7,10 @@ const WRITE_CHARACTERS = 1024 * 1024
 const UTF8_BYTES_PER_CHARACTER = 3
 
 /**
- * Writes rows, each a line of JSON, as one Parquet file, synced to disk. Uses `<path>.ndjson` and `<path>.spill` on the way.
- * Throws when the file would not hold exactly these rows.
+ * Writes rows, each a line of JSON, as one Parquet file, synced to disk, with the name that it will have in its metadata. Uses
+ * `<path>.ndjson` and `<path>.spill` on the way. Throws when the file would not hold exactly these rows.
  */
-export async function writeParquet(path: string, lines: readonly string[]): Promise<void> {
+export async function writeParquet(path: string, lines: readonly string[], name: string): Promise<void> {
   // Reading a file is about six times as fast here as binding the same JSON as a parameter.
   const spool = `${path}.ndjson`
   const longest = await writeLines(spool, lines)
@@ -33,13 +33,23 @@ export async function writeParquet(path: string, lines: readonly string[]): Prom
         format parquet,
         compression zstd,
         use_tmp_file false,
-        kv_metadata { schema_version: '${LAKE_SCHEMA_VERSION}' }
+        kv_metadata { schema_version: '${LAKE_SCHEMA_VERSION}', name: ${quoteText(name)} }
       )`)
     if (written.rowsChanged !== lines.length) {
       throw new Error(`a lake file got ${written.rowsChanged} rows of ${lines.length}`)
     }
   })
   await syncFile(path)
+}
+
+/** The name that a file was written to have. */
+export async function readParquetName(path: string): Promise<string> {
+  return withDuckDB(`${path}.spill`, async (connection) => {
+    const reader = await connection.runAndReadAll(
+      `select decode(value) from parquet_kv_metadata(${quoteReadPath(path)}) where decode(key) = 'name'`,
+    )
+    return String(reader.getRows()[0]?.[0])
+  })
 }
 
 /** Returns the length of the longest line in UTF-16 code units. */
@@ -62,7 +72,7 @@ async function writeLines(path: string, lines: readonly string[]): Promise<numbe
   return longest
 }
 
-async function syncFile(path: string): Promise<void> {
+export async function syncFile(path: string): Promise<void> {
   const file = await open(path, 'r+')
   try {
     await file.sync()

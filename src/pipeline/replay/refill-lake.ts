@@ -1,7 +1,9 @@
-import { randomUUID } from 'node:crypto'
-import { link, mkdir, rename, rm } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
+import { withLakeLock } from '../lake/lake-lock.ts'
+import { nameOf, parseName } from '../lake/lake-names.ts'
 import { toLakeRow } from '../lake/lake-row.ts'
+import type { LakeStore } from '../lake/lake-store.ts'
+import { listLake } from '../lake/list-files.ts'
 import { writeParquet } from '../lake/parquet-writer.ts'
 import type { Topic, TopicMessage } from '../topic.ts'
 import { type Ledger, withLedger } from '../verify/ledger.ts'
@@ -16,30 +18,32 @@ export interface RefillReport {
 }
 
 const BATCH_SIZE = 1_000
-const ASIDE = '.corrupt'
+/** Above a merge that may be under way after all. */
+const LEVELS_ABOVE = 2
 
 /**
  * Writes what the lake lacks before its position: files that cannot be read are set aside, and their events, and those of files that
- * are gone, are taken from the topic again. Each event is in one file then. `url` is the database's: no sink is active meanwhile.
+ * are gone, are taken from the topic again. Each event is in one file then. `url` is the database's: no sink is active meanwhile, and
+ * nothing is merged.
  */
-export async function refillLake(url: string, directory: string, topic: Topic, now: () => Date): Promise<RefillReport> {
-  return withSubscriberLock(url, 'lake', () => withLedger((ledger) => refill(ledger, directory, topic, now)))
+export async function refillLake(url: string, store: LakeStore, topic: Topic, now: () => Date): Promise<RefillReport> {
+  return withLakeLock(url, () => withSubscriberLock(url, 'lake', () => withLedger((ledger) => refill(ledger, store, topic, now))))
 }
 
-async function refill(ledger: Ledger, directory: string, topic: Topic, now: () => Date): Promise<RefillReport> {
-  const { corrupt, lastSequence } = await readLake(directory, ledger)
-  const setAside = corrupt.map(({ path }) => `${path}${ASIDE}`)
-  for (const { path } of corrupt) await rename(path, `${path}${ASIDE}`)
+async function refill(ledger: Ledger, store: LakeStore, topic: Topic, now: () => Date): Promise<RefillReport> {
+  const { corrupt, lastSequence } = await readLake(store, ledger)
+  const setAside: string[] = []
+  for (const { name } of corrupt) setAside.push(await store.setAside(name))
   if (corrupt.length > 0) {
     // Rows of a file with strays were readable, but their file is out of the way now.
     await ledger.run('truncate lake_events')
-    await readLake(directory, ledger)
+    await readLake(store, ledger)
   }
   await readTopic(topic, ledger)
-  return { setAside, written: await writeMissing(directory, topic, ledger, lastSequence, now().toISOString()) }
+  return { setAside, written: await writeMissing(store, topic, ledger, lastSequence, now().toISOString()) }
 }
 
-async function writeMissing(directory: string, topic: Topic, ledger: Ledger, upTo: number, ingestedAt: string): Promise<number> {
+async function writeMissing(store: LakeStore, topic: Topic, ledger: Ledger, upTo: number, ingestedAt: string): Promise<number> {
   let written = 0
   for (let after = 0; ; ) {
     const missing = await ledger.select<{ sequence: number }>(`
@@ -52,14 +56,14 @@ async function writeMissing(directory: string, topic: Topic, ledger: Ledger, upT
     const last = missing.at(-1)
     if (last === undefined) return written
     for (const run of await readRuns(topic, missing)) {
-      await writeFile(directory, run, ingestedAt)
+      await writeRun(store, run, ingestedAt)
       written += run.length
     }
     after = last.sequence
   }
 }
 
-/** The messages with these sequences, in runs without a gap in the topic: the range of a run holds nothing of another file. */
+/** The messages with these sequences, in runs without a gap in the topic. */
 async function readRuns(topic: Topic, missing: readonly { sequence: number }[]): Promise<TopicMessage[][]> {
   const wanted = new Set(missing.map((row) => row.sequence))
   const runs: TopicMessage[][] = []
@@ -79,19 +83,25 @@ async function readRuns(topic: Topic, missing: readonly { sequence: number }[]):
   return runs
 }
 
-async function writeFile(directory: string, messages: readonly TopicMessage[], ingestedAt: string): Promise<void> {
-  const temporary = join(directory, '.tmp', `${randomUUID()}.writing`)
-  const [first = 0, last = 0] = [messages[0]?.sequence, messages.at(-1)?.sequence]
-  const name = `${String(first).padStart(16, '0')}-${String(last).padStart(16, '0')}.parquet`
-  const path = join(directory, 'orders', `ingest_date=${ingestedAt.slice(0, 10)}`, name)
-  await mkdir(dirname(temporary), { recursive: true })
-  await mkdir(dirname(path), { recursive: true })
-  try {
-    const lines = messages.map((message) => JSON.stringify(toLakeRow(message, ingestedAt)))
-    await writeParquet(temporary, lines)
-    // Unlike a rename, a link never replaces a file.
-    await link(temporary, path)
-  } finally {
-    await Promise.all(['', '.ndjson', '.spill'].map((end) => rm(`${temporary}${end}`, { recursive: true, force: true })))
+/** A file whose range spans another one would supersede it, so a run ends where one of the day's files does; see `splitSuperseded`. */
+async function writeRun(store: LakeStore, run: readonly TopicMessage[], ingestedAt: string): Promise<void> {
+  const ingestDate = ingestedAt.slice(0, 10)
+  const ranges = (await listLake(store)).map(({ name }) => parseName(name)).filter((range) => range?.ingestDate === ingestDate)
+  const endsBefore = ({ sequence }: TopicMessage) => ranges.filter((range) => (range?.last ?? 0) < sequence).length
+  for (const messages of Map.groupBy(run, endsBefore).values()) {
+    const [first = 0, last = 0] = [messages[0]?.sequence, messages.at(-1)?.sequence]
+    const levels = ranges.flatMap((range) =>
+      range != null && range.first <= last && range.last >= first ? [range.level + LEVELS_ABOVE] : [],
+    )
+    await writeFile(store, nameOf({ ingestDate, first, last, level: Math.max(0, ...levels) }), messages, ingestedAt)
   }
+}
+
+async function writeFile(store: LakeStore, name: string, messages: readonly TopicMessage[], ingestedAt: string): Promise<void> {
+  await store.withWorkspace(async (folder) => {
+    const path = join(folder, 'file')
+    const lines = messages.map((message) => JSON.stringify(toLakeRow(message, ingestedAt)))
+    await writeParquet(path, lines, name)
+    if ((await store.put(name, path)) === 'taken') throw new Error(`there is another ${store.locate(name)} already`)
+  })
 }

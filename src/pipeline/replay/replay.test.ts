@@ -3,22 +3,23 @@ import { truncate, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { eventually } from '../../../test/eventually.ts'
-import { listFiles } from '../../../test/lake-harness.ts'
+import { listFiles, readEvents } from '../../../test/lake-harness.ts'
 import { type AuditedStore, startAuditedStore, summarise } from '../../../test/pipeline-audit.ts'
 import { orderSlotOf } from '../../app/prepare-database.ts'
 import type { OrderEvent } from '../../orders/events.ts'
+import { compactLake } from '../lake/compact-lake.ts'
 import { refillLake } from './refill-lake.ts'
 import { rewindSubscriber, UnknownSubscriber } from './rewind-subscriber.ts'
 
 const now = () => new Date()
 
-async function readEvents(store: AuditedStore): Promise<Map<string, OrderEvent>> {
+async function readTopic(store: AuditedStore): Promise<Map<string, OrderEvent>> {
   return new Map((await store.topic.read(0, 10_000)).map(({ event }) => [event.id, event]))
 }
 
 /** Event ids of one order in the order in which they stand in the topic. */
 async function sequenceOf(store: AuditedStore, orderId: string): Promise<string[]> {
-  return [...(await readEvents(store)).keys()].filter((id) => id.startsWith(orderId))
+  return [...(await readTopic(store)).keys()].filter((id) => id.startsWith(orderId))
 }
 
 const withoutTrace = ({ traceparent: _, ...event }: OrderEvent) => event
@@ -29,11 +30,11 @@ test('makes every event again as the change stream made it, but for the trace of
   const orders = await store.trade(6)
   await store.untilDelivered()
   await stop()
-  const before = await readEvents(store)
+  const before = await readTopic(store)
   await store.pool.query('truncate topic_messages')
   const { published, compared, isSlotRenewed } = await store.replay()
   assert.deepEqual([published, compared, isSlotRenewed], [8, 8, false])
-  const after = await readEvents(store)
+  const after = await readTopic(store)
   assert.deepEqual([...after.keys()].sort(), [...before.keys()].sort())
   for (const [id, event] of before) assert.deepEqual(withoutTrace(after.get(id) as OrderEvent), withoutTrace(event))
   assert.equal(after.get(`${orders[0]}.1`)?.traceparent, before.get(`${orders[0]}.1`)?.traceparent)
@@ -52,9 +53,9 @@ test('publishes only what it was asked for', async (t) => {
   await stop()
   await store.pool.query('truncate topic_messages')
   assert.equal((await store.replay({ orderId: second })).published, 1)
-  assert.deepEqual([...(await readEvents(store)).keys()], [`${second}.1`])
+  assert.deepEqual([...(await readTopic(store)).keys()], [`${second}.1`])
   assert.equal((await store.replay({ since })).published, 1)
-  assert.deepEqual([...(await readEvents(store)).keys()], [`${second}.1`, `${third}.1`])
+  assert.deepEqual([...(await readTopic(store)).keys()], [`${second}.1`, `${third}.1`])
   assert.equal((await store.replay()).published, 1)
   assert.deepEqual(await sequenceOf(store, first), [`${first}.1`])
 })
@@ -130,11 +131,50 @@ test('writes what the lake lacks, sets a corrupt file aside, and every event is 
   await unlink(files[1] ?? '')
   await truncate(files[3] ?? '', 900)
   assert.equal((await store.verify()).findings.length, 2)
-  const { setAside, written } = await refillLake(store.url, store.lake, store.topic, now)
+  const { setAside, written } = await refillLake(store.url, store.lakeStore, store.topic, now)
   assert.deepEqual([setAside, written], [[`${files[3]}.corrupt`], 4])
   assert.deepEqual((await store.verify()).findings, [])
   await store.trade(2)
   await eventually(async () => (await store.verify()).lake.events === 10, { what: 'the sink goes on', timeoutMs: 20_000 })
   assert.deepEqual((await store.verify()).findings, [])
-  assert.deepEqual((await refillLake(store.url, store.lake, store.topic, now)).written, 0)
+  assert.deepEqual((await refillLake(store.url, store.lakeStore, store.topic, now)).written, 0)
+})
+
+test('writes events that lack within the range of a merged file so that it does not supersede them', async (t) => {
+  const store = await startAuditedStore(t)
+  const stop = await store.startPipeline()
+  for (let file = 0; file < 4; file++) {
+    await store.trade(2)
+    await store.untilDelivered()
+  }
+  await stop()
+  const [, second = ''] = (await listFiles(store.lake)).map((name) => join(store.lake, 'orders', name))
+  await unlink(second)
+  const compact = () => compactLake({ store: store.lakeStore, isWanted: () => true, assertAlone: async () => {} })
+  assert.equal((await compact()).merged, 1)
+  assert.deepEqual(summarise(await store.verify()), ['lake missing 2'])
+  assert.equal((await refillLake(store.url, store.lakeStore, store.topic, now)).written, 2)
+  assert.deepEqual((await store.verify()).findings, [])
+  assert.equal((await compact()).merged, 1)
+  assert.deepEqual((await store.verify()).findings, [])
+  assert.equal((await listFiles(store.lake)).length, 1)
+})
+
+test('ends a file where another one lies between, though the topic has lost what that one holds', async (t) => {
+  const store = await startAuditedStore(t)
+  const stop = await store.startPipeline()
+  for (let file = 0; file < 3; file++) {
+    await store.trade(2)
+    await store.untilDelivered()
+  }
+  await stop()
+  const [first = '', second = '', third = ''] = await listFiles(store.lake)
+  for (const name of [first, third]) await truncate(join(store.lake, 'orders', name), 900)
+  const [from, to] = second.match(/\d{16}/g) ?? []
+  await store.pool.query('delete from topic_messages where sequence between $1 and $2', [Number(from), Number(to)])
+  const { setAside, written } = await refillLake(store.url, store.lakeStore, store.topic, now)
+  assert.deepEqual([setAside.length, written], [2, 4])
+  assert.equal((await readEvents(store.lakeStore)).length, 6)
+  assert.equal((await listFiles(store.lake)).length, 3)
+  await store.replay()
 })

@@ -1,13 +1,15 @@
-import { basename } from 'node:path'
 import { quoteReadPath } from '../lake/lake-database.ts'
-import { listDataFiles } from '../lake/lake-files.ts'
+import { parseName, splitSuperseded } from '../lake/lake-names.ts'
+import { type LakeFile, LakeFileGone, type LakeStore } from '../lake/lake-store.ts'
+import { listLake } from '../lake/list-files.ts'
 import { FACTS_IN_LAKE } from './facts.ts'
 import type { Ledger } from './ledger.ts'
 
-const FILE_NAME = /^(\d{16})-(\d{16})\.parquet$/
 const MAX_ATTEMPTS = 5
 
 export interface CorruptFile {
+  name: string
+  /** A path, or an address in the object store. */
   path: string
   reason: string
 }
@@ -20,32 +22,40 @@ export interface LakeContents {
 }
 
 /**
- * Reads every column of every row of the lake's files, and puts what it finds into the ledger. Files that cannot be read, or hold
- * what their name does not say, are listed. Begins again when files were replaced meanwhile.
+ * Reads every column of every row of the files that count, as the store has them now, and puts what it finds into the ledger. Files
+ * that cannot be read, or hold what their name does not say, are listed. Begins again when files were replaced meanwhile.
  */
-export async function readLake(directory: string, ledger: Ledger): Promise<LakeContents> {
+export async function readLake(store: LakeStore, ledger: Ledger): Promise<LakeContents> {
   for (let attempt = 1; ; attempt++) {
-    const files = (await listDataFiles(directory)).sort()
-    const corrupt = await readFiles(files, ledger)
-    const now = new Set(await listDataFiles(directory))
-    if (files.every((file) => now.has(file)) || attempt === MAX_ATTEMPTS) {
-      return { files: files.length, lastSequence: Math.max(0, ...files.map((file) => rangeOf(file).last)), corrupt }
+    const files = splitSuperseded(await listLake(store)).current
+    try {
+      const corrupt = await readFiles(store, files, ledger)
+      const now = new Set((await listLake(store)).map(({ name }) => name))
+      if (files.every(({ name }) => now.has(name))) {
+        const lastSequence = files.reduce((newest, { name }) => Math.max(newest, parseName(name)?.last ?? 0), 0)
+        return { files: files.length, lastSequence, corrupt }
+      }
+    } catch (error) {
+      if (!(error instanceof LakeFileGone)) throw error
     }
+    if (attempt === MAX_ATTEMPTS) throw new Error('the files of the lake keep changing')
     await ledger.run('truncate lake_events')
   }
 }
 
-async function readFiles(files: readonly string[], ledger: Ledger): Promise<CorruptFile[]> {
+async function readFiles(store: LakeStore, files: readonly LakeFile[], ledger: Ledger): Promise<CorruptFile[]> {
   const corrupt: CorruptFile[] = []
-  for (const path of files) {
-    const reason = await readFile(path, ledger)
-    if (reason !== null) corrupt.push({ path, reason })
+  for (const file of files) {
+    const path = store.locate(file.name)
+    const read = async ([copy = '']: string[]) => (await readFile(copy, file.name, ledger))?.replaceAll(copy, path) ?? null
+    const reason = await store.withCopies([file], read, { isFresh: true })
+    if (reason !== null) corrupt.push({ name: file.name, path, reason })
   }
   return corrupt
 }
 
 /** Why the file is corrupt, null when it is not. Its checksum makes DuckDB decode the columns that are not compared, too. */
-async function readFile(path: string, ledger: Ledger): Promise<string | null> {
+async function readFile(path: string, name: string, ledger: Ledger): Promise<string | null> {
   try {
     await ledger.run(`
       create or replace temp table file_events as
@@ -58,12 +68,7 @@ async function readFile(path: string, ledger: Ledger): Promise<string | null> {
     return reason
   }
   await ledger.run('insert into lake_events select * from file_events')
-  const { first, last } = rangeOf(path)
+  const { first = 0, last = 0 } = parseName(name) ?? {}
   const strays = await ledger.count(`from file_events where sequence is null or sequence not between ${first} and ${last}`)
   return strays === 0 ? null : `${strays} of its rows are not in the range of its name`
-}
-
-function rangeOf(path: string): { first: number; last: number } {
-  const [, first = '0', last = '0'] = FILE_NAME.exec(basename(path)) ?? []
-  return { first: Number(first), last: Number(last) }
 }

@@ -1,4 +1,5 @@
 import type { Pool } from '../../db/pool.ts'
+import type { LakeStore } from '../lake/lake-store.ts'
 import { listParkedChanges } from '../parked-changes.ts'
 import type { Topic } from '../topic.ts'
 import { type Ledger, withLedger } from './ledger.ts'
@@ -12,7 +13,7 @@ export interface VerifyOptions {
   pool: Pool
   topic: Topic
   slotName: string
-  lakeDirectory: string
+  lake: LakeStore
   now: () => Date
   /** How long changes on their way to the topic are waited for. */
   patienceMs?: number
@@ -56,11 +57,11 @@ const MAX_EXAMPLES = 100
  * then be in the earlier one, and what lies before a position must be behind it.
  */
 export async function verify(options: VerifyOptions): Promise<VerifyReport> {
-  const { pool, topic, lakeDirectory } = options
+  const { pool, topic } = options
   return withLedger(async (ledger) => {
     const mailPosition = await findSubscriberPosition(pool, 'email')
     await readMails(pool, ledger)
-    const lake = await readLake(lakeDirectory, ledger)
+    const lake = await readLake(options.lake, ledger)
     const topicEnd = await readTopic(topic, ledger)
     const orders = await readOrders(pool, ledger)
     await ledger.add('parked_events', await listParkedChanges(pool))

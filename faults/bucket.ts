@@ -1,0 +1,113 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { type S3Fault, type S3Request, type S3Server, startS3Server } from '../test/s3-server.ts'
+import type { Fault } from './fault.ts'
+import { compactAndDie } from './lake.ts'
+import type { Round } from './round.ts'
+
+const LAKE_FILE = /^lake\/orders\//
+const CLAIM = /^lake\/\.pending\//
+const SLOW_MS = 2_000
+
+/** A lake whose object store fails, is slow, or loses its answers, and writers that die around it. */
+export const BUCKET_FAULTS: Fault[] = [
+  unreliable('s3-500', 'S3 answers 500 to every third request', { status: 500 }),
+  unreliable('s3-503', 'S3 answers 503 to every third request', { status: 503 }),
+  unreliable('s3-lost-answer', 'S3 stores and its answer is lost, every third request', { losesAnswer: true }),
+  unreliable('s3-slow', `S3 takes up to ${SLOW_MS / 1_000} s for every third request`, {}),
+  ...(['before', 'after'] as const).map(
+    (when) =>
+      ({
+        name: `s3-kill-${when}`,
+        title: `kill -9 of the lake writer ${when} S3 stored its file`,
+        async run(round, orders) {
+          const server = await openBucket(round)
+          await round.survive('stream,email')
+          const dying = await round.start('lake')
+          killAt(server, 'PUT', when, LAKE_FILE, () => dying.child.kill('SIGKILL'))
+          await Promise.all([dying.ended, round.shop.trade(orders)])
+          server.fault = () => undefined
+          await round.start('lake')
+          await round.shop.trade(3)
+        },
+      }) satisfies Fault,
+  ),
+  {
+    name: 's3-late',
+    title: "a dead writer's PUT that arrives after its successor has written",
+    async run(round, orders) {
+      const server = await openBucket(round)
+      await round.survive('stream,email')
+      const dying = await round.start('lake')
+      const successorWrote = Promise.withResolvers<void>()
+      server.fault = ({ method, key }) => {
+        if (method !== 'PUT' || !CLAIM.test(key)) return undefined
+        server.fault = () => undefined
+        dying.child.kill('SIGKILL')
+        return { before: () => successorWrote.promise }
+      }
+      await Promise.all([dying.ended, round.shop.trade(orders)])
+      await round.start('lake')
+      await round.shop.trade(3)
+      await round.drain()
+      successorWrote.resolve()
+      await round.shop.trade(3)
+      await round.drain()
+      await round.start('lake')
+    },
+  },
+  {
+    name: 's3-compact',
+    title: 'kill -9 of lake compact around a step, twice, in S3, beside the writer',
+    async run(round, orders) {
+      const server = await openBucket(round)
+      await compactAndDie(round, orders, (step) => {
+        const dying = round.compact()
+        const [when = '', what] = step.split(' ')
+        killAt(server, what === 'link' ? 'PUT' : 'DELETE', when, what === 'link' ? MERGED_FILE : LAKE_FILE, () =>
+          dying.child.kill('SIGKILL'),
+        )
+        return dying
+      })
+    },
+  },
+]
+
+const MERGED_FILE = /^lake\/orders\/.*\.\d+\.parquet$/
+
+async function openBucket(round: Round): Promise<S3Server> {
+  const server = await startS3Server(round.cleanup, { pageSize: 3 })
+  round.useBucket(server)
+  return server
+}
+
+function unreliable(name: string, title: string, fault: S3Fault): Fault {
+  return {
+    name,
+    title,
+    async run(round, orders) {
+      const server = await openBucket(round)
+      const before = () => pause(round.random() * SLOW_MS)
+      server.fault = () => (round.random() < 1 / 3 ? (name === 's3-slow' ? { before } : fault) : undefined)
+      await round.survive('stream,email,lake')
+      for (let part = 0; part < 4; part++) {
+        await round.shop.trade(Math.ceil(orders / 4))
+        await pause(500)
+      }
+      server.fault = () => undefined
+    },
+  }
+}
+
+/** Kills once, when such a request is about to be done or has been done and is not answered yet. */
+function killAt(server: S3Server, method: string, when: string, key: RegExp, kill: () => void): void {
+  const die = () => {
+    server.fault = () => undefined
+    kill()
+  }
+  const matches = (request: S3Request) => request.method === method && key.test(request.key)
+  server.fault = (request) => {
+    if (!matches(request)) return undefined
+    // A request whose client died before it was sent whole is not done.
+    return when === 'before' ? { before: die, status: 500 } : { after: die, losesAnswer: true }
+  }
+}

@@ -1,0 +1,18 @@
+import { hookLakeSteps } from './lake-hooks.ts'
+
+// `storefront lake compact` of every day, which may kill itself at a step of lake-hooks.ts.
+const { FAULT = '', FAULT_AFTER = '0' } = process.env
+let remaining = Number(FAULT_AFTER)
+hookLakeSteps((step) => {
+  if (step === FAULT && remaining-- <= 0) process.kill(process.pid, 'SIGKILL')
+})
+
+const { openLake } = await import('../src/app/open-lake.ts')
+const { readConfig } = await import('../src/config.ts')
+const { compactLake } = await import('../src/pipeline/lake/compact-lake.ts')
+const { withLakeLock } = await import('../src/pipeline/lake/lake-lock.ts')
+
+const config = readConfig()
+const store = await openLake(config)
+await withLakeLock(config.databaseUrl ?? '', (assertAlone) => compactLake({ store, isWanted: () => true, assertAlone }))
+store.close()

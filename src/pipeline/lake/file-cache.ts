@@ -1,0 +1,62 @@
+import { createHash, randomUUID } from 'node:crypto'
+import { link, mkdir, readdir, rename, rm, stat, utimes } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { LakeFile } from './lake-store.ts'
+
+/**
+ * Copies of files that are elsewhere, by name and tag, which together never change their bytes. The ones used longest ago go first. Several
+ * processes may share the folder: who uses a copy has a hard link of its own.
+ */
+export class FileCache {
+  readonly #directory: string
+  readonly #maxBytes: number
+
+  constructor(directory: string, maxBytes: number) {
+    this.#directory = directory
+    this.#maxBytes = maxBytes
+  }
+
+  /** Puts the file at `path`, which is on the cache's file system; `fetch` writes it to a path when it is not in the cache. */
+  async place(file: LakeFile, path: string, fetch: (path: string) => Promise<void>): Promise<void> {
+    const kept = this.#pathOf(file)
+    try {
+      await link(kept, path)
+      const now = new Date()
+      await utimes(kept, now, now)
+      return
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+    }
+    await fetch(path)
+    await this.keep(file, path)
+  }
+
+  /** Remembers the bytes at `path`, on the cache's file system, as those of the file. */
+  async keep(file: LakeFile, path: string): Promise<void> {
+    await mkdir(this.#directory, { recursive: true })
+    const own = join(this.#directory, `${randomUUID()}.new`)
+    await link(path, own)
+    await rename(own, this.#pathOf(file))
+  }
+
+  /** Forgets what was used longest ago until the rest fits. */
+  async trim(): Promise<void> {
+    const names = await readdir(this.#directory).catch(() => [])
+    const kept = await Promise.all(names.map((name) => describe(join(this.#directory, name))))
+    kept.sort((a, b) => b.usedAt - a.usedAt)
+    let sum = 0
+    for (const { path, sizeBytes } of kept) {
+      sum += sizeBytes
+      if (sum > this.#maxBytes) await rm(path, { force: true })
+    }
+  }
+
+  #pathOf({ name, tag }: LakeFile): string {
+    return join(this.#directory, createHash('sha256').update(`${name}\n${tag}`).digest('hex'))
+  }
+}
+
+async function describe(path: string): Promise<{ path: string; sizeBytes: number; usedAt: number }> {
+  const { size, mtimeMs } = await stat(path).catch(() => ({ size: 0, mtimeMs: 0 }))
+  return { path, sizeBytes: size, usedAt: mtimeMs }
+}

@@ -1,0 +1,45 @@
+import { splitSuperseded } from './lake-names.ts'
+import { type LakeFile, LakeFileGone, type LakeStore } from './lake-store.ts'
+
+const DATA_PREFIX = 'orders/ingest_date='
+const MAX_ATTEMPTS = 10
+
+/**
+ * Files of rows as they were at one moment, superseded ones included; only names behind `after`. A listing alone may miss both a new
+ * file and the ones that it replaces: what two in a row agree upon was there between them.
+ */
+export async function listLake(store: LakeStore, after?: string): Promise<LakeFile[]> {
+  let before = await store.list(DATA_PREFIX, after)
+  for (let attempt = 1; attempt < MAX_ATTEMPTS; attempt++) {
+    const now = await store.list(DATA_PREFIX, after)
+    if (now.length === before.length && now.every(({ name, tag }, index) => name === before[index]?.name && tag === before[index]?.tag)) {
+      return now
+    }
+    before = now
+  }
+  throw new Error('the files of the lake keep changing')
+}
+
+/**
+ * Runs `work` with the files that count, and readable copies of them, in the order of the names. Begins again when some were
+ * replaced meanwhile, so what it returns has seen each row once.
+ */
+export async function readLakeFiles<T>(
+  store: LakeStore,
+  work: (files: LakeFile[], paths: string[]) => Promise<T>,
+  choose: (files: LakeFile[]) => LakeFile[] = (files) => files,
+): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    const files = choose(splitSuperseded(await listLake(store)).current)
+    try {
+      return await store.withCopies(files, (paths) => work(files, paths))
+    } catch (error) {
+      if (!(error instanceof LakeFileGone) || attempt >= MAX_ATTEMPTS) throw error
+    }
+  }
+}
+
+/** The message with the files' own names in place of those of their copies. */
+export function nameFiles(message: string, store: LakeStore, files: readonly LakeFile[], paths: readonly string[]): string {
+  return paths.reduce((text, path, index) => text.replaceAll(path, store.locate(files[index]?.name ?? '')), message)
+}

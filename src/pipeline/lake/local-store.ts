@@ -1,0 +1,168 @@
+import { randomUUID } from 'node:crypto'
+import { link, mkdir, open, readdir, readFile, rename, rm, stat, unlink } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { type LakeFile, LakeFileGone, type LakeStore } from './lake-store.ts'
+
+const TEMPORARY_FOLDER = '.tmp'
+const COMPLETE = '.parquet'
+const LEFT_OVER_MS = 86_400_000
+
+/** A lake in a folder. Files appear by a hard link, which unlike a rename never replaces one. */
+export class LocalLakeStore implements LakeStore {
+  readonly #directory: string
+
+  constructor(directory: string) {
+    this.#directory = directory
+  }
+
+  locate(name: string): string {
+    return join(this.#directory, name)
+  }
+
+  async list(prefix: string, after = ''): Promise<LakeFile[]> {
+    const folder = prefix.slice(0, prefix.lastIndexOf('/') + 1)
+    const names = await this.#walk(folder, prefix, after)
+    const files = await Promise.all(names.map((name) => this.#describe(name)))
+    return files.filter((file) => file !== null).sort((a, b) => (a.name < b.name ? -1 : 1))
+  }
+
+  async put(name: string, path: string): Promise<'stored' | 'taken'> {
+    const target = this.locate(name)
+    const folder = dirname(target)
+    await makeDirectory(folder)
+    try {
+      await link(path, target)
+    } catch (error) {
+      if (codeOf(error) !== 'EEXIST') throw error
+      if (!(await hasSameBytes(path, target))) return 'taken'
+      await syncDirectory(folder)
+      return 'stored'
+    }
+    try {
+      await syncDirectory(folder)
+    } catch (error) {
+      // What cannot be made durable must not be taken for stored: a second sync would succeed and say nothing about the first.
+      await unlink(target)
+      throw error
+    }
+    return 'stored'
+  }
+
+  async delete(name: string): Promise<void> {
+    await rm(this.locate(name), { force: true })
+  }
+
+  async setAside(name: string): Promise<string> {
+    const path = this.locate(name)
+    const aside = `${path}.corrupt`
+    await rename(path, aside)
+    await syncDirectory(dirname(path))
+    return aside
+  }
+
+  async withCopies<T>(files: readonly LakeFile[], work: (paths: string[]) => Promise<T>): Promise<T> {
+    try {
+      return await work(files.map(({ name }) => this.locate(name)))
+    } finally {
+      await this.#assertThere(files)
+    }
+  }
+
+  async withWorkspace<T>(work: (folder: string) => Promise<T>): Promise<T> {
+    // On the same file system as the files, or they could not be linked.
+    const folder = join(this.#directory, TEMPORARY_FOLDER, randomUUID())
+    await makeDirectory(folder)
+    try {
+      return await work(folder)
+    } finally {
+      await rm(folder, { recursive: true, force: true })
+    }
+  }
+
+  async removeOldWorkspaces(): Promise<void> {
+    await removeOldEntries(join(this.#directory, TEMPORARY_FOLDER))
+  }
+
+  close(): void {}
+
+  async #walk(folder: string, prefix: string, after: string): Promise<string[]> {
+    const names: string[] = []
+    for (const entry of await listEntries(join(this.#directory, folder))) {
+      const name = `${folder}${entry.name}`
+      const isOnTheWay = name.startsWith(prefix) || prefix.startsWith(`${name}/`)
+      if (entry.isDirectory() && isOnTheWay && `${name}/\uffff` > after) names.push(...(await this.#walk(`${name}/`, prefix, after)))
+      else if (entry.isFile() && name.endsWith(COMPLETE) && name.startsWith(prefix) && name > after) names.push(name)
+    }
+    return names
+  }
+
+  async #describe(name: string): Promise<LakeFile | null> {
+    try {
+      const { size, mtimeMs, ino } = await stat(this.locate(name))
+      return { name, sizeBytes: size, storedAt: mtimeMs, tag: String(ino) }
+    } catch (error) {
+      if (isMissing(error)) return null
+      throw error
+    }
+  }
+
+  async #assertThere(files: readonly LakeFile[]): Promise<void> {
+    for (const { name } of files) {
+      if ((await this.#describe(name)) === null) throw new LakeFileGone(`${this.locate(name)} is gone`)
+    }
+  }
+}
+
+/** Removes what has not been changed for a day. */
+export async function removeOldEntries(directory: string): Promise<void> {
+  for (const { name } of await listEntries(directory)) {
+    const path = join(directory, name)
+    const { mtimeMs } = await stat(path).catch(() => ({ mtimeMs: Number.POSITIVE_INFINITY }))
+    if (mtimeMs < Date.now() - LEFT_OVER_MS) await rm(path, { recursive: true, force: true })
+  }
+}
+
+async function listEntries(directory: string) {
+  try {
+    return await readdir(directory, { withFileTypes: true })
+  } catch (error) {
+    if (isMissing(error)) return []
+    throw error
+  }
+}
+
+async function hasSameBytes(path: string, other: string): Promise<boolean> {
+  const [a, b] = await Promise.all([stat(path), stat(other)])
+  if (a.ino === b.ino && a.dev === b.dev) return true
+  return a.size === b.size && (await readFile(path)).equals(await readFile(other))
+}
+
+/** Makes a folder and those above it; each new one is synced into its parent, or a power cut could take it back. */
+async function makeDirectory(path: string): Promise<void> {
+  try {
+    await mkdir(path)
+  } catch (error) {
+    if (codeOf(error) === 'EEXIST') return
+    if (!isMissing(error)) throw error
+    await makeDirectory(dirname(path))
+    return makeDirectory(path)
+  }
+  await syncDirectory(dirname(path))
+}
+
+async function syncDirectory(path: string): Promise<void> {
+  const directory = await open(path, 'r')
+  try {
+    await directory.sync()
+  } finally {
+    await directory.close()
+  }
+}
+
+function isMissing(error: unknown): boolean {
+  return codeOf(error) === 'ENOENT'
+}
+
+function codeOf(error: unknown): unknown {
+  return error instanceof Error && 'code' in error ? error.code : undefined
+}

@@ -1,0 +1,240 @@
+import { createHash } from 'node:crypto'
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import {
+  DeleteObjectCommand,
+  GetObjectCommand,
+  HeadObjectCommand,
+  ListObjectsV2Command,
+  PutObjectCommand,
+  S3Client,
+  S3ServiceException,
+} from '@aws-sdk/client-s3'
+import { FileCache } from './file-cache.ts'
+import { type LakeFile, LakeFileGone, type LakeStore } from './lake-store.ts'
+import { removeOldEntries } from './local-store.ts'
+
+export interface S3LakeOptions {
+  bucket: string
+  /** Without slashes at its ends; empty for the bucket's root. */
+  prefix: string
+  /** Of a server other than AWS, which is then addressed path style; null for AWS. */
+  endpoint: string | null
+  /** Null: as AWS's SDK finds it. */
+  region: string | null
+  /** For copies and for files on their way. */
+  cacheDirectory: string
+  cacheBytes?: number
+  /** Of one try; of one with a large body longer, by a second for each megabyte. */
+  timeoutMs?: number
+  /** Tries of one call, with growing pauses between. */
+  attempts?: number
+}
+
+const DEFAULT_CACHE_BYTES = 1024 ** 3
+const TIMEOUT_MS = 15_000
+const CONNECT_TIMEOUT_MS = 3_000
+const ATTEMPTS = 4
+const PAUSE_MS = 200
+const DOWNLOADS = 8
+const BYTES_PER_MS = 1_000
+const COMPLETE = '.parquet'
+const TEMPORARY_FOLDER = '.tmp'
+
+/**
+ * A lake in a bucket of S3 or of a server that speaks its protocol, with conditional writes (`If-None-Match: *`) and listings that
+ * show what was written before. An object appears whole by S3's own promise. Region and credentials are those of AWS's SDK.
+ */
+export class S3LakeStore implements LakeStore {
+  readonly #client: S3Client
+  readonly #bucket: string
+  readonly #prefix: string
+  readonly #cache: FileCache
+  readonly #temporaryDirectory: string
+  readonly #attempts: number
+  readonly #timeoutMs: number
+  readonly #closing = new AbortController()
+
+  constructor({ bucket, prefix, endpoint, region, cacheDirectory, ...options }: S3LakeOptions) {
+    const { cacheBytes = DEFAULT_CACHE_BYTES, timeoutMs = TIMEOUT_MS, attempts = ATTEMPTS } = options
+    this.#bucket = bucket
+    this.#prefix = prefix === '' ? '' : `${prefix}/`
+    this.#cache = new FileCache(join(cacheDirectory, 'files'), cacheBytes)
+    this.#temporaryDirectory = join(cacheDirectory, TEMPORARY_FOLDER)
+    this.#attempts = attempts
+    this.#timeoutMs = timeoutMs
+    this.#client = new S3Client({
+      ...(endpoint === null ? {} : { endpoint, forcePathStyle: true }),
+      ...(region === null ? {} : { region }),
+      maxAttempts: attempts,
+      retryMode: 'standard',
+      // Other servers than AWS do not know the newer checksums; ours is in the object's metadata.
+      requestChecksumCalculation: 'WHEN_REQUIRED',
+      responseChecksumValidation: 'WHEN_REQUIRED',
+      requestHandler: {
+        connectionTimeout: CONNECT_TIMEOUT_MS,
+        requestTimeout: timeoutMs,
+        throwOnRequestTimeout: true,
+        socketTimeout: timeoutMs,
+      },
+    })
+  }
+
+  locate(name: string): string {
+    return `s3://${this.#bucket}/${this.#keyOf(name)}`
+  }
+
+  async list(prefix: string, after?: string): Promise<LakeFile[]> {
+    const files: LakeFile[] = []
+    let token: string | undefined
+    do {
+      const page = await this.#client.send(
+        new ListObjectsV2Command({
+          Bucket: this.#bucket,
+          Prefix: this.#keyOf(prefix),
+          ...(after === undefined || token !== undefined ? {} : { StartAfter: this.#keyOf(after) }),
+          ContinuationToken: token,
+        }),
+        this.#options(),
+      )
+      for (const { Key = '', Size = 0, LastModified, ETag = '' } of page.Contents ?? []) {
+        if (!Key.endsWith(COMPLETE)) continue
+        files.push({ name: Key.slice(this.#prefix.length), sizeBytes: Size, storedAt: LastModified?.getTime() ?? 0, tag: ETag })
+      }
+      token = page.NextContinuationToken
+    } while (token !== undefined)
+    return files
+  }
+
+  async put(name: string, path: string): Promise<'stored' | 'taken'> {
+    const bytes = await readFile(path)
+    const digest = digestOf(bytes)
+    for (let attempt = 1; ; attempt++) {
+      try {
+        const { ETag: tag = '' } = await this.#client.send(
+          new PutObjectCommand({ ...this.#object(name), Body: bytes, IfNoneMatch: '*', Metadata: { sha256: digest } }),
+          this.#options(bytes.length),
+        )
+        await this.#cache.keep({ name, sizeBytes: bytes.length, storedAt: 0, tag }, path).catch(() => {})
+        return 'stored'
+      } catch (error) {
+        // Its own first try may have been stored, and only the answer lost.
+        if (statusOf(error) === 412) return (await this.#findDigest(name)) === digest ? 'stored' : 'taken'
+        if (statusOf(error) !== 409 || attempt >= this.#attempts) throw error
+        await delay(PAUSE_MS * attempt, undefined, { signal: this.#closing.signal })
+      }
+    }
+  }
+
+  async delete(name: string): Promise<void> {
+    await this.#client.send(new DeleteObjectCommand(this.#object(name)), this.#options())
+  }
+
+  async setAside(name: string): Promise<string> {
+    const aside = `${name}.corrupt`
+    const { bytes } = await this.#get(name)
+    await this.#client.send(new PutObjectCommand({ ...this.#object(aside), Body: bytes }), this.#options(bytes.length))
+    await this.delete(name)
+    return this.locate(aside)
+  }
+
+  async withCopies<T>(files: readonly LakeFile[], work: (paths: string[]) => Promise<T>, { isFresh = false } = {}): Promise<T> {
+    await mkdir(this.#temporaryDirectory, { recursive: true })
+    const folder = await mkdtemp(join(this.#temporaryDirectory, 'copies-'))
+    try {
+      // Under their own names, which tell the ingest date.
+      const paths = files.map(({ name }) => join(folder, name))
+      for (const parent of new Set(paths.map(dirname))) await mkdir(parent, { recursive: true })
+      const waiting = files.values()
+      const download = async () => {
+        for (const file of waiting) {
+          const path = join(folder, file.name)
+          if (isFresh) await this.#fetch(file, path)
+          else await this.#cache.place(file, path, () => this.#fetch(file, path))
+        }
+      }
+      await Promise.all(Array.from({ length: Math.min(DOWNLOADS, files.length) }, download))
+      return await work(paths)
+    } finally {
+      await rm(folder, { recursive: true, force: true })
+      await this.#cache.trim()
+    }
+  }
+
+  async withWorkspace<T>(work: (folder: string) => Promise<T>): Promise<T> {
+    await mkdir(this.#temporaryDirectory, { recursive: true })
+    const folder = await mkdtemp(join(this.#temporaryDirectory, 'work-'))
+    try {
+      return await work(folder)
+    } finally {
+      await rm(folder, { recursive: true, force: true })
+    }
+  }
+
+  async removeOldWorkspaces(): Promise<void> {
+    await removeOldEntries(this.#temporaryDirectory)
+  }
+
+  close(): void {
+    this.#closing.abort()
+    this.#client.destroy()
+  }
+
+  /** Writes the object's bytes to `path`; whether they are Parquet is for the reader to find. */
+  async #fetch(file: LakeFile, path: string): Promise<void> {
+    const { bytes, digest } = await this.#get(file.name, file.sizeBytes)
+    // Parquet alone lets some changed bytes go unnoticed.
+    const isSame = digest === undefined || digest === digestOf(bytes)
+    await writeFile(path, isSame ? bytes : 'not the bytes that were stored')
+  }
+
+  async #get(name: string, sizeBytes = 0): Promise<{ bytes: Uint8Array; digest: string | undefined }> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        const { abortSignal, requestTimeout } = this.#options(sizeBytes)
+        const deadline = AbortSignal.any([abortSignal, AbortSignal.timeout(requestTimeout * this.#attempts)])
+        const { Body, Metadata } = await this.#client.send(new GetObjectCommand(this.#object(name)), {
+          abortSignal: deadline,
+          requestTimeout,
+        })
+        return { bytes: (await Body?.transformToByteArray()) ?? new Uint8Array(), digest: Metadata?.sha256 }
+      } catch (error) {
+        if (statusOf(error) === 404) throw new LakeFileGone(`${this.locate(name)} is gone`)
+        // The SDK has tried again what failed before the body; a body that breaks off is for us.
+        if (error instanceof S3ServiceException || attempt >= this.#attempts || this.#closing.signal.aborted) throw error
+        await delay(PAUSE_MS * attempt, undefined, { signal: this.#closing.signal })
+      }
+    }
+  }
+
+  async #findDigest(name: string): Promise<string | undefined> {
+    try {
+      const { Metadata } = await this.#client.send(new HeadObjectCommand(this.#object(name)), this.#options())
+      return Metadata?.sha256
+    } catch (error) {
+      if (statusOf(error) === 404) return undefined
+      throw error
+    }
+  }
+
+  #object(name: string) {
+    return { Bucket: this.#bucket, Key: this.#keyOf(name) }
+  }
+
+  #keyOf(name: string): string {
+    return `${this.#prefix}${name}`
+  }
+
+  #options(bodyBytes = 0) {
+    return { abortSignal: this.#closing.signal, requestTimeout: this.#timeoutMs + Math.ceil(bodyBytes / BYTES_PER_MS) }
+  }
+}
+
+function digestOf(bytes: Uint8Array): string {
+  return createHash('sha256').update(bytes).digest('hex')
+}
+
+function statusOf(error: unknown): number | undefined {
+  return error instanceof S3ServiceException ? error.$metadata.httpStatusCode : undefined
+}

@@ -1,0 +1,40 @@
+import assert from 'node:assert/strict'
+import { copyFile, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { DuckDBInstance } from '@duckdb/node-api'
+import { compactLake } from '../src/pipeline/lake/compact-lake.ts'
+import { LocalLakeStore } from '../src/pipeline/lake/local-store.ts'
+import { onCleanup } from './cleanup.ts'
+import { writeFiles } from './lake-harness.ts'
+
+const DOCUMENT = new URL('../docs/events.md', import.meta.url)
+
+test("the documented query of another tool's reader counts each row once, with superseded files lying about", async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'storefront-lake-'))
+  onCleanup(t, () => rm(folder, { recursive: true, force: true }))
+  const store = new LocalLakeStore(join(folder, 'lake'))
+  await writeFiles(t, store, [2, 2, 2])
+  await writeFiles(t, store, [3], { from: 7, now: () => new Date('2026-03-02T00:00:00Z') })
+  const day = join(folder, 'lake/orders/ingest_date=2026-03-01')
+  const small = await readdir(day)
+  for (const name of small) await copyFile(join(day, name), join(folder, name))
+  await compactLake({ store, isWanted: () => true, assertAlone: async () => {} })
+  for (const name of small) await copyFile(join(folder, name), join(day, name))
+
+  const [, sql = ''] = /```sql\n([\s\S]*?)```/.exec(await readFile(DOCUMENT, 'utf8')) ?? []
+  const instance = await DuckDBInstance.create(':memory:')
+  const connection = await instance.connect()
+  onCleanup(t, () => {
+    connection.closeSync()
+    instance.closeSync()
+  })
+  const count = async (query: string) => String((await connection.runAndReadAll(query)).getRows()[0]?.[0])
+  const plain = `read_parquet('${folder}/lake/orders/*/*.parquet')`
+  assert.equal(await count(`select count(*) from ${plain}`), '15')
+  assert.equal(await count(`select count(distinct event_id) from ${plain}`), '9')
+  const [assignment = '', query = ''] = sql.replace("glob('lake/", `glob('${folder}/lake/`).split(';')
+  await connection.run(assignment)
+  assert.equal(await count(query), '9')
+})

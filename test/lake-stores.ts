@@ -1,0 +1,74 @@
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { LakeStore } from '../src/pipeline/lake/lake-store.ts'
+import { LocalLakeStore } from '../src/pipeline/lake/local-store.ts'
+import { S3LakeStore } from '../src/pipeline/lake/s3-store.ts'
+import { type Cleanup, onCleanup } from './cleanup.ts'
+import { type S3Server, startS3Server } from './s3-server.ts'
+
+/** An empty lake, and another process's way to it. */
+export interface TestLake {
+  store: LakeStore
+  connect(): Promise<LakeStore>
+  /** Reads a file past the store. */
+  readObject(name: string): Promise<string>
+  /** The path of a file past the store. */
+  pathOf(name: string): string
+  /** Where the workspaces of `store` are. */
+  workspaces: string
+  isRemote: boolean
+  /** Null for a folder. */
+  server: S3Server | null
+}
+
+export type MakeLake = (t: Cleanup) => Promise<TestLake>
+
+/** In a folder whose name is full of what SQL and patterns take for their own. */
+export const makeLocalLake: MakeLake = async (t) => {
+  const folder = await makeFolder(t)
+  return {
+    store: new LocalLakeStore(folder),
+    connect: async () => new LocalLakeStore(folder),
+    readObject: (name) => readFile(join(folder, name), 'utf8'),
+    pathOf: (name) => join(folder, name),
+    workspaces: join(folder, '.tmp'),
+    isRemote: false,
+    server: null,
+  }
+}
+
+/** On a server of its own with pages of two objects. */
+export const makeS3Lake: MakeLake = async (t) => {
+  const server = await startS3Server(t, { pageSize: 2 })
+  const connect = async (cacheDirectory: string) => {
+    const store = openTestBucket(server, cacheDirectory)
+    onCleanup(t, () => store.close())
+    return store
+  }
+  const cache = await makeFolder(t)
+  return {
+    store: await connect(cache),
+    connect: async () => connect(await makeFolder(t)),
+    readObject: (name) => readFile(join(server.folder, 'lake/of tests', name), 'utf8'),
+    pathOf: (name) => join(server.folder, 'lake/of tests', name),
+    workspaces: join(cache, '.tmp'),
+    isRemote: true,
+    server,
+  }
+}
+
+/** The lake of a test's bucket, with little patience. */
+export function openTestBucket(server: S3Server, cacheDirectory: string, options: { timeoutMs?: number; cacheBytes?: number } = {}) {
+  // As an operator gives them: only AWS's SDK reads these.
+  Object.assign(process.env, server.env)
+  const { bucket, url: endpoint, env } = server
+  const region = env.AWS_REGION ?? null
+  return new S3LakeStore({ bucket, prefix: 'lake/of tests', endpoint, region, cacheDirectory, timeoutMs: 2_000, ...options })
+}
+
+async function makeFolder(t: Cleanup): Promise<string> {
+  const parent = await mkdtemp(join(tmpdir(), "storefront lake's [test] {a,b} * "))
+  onCleanup(t, () => rm(parent, { recursive: true, force: true }))
+  return join(parent, 'lake')
+}
