@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict'
+import { type AddressInfo, connect } from 'node:net'
+import { text } from 'node:stream/consumers'
 import { after, test } from 'node:test'
 import { assertProblem, faults } from '../../test/problem.ts'
 import { startStore } from '../../test/store.ts'
@@ -150,6 +152,29 @@ test('refuses items, references, notes and addresses of the wrong shape', async 
     assert.ok(faults(assertProblem(answer, 422, 'invalid_body', context)).includes(pointer), `${context} ${answer.text}`)
   }
   assert.equal(await countOrders(), before)
+})
+
+test('a body that is cut off in the middle makes no order', async () => {
+  const lamp = await store.addProduct({ stock: 5 })
+  const before = await countOrders()
+  const { port } = store.server.server.address() as AddressInfo
+  const body = JSON.stringify({ items: [line(lamp)] })
+  const head = `POST /orders HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer ${ada.token}\r\ncontent-type: application/json\r\n`
+  const send = async (message: string) => {
+    const socket = connect(port, '127.0.0.1')
+    socket.end(message)
+    return text(socket)
+  }
+  // Neither when the whole JSON came and only its padding is missing, nor when chunks break off.
+  const broken = [
+    `${head}content-length: ${body.length}\r\n\r\n${body.slice(0, -5)}`,
+    `${head}content-length: ${body.length + 5}\r\n\r\n${body}`,
+    `${head}transfer-encoding: chunked\r\n\r\n${body.length.toString(16)}\r\n${body}\r\n`,
+  ]
+  for (const message of broken) assert.doesNotMatch(await send(message), /^HTTP\/1.1 2/, message)
+  assert.equal(await countOrders(), before)
+  assert.match(await send(`${head}connection: close\r\ncontent-length: ${body.length}\r\n\r\n${body}`), /^HTTP\/1.1 201/)
+  assert.equal(await countOrders(), before + 1)
 })
 
 test('merges the lines of a product, however its id is written', async () => {
