@@ -160,9 +160,10 @@ test('a body that is cut off in the middle makes no order', async () => {
   const { port } = store.server.server.address() as AddressInfo
   const body = JSON.stringify({ items: [line(lamp)] })
   const head = `POST /orders HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer ${ada.token}\r\ncontent-type: application/json\r\n`
-  const send = async (message: string) => {
+  const send = (message: string, isLast = true) => {
     const socket = connect(port, '127.0.0.1')
-    socket.end(message)
+    socket.write(message)
+    if (isLast) socket.end()
     return text(socket)
   }
   // Neither when the whole JSON came and only its padding is missing, nor when chunks break off.
@@ -172,8 +173,7 @@ test('a body that is cut off in the middle makes no order', async () => {
     `${head}transfer-encoding: chunked\r\n\r\n${body.length.toString(16)}\r\n${body}\r\n`,
   ]
   for (const message of broken) assert.doesNotMatch(await send(message), /^HTTP\/1.1 2/, message)
-  assert.equal(await countOrders(), before)
-  assert.match(await send(`${head}connection: close\r\ncontent-length: ${body.length}\r\n\r\n${body}`), /^HTTP\/1.1 201/)
+  assert.match(await send(`${head}connection: close\r\ncontent-length: ${body.length}\r\n\r\n${body}`, false), /^HTTP\/1.1 201/)
   assert.equal(await countOrders(), before + 1)
 })
 
