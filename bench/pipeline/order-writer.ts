@@ -1,0 +1,70 @@
+// A process that commits orders at a steady rate, one transaction each, whether or not the earlier ones are done: an open loop.
+import { randomUUID, randomUUIDv7 } from 'node:crypto'
+import { setTimeout as pause } from 'node:timers/promises'
+import { createPool } from '../../src/db/pool.ts'
+import { nowMs } from './clock.ts'
+import { orderText } from './order-text.ts'
+
+export interface WriterLoad {
+  url: string
+  connections: number
+  perSecond: number
+  warmUpSeconds: number
+  seconds: number
+}
+
+/** An order, when its statement was sent and when it was acknowledged: it was committed in between. `isWarmUp`: not to be counted. */
+export interface WrittenOrder {
+  id: string
+  isWarmUp: boolean
+  sentAtMs: number
+  committedAtMs: number
+}
+
+export interface WriterReport {
+  orders: WrittenOrder[]
+  /** The most that an order was sent behind its time. */
+  latestMs: number
+}
+
+process.on('message', async (load: WriterLoad) => {
+  const pool = createPool({ url: load.url, size: load.connections, applicationName: 'bench-writer', onError: () => {} })
+  // Connecting is no part of it.
+  await Promise.all(Array.from({ length: load.connections }, () => pool.query('select pg_sleep(0.1)')))
+  const userId = randomUUID()
+  const orders: Promise<WrittenOrder>[] = []
+  const total = (load.warmUpSeconds + load.seconds) * load.perSecond
+  const began = nowMs()
+  let latestMs = 0
+  while (orders.length < total) {
+    const due = Math.min(total, Math.floor(((nowMs() - began) / 1_000) * load.perSecond))
+    while (orders.length < due) {
+      const dueAtMs = began + (orders.length / load.perSecond) * 1_000
+      const isWarmUp = orders.length < load.warmUpSeconds * load.perSecond
+      orders.push(write(isWarmUp, dueAtMs))
+    }
+    await pause(1)
+  }
+  const written = await Promise.all(orders)
+  await pool.end()
+  process.send?.({ orders: written, latestMs } satisfies WriterReport)
+
+  async function write(isWarmUp: boolean, dueAtMs: number): Promise<WrittenOrder> {
+    const id = randomUUIDv7()
+    const { items, history, productIds, total } = orderText(userId)
+    const client = await pool.connect()
+    try {
+      const sentAtMs = nowMs()
+      if (!isWarmUp) latestMs = Math.max(latestMs, sentAtMs - dueAtMs)
+      await client.query({
+        name: 'insert_order',
+        text: `insert into orders (id, user_id, status, items, total_amount, currency, status_history, product_ids, created_at, updated_at)
+        values ($1, $2, 'pending', $3, $4, 'EUR', $5, $6, $7, $7)`,
+        values: [id, userId, items, total, history, productIds, new Date()],
+      })
+      return { id, isWarmUp, sentAtMs, committedAtMs: nowMs() }
+    } finally {
+      client.release()
+    }
+  }
+})

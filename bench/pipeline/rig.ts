@@ -1,0 +1,106 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import pino from 'pino'
+import { Broker } from '../../faults/broker.ts'
+import { createTopic } from '../../src/app/create-topic.ts'
+import { prepareDatabase } from '../../src/app/prepare-database.ts'
+import { readConfig } from '../../src/config.ts'
+import { dataFolder } from '../../src/db/data-folder.ts'
+import { startEmbeddedPostgres } from '../../src/db/embedded-postgres.ts'
+import { createPool, type Pool } from '../../src/db/pool.ts'
+import type { Topic } from '../../src/pipeline/topic.ts'
+import { type Cleanup, onCleanup } from '../../test/cleanup.ts'
+import { startNatsServer } from '../../test/nats-server.ts'
+import { nowMs } from './clock.ts'
+
+export type TopicKind = 'postgres' | 'nats'
+
+/** What a store of several processes stands on. Everything goes with its `cleanup`. */
+export interface Rig {
+  url: string
+  pool: Pool
+  /** The store's topic, in this process. */
+  topic: Topic
+  lake: string
+  countMessages(): Promise<number>
+  /** `storefront serve` with one role. Returns when that is at work, with the time at which it told so. */
+  startRole(role: 'stream' | 'lake'): Promise<{ activeAtMs: number; stop(): Promise<void> }>
+}
+
+const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
+// As pino numbers its levels.
+const WARN = 40
+const SIGNS_OF_WORK = ['change stream is active', 'subscriber is active']
+
+/** PostgreSQL as `npm start` starts it (durable: fsync and synchronous_commit are on) and, for the topic in NATS, one server of it. */
+export async function startRig(cleanup: Cleanup, kind: TopicKind): Promise<Rig> {
+  const dataDir = mkdtempSync(join(tmpdir(), 'storefront-bench-'))
+  onCleanup(cleanup, () => rmSync(dataDir, { recursive: true, force: true }))
+  const server = await startEmbeddedPostgres(dataFolder(dataDir))
+  onCleanup(cleanup, () => server.stop())
+  const pool = createPool({ url: server.url, size: 4, applicationName: 'bench', onError: () => {} })
+  onCleanup(cleanup, () => pool.end())
+  const logger = pino({ level: 'silent' })
+  await prepareDatabase(server.url, pool, logger)
+  const broker = kind === 'nats' ? await Broker.open(cleanup, [(await startNatsServer(cleanup)).url], 1) : null
+  const settings = {
+    DATABASE_URL: server.url,
+    DATA_DIR: join(dataDir, 'store'),
+    STOREFRONT_SECRET: 'a secret for the benchmark, long enough',
+    LAKE_FLUSH_SECONDS: '1',
+    LOG_LEVEL: 'info',
+    PORT: '0',
+    OPS_PORT: '0',
+    ...(broker === null ? {} : { NATS_URL: broker.servers }),
+  }
+  const topic = createTopic(readConfig(settings), { pool, url: server.url, logger })
+  onCleanup(cleanup, () => topic.stop())
+  return {
+    url: server.url,
+    pool,
+    topic,
+    lake: dataFolder(settings.DATA_DIR).lake,
+    countMessages: () => (broker === null ? countRows(pool) : broker.countMessages()),
+    startRole: (role) => startRole(cleanup, role, settings),
+  }
+}
+
+/** By the newest sequence: counting the rows again and again would be work beside that which is measured. */
+async function countRows(pool: Pool): Promise<number> {
+  const { rows } = await pool.query<{ newest: number | null }>('select max(sequence) as newest from topic_messages')
+  return rows[0]?.newest ?? 0
+}
+
+async function startRole(cleanup: Cleanup, role: string, settings: Record<string, string>) {
+  const flags = (process.env.BENCH_NODE_FLAGS ?? '').split(' ').filter((flag) => flag !== '')
+  const child = spawn(process.execPath, [...flags, MAIN, 'serve', '--role', role], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+    env: { PATH: process.env.PATH, ...settings },
+  })
+  const stop = async () => {
+    if (child.exitCode !== null || child.signalCode !== null) return
+    const exit = once(child, 'exit')
+    child.kill('SIGTERM')
+    await exit
+  }
+  onCleanup(cleanup, stop)
+  return { activeAtMs: await untilActive(child, role), stop }
+}
+
+function untilActive(child: ChildProcess, role: string): Promise<number> {
+  const { promise, resolve, reject } = Promise.withResolvers<number>()
+  child.once('exit', (code) => reject(new Error(`the role ${role} ended with ${code}`)))
+  if (child.stdout === null) throw new Error('the process has no output')
+  createInterface(child.stdout).on('line', (line) => {
+    const { msg, level } = JSON.parse(line) as { msg: string; level: number }
+    if (SIGNS_OF_WORK.includes(msg)) resolve(nowMs())
+    // What fails and is tried again makes a figure that means something else.
+    else if (level >= WARN) console.error(`${role}: ${line}`)
+  })
+  return promise
+}
