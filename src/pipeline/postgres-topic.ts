@@ -54,8 +54,8 @@ async function publish(pool: Pool, messages: readonly OutgoingMessage[]): Promis
     await tx.query(`select pg_advisory_xact_lock(hashtextextended('storefront topic', 0))`)
     const { rowCount } = await tx.query(
       `insert into topic_messages (id, type, subject, position, event)
-      select message.id, message.type, message.subject, message.position, message.event
-      from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::json[]) with ordinality
+      select message.id, message.type, message.subject, message.position, message.event::json
+      from rows from (unnest($1::text[], $2::text[], $3::text[], $4::text[]), string_to_table($5, E'\\n')) with ordinality
         as message (id, type, subject, position, event, ordinality)
       where not exists (select from topic_messages as stored where stored.id = message.id)
       order by message.ordinality
@@ -65,7 +65,8 @@ async function publish(pool: Pool, messages: readonly OutgoingMessage[]): Promis
         messages.map(({ event }) => event.type),
         messages.map(({ event }) => event.subject),
         messages.map(({ position }) => position),
-        messages.map(({ event }) => JSON.stringify(event)),
+        // A line each: as elements of an array, every quote in them would be escaped here and unescaped there.
+        messages.map(({ event }) => JSON.stringify(event)).join('\n'),
       ],
     )
     if (rowCount !== 0) await tx.query(`select pg_notify('${CHANNEL}', '')`)
