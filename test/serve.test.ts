@@ -84,7 +84,9 @@ async function passTime(folder: DataFolder): Promise<void> {
   try {
     await pool.query(`update pgboss.job set heartbeat_on = now() - interval '1 minute' where state = 'active'`)
     await jobs.start()
-    await eventually(async () => (await pool.query(`select from pgboss.job where state = 'active'`)).rowCount === 0)
+    await eventually(async () => (await pool.query(`select from pgboss.job where state = 'active'`)).rowCount === 0, {
+      timeoutMs: 30_000,
+    })
   } finally {
     await jobs.stop()
     await pool.end()
