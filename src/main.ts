@@ -119,7 +119,8 @@ function terminal(config: Config): Terminal {
 /** Runs the store until a signal, or until it cannot go on. */
 async function serve(config: Config): Promise<number> {
   const { createApp } = await import('./app.ts')
-  const logger = pino({ level: config.logLevel, serializers })
+  // Not one write for each line where many requests come: lines that come while one is being written leave together.
+  const logger = pino({ level: config.logLevel, serializers }, pino.destination({ fd: 1, sync: false }))
   const ended = Promise.withResolvers<number>()
   process.once('SIGTERM', () => ended.resolve(0))
   process.once('SIGINT', () => ended.resolve(0))

@@ -31,6 +31,8 @@ type Encoding = keyof typeof SUFFIXES
 /** Bytes of a body in one encoding, with the headers that go with them, ready for Node's `writeHead`. */
 interface Variant {
   headers: readonly string[]
+  /** Of the answer to a client that has the bytes. */
+  headersOf304: readonly string[]
   bytes: Buffer
 }
 
@@ -92,9 +94,8 @@ export class CacheableAnswer {
     const variant = this.#variants.get(encoding)
     if (variant === undefined) return null
     const isKnown = matches(asked['if-none-match'], this.#etag)
-    const own = isKnown ? ['etag', `"${this.#etag}${SUFFIXES[encoding]}"`, ...this.#common] : variant.headers
     const status = isKnown ? 304 : 200
-    response.writeHead(status, own.concat(headers))
+    response.writeHead(status, (isKnown ? variant.headersOf304 : variant.headers).concat(headers))
     response.end(isKnown ? undefined : variant.bytes)
     return status
   }
@@ -112,13 +113,13 @@ export class CacheableAnswer {
   }
 
   #add(encoding: Encoding, bytes: Buffer): void {
+    const headersOf304 = ['etag', `"${this.#etag}${SUFFIXES[encoding]}"`, ...this.#common]
     const headers = [
       ...['content-type', 'application/json; charset=utf-8', 'content-length', String(bytes.length)],
-      ...['etag', `"${this.#etag}${SUFFIXES[encoding]}"`],
       ...(encoding === 'identity' ? [] : ['content-encoding', encoding]),
-      ...this.#common,
+      ...headersOf304,
     ]
-    this.#variants.set(encoding, { headers, bytes })
+    this.#variants.set(encoding, { headers, headersOf304, bytes })
   }
 }
 
@@ -164,6 +165,8 @@ function chooseEncoding(accepted: string): Encoding {
 /** RFC 9110 §13.1.2: a list of entity tags, compared weakly, or `*`. Any encoding of the same answer counts. */
 function matches(ifNoneMatch: string | undefined, etag: string): boolean {
   if (ifNoneMatch === undefined) return false
+  // As caches and browsers send it.
+  if (ifNoneMatch.length === etag.length + 2 && ifNoneMatch === `"${etag}"`) return true
   return ifNoneMatch.split(',').some((candidate) => {
     const tag = candidate.trim().replace(/^W\//, '')
     return tag === '*' || Object.values(SUFFIXES).some((suffix) => tag === `"${etag}${suffix}"`)
