@@ -32,13 +32,13 @@ export function createOrderStreamHandler({ url, pool, slotName, topic, logger, o
       // After a crash between publish and confirm the slot tells again what the topic has already.
       newest ??= await topic.newestPosition()
       const missing = commits.filter((commit) => mayBeMissing(commit.position, newest))
-      const parked = missing.flatMap(toParked)
-      if (parked.length > 0) {
+      const messages = missing.flatMap(toMessages)
+      if (messages.length < missing.reduce((sum, { changes }) => sum + changes.length, 0)) {
+        const parked = missing.flatMap(toParked)
         await parkChanges(pool, parked)
         for (const { eventId, reason } of parked)
           logger.error({ event: eventId, reason }, 'no event can be made of this change of an order')
       }
-      const messages = missing.flatMap(toMessages)
       if (messages.length === 0) return
       try {
         await topic.publish(messages)

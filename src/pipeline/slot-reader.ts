@@ -25,7 +25,6 @@ export class SlotReader {
   #confirmed: Lsn = 0n
   #statusTimer: NodeJS.Timeout | undefined
   #stopping = false
-  #hasFailed = false
   hasProgressed = false
   ended: Promise<void> = Promise.resolve()
 
@@ -71,7 +70,7 @@ export class SlotReader {
       if (message.kind === 'keepalive') this.#keepAlive(message)
       else this.#collect(message.message)
     } catch (error) {
-      this.#failure.reject(error)
+      this.#fail(error)
     }
   }
 
@@ -105,21 +104,23 @@ export class SlotReader {
   /** With nothing in hand, all the WAL up to here holds nothing for us: confirming it lets a busy server drop it. */
   #keepAlive({ walEnd, replyRequested }: { walEnd: Lsn; replyRequested: boolean }): void {
     const isIdle = !this.#inTransaction && this.#waiting.length === 0 && this.#draining === null
-    if (isIdle && !this.#hasFailed && walEnd > this.#confirmed) this.#advance(walEnd)
+    if (isIdle && !this.#stopping && walEnd > this.#confirmed) this.#advance(walEnd)
     if (replyRequested) this.#sendStatus()
   }
 
   #drainSoon(): void {
     if (this.#draining !== null || this.#connection === null) return
     this.#draining = this.#drain()
-      .catch((error) => {
-        // What was refused is in hand no more, and yet not done: nothing may be confirmed until the connection has ended.
-        this.#hasFailed = true
-        this.#failure.reject(error)
-      })
+      .catch((error) => this.#fail(error))
       .finally(() => {
         this.#draining = null
       })
+  }
+
+  /** What was refused is in hand no more, and yet not done: from here on no keep-alive counts as a sign that it is. */
+  #fail(error: unknown): void {
+    this.#stopping = true
+    this.#failure.reject(error)
   }
 
   async #drain(): Promise<void> {
