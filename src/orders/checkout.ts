@@ -102,7 +102,10 @@ export class Checkout {
     await setImmediate()
     while (this.#waiting.length > 0) {
       const batch = this.#nextBatch()
-      if (batch.length === 0) await earlier
+      if (batch.length === 0) {
+        await earlier
+        continue
+      }
       const locked = Promise.withResolvers<void>()
       const ended = this.#placeBatch(batch, locked.resolve)
       await Promise.all([earlier, Promise.race([locked.promise, ended])])
@@ -140,7 +143,6 @@ export class Checkout {
   }
 
   async #placeBatch(batch: readonly Waiting[], onLocked: () => void): Promise<void> {
-    if (batch.length === 0) return
     const names = batch.flatMap((waiting) => waiting.names)
     for (const name of names) this.#inHand.add(name)
     this.#options.observer?.ordersTried(batch.length)
