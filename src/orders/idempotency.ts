@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto'
+import { SEPARATOR } from '../db/json-texts.ts'
 import type { Pool, Transaction } from '../db/pool.ts'
 import { AppError } from '../errors.ts'
 import { fillIn } from './order.ts'
-import { SEPARATOR } from './separated.ts'
 
 /** draft-ietf-httpapi-idempotency-key-header: the key of a request and what tells its retry from another request. */
 export interface IdempotencyKey {

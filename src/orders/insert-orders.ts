@@ -1,7 +1,7 @@
 import { translateConstraint } from '../db/constraints.ts'
+import { SEPARATOR } from '../db/json-texts.ts'
 import type { Transaction } from '../db/pool.ts'
 import type { Order } from './order.ts'
-import { SEPARATOR } from './separated.ts'
 
 /** The next numbers of orders, in order. They are drawn for good, whether the transaction commits or not. */
 export async function drawOrderNumbers(tx: Transaction, count: number): Promise<number[]> {

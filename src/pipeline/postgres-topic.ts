@@ -1,5 +1,6 @@
 import type pg from 'pg'
 import type { Logger } from 'pino'
+import { SEPARATOR } from '../db/json-texts.ts'
 import type { Pool, Queryable } from '../db/pool.ts'
 import { inTransaction } from '../db/transaction.ts'
 import type { OrderEvent } from '../orders/events.ts'
@@ -55,7 +56,7 @@ async function publish(pool: Pool, messages: readonly OutgoingMessage[]): Promis
     const { rowCount } = await tx.query(
       `insert into topic_messages (id, type, subject, position, event)
       select message.id, message.type, message.subject, message.position, message.event::json
-      from rows from (unnest($1::text[], $2::text[], $3::text[], $4::text[]), string_to_table($5, E'\\n')) with ordinality
+      from rows from (unnest($1::text[], $2::text[], $3::text[], $4::text[]), string_to_table($5, '${SEPARATOR}')) with ordinality
         as message (id, type, subject, position, event, ordinality)
       where not exists (select from topic_messages as stored where stored.id = message.id)
       order by message.ordinality
@@ -65,8 +66,7 @@ async function publish(pool: Pool, messages: readonly OutgoingMessage[]): Promis
         messages.map(({ event }) => event.type),
         messages.map(({ event }) => event.subject),
         messages.map(({ position }) => position),
-        // A line each: as elements of an array, every quote in them would be escaped here and unescaped there.
-        messages.map(({ event }) => JSON.stringify(event)).join('\n'),
+        messages.map(({ event }) => JSON.stringify(event)).join(SEPARATOR),
       ],
     )
     if (rowCount !== 0) await tx.query(`select pg_notify('${CHANNEL}', '')`)
