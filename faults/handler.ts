@@ -1,5 +1,17 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Fault } from './fault.ts'
+import type { Round } from './round.ts'
+
+/** The handler is killed at a step, and another one starts. */
+export async function dieAndGoOn(round: Round, orders: number, step: string): Promise<void> {
+  await round.survive('email,lake')
+  const dying = await round.start('stream', { FAULT: step, FAULT_AFTER: String(Math.floor(round.random() * 5)) })
+  await round.shop.trade(orders)
+  // On a busy machine the orders come in fewer batches than it takes.
+  while (dying.child.signalCode === null) await round.shop.trade(1)
+  await round.start('stream')
+  await round.shop.trade(3)
+}
 
 const STEPS = ['after read', 'during publish', 'after publish', 'after confirm'] as const
 
@@ -10,15 +22,7 @@ export const HANDLER_FAULTS: Fault[] = [
       ({
         name: `handler-${step.replace(' ', '-')}`,
         title: `kill -9 of the handler ${step}`,
-        async run(round, orders) {
-          await round.survive('email,lake')
-          const dying = await round.start('stream', { FAULT: step, FAULT_AFTER: String(Math.floor(round.random() * 5)) })
-          await round.shop.trade(orders)
-          // On a busy machine the orders come in fewer batches than it takes.
-          while (dying.child.signalCode === null) await round.shop.trade(1)
-          await round.start('stream')
-          await round.shop.trade(3)
-        },
+        run: (round, orders) => dieAndGoOn(round, orders, step),
       }) satisfies Fault,
   ),
   {

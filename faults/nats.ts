@@ -4,6 +4,7 @@ import { eventually } from '../test/eventually.ts'
 import { NO_NATS, startNatsServer } from '../test/nats-server.ts'
 import { Broker } from './broker.ts'
 import type { Fault } from './fault.ts'
+import { dieAndGoOn } from './handler.ts'
 import { Skipped } from './lake.ts'
 import { NatsCluster, untilWhole } from './nats-cluster.ts'
 import { Round } from './round.ts'
@@ -46,15 +47,7 @@ export const NATS_FAULTS: Fault[] = [
         name: `nats-handler-${step.replace(' ', '-')}`,
         title: `NATS: kill -9 of the handler ${step === 'after publish' ? 'after PubAck, before confirm' : step}`,
         open: openWithServer,
-        async run(round, orders) {
-          await round.survive('email,lake')
-          const dying = await round.start('stream', { FAULT: step, FAULT_AFTER: String(Math.floor(round.random() * 5)) })
-          await round.shop.trade(orders)
-          // On a busy machine the orders come in fewer batches than it takes.
-          while (dying.child.signalCode === null) await round.shop.trade(1)
-          await round.start('stream')
-          await round.shop.trade(3)
-        },
+        run: (round, orders) => dieAndGoOn(round, orders, step),
       }) satisfies Fault,
   ),
   {
