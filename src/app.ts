@@ -78,7 +78,9 @@ export async function createApp({ config, logger, now = () => new Date(), onFata
     metrics.watchDatabase(() => pool.query('select 1'))
     const topic = createTopic(config, { pool, url: database.url, logger })
     const deliveryLog = new DeliveryLog({ pool, logger })
-    const stream = config.roles.includes('stream') ? createStream(database.url, { pool, topic, deliveryLog, metrics, logger }) : null
+    const stream = config.roles.includes('stream')
+      ? createStream(config, database.url, { pool, topic, deliveryLog, metrics, logger })
+      : null
     if (stream !== null) metrics.watchChangeStream(stream, () => readSlotStatus(pool, orderSlotOf(database.url)))
     const watched: Watched = { metrics, subscriptions: new Map() }
     const check = readinessCheck(pool, stream, database.url)
@@ -147,9 +149,10 @@ interface StreamOptions {
   logger: Logger
 }
 
-function createStream(url: string, { pool, topic, deliveryLog, metrics, logger }: StreamOptions): ChangeStream {
+function createStream({ nats }: Config, url: string, { pool, topic, deliveryLog, metrics, logger }: StreamOptions): ChangeStream {
   const onPublished = (events: LoggedEvent[]) => {
-    deliveryLog.published(events)
+    // The topic's own table has the time beside each message.
+    if (nats !== null) deliveryLog.published(events)
     metrics.eventsPublished(events.length)
   }
   return createOrderStreamHandler({ url, pool, slotName: orderSlotOf(url), topic, logger, onPublished })

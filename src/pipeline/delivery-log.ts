@@ -1,4 +1,5 @@
 import type { Logger } from 'pino'
+import { SEPARATOR } from '../db/json-texts.ts'
 import type { Pool } from '../db/pool.ts'
 import type { OrderEvent } from '../orders/events.ts'
 
@@ -21,14 +22,16 @@ interface Delivery {
   lakeAt: Date | null
 }
 
-type Entry = LoggedEvent & { publishedAt: Date | null; lakeAt: Date | null }
+/** Times are RFC 3339, empty for none. */
+type Entry = LoggedEvent & { publishedAt: string; lakeAt: string }
 
 // A database that is away for long costs entries of the log, not memory.
 const MAX_WAITING = 50_000
 const BATCH_SIZE = 2_000
 
 /**
- * Writes down when events were published and when they reached the lake, for people to look at. It is written after the fact and
+ * Writes down when events reached the lake, and when they were published if their topic is no table of the same database, which tells
+ * that itself: for people to look at. It is written after the fact and
  * beside it: nobody waits for it, and what cannot be written is left out. Nothing is decided by it.
  */
 export class DeliveryLog {
@@ -52,19 +55,19 @@ export class DeliveryLog {
   }
 
   readonly published = (events: readonly LoggedEvent[]): void => {
-    const publishedAt = this.#now()
+    const publishedAt = this.#now().toISOString()
     this.#add(events, (entry) => ({ ...entry, publishedAt }))
   }
 
   readonly inLake = (events: readonly LoggedEvent[]): void => {
-    const lakeAt = this.#now()
+    const lakeAt = this.#now().toISOString()
     this.#add(events, (entry) => ({ ...entry, lakeAt }))
   }
 
   #add(events: readonly LoggedEvent[], change: (entry: Entry) => Entry): void {
     for (const { eventId, orderId, version } of events) {
       if (this.#waiting.size >= MAX_WAITING) break
-      this.#waiting.set(eventId, change(this.#waiting.get(eventId) ?? { eventId, orderId, version, publishedAt: null, lakeAt: null }))
+      this.#waiting.set(eventId, change(this.#waiting.get(eventId) ?? { eventId, orderId, version, publishedAt: '', lakeAt: '' }))
     }
     this.#working ??= this.#work().finally(() => {
       this.#working = null
@@ -87,26 +90,26 @@ export class DeliveryLog {
 async function writeEntries(pool: Pool, entries: readonly Entry[]): Promise<void> {
   // In one order everywhere: the processes of the stream and of the lake write the same rows.
   const sorted = entries.toSorted((a, b) => (a.eventId < b.eventId ? -1 : 1))
+  const column = (textOf: (entry: Entry) => string | number) => sorted.map(textOf).join(SEPARATOR)
+  const table = (parameter: number) => `string_to_table($${parameter}, '${SEPARATOR}')`
   await pool.query({
     name: 'log_deliveries',
-    text: `insert into order_event_deliveries as delivery (event_id, order_id, version, published_at, lake_at)
-    select event_id, order_id, version, published_at, lake_at
-    from unnest($1::text[], $2::uuid[], $3::integer[], $4::timestamptz[], $5::timestamptz[])
-      as entry (event_id, order_id, version, published_at, lake_at)
-    on conflict (event_id) do update
+    text: `insert into order_event_deliveries as delivery (order_id, version, published_at, lake_at)
+    select order_id::uuid, version::integer, nullif(published_at, '')::timestamptz, nullif(lake_at, '')::timestamptz
+    from rows from (${table(1)}, ${table(2)}, ${table(3)}, ${table(4)}) as entry (order_id, version, published_at, lake_at)
+    on conflict (order_id, version) do update
       set published_at = coalesce(delivery.published_at, excluded.published_at), lake_at = coalesce(delivery.lake_at, excluded.lake_at)`,
     values: [
-      sorted.map((entry) => entry.eventId),
-      sorted.map((entry) => entry.orderId),
-      sorted.map((entry) => entry.version),
-      sorted.map((entry) => entry.publishedAt),
-      sorted.map((entry) => entry.lakeAt),
+      column((entry) => entry.orderId),
+      column((entry) => entry.version),
+      column((entry) => entry.publishedAt),
+      column((entry) => entry.lakeAt),
     ],
   })
 }
 
 interface DeliveryRow {
-  event_id: string
+  version: number
   published_at: Date | null
   lake_at: Date | null
   status: 'queued' | 'sent' | 'failed' | null
@@ -119,14 +122,24 @@ interface DeliveryRow {
 /** How far each version of an order has come: to the topic, to its customer's mailbox, to the lake. */
 export async function findDeliveries(pool: Pool, orderId: string): Promise<Map<number, Delivery>> {
   const { rows } = await pool.query<DeliveryRow>(
-    `select event_id, published_at, lake_at, status, queued_at, sent_at, failed_at, attempts
-    from (select event_id, published_at, lake_at from order_event_deliveries where order_id = $1) as delivery
+    `select version, published_at, lake_at, status, queued_at, sent_at, failed_at, attempts
+    from (
+      select version, min(published_at) as published_at, min(lake_at) as lake_at
+      from (
+        select version, published_at, lake_at from order_event_deliveries where order_id = $1
+        union all
+        select split_part(id, '.', 2)::integer, published_at, null from topic_messages where subject = $1::text
+      ) as told
+      group by version
+    ) as delivery
     full join (
-      select event_id, status, queued_at, sent_at, failed_at, attempts from email_deliveries where order_id = $1
-    ) as mail using (event_id)`,
+      select split_part(event_id, '.', 2)::integer as version, status, queued_at, sent_at, failed_at, attempts
+      from email_deliveries
+      where order_id = $1
+    ) as mail using (version)`,
     [orderId],
   )
-  return new Map(rows.map((row) => [Number(row.event_id.split('.').at(-1)), toDelivery(row)]))
+  return new Map(rows.map((row) => [row.version, toDelivery(row)]))
 }
 
 function toDelivery({ status, queued_at, sent_at, failed_at, attempts, published_at, lake_at }: DeliveryRow): Delivery {
