@@ -1,7 +1,8 @@
 import type pg from 'pg'
 import type { Logger } from 'pino'
+import { copyRows } from '../db/copy-rows.ts'
 import { SEPARATOR } from '../db/json-texts.ts'
-import type { Pool, Queryable } from '../db/pool.ts'
+import type { Pool, Queryable, Transaction } from '../db/pool.ts'
 import { inTransaction } from '../db/transaction.ts'
 import type { OrderEvent } from '../orders/events.ts'
 import { type MessageSource, Subscriber } from './subscriber.ts'
@@ -53,24 +54,24 @@ async function publish(pool: Pool, messages: readonly OutgoingMessage[]): Promis
   await inTransaction(pool, async (tx) => {
     // One publisher at a time from number to commit: else a reader could see 8, go on, and never see 7.
     await tx.query(`select pg_advisory_xact_lock(hashtextextended('storefront topic', 0))`)
-    const { rowCount } = await tx.query(
-      `insert into topic_messages (id, type, subject, position, event)
-      select message.id, message.type, message.subject, message.position, message.event::json
-      from rows from (unnest($1::text[], $2::text[], $3::text[], $4::text[]), string_to_table($5, '${SEPARATOR}')) with ordinality
-        as message (id, type, subject, position, event, ordinality)
-      where not exists (select from topic_messages as stored where stored.id = message.id)
-      order by message.ordinality
-      on conflict (id) do nothing`,
-      [
-        messages.map(({ event }) => event.id),
-        messages.map(({ event }) => event.type),
-        messages.map(({ event }) => event.subject),
-        messages.map(({ position }) => position),
-        messages.map(({ event }) => JSON.stringify(event)).join(SEPARATOR),
-      ],
-    )
-    if (rowCount !== 0) await tx.query(`select pg_notify('${CHANNEL}', '')`)
+    const known = await findStored(tx, messages)
+    const missing = messages.filter(({ event }) => !known.has(event.id) && known.add(event.id))
+    if (missing.length === 0) return
+    await copyRows(tx, 'copy topic_messages (id, type, subject, position, event) from stdin', missing.map(toColumns))
+    await tx.query(`select pg_notify('${CHANNEL}', '')`)
   })
+}
+
+async function findStored(tx: Transaction, messages: readonly OutgoingMessage[]): Promise<Set<string>> {
+  const ids = messages.map(({ event }) => event.id).join(SEPARATOR)
+  const { rows } = await tx.query<{ id: string }>(`select id from topic_messages where id = any (string_to_array($1, '${SEPARATOR}'))`, [
+    ids,
+  ])
+  return new Set(rows.map(({ id }) => id))
+}
+
+function toColumns({ event, position }: OutgoingMessage): string[] {
+  return [event.id, event.type, event.subject, position, JSON.stringify(event)]
 }
 
 async function readMessages(db: Queryable, after: number, limit: number): Promise<TopicMessage[]> {
