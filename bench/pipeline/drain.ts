@@ -52,7 +52,7 @@ async function commitBacklog({ pool }: Rig, orders: number): Promise<void> {
       begin
         for i in 1..${Math.trunc(orders)} loop
           insert into orders (id, user_id, status, items, total_amount, currency, status_history, product_ids, created_at, updated_at)
-          values (gen_random_uuid(), '${userId}', 'pending', '${items}', ${total}, 'EUR', '${history}', '{${productIds}}',
+          values (uuidv7(), '${userId}', 'pending', '${items}', ${total}, 'EUR', '${history}', '{${productIds}}',
             clock_timestamp(), clock_timestamp());
           commit;
         end loop;
