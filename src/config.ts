@@ -1,5 +1,8 @@
-import { isIP } from 'node:net'
 import { resolve } from 'node:path'
+import { type LakeBucket, readLakeBucket } from './config/lake-bucket.ts'
+import { type NatsConfig, readNats } from './config/nats.ts'
+import { readCorsOrigins, readPurgeUrls, readTrustProxy } from './config/network.ts'
+import { ConfigError, parseList, type Settings, settingsOf } from './config/settings.ts'
 import { isCurrency } from './currency.ts'
 
 const ROLES = ['api', 'stream', 'email', 'lake', 'webhook'] as const
@@ -75,40 +78,13 @@ interface OperationsConfig {
   readonly isRequired: boolean
 }
 
-/** How to reach the broker. Paths are null when not set. */
-interface NatsConfig {
-  /** Addresses with commas between; a login in one of them counts for all. */
-  readonly servers: string
-  readonly replicas: number
-  readonly credentialsFile: string | null
-  readonly caFile: string | null
-  readonly certFile: string | null
-  readonly keyFile: string | null
-}
-
-/** Where in an object store the lake is. Credentials are the business of AWS's SDK, which reads its own settings. */
-interface LakeBucket {
-  readonly bucket: string
-  /** Without slashes at its ends; empty for the bucket's root. */
-  readonly prefix: string
-  /** Null for AWS itself. */
-  readonly endpoint: string | null
-  /** Null: as the SDK finds it. */
-  readonly region: string | null
-}
-
-/** A setting that cannot be used. The message names it; the process ends with exit status 2. */
-export class ConfigError extends Error {
-  override readonly name = 'ConfigError'
-}
-
 const SECRET_MIN_LENGTH = 32
 // Settings of the design that this release cannot honour yet: ignoring one silently would lose mail or data.
 const NOT_YET = ['WEB_CONCURRENCY'] as const
 
 /** Reads and checks the environment. Throws ConfigError. */
 export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
-  const read = reader(env)
+  const read = settingsOf(env)
   for (const name of NOT_YET) {
     if (read.optional(name) !== null) throw new ConfigError(`${name} is not supported by this version of Storefront; unset it`)
   }
@@ -153,158 +129,21 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   })
 }
 
-function reader(env: NodeJS.ProcessEnv) {
-  const optional = (name: string) => {
-    const value = env[name]?.trim()
-    return value === undefined || value === '' ? null : value
-  }
-  const oneOf = <T extends string>(name: string, allowed: readonly T[], fallback: T): T => {
-    const value = optional(name) ?? fallback
-    if (!allowed.includes(value as T)) throw new ConfigError(`${name} must be one of ${allowed.join(', ')}`)
-    return value as T
-  }
-  return {
-    optional,
-    oneOf,
-    text: (name: string, fallback: string) => optional(name) ?? fallback,
-    integer(name: string, fallback: number, min: number, max: number) {
-      const value = optional(name)
-      if (value === null) return fallback
-      const number = /^\d{1,9}$/.test(value) ? Number(value) : Number.NaN
-      if (!(number >= min && number <= max)) throw new ConfigError(`${name} must be a whole number from ${min} to ${max}`)
-      return number
-    },
-    // The value is not echoed: it may hold a password.
-    url(name: string, protocols: string[]) {
-      const value = optional(name)
-      if (value === null) return null
-      if (!URL.canParse(value) || !protocols.includes(new URL(value).protocol)) {
-        throw new ConfigError(`${name} must be a URL that starts with ${protocols.map((p) => `${p}//`).join(' or ')}`)
-      }
-      return value
-    },
-    list<T extends string>(name: string, allowed: readonly T[]): readonly T[] {
-      const value = optional(name)
-      if (value === null) return allowed
-      return parseList(value.split(','), allowed, name)
-    },
-  }
-}
-
-function parseList<T extends string>(values: readonly string[], allowed: readonly T[], name: string): readonly T[] {
-  const wanted = values.map((v) => v.trim()).filter((v) => v !== '')
-  const unknown = wanted.find((v) => !allowed.includes(v as T))
-  if (unknown !== undefined || wanted.length === 0) throw new ConfigError(`${name} must name some of ${allowed.join(', ')}`)
-  return allowed.filter((v) => wanted.includes(v))
-}
-
 /** Narrows a process to the roles named on its command line. Throws ConfigError. */
 export function parseRoles(values: readonly string[]): readonly Role[] {
   return parseList(values, ROLES, '--role')
 }
 
-function readOperations({ optional, text, integer }: ReturnType<typeof reader>): OperationsConfig | null {
+function readOperations({ optional, text, integer }: Settings): OperationsConfig | null {
   const given = optional('OPS_PORT')
   if (given === 'off') return null
   return { host: text('OPS_HOST', '127.0.0.1'), port: integer('OPS_PORT', 9464, 0, 65_535), isRequired: given !== null }
-}
-
-function readNats({ optional, integer }: ReturnType<typeof reader>): NatsConfig | null {
-  const servers = optional('NATS_URL')
-  const files = {
-    credentialsFile: optional('NATS_CREDENTIALS'),
-    caFile: optional('NATS_CA'),
-    certFile: optional('NATS_CERT'),
-    keyFile: optional('NATS_KEY'),
-  }
-  const replicas = integer('NATS_REPLICAS', 1, 1, 5)
-  if (servers === null) return null
-  const isAddress = (text: string) => URL.canParse(text) && ['nats:', 'tls:'].includes(new URL(text).protocol) && new URL(text).host !== ''
-  // The value is not echoed: it may hold a password.
-  if (!servers.split(',').every((server) => isAddress(server.trim()))) {
-    throw new ConfigError('NATS_URL must list URLs that start with nats:// or tls://, with commas between')
-  }
-  if ((files.certFile === null) !== (files.keyFile === null)) throw new ConfigError('NATS_CERT and NATS_KEY must be set together')
-  return Object.freeze({ servers, replicas, ...files })
-}
-
-const LAKE_URL = /^s3:\/\/([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:\/([A-Za-z0-9!_.'()=/-]*))?$/
-
-function readLakeBucket({ optional, url }: ReturnType<typeof reader>): LakeBucket | null {
-  const address = optional('LAKE_URL')
-  const endpoint = url('S3_ENDPOINT', ['http:', 'https:'])
-  if (address === null) {
-    if (endpoint !== null) throw new ConfigError('S3_ENDPOINT needs LAKE_URL, such as s3://bucket/prefix')
-    return null
-  }
-  const [, bucket, path = ''] = LAKE_URL.exec(address) ?? []
-  const prefix = path.replace(/\/+$/, '')
-  // The value is not echoed: somebody may have put a key into it.
-  if (bucket === undefined || /^\/|\/\/|(^|\/)\.\.?(\/|$)/.test(prefix)) {
-    throw new ConfigError('LAKE_URL must look like s3://bucket/prefix, with letters, digits and - _ . = in the prefix')
-  }
-  if (endpoint !== null && (new URL(endpoint).username !== '' || new URL(endpoint).password !== '')) {
-    throw new ConfigError('S3_ENDPOINT must hold no credentials; they are AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY')
-  }
-  // Other servers than AWS mostly do not care, but the signature has to name one.
-  const region = optional('AWS_REGION') ?? (endpoint === null ? null : 'us-east-1')
-  return Object.freeze({ bucket, prefix, endpoint, region })
 }
 
 function readBasePath(value: string): string {
   const path = value.replace(/\/+$/, '')
   if (path !== '' && !/^(\/[A-Za-z0-9._~-]+)+$/.test(path)) throw new ConfigError('BASE_PATH must look like /v1')
   return path
-}
-
-const MAX_PROXIES = 10
-
-function readTrustProxy(value: string | null): Config['trustProxy'] {
-  if (value === null) return false
-  if (/^\d+$/.test(value) && Number(value) >= 1 && Number(value) <= MAX_PROXIES) return Number(value)
-  const networks = value.split(',').map((network) => network.trim())
-  if (networks.every(isNetwork)) return networks
-  throw new ConfigError(
-    `TRUST_PROXY must list addresses and networks such as 10.0.0.0/8, or be a number of proxies from 1 to ${MAX_PROXIES}`,
-  )
-}
-
-function isNetwork(text: string): boolean {
-  const [address = '', prefix, ...rest] = text.split('/')
-  const bits = { 0: -1, 4: 32, 6: 128 }[isIP(address)] ?? -1
-  return (
-    rest.length === 0 && bits > 0 && (prefix === undefined || (/^\d{1,3}$/.test(prefix) && Number(prefix) >= 1 && Number(prefix) <= bits))
-  )
-}
-
-function readCorsOrigins(value: string | null): readonly string[] | '*' | null {
-  if (value === null || value === '*') return value
-  const origins = value.split(',').map((origin) => origin.trim())
-  // As browsers send it: no path, no default port, in lower case. Apps have schemes of their own.
-  const isOrigin = (text: string) =>
-    /^[a-z][a-z0-9+.-]*:\/\/[^/?#@*\s]+$/.test(text) && URL.canParse(text) && isPlain(text, new URL(text).origin)
-  const isPlain = (text: string, origin: string) => origin === text || (origin === 'null' && !text.startsWith('http'))
-  if (origins.every(isOrigin)) return origins
-  throw new ConfigError('CORS_ORIGINS must be *, or origins such as https://shop.example with commas between')
-}
-
-const CACHES = ['varnish:', 'fastly:', 'cloudflare:']
-
-// The values are not echoed: they may hold a token.
-function readPurgeUrls(value: string | null): readonly string[] {
-  const urls = (value ?? '')
-    .split(',')
-    .map((url) => url.trim())
-    .filter((url) => url !== '')
-  const isGood = (url: string) => {
-    if (!URL.canParse(url)) return false
-    const { protocol, hostname, password } = new URL(url)
-    return CACHES.includes(protocol) && hostname !== '' && (protocol === 'varnish:' || password !== '')
-  }
-  if (urls.every(isGood)) return urls
-  throw new ConfigError(
-    'CDN_PURGE_URL must be varnish://host:port, fastly://:token@service or cloudflare://:token@zone, or several with commas',
-  )
 }
 
 function readCurrency(value: string): string {

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { resolve } from 'node:path'
 import { test } from 'node:test'
-import { ConfigError, parseRoles, readConfig } from '../src/config.ts'
+import { ConfigError } from '../src/config/settings.ts'
+import { parseRoles, readConfig } from '../src/config.ts'
 
 const SECRET = 'a secret that is long enough to be one'
 const DATABASE_URL = 'postgres://shop:hunter2@db.example/shop'

@@ -1,0 +1,53 @@
+/** A setting that cannot be used. The message names it; the process ends with exit status 2. */
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError'
+}
+
+export type Settings = ReturnType<typeof settingsOf>
+
+/** Readers of single settings by name. What is empty counts as not set. They throw ConfigError. */
+export function settingsOf(env: NodeJS.ProcessEnv) {
+  const optional = (name: string) => {
+    const value = env[name]?.trim()
+    return value === undefined || value === '' ? null : value
+  }
+  const oneOf = <T extends string>(name: string, allowed: readonly T[], fallback: T): T => {
+    const value = optional(name) ?? fallback
+    if (!allowed.includes(value as T)) throw new ConfigError(`${name} must be one of ${allowed.join(', ')}`)
+    return value as T
+  }
+  return {
+    optional,
+    oneOf,
+    text: (name: string, fallback: string) => optional(name) ?? fallback,
+    integer(name: string, fallback: number, min: number, max: number) {
+      const value = optional(name)
+      if (value === null) return fallback
+      const number = /^\d{1,9}$/.test(value) ? Number(value) : Number.NaN
+      if (!(number >= min && number <= max)) throw new ConfigError(`${name} must be a whole number from ${min} to ${max}`)
+      return number
+    },
+    // The value is not echoed: it may hold a password.
+    url(name: string, protocols: string[]) {
+      const value = optional(name)
+      if (value === null) return null
+      if (!URL.canParse(value) || !protocols.includes(new URL(value).protocol)) {
+        throw new ConfigError(`${name} must be a URL that starts with ${protocols.map((p) => `${p}//`).join(' or ')}`)
+      }
+      return value
+    },
+    list<T extends string>(name: string, allowed: readonly T[]): readonly T[] {
+      const value = optional(name)
+      if (value === null) return allowed
+      return parseList(value.split(','), allowed, name)
+    },
+  }
+}
+
+/** `values` in the order of `allowed`. Throws ConfigError, which begins with `name`. */
+export function parseList<T extends string>(values: readonly string[], allowed: readonly T[], name: string): readonly T[] {
+  const wanted = values.map((v) => v.trim()).filter((v) => v !== '')
+  const unknown = wanted.find((v) => !allowed.includes(v as T))
+  if (unknown !== undefined || wanted.length === 0) throw new ConfigError(`${name} must name some of ${allowed.join(', ')}`)
+  return allowed.filter((v) => wanted.includes(v))
+}
