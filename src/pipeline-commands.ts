@@ -44,7 +44,7 @@ export function replayCommand(config: Config, terminal: Terminal, { since, order
     }
     const report = await replay({ pool, url, topic, slotName: orderSlotOf(url), filter: { since, orderId } })
     for (const line of describeReplay(report)) terminal.out(line)
-    return report.unknown.length === 0 && (report.slotLost === null || report.isSlotRenewed) ? 0 : 1
+    return report.unknown.length === 0 && report.corrupt === 0 && (report.slotLost === null || report.isSlotRenewed) ? 0 : 1
   })
 }
 
@@ -61,12 +61,13 @@ function withTopic(config: Config, terminal: Terminal, work: (topic: Topic, pool
 }
 
 function describeReplay(report: ReplayReport): string[] {
-  const { compared, published, underWay, unknown, slotLost, isSlotRenewed } = report
+  const { compared, published, underWay, unknown, corrupt, slotLost, isSlotRenewed } = report
   const lines = slotLost === null ? [] : [slotLost]
   if (isSlotRenewed) lines.push('made the slot anew; it tells of every change from here on')
   else if (slotLost !== null) lines.push('left the slot as it is: run storefront replay without --since and --order')
   lines.push(`compared ${compared} events with the topic and published ${published} that it lacked`)
   if (underWay > 0) lines.push(`${underWay} more come by the change stream`)
   for (const id of unknown) lines.push(`cannot make the event ${id}: the row of the order does not tell of it`)
+  if (corrupt > 0) lines.push(`${corrupt} messages of the topic are corrupt and stand in the way of theirs: see storefront verify`)
   return lines
 }

@@ -51,7 +51,7 @@ export async function startMailSubscriber(
       events.map((event, index) => ({ sequence: index + 1, event })),
       new AbortController().signal,
     )
-  return { db, jobs, mails, publish }
+  return { db, jobs, mails, publish, handle: subscriber.handle }
 }
 
 export async function insertUser(db: TestDatabase, email: string, name: string | null = null): Promise<string> {

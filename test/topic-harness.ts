@@ -1,5 +1,14 @@
 import type { TestContext } from 'node:test'
-import type { MessageHandler, OutgoingMessage, SubscribeOptions, Subscription, Topic, TopicMessage } from '../src/pipeline/topic.ts'
+import type { OrderEvent } from '../src/orders/events.ts'
+import type {
+  MessageHandler,
+  OutgoingMessage,
+  StoredMessage,
+  SubscribeOptions,
+  Subscription,
+  Topic,
+  TopicMessage,
+} from '../src/pipeline/topic.ts'
 import { onCleanup } from './cleanup.ts'
 import { eventually } from './eventually.ts'
 import { makeOrderEvent } from './order-event-factory.ts'
@@ -11,6 +20,8 @@ export interface TopicUnderTest {
   connect(): Promise<Topic>
   /** Breaks the connection of the active subscription of this name, from the broker's side. */
   breakConnection(subscriber: string): Promise<void>
+  /** Puts a message on the topic that is none of the store's. `event` is a JSON text. */
+  inject(id: string, event: string): Promise<void>
 }
 
 export type MakeTopic = (t: TestContext) => Promise<TopicUnderTest>
@@ -23,7 +34,8 @@ export function makeOutgoing(count: number, from = 1): OutgoingMessage[] {
   }))
 }
 
-export const idsOf = (messages: readonly (OutgoingMessage | TopicMessage)[]): string[] => messages.map(({ event }) => event.id)
+export const idsOf = (messages: readonly (OutgoingMessage | StoredMessage)[]): string[] =>
+  messages.map(({ event }) => (event as OrderEvent).id)
 
 /** What a handler was given. */
 export class Recording {

@@ -39,6 +39,7 @@ export async function startWebhooks(t: TestContext) {
     db,
     jobs,
     clock,
+    handle: subscriber.handle,
     publish: (...events: OrderEvent[]) =>
       subscriber.handle(
         events.map((event, index) => ({ sequence: index + 1, event })),

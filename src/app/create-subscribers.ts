@@ -16,7 +16,7 @@ import { LakeSink } from '../pipeline/lake/lake-sink.ts'
 import type { LakeStore } from '../pipeline/lake/lake-store.ts'
 import type { Sealing } from '../pipeline/sealing.ts'
 import { lagBehind, readSubscriberLag, type SubscriberLag } from '../pipeline/subscriber-lag.ts'
-import type { Subscription, Topic } from '../pipeline/topic.ts'
+import type { SubscribeOptions, Subscription, Topic } from '../pipeline/topic.ts'
 import { countQueued as countQueuedWebhooks } from '../pipeline/webhook/webhook-deliveries.ts'
 import { createWebhookSender } from '../pipeline/webhook/webhook-sender.ts'
 import { createWebhookSubscriber } from '../pipeline/webhook/webhook-subscriber.ts'
@@ -35,6 +35,10 @@ function watch({ metrics, subscriptions }: Watched, name: string, subscription: 
   subscriptions.set(name, subscription)
   metrics.watchSubscriber(name, subscription, readPosition)
   return subscription
+}
+
+function countCorrupt({ metrics }: Watched, name: string): Pick<SubscribeOptions, 'onCorrupt'> {
+  return { onCorrupt: (messages) => metrics.corruptMessagesLeftOut(name, messages.length) }
 }
 
 interface LakeOptions {
@@ -63,7 +67,7 @@ export function createLake(config: Config, { store, topic, deliveryLog, logger, 
     stored = await sink.lastSequence()
     return stored
   }
-  const subscription = topic.subscribe('lake', sink.handle, { lastSequence })
+  const subscription = topic.subscribe('lake', sink.handle, { lastSequence, ...countCorrupt(watched, 'lake') })
   // Its position is in its files: only the process that writes them knows it.
   const readPosition = async () =>
     subscription.state === 'standby' || stored === null ? null : lagBehind(stored, await topic.newestSequence())
@@ -100,7 +104,9 @@ export function createEmail(config: Config, { pool, topic, jobs, sealing, logger
     onTried: (outcome) => mailTried('account', outcome),
   })
   watched.metrics.watchQueue('email', () => countQueuedMails(pool))
-  const subscription = watch(watched, 'email', topic.subscribe('email', subscriber.handle), () => readSubscriberLag(pool, topic, 'email'))
+  const subscription = watch(watched, 'email', topic.subscribe('email', subscriber.handle, countCorrupt(watched, 'email')), () =>
+    readSubscriberLag(pool, topic, 'email'),
+  )
   // Last in, first out: the subscriber closes the mailer.
   return inOrder([subscriber, accountMails, subscription])
 }
@@ -110,6 +116,6 @@ export function createWebhook(config: Config, { pool, topic, jobs, sealing, logg
   const sender = createWebhookSender({ isPrivateAllowed: config.isPrivateWebhookAllowed })
   const subscriber = createWebhookSubscriber({ pool, jobs, sender, sealing, logger, now, onTried: watched.metrics.webhookTried })
   watched.metrics.watchQueue('webhook', () => countQueuedWebhooks(pool))
-  const subscription = topic.subscribe('webhook', subscriber.handle)
+  const subscription = topic.subscribe('webhook', subscriber.handle, countCorrupt(watched, 'webhook'))
   return inOrder([subscriber, watch(watched, 'webhook', subscription, () => readSubscriberLag(pool, topic, 'webhook'))])
 }

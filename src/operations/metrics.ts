@@ -43,6 +43,7 @@ export class Metrics {
   readonly #idle = this.#gauge('database_pool_idle_connections', 'Open connections that are not in use.', ['pool'])
   readonly #waiting = this.#gauge('database_pool_waiting_requests', 'How many wait for a connection.', ['pool'])
   readonly #subscribers = this.#gauge('subscriber_state', '1 for the state that this process is in.', ['subscriber', 'state'])
+  readonly #corrupt = this.#counter('subscriber_corrupt_messages_total', 'Messages of the topic that were left out.', ['subscriber'])
   readonly #positions = this.#gauge('subscriber_position', 'Sequence of the last event that the subscriber is done with.', ['subscriber'])
   readonly #lags = this.#gauge('subscriber_lag_events', 'Events behind that, at most.', ['subscriber'])
 
@@ -87,6 +88,8 @@ export class Metrics {
     this.#lakeRows.inc(rows)
     this.#lakeFlushed.setToCurrentTime()
   }
+
+  readonly corruptMessagesLeftOut = (subscriber: string, messages: number): void => this.#corrupt.inc({ subscriber }, messages)
 
   watchPools(pools: Record<string, CountedPool>): void {
     this.#readings.add('pools', async () =>

@@ -87,6 +87,33 @@ export function findDefect({ items, status_history, created_at, updated_at }: Or
   // An infinite timestamp is a number here.
   if (!isDate(created_at)) return 'created_at is no time'
   if (!isDate(updated_at)) return 'updated_at is no time'
+  return findDefectInLists(items, status_history)
+}
+
+/**
+ * Why what lies on the topic is no event that subscribers can use, null when it is one: whoever can write to the topic can put anything
+ * there. Names the place without saying what is there. Pure.
+ */
+export function findEventDefect(event: unknown): string | null {
+  const data = isObject(event) ? event.data : null
+  const order = isObject(data) ? data.order : null
+  if (!isObject(event) || !isObject(data) || !isObject(order)) return 'it has no order'
+  if (!isUuid(order.id)) return 'order.id is no UUID'
+  if (!isUuid(order.user_id)) return 'order.user_id is no UUID'
+  if (!isVersion(order.version)) return 'order.version is no version'
+  if (event.id !== `${order.id}.${order.version}`) return 'id is not that of the order and its version'
+  if (!(ORDER_EVENT_TYPES as readonly unknown[]).includes(event.type)) return 'type is no type of an order event'
+  if (!isText(order.number)) return 'order.number is no text'
+  if (!isStatus(order.status)) return 'order.status is no status'
+  if (data.previous_status !== null && !isStatus(data.previous_status)) return 'previous_status is no status'
+  if (!isMoney(order.total) || !isText(order.total.currency)) return 'order.total is no amount'
+  if (!isTime(event.time)) return 'time is no time'
+  if (!isTime(order.created_at)) return 'created_at is no time'
+  if (!isTime(order.updated_at)) return 'updated_at is no time'
+  return findDefectInLists(order.items, order.status_history)
+}
+
+function findDefectInLists(items: unknown, status_history: unknown): string | null {
   if (!Array.isArray(items)) return 'items is no list'
   const line = items.findIndex((item) => !isOrderItem(item))
   if (line !== -1) return `items[${line}] is no line of an order`
@@ -96,7 +123,33 @@ export function findDefect({ items, status_history, created_at, updated_at }: Or
 }
 
 function isDate(value: unknown): boolean {
-  return value instanceof Date && !Number.isNaN(value.getTime())
+  return value instanceof Date && !Number.isNaN(value.getTime()) && isTime(value.toISOString())
+}
+
+/** As `toISOString` writes the years 0 to 9999: the lake knows no later ones. */
+function isTime(value: unknown): boolean {
+  if (typeof value !== 'string' || value.length !== 24) return false
+  const time = new Date(value)
+  return !Number.isNaN(time.getTime()) && time.toISOString() === value
+}
+
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
+
+function isUuid(value: unknown): boolean {
+  return typeof value === 'string' && UUID.test(value)
+}
+
+/** As the database's `integer` and the lake's hold it. */
+function isVersion(value: unknown): boolean {
+  return Number.isInteger(value) && Number(value) >= 1 && Number(value) < 2 ** 31
+}
+
+function isText(value: unknown): boolean {
+  return typeof value === 'string' && value.isWellFormed()
+}
+
+function isStatus(value: unknown): boolean {
+  return typeof value === 'string' && Object.hasOwn(EVENT_NAMES, value)
 }
 
 function isOrderItem(value: unknown): boolean {
@@ -106,13 +159,13 @@ function isOrderItem(value: unknown): boolean {
   return areTexts && Number.isSafeInteger(quantity) && isMoney(unit_price) && isMoney(total)
 }
 
-function isMoney(value: unknown): boolean {
+function isMoney(value: unknown): value is { amount: number; currency: string } {
   return isObject(value) && Number.isSafeInteger(value.amount) && typeof value.currency === 'string'
 }
 
 function isStatusChange(value: unknown): boolean {
   if (!isObject(value) || typeof value.at !== 'string') return false
-  return Object.hasOwn(EVENT_NAMES, String(value.status)) && !Number.isNaN(Date.parse(value.at))
+  return isStatus(value.status) && !Number.isNaN(Date.parse(value.at))
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {

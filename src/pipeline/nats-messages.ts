@@ -5,7 +5,7 @@ import type { OrderEvent } from '../orders/events.ts'
 import type { Jetstream } from './nats-connection.ts'
 import { addConsumer, type OrderStream } from './nats-stream.ts'
 import type { MessageSource } from './subscriber.ts'
-import type { TopicMessage } from './topic.ts'
+import type { StoredMessage } from './topic.ts'
 
 /** Change-stream position of the commit that the event tells of. */
 export const POSITION_HEADER = 'Storefront-Position'
@@ -24,10 +24,15 @@ export function encodeEvent(event: OrderEvent): { payload: Uint8Array; encoding:
   return json.length < COMPRESS_FROM_BYTES ? { payload: json, encoding: null } : { payload: zstdCompressSync(json), encoding: 'zstd' }
 }
 
-function decodeEvent(payload: Uint8Array, headers: MsgHdrs | undefined): OrderEvent {
+/** Null for what the store has not written. */
+function decodeEvent(payload: Uint8Array, headers: MsgHdrs | undefined): unknown {
   const encoding = headers?.get(ENCODING_HEADER) ?? ''
-  if (encoding !== '' && encoding !== 'zstd') throw new Error(`a message has the unknown encoding ${encoding}`)
-  return JSON.parse(Buffer.from(encoding === 'zstd' ? zstdDecompressSync(payload) : payload).toString())
+  if (encoding !== '' && encoding !== 'zstd') return null
+  try {
+    return JSON.parse(Buffer.from(encoding === 'zstd' ? zstdDecompressSync(payload) : payload).toString())
+  } catch {
+    return null
+  }
 }
 
 /** Reads a stream behind a position, by a consumer that ends with the stream it belongs to. */
@@ -51,8 +56,8 @@ export class NatsSource implements MessageSource {
     return new NatsSource(await jetstream.client.consumers.get(stream.name, consumer), stream.base)
   }
 
-  async next(signal: AbortSignal): Promise<TopicMessage[]> {
-    const stopped = Promise.withResolvers<TopicMessage[]>()
+  async next(signal: AbortSignal): Promise<StoredMessage[]> {
+    const stopped = Promise.withResolvers<StoredMessage[]>()
     const stop = () => stopped.resolve([])
     signal.addEventListener('abort', stop)
     try {
@@ -64,8 +69,8 @@ export class NatsSource implements MessageSource {
   }
 
   /** Up to `limit` messages; none when none came for a second. */
-  async read(limit: number): Promise<TopicMessage[]> {
-    const messages: TopicMessage[] = []
+  async read(limit: number): Promise<StoredMessage[]> {
+    const messages: StoredMessage[] = []
     if (this.#pending === 0) {
       const first = await this.#consumer.next({ expires: WAIT_MS })
       if (first === null) return messages
@@ -82,7 +87,7 @@ export class NatsSource implements MessageSource {
   }
 
   /** Throws when messages before this one were sent and did not arrive: the consumer would not send them again. */
-  #take({ data, headers, info }: JsMsg): TopicMessage {
+  #take({ data, headers, info }: JsMsg): StoredMessage {
     this.#delivered += 1
     if (info.deliverySequence !== this.#delivered) throw new Error('messages of the topic were lost on their way and are read again')
     this.#pending = info.pending

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, describe, type TestContext, test } from 'node:test'
 import { DiscardPolicy } from '@nats-io/jetstream'
-import { nanos } from '@nats-io/transport-node'
+import { headers, nanos } from '@nats-io/transport-node'
 import pino from 'pino'
 import { createTestDatabase } from '../../test/database.ts'
 import { eventually } from '../../test/eventually.ts'
@@ -12,7 +12,7 @@ import { idsOf, makeOutgoing, Recording, subscribe } from '../../test/topic-harn
 import { NatsClient, natsConnectOptions } from './nats-connection.ts'
 import { StreamUnfit } from './nats-stream.ts'
 import { createPostgresTopic, TopicMoved } from './postgres-topic.ts'
-import { epochOf } from './topic.ts'
+import { type CorruptMessage, epochOf } from './topic.ts'
 import { topicConformance } from './topic-conformance.ts'
 
 const server = NO_NATS ? null : await startNatsServer({ after })
@@ -29,7 +29,10 @@ async function makeTopic(t: TestContext) {
     )
     assert.equal(rowCount, 1)
   }
-  return { db, topic: await connect(), connect, breakConnection }
+  const inject = async (id: string, event: string) => {
+    await (await connectManager(t, url)).jetstream().publish(`${db.name}.${id}`, event)
+  }
+  return { db, topic: await connect(), connect, breakConnection, inject }
 }
 
 describe('with a broker', { skip: NO_NATS }, () => {
@@ -75,6 +78,27 @@ describe('with a broker', { skip: NO_NATS }, () => {
     await topic.publish([...old.slice(0, 100), ...fresh.slice(0, 300), ...old.slice(100), ...fresh.slice(300)])
     const messages = await topic.read(0, 5_000)
     assert.deepEqual(idsOf(messages), idsOf([...old, ...fresh]))
+  })
+
+  test('leaves out bytes that are no JSON, or are compressed in a way that it does not know', async (t) => {
+    const { db, topic } = await makeTopic(t)
+    await topic.start()
+    const broker = (await connectManager(t, url)).jetstream()
+    const encoded = (encoding: string) => {
+      const header = headers()
+      header.set('Content-Encoding', encoding)
+      return { headers: header }
+    }
+    await broker.publish(`${db.name}.text`, 'not JSON')
+    await broker.publish(`${db.name}.zstd`, 'not zstd', encoded('zstd'))
+    await broker.publish(`${db.name}.unknown`, '{}', encoded('br'))
+    const sent = makeOutgoing(1)
+    await topic.publish(sent)
+    const [seen, told] = [new Recording(), [] as CorruptMessage[]]
+    await subscribe(t, topic, 'reader', seen.handle, { onCorrupt: (messages) => void told.push(...messages) })
+    await seen.until(1)
+    assert.deepEqual(seen.ids, idsOf(sent))
+    assert.equal(told.length, 3)
   })
 
   test('carries an order of a thousand long lines, more than a server takes in one message', async (t) => {

@@ -5,7 +5,7 @@ import { NatsSource, POSITION_HEADER } from './nats-messages.ts'
 import { NatsPublisher } from './nats-publisher.ts'
 import { type OrderStream, openStream, StreamUnfit } from './nats-stream.ts'
 import { Subscriber } from './subscriber.ts'
-import type { MessageHandler, OutgoingMessage, SubscribeOptions, Subscription, Topic, TopicMessage } from './topic.ts'
+import type { MessageHandler, OutgoingMessage, StoredMessage, SubscribeOptions, Subscription, Topic } from './topic.ts'
 
 export interface NatsTopicOptions {
   nats: NatsSettings
@@ -79,11 +79,11 @@ class NatsTopic implements Topic {
     return this.#use(async ({ jetstream, stream }) => stream.base + (await jetstream.manager.streams.info(stream.name)).state.last_seq)
   }
 
-  read(after: number, limit: number): Promise<TopicMessage[]> {
+  read(after: number, limit: number): Promise<StoredMessage[]> {
     return this.#use(async ({ jetstream, stream }) => {
       const { state } = await jetstream.manager.streams.info(stream.name)
       const last = stream.base + state.last_seq
-      const messages: TopicMessage[] = []
+      const messages: StoredMessage[] = []
       if (state.messages === 0 || after >= last) return messages
       const source = await NatsSource.open(jetstream, stream, after)
       try {

@@ -23,6 +23,7 @@ const DEFECTS = [
   { column: 'status_history', value: '"pending"', reason: 'status_history is no list' },
   { column: 'status_history', value: '[{"status": "lost", "at": "yesterday"}]', reason: 'status_history[0] is no change of status' },
   { column: 'updated_at', value: 'infinity', reason: 'updated_at is no time' },
+  { column: 'created_at', value: '10000-01-01T00:00:00Z', reason: 'created_at is no time' },
 ]
 
 async function storedEvents(db: TestDatabase) {
@@ -68,7 +69,7 @@ test('goes on behind rows that no event can be made of, and parks and reports ea
   const report = await verify()
   assert.deepEqual(report.findings.find(({ kind }) => kind === 'parked')?.examples, expected.toSorted())
   assert.ok(!report.findings.some(({ place, kind }) => place === 'topic' && kind === 'missing'))
-  assert.match(formatReport(report), /change stream: 5 parked \(no event can be made of the row: mend it, then storefront replay\)/)
+  assert.match(formatReport(report), /change stream: 6 parked \(no event can be made of the row: mend it, then storefront replay\)/)
   assert.equal((await replay()).published, 0)
 })
 

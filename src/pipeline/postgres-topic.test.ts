@@ -17,6 +17,7 @@ interface PostgresTopicUnderTest {
   topic: Topic
   connect(): Promise<Topic>
   breakConnection(subscriber: string): Promise<void>
+  inject(id: string, event: string): Promise<void>
 }
 
 async function makeTopic(t: TestContext): Promise<PostgresTopicUnderTest> {
@@ -35,7 +36,11 @@ async function makeTopic(t: TestContext): Promise<PostgresTopicUnderTest> {
     )
     assert.equal(rowCount, 1)
   }
-  return { db, topic: await connect(), connect, breakConnection }
+  const inject = async (id: string, event: string) => {
+    await db.pool.query(`insert into topic_messages (id, type, subject, position, event) values ($1, '', '', '', $2)`, [id, event])
+    await db.pool.query(`notify storefront_topic`)
+  }
+  return { db, topic: await connect(), connect, breakConnection, inject }
 }
 
 topicConformance('the topic in PostgreSQL', makeTopic)

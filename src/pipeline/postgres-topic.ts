@@ -4,9 +4,8 @@ import { copyRows } from '../db/copy-rows.ts'
 import { SEPARATOR } from '../db/json-texts.ts'
 import type { Pool, Queryable, Transaction } from '../db/pool.ts'
 import { inTransaction } from '../db/transaction.ts'
-import type { OrderEvent } from '../orders/events.ts'
 import { type MessageSource, Subscriber } from './subscriber.ts'
-import type { OutgoingMessage, Topic, TopicMessage } from './topic.ts'
+import type { OutgoingMessage, StoredMessage, Topic } from './topic.ts'
 
 const CHANNEL = 'storefront_topic'
 const BATCH_SIZE = 1_000
@@ -74,8 +73,8 @@ function toColumns({ event, position }: OutgoingMessage): string[] {
   return [event.id, event.type, event.subject, position, JSON.stringify(event)]
 }
 
-async function readMessages(db: Queryable, after: number, limit: number): Promise<TopicMessage[]> {
-  const { rows } = await db.query<{ sequence: number; event: OrderEvent }>(
+async function readMessages(db: Queryable, after: number, limit: number): Promise<StoredMessage[]> {
+  const { rows } = await db.query<StoredMessage>(
     'select sequence, event from topic_messages where sequence > $1 order by sequence limit $2',
     [after, limit],
   )

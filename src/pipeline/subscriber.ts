@@ -2,7 +2,16 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type pg from 'pg'
 import type { Logger } from 'pino'
 import { connectClient, type Pool } from '../db/pool.ts'
-import { type Fence, FencedOut, type MessageHandler, type SubscribeOptions, type Subscription, type TopicMessage } from './topic.ts'
+import { sortMessages } from './sort-messages.ts'
+import {
+  type Fence,
+  FencedOut,
+  type MessageHandler,
+  type StoredMessage,
+  type SubscribeOptions,
+  type Subscription,
+  type TopicMessage,
+} from './topic.ts'
 
 const STANDBY_RETRY_MS = 1_000
 const RETRY_MIN_MS = 200
@@ -14,7 +23,7 @@ const PING_MS = 1_500
 /** The messages behind one position, as an adapter reads them. */
 export interface MessageSource {
   /** The next messages in order; none when there are none for about a second, or `signal` aborts. */
-  next(signal: AbortSignal): Promise<TopicMessage[]>
+  next(signal: AbortSignal): Promise<StoredMessage[]>
   close(): Promise<void>
 }
 
@@ -39,6 +48,8 @@ export class Subscriber implements Subscription {
   readonly #stopping = new AbortController()
   #running: Promise<void> | null = null
   #state: Subscription['state'] = 'stopped'
+  /** Up to here corrupt messages have been told of: they come again when the handler fails. */
+  #toldUpTo = 0
 
   constructor(options: SubscriberOptions) {
     this.#options = options
@@ -116,9 +127,10 @@ export class Subscriber implements Subscription {
     const source = await openSource(session.client, await (options.lastSequence?.() ?? session.position))
     try {
       while (!signal.aborted) {
-        const messages = await source.next(signal)
-        const last = messages.at(-1)
-        if (last !== undefined) await handler(messages, signal, fence)
+        const stored = await source.next(signal)
+        const last = stored.at(-1)
+        const messages = this.#setCorruptAside(stored)
+        if (messages.length > 0) await handler(messages, signal, fence)
         this.#state = 'active'
         if (last === undefined) continue
         if (options.lastSequence === undefined) await session.savePosition(last.sequence)
@@ -128,6 +140,18 @@ export class Subscriber implements Subscription {
       await source.close().catch(() => {})
     }
     if (session.lost.aborted) throw new Error('the connection that holds the lock of the subscriber was lost')
+  }
+
+  /** What the handler can use. The rest stays on the topic, where `storefront verify` finds it. */
+  #setCorruptAside(stored: readonly StoredMessage[]): TopicMessage[] {
+    const { name, logger, options } = this.#options
+    const { messages, corrupt } = sortMessages(stored)
+    const news = corrupt.filter(({ sequence }) => sequence > this.#toldUpTo)
+    for (const { sequence, reason } of news)
+      logger.error({ subscriber: name, sequence, reason }, 'a message of the topic is no order event and is left out')
+    if (news.length > 0) options.onCorrupt?.(news)
+    this.#toldUpTo = Math.max(this.#toldUpTo, corrupt.at(-1)?.sequence ?? 0)
+    return messages
   }
 }
 

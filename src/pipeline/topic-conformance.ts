@@ -3,6 +3,7 @@ import { describe, test } from 'node:test'
 import { eventually } from '../../test/eventually.ts'
 import { makeOrderEvent } from '../../test/order-event-factory.ts'
 import { idsOf, type MakeTopic, makeGate, makeOutgoing, Recording, subscribe } from '../../test/topic-harness.ts'
+import { corruptMessagesConformance } from './corrupt-messages-conformance.ts'
 import { subscriptionConformance } from './subscription-conformance.ts'
 import type { OutgoingMessage } from './topic.ts'
 
@@ -11,6 +12,7 @@ export function topicConformance(name: string, makeTopic: MakeTopic): void {
   describe(name, () => {
     publishing(makeTopic)
     reading(makeTopic)
+    corruptMessagesConformance(makeTopic)
     subscriptionConformance(makeTopic)
   })
 }

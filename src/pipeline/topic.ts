@@ -19,6 +19,18 @@ export interface TopicMessage {
   event: OrderEvent
 }
 
+/** What lies on the topic at a sequence: an order event, unless something other than the store has written it. */
+export interface StoredMessage {
+  sequence: number
+  event: unknown
+}
+
+/** One that is no order event. */
+export interface CorruptMessage {
+  sequence: number
+  reason: string
+}
+
 /** Sequences of an epoch: more than any topic will have messages, and few enough for 9,000 epochs below 2^53. */
 export const EPOCH_SEQUENCES = 1_000_000_000_000
 
@@ -53,6 +65,8 @@ export interface SubscribeOptions {
    * subscription becomes active. Without it the topic keeps the position and moves it when the handler returns.
    */
   lastSequence?: () => Promise<number>
+  /** Hears of messages that are no order events, once each. The handler never does: see decision 0045. */
+  onCorrupt?: (messages: readonly CorruptMessage[]) => void
 }
 
 /**
@@ -81,7 +95,10 @@ export interface Topic {
   newestPosition(): Promise<string | null>
   /** Sequence of the newest message; of an empty topic one that is below that of every message to come. */
   newestSequence(): Promise<number>
-  /** Up to `limit` messages behind the sequence `after`, in order, none at the end: for commands that look at the whole topic. */
-  read(after: number, limit: number): Promise<TopicMessage[]>
+  /**
+   * Up to `limit` messages behind the sequence `after`, in order, none at the end: for commands that look at the whole topic. See
+   * `sortMessages`.
+   */
+  read(after: number, limit: number): Promise<StoredMessage[]>
   subscribe(name: string, handler: MessageHandler, options?: SubscribeOptions): Subscription
 }

@@ -48,8 +48,8 @@ export function toLakeRow(message: TopicMessage, ingestedAt: string): LakeRow {
     total_amount: order.total.amount,
     item_count: order.items.length,
     items: order.items.map((item) => ({
-      product_id: item.product_id,
       // A lone surrogate has no UTF-8: it would make every flush fail.
+      product_id: item.product_id.toWellFormed(),
       sku: item.sku.toWellFormed(),
       name: item.name.toWellFormed(),
       unit_price_amount: item.unit_price.amount,

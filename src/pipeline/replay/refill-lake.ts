@@ -5,6 +5,7 @@ import { toLakeRow } from '../lake/lake-row.ts'
 import type { LakeStore } from '../lake/lake-store.ts'
 import { listLake } from '../lake/list-files.ts'
 import { writeParquet } from '../lake/parquet-writer.ts'
+import { sortMessages } from '../sort-messages.ts'
 import type { Topic, TopicMessage } from '../topic.ts'
 import { type Ledger, withLedger } from '../verify/ledger.ts'
 import { readLake } from '../verify/read-lake.ts'
@@ -70,15 +71,15 @@ async function readRuns(topic: Topic, missing: readonly { sequence: number }[]):
   let isOpen = false
   const end = missing.at(-1)?.sequence ?? 0
   for (let position = (missing[0]?.sequence ?? 1) - 1; position < end; ) {
-    const messages = await topic.read(position, BATCH_SIZE)
-    if (messages.length === 0) return runs
-    for (const message of messages) {
+    const stored = await topic.read(position, BATCH_SIZE)
+    if (stored.length === 0) return runs
+    for (const message of sortMessages(stored).messages) {
       const isWanted = wanted.has(message.sequence)
       if (isWanted && isOpen) runs.at(-1)?.push(message)
       else if (isWanted) runs.push([message])
       isOpen = isWanted
     }
-    position = messages.at(-1)?.sequence ?? end
+    position = stored.at(-1)?.sequence ?? end
   }
   return runs
 }

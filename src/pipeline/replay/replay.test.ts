@@ -8,13 +8,14 @@ import { type AuditedStore, startAuditedStore, summarise } from '../../../test/p
 import { orderSlotOf } from '../../app/prepare-database.ts'
 import type { OrderEvent } from '../../orders/events.ts'
 import { compactLake } from '../lake/compact-lake.ts'
+import { sortMessages } from '../sort-messages.ts'
 import { refillLake } from './refill-lake.ts'
 import { rewindSubscriber, UnknownSubscriber } from './rewind-subscriber.ts'
 
 const now = () => new Date()
 
 async function readTopic(store: AuditedStore): Promise<Map<string, OrderEvent>> {
-  return new Map((await store.topic.read(0, 10_000)).map(({ event }) => [event.id, event]))
+  return new Map(sortMessages(await store.topic.read(0, 10_000)).messages.map(({ event }) => [event.id, event]))
 }
 
 /** Event ids of one order in the order in which they stand in the topic. */

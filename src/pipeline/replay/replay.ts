@@ -28,6 +28,8 @@ export interface ReplayReport {
   underWay: number
   /** Event ids of versions that the order's row does not tell of: its status history lacks them, or it is malformed. */
   unknown: string[]
+  /** Messages of the topic that are no order events. While they lie there, it drops what is published under their ids. */
+  corrupt: number
   /** Why the change stream can deliver nothing more, null when it can. */
   slotLost: string | null
   isSlotRenewed: boolean
@@ -58,6 +60,7 @@ export async function replay(options: ReplayOptions): Promise<ReplayReport> {
         published,
         underWay: await ledger.count(`from (${LACKING}) semi join held_events using (event_id)`),
         unknown,
+        corrupt: await ledger.count('from corrupt_messages'),
         slotLost,
         isSlotRenewed: held !== null,
       }

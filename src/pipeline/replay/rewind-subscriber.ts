@@ -1,4 +1,5 @@
 import type { Pool } from '../../db/pool.ts'
+import { sortMessages } from '../sort-messages.ts'
 import type { Topic } from '../topic.ts'
 import { withSubscriberLock } from './subscriber-lock.ts'
 
@@ -46,11 +47,13 @@ async function listSubscribers(pool: Pool): Promise<string> {
 
 async function findSequenceBefore(topic: Topic, since: Date): Promise<number> {
   for (let position = 0; ; ) {
-    const messages = await topic.read(position, BATCH_SIZE)
-    if (messages.length === 0) return position
-    for (const { sequence, event } of messages) {
+    const stored = await topic.read(position, BATCH_SIZE)
+    const last = stored.at(-1)
+    if (last === undefined) return position
+    for (const { sequence, event } of sortMessages(stored).messages) {
       if (Date.parse(event.time) >= since.getTime()) return position
       position = sequence
     }
+    position = last.sequence
   }
 }

@@ -6,6 +6,7 @@ const MEANINGS: Partial<Record<`${Place} ${FindingKind}`, string>> = {
   'orders corrupt': 'the status history does not tell of every version, or the lines are no list',
   'change stream lost': 'changes since then are not published; storefront replay refills them',
   'change stream parked': 'no event can be made of the row: mend it, then storefront replay',
+  'topic corrupt': 'no subscriber can use them: delete them from the topic, then storefront replay',
   'topic missing': 'storefront replay publishes them',
   'mails missing': 'storefront replay --subscriber email queues them',
   'lake missing': 'storefront replay --subscriber lake writes them',

@@ -11,6 +11,7 @@ const TABLES = {
   mail_events: { event_id: 'VARCHAR', status: 'VARCHAR', queued_at: 'BIGINT' },
   lake_events: { event_id: 'VARCHAR', facts: 'VARCHAR', sequence: 'BIGINT', checksum: 'UBIGINT' },
   held_events: { event_id: 'VARCHAR' },
+  corrupt_messages: { sequence: 'BIGINT', reason: 'VARCHAR' },
   parked_events: { event_id: 'VARCHAR', reason: 'VARCHAR' },
 } as const
 

@@ -1,7 +1,7 @@
 import type { Pool } from '../../db/pool.ts'
 import type { LakeStore } from '../lake/lake-store.ts'
 import { listParkedChanges } from '../parked-changes.ts'
-import type { Topic } from '../topic.ts'
+import type { CorruptMessage, Topic } from '../topic.ts'
 import { type Ledger, withLedger } from './ledger.ts'
 import { LACKING, type Settlement, settle } from './pending-changes.ts'
 import { type LakeContents, readLake } from './read-lake.ts'
@@ -150,9 +150,22 @@ async function find(ledger: Ledger, { mailPosition, topicEnd, lake, settlement }
     const count = await ledger.count(sql)
     if (count > 0) findings.push({ place, kind, count, examples: await examplesOf(ledger, sql) })
   }
-  const corrupt = lake.corrupt.map(({ path, reason }) => `${path}: ${reason}`)
-  if (corrupt.length > 0) findings.push({ place: 'lake', kind: 'corrupt', count: corrupt.length, examples: corrupt.slice(0, MAX_EXAMPLES) })
-  return findings
+  const messages = await ledger.select<CorruptMessage>('select sequence, reason from corrupt_messages order by sequence')
+  return [
+    ...findings,
+    ...corruptFindings(
+      'topic',
+      messages.map(({ sequence, reason }) => `sequence ${sequence}: ${reason}`),
+    ),
+    ...corruptFindings(
+      'lake',
+      lake.corrupt.map(({ path, reason }) => `${path}: ${reason}`),
+    ),
+  ]
+}
+
+function corruptFindings(place: Place, all: string[]): Finding[] {
+  return all.length === 0 ? [] : [{ place, kind: 'corrupt', count: all.length, examples: all.slice(0, MAX_EXAMPLES) }]
 }
 
 async function examplesOf(ledger: Ledger, sql: string): Promise<string[]> {

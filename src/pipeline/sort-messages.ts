@@ -1,0 +1,14 @@
+import { findEventDefect, type OrderEvent } from '../orders/events.ts'
+import type { CorruptMessage, StoredMessage, TopicMessage } from './topic.ts'
+
+/** Order events, and what else somebody has put on the topic, each in order. Pure. */
+export function sortMessages(stored: readonly StoredMessage[]): { messages: TopicMessage[]; corrupt: CorruptMessage[] } {
+  const messages: TopicMessage[] = []
+  const corrupt: CorruptMessage[] = []
+  for (const { sequence, event } of stored) {
+    const reason = findEventDefect(event)
+    if (reason === null) messages.push({ sequence, event: event as OrderEvent })
+    else corrupt.push({ sequence, reason })
+  }
+  return { messages, corrupt }
+}
