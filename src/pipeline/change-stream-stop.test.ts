@@ -1,12 +1,15 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import pg from 'pg'
 import { eventually } from '../../test/eventually.ts'
 import {
   breakReader,
   confirmedPosition,
   endOf,
   idsOf,
+  impatientUrl,
   insertOrders,
+  lastReply,
   makeStreamDatabase,
   readerPid,
   silent,
@@ -114,4 +117,30 @@ test('one commit of thousands of changes comes whole, also when the connection b
   gate.open()
   await eventually(async () => seen.at(-1)?.changes.length === 5_000)
   assert.deepEqual(idsOf(seen.slice(-2)), [small, large])
+})
+
+test('a keep-alive that comes while the connection of a refused batch is being closed confirms nothing', async (t) => {
+  const gate = makeGate(t)
+  const db = await makeStreamDatabase(t)
+  const end: (this: pg.Client) => Promise<void> = pg.Client.prototype.end
+  // A close that takes as long as the test wants: the server goes on asking for a sign of life meanwhile.
+  t.mock.method(pg.Client.prototype, 'end', async function (this: pg.Client & { connectionParameters: { replication?: string } }) {
+    if (this.connectionParameters.replication !== undefined) await gate.pass()
+    return end.call(this)
+  })
+  const seen: Commit[] = []
+  const refuse = async (commits: Commit[]) => {
+    seen.push(...commits)
+    throw new Error('the topic is away')
+  }
+  await startStream(t, db, refuse, impatientUrl(db))
+  await eventually(async () => (await readerPid(db)) ?? undefined, { what: 'an active reader' })
+  await insertOrders(db.pool, 1)
+  await gate.entered
+  // The first one may have been on its way before.
+  for (let answers = 0; answers < 2; answers++) {
+    const before = await lastReply(db)
+    await eventually(async () => (await lastReply(db)) !== before, { what: 'an answer to a keep-alive' })
+  }
+  assert.ok((await confirmedPosition(db)) < endOf(seen[0]))
 })
