@@ -1,9 +1,10 @@
 import { openLake } from './app/open-lake.ts'
 import { type Command, type Terminal, withDatabase } from './commands.ts'
 import type { Config } from './config.ts'
+import { formatTable } from './format-table.ts'
 import { compactLake } from './pipeline/lake/compact-lake.ts'
 import { withLakeLock } from './pipeline/lake/lake-lock.ts'
-import { formatTable, queryLake } from './pipeline/lake/lake-query.ts'
+import { queryLake } from './pipeline/lake/lake-query.ts'
 
 /** Runs SQL over the lake and prints a table. Needs no server: the lake is files. */
 export async function lakeQueryCommand(config: Config, terminal: Terminal, sql: string): Command {

@@ -1,7 +1,7 @@
 import { type Command, type Terminal, withDatabase, withJobs } from './commands.ts'
 import type { Config } from './config.ts'
+import { formatTable } from './format-table.ts'
 import { type DeliveryFilter, listDeliveries, retryFailed } from './pipeline/email/email-deliveries.ts'
-import { formatTable } from './pipeline/lake/lake-query.ts'
 
 /** Prints order mails, the newest first: the answer to "did the mail go out?". */
 export function mailListCommand(config: Config, terminal: Terminal, filter: DeliveryFilter): Command {

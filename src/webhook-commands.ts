@@ -1,7 +1,7 @@
 import { createWebhookSealing, secretOf } from './app/secrets.ts'
 import { type Command, type Terminal, withDatabase, withJobs } from './commands.ts'
 import type { Config } from './config.ts'
-import { formatTable } from './pipeline/lake/lake-query.ts'
+import { formatTable } from './format-table.ts'
 import { listDeliveries, redeliver, type WebhookStatus } from './pipeline/webhook/webhook-deliveries.ts'
 import { addEndpoint, enableEndpoint, listEndpoints, removeEndpoint, rotateSecret } from './pipeline/webhook/webhook-endpoints.ts'
 import { toPrintableUrl } from './pipeline/webhook/webhook-url.ts'

@@ -7,7 +7,7 @@ import { DuckDBInstance } from '@duckdb/node-api'
 import { makeLakeDirectory, NEVER, queryFolder, startSink } from '../../../test/lake-harness.ts'
 import { makeMessages, makeOrderEvent } from '../../../test/order-event-factory.ts'
 import type { TopicMessage } from '../topic.ts'
-import { formatTable, LakeQueryError } from './lake-query.ts'
+import { LakeQueryError } from './lake-query.ts'
 
 /** Each batch becomes a file. */
 async function writeLake(t: TestContext, directory: string, batches: TopicMessage[][]): Promise<void> {
@@ -179,23 +179,4 @@ test('refuses a lake that is no folder', async (t) => {
   const directory = await makeLakeDirectory(t)
   await writeFile(directory, '')
   await assert.rejects(queryFolder(directory, 'select 1'), LakeQueryError)
-})
-
-test('formats an aligned table with a header and the number of rows', () => {
-  const rows = [
-    ['SF-1', 1, null],
-    ['SF-20', 300, 'é🫖'],
-  ]
-  assert.equal(
-    formatTable({ columns: ['number', 'n', 'name'], rows }),
-    ['number | n   | name', '-------+-----+-----', 'SF-1   | 1   | NULL', 'SF-20  | 300 | é🫖', '(2 rows)'].join('\n'),
-  )
-  assert.equal(formatTable({ columns: ['n'], rows: [[1]] }), 'n\n-\n1\n(1 row)')
-  assert.equal(formatTable({ columns: ['n'], rows: [] }), 'n\n-\n(0 rows)')
-})
-
-test('shows control characters as escapes, so that a cell cannot move the cursor or turn the text around', () => {
-  const text = formatTable({ columns: ['a\n'], rows: [['\u001b[2J\r\n\t\u009b1m\u202e\u2028 \u007f']] })
-  assert.equal(text.split('\n').length, 4)
-  assert.ok(text.includes('\\u001b[2J\\r\\n\\t\\u009b1m\\u202e\\u2028 \\u007f'), text)
 })

@@ -92,27 +92,6 @@ async function createViews(connection: DuckDBConnection, files: readonly string[
     qualify row_number() over (partition by order_id order by version desc) = 1`)
 }
 
-/** An aligned table for a terminal. Control characters in cells are shown as escapes. */
-export function formatTable(result: LakeQueryResult): string {
-  const table = [result.columns, ...result.rows].map((row) => row.map((cell) => escapeControls(cell === null ? 'NULL' : String(cell))))
-  const widths = result.columns.map((_, column) => table.reduce((width, row) => Math.max(width, lengthOf(row[column] ?? '')), 0))
-  const lines = table.map((row) => row.map((cell, column) => cell + ' '.repeat((widths[column] ?? 0) - lengthOf(cell))).join(' | '))
-  const rule = widths.map((width) => '-'.repeat(width)).join('-+-')
-  const count = `(${result.rows.length} ${result.rows.length === 1 ? 'row' : 'rows'})`
-  return [lines[0] ?? '', rule, ...lines.slice(1), count].map((line) => line.trimEnd()).join('\n')
-}
-
-function lengthOf(text: string): number {
-  return [...text].length
-}
-
-function escapeControls(text: string): string {
-  return text.replace(/[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]/gu, (character) => {
-    const short = JSON.stringify(character).slice(1, -1)
-    return short.length > 1 ? short : `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
-  })
-}
-
 /** Integers past 32 bits and decimals as exact text, timestamps as RFC 3339 UTC, lists and structs as JSON text. */
 function toPrintable(value: DuckDBValue): null | boolean | number | string {
   if (value === null || typeof value === 'boolean' || typeof value === 'number' || typeof value === 'string') return value

@@ -1,0 +1,22 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { formatTable } from './format-table.ts'
+
+test('formats an aligned table with a header and the number of rows', () => {
+  const rows = [
+    ['SF-1', 1, null],
+    ['SF-20', 300, 'é🫖'],
+  ]
+  assert.equal(
+    formatTable({ columns: ['number', 'n', 'name'], rows }),
+    ['number | n   | name', '-------+-----+-----', 'SF-1   | 1   | NULL', 'SF-20  | 300 | é🫖', '(2 rows)'].join('\n'),
+  )
+  assert.equal(formatTable({ columns: ['n'], rows: [[1]] }), 'n\n-\n1\n(1 row)')
+  assert.equal(formatTable({ columns: ['n'], rows: [] }), 'n\n-\n(0 rows)')
+})
+
+test('shows control characters as escapes, so that a cell cannot move the cursor or turn the text around', () => {
+  const text = formatTable({ columns: ['a\n'], rows: [['\u001b[2J\r\n\t\u009b1m\u202e\u2028 \u007f']] })
+  assert.equal(text.split('\n').length, 4)
+  assert.ok(text.includes('\\u001b[2J\\r\\n\\t\\u009b1m\\u202e\\u2028 \\u007f'), text)
+})

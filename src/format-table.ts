@@ -1,0 +1,20 @@
+/** An aligned table for a terminal. Control characters in cells are shown as escapes. */
+export function formatTable({ columns, rows }: { columns: string[]; rows: unknown[][] }): string {
+  const table = [columns, ...rows].map((row) => row.map((cell) => escapeControls(cell === null ? 'NULL' : String(cell))))
+  const widths = columns.map((_, column) => table.reduce((width, row) => Math.max(width, lengthOf(row[column] ?? '')), 0))
+  const lines = table.map((row) => row.map((cell, column) => cell + ' '.repeat((widths[column] ?? 0) - lengthOf(cell))).join(' | '))
+  const rule = widths.map((width) => '-'.repeat(width)).join('-+-')
+  const count = `(${rows.length} ${rows.length === 1 ? 'row' : 'rows'})`
+  return [lines[0] ?? '', rule, ...lines.slice(1), count].map((line) => line.trimEnd()).join('\n')
+}
+
+function lengthOf(text: string): number {
+  return [...text].length
+}
+
+function escapeControls(text: string): string {
+  return text.replace(/[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]/gu, (character) => {
+    const short = JSON.stringify(character).slice(1, -1)
+    return short.length > 1 ? short : `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
+  })
+}
