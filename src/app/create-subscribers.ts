@@ -59,9 +59,9 @@ export function createLake(config: Config, { store, topic, deliveryLog, logger, 
     logger,
     onStored(events, upTo) {
       deliveryLog.inLake(events)
-      watched.metrics.lakeFileWritten(events.length)
       stored = upTo
     },
+    onFileWritten: watched.metrics.lakeFileWritten,
   })
   const lastSequence = async () => {
     stored = await sink.lastSequence()

@@ -28,13 +28,15 @@ export interface PendingRow {
  */
 export class LakeFiles {
   readonly #store: LakeStore
+  readonly #onWritten: (rows: number) => void
   /** The greatest sequence in any file, as far as this process knows. */
   #newest = 0
   /** Of any event that was stored; undefined until it is asked for, null in an empty lake. */
   #newestEventTime: number | null | undefined
 
-  constructor(store: LakeStore) {
+  constructor(store: LakeStore, onWritten: (rows: number) => void = () => {}) {
     this.#store = store
+    this.#onWritten = onWritten
   }
 
   /** Removes what a killed process left half-written. */
@@ -76,6 +78,7 @@ export class LakeFiles {
       return this.#append(name, path)
     })
     if (!isStored) return this.#newest
+    this.#onWritten(rows.length)
     this.#newestEventTime = rows.reduce((newest, row) => Math.max(newest, row.eventTime), this.#newestEventTime ?? 0)
     return end.sequence
   }

@@ -20,7 +20,9 @@ const again = (messages: readonly TopicMessage[], epoch: number): TopicMessage[]
 function repeats(makeLake: MakeLake): void {
   test('leaves out events that come again under new sequences, in a file, in memory and after a restart', async (t) => {
     const { store, connect } = await makeLake(t)
-    const sink = await startSinkOn(t, store)
+    const written: number[] = []
+    const onFileWritten = (rows: number) => void written.push(rows)
+    const sink = await startSinkOn(t, store, { onFileWritten })
     const first = makeMessages(5)
     const again = (from: number) => first.map((message, index) => ({ ...message, sequence: from + index }))
     await sink.handle([...first, ...again(6)], NEVER)
@@ -28,12 +30,13 @@ function repeats(makeLake: MakeLake): void {
     await sink.handle(again(11), NEVER)
     await sink.flush()
     await sink.stop()
-    const later = await startSinkOn(t, await connect())
+    const later = await startSinkOn(t, await connect(), { onFileWritten })
     const fresh = makeMessages(2, 16)
     await later.handle([...again(18), ...fresh.map((message, index) => ({ ...message, sequence: 23 + index }))], NEVER)
     await later.flush()
     assert.deepEqual(await readStoredSequences(store), [1, 2, 3, 4, 5, 23, 24])
     assert.equal((await store.list('orders/')).length, 2)
+    assert.deepEqual(written, [5, 2])
   })
 
   test('holds each event once when a topic that was made anew gives it again, new ones between, merged or not', async (t) => {

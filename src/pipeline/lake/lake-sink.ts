@@ -16,6 +16,8 @@ export interface LakeSinkOptions {
   now?: () => Date
   /** Hears of events that are in the lake's files now, and up to which sequence everything is. */
   onStored?: (events: LoggedEvent[], upTo: number) => void
+  /** Hears of each file that this process wrote, which holds only events that the lake did not have. */
+  onFileWritten?: (rows: number) => void
 }
 
 // Orders of hundreds of lines fill the memory long before `flushRows` is reached.
@@ -51,7 +53,7 @@ export class LakeSink {
   #failures = 0
 
   constructor(options: LakeSinkOptions) {
-    this.#files = new LakeFiles(options.store)
+    this.#files = new LakeFiles(options.store, options.onFileWritten)
     this.#flushMs = options.flushSeconds * 1_000
     this.#flushRows = options.flushRows
     this.#logger = options.logger
