@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import pino from 'pino'
 import type { Queryable } from '../src/db/pool.ts'
 import { ChangeStream, type ChangeStreamOptions, type Commit } from '../src/pipeline/change-stream.ts'
-import { type Lsn, parseLsn } from '../src/pipeline/replication-connection.ts'
+import type { Lsn } from '../src/pipeline/pgoutput.ts'
 import { ensureReplicationSlot, slotNameFor } from '../src/pipeline/replication-slot.ts'
 import { type Cleanup, onCleanup } from './cleanup.ts'
 import { createTestDatabase, type TestDatabase } from './database.ts'
@@ -113,4 +113,10 @@ export async function breakReader(db: StreamDatabase): Promise<void> {
   const pid = await eventually(async () => (await readerPid(db)) ?? undefined, { what: 'an active reader' })
   await db.pool.query('select pg_terminate_backend($1, 5000)', [pid])
   await eventually(async () => (await readerPid(db)) !== pid, { what: 'the end of the reader' })
+}
+
+/** `16/B374D848` → its number. */
+function parseLsn(text: string): Lsn {
+  const [high = '0', low = '0'] = text.split('/')
+  return (BigInt(`0x${high}`) << 32n) | BigInt(`0x${low}`)
 }

@@ -20,6 +20,25 @@ export interface OrderRecord {
   updated_at: Date
 }
 
+/** The columns of an `OrderRecord`: all others of the table are no business of events. */
+export const ORDER_COLUMNS = Object.keys({
+  id: true,
+  number: true,
+  user_id: true,
+  status: true,
+  items: true,
+  total_amount: true,
+  currency: true,
+  client_reference: true,
+  shipping_address: true,
+  note: true,
+  version: true,
+  status_history: true,
+  traceparent: true,
+  created_at: true,
+  updated_at: true,
+} satisfies Record<keyof OrderRecord, true>) as (keyof OrderRecord)[]
+
 const EVENT_NAMES = {
   pending: 'created',
   confirmed: 'confirmed',

@@ -3,10 +3,10 @@ import type { Logger } from 'pino'
 import type { OrderRecord } from '../orders/events.ts'
 import { SlotReader } from './slot-reader.ts'
 
-/** A change of one order: the row after it, and before it unless it is new. */
+/** A change of one order: the row after it, and what an event tells of the row before it, unless it is new. */
 export interface OrderChange {
   record: OrderRecord
-  previous: OrderRecord | null
+  previous: Pick<OrderRecord, 'status' | 'version'> | null
 }
 
 /** A committed transaction that changed orders. */

@@ -1,6 +1,7 @@
-import type { OrderRecord } from '../orders/events.ts'
+import { ORDER_COLUMNS, type OrderRecord } from '../orders/events.ts'
 import type { ChangeStreamOptions, OrderChange } from './change-stream.ts'
-import { type Lsn, openReplication, parseLsn, type ReplicationConnection, type StreamMessage } from './replication-connection.ts'
+import { type Lsn, PgoutputReader } from './pgoutput.ts'
+import { openReplication, type ReplicationConnection, type StreamMessage } from './replication-connection.ts'
 
 // Far below the wal_sender_timeout that the connection asks for.
 const STATUS_INTERVAL_MS = 2_000
@@ -15,6 +16,11 @@ export interface SlotReaderOptions extends ChangeStreamOptions {
 /** One connection to the slot, from opening to its end. */
 export class SlotReader {
   readonly #options: SlotReaderOptions
+  readonly #pgoutput = new PgoutputReader<OrderRecord, 'status' | 'version'>({
+    table: 'orders',
+    columns: ORDER_COLUMNS,
+    previousColumns: ['status', 'version'],
+  })
   readonly #failure = Promise.withResolvers<never>()
   #connection: ReplicationConnection | null = null
   #open: OrderChange[] = []
@@ -74,29 +80,24 @@ export class SlotReader {
     }
   }
 
-  #collect(message: Extract<StreamMessage, { kind: 'change' }>['message']): void {
-    switch (message.tag) {
+  #collect(bytes: Buffer): void {
+    const message = this.#pgoutput.read(bytes)
+    switch (message.kind) {
       case 'begin':
         this.#inTransaction = true
         this.#open = []
         return
-      case 'insert':
-        this.#open.push({ record: message.new as OrderRecord, previous: null })
+      case 'change':
+        this.#open.push({ record: message.record, previous: message.previous })
         return
-      case 'update':
-        this.#open.push({ record: message.new as OrderRecord, previous: message.old as OrderRecord | null })
-        return
-      case 'commit': {
-        const end = parseLsn(message.commitEndLsn ?? '0/0')
+      case 'commit':
         this.#inTransaction = false
-        this.#waiting.push({ end, changes: this.#open })
+        this.#waiting.push({ end: message.end, changes: this.#open })
         this.#waitingChanges += this.#open.length
         this.#open = []
         if (this.#waitingChanges > MAX_WAITING_CHANGES) this.#connection?.pause()
         this.#drainSoon()
         return
-      }
-      // Orders are never deleted by the store; a row that an operator deletes is no change of an order's life.
       default:
     }
   }

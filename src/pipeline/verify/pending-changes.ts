@@ -1,7 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { type Pgoutput, PgoutputPlugin } from 'pg-logical-replication'
 import type { Pool, Queryable, Transaction } from '../../db/pool.ts'
 import { inTransaction } from '../../db/transaction.ts'
+import type { OrderRecord } from '../../orders/events.ts'
+import { PgoutputReader } from '../pgoutput.ts'
 import { findLostReason, PUBLICATION } from '../replication-slot.ts'
 import type { Topic } from '../topic.ts'
 import type { Ledger } from './ledger.ts'
@@ -12,6 +13,8 @@ const PATIENCE_MS = 25_000
 const POLL_MS = 250
 const SLOT_IN_USE = '55006'
 const FETCH_ROWS = 2_000
+
+type EventKey = Pick<OrderRecord, 'id' | 'version'>
 
 /** DuckDB: what `orders` tells of and the topic does not have. */
 export const LACKING = 'select event_id, changed_at from order_events anti join topic_events using (event_id)'
@@ -76,8 +79,8 @@ async function readHeldEvents(pool: Pool, slotName: string, ledger: Ledger): Pro
         select data from pg_logical_slot_peek_binary_changes($1, null, null, 'proto_version', '1', 'publication_names', $2)`,
         [slotName, PUBLICATION],
       )
-      const plugin = new PgoutputPlugin({ protoVersion: 1, publicationNames: [PUBLICATION] })
-      for (let ids = await fetchEventIds(tx, plugin); ids !== null; ids = await fetchEventIds(tx, plugin)) {
+      const reader = new PgoutputReader<EventKey>({ table: 'orders', columns: ['id', 'version'], previousColumns: [] })
+      for (let ids = await fetchEventIds(tx, reader); ids !== null; ids = await fetchEventIds(tx, reader)) {
         await ledger.add(
           'held_events',
           ids.map((event_id) => ({ event_id })),
@@ -91,12 +94,11 @@ async function readHeldEvents(pool: Pool, slotName: string, ledger: Ledger): Pro
   }
 }
 
-async function fetchEventIds(tx: Transaction, plugin: PgoutputPlugin): Promise<string[] | null> {
+async function fetchEventIds(tx: Transaction, reader: PgoutputReader<EventKey>): Promise<string[] | null> {
   const { rows } = await tx.query<{ data: Buffer }>(`fetch ${FETCH_ROWS} from held`)
   if (rows.length === 0) return null
   return rows.flatMap(({ data }) => {
-    const message: Pgoutput.Message = plugin.parse(data)
-    if (message.tag !== 'insert' && message.tag !== 'update') return []
-    return `${message.new.id}.${message.new.version}`
+    const message = reader.read(data)
+    return message.kind === 'change' ? [`${message.record.id}.${message.record.version}`] : []
   })
 }
