@@ -42,7 +42,7 @@ async function start(t: TestContext) {
 test('reads each row as pg does: nulls, any letter, times without an end, and before Christ', async (t) => {
   const { db, get, read } = await start(t)
   const ids = await insertOrders(db.pool, 4)
-  const [plain, full, endless, old] = ids
+  const [, full, endless, old] = ids
   await db.pool.query(
     `update orders set note = $2, client_reference = $3, shipping_address = $4, traceparent = 'trace', currency = 'JPY',
       total_amount = 9007199254740991, status_history = $5 where id = $1`,
@@ -61,9 +61,11 @@ test('reads each row as pg does: nulls, any letter, times without an end, and be
     changes.map(({ record }) => record.id),
     [...ids, full, endless, old],
   )
-  for (const [index, id = ''] of [plain, undefined, undefined, undefined, full, endless, old].entries()) {
-    if (id !== '') assert.deepEqual(changes[index]?.record, await get(id))
-  }
+  // The first one as it was inserted, the others as they were changed.
+  assert.deepEqual(
+    [0, 4, 5, 6].map((index) => changes[index]?.record),
+    await Promise.all(ids.map(get)),
+  )
   assert.deepEqual([changes[5]?.record.created_at, changes[5]?.record.updated_at], [-Infinity, Infinity])
 })
 
