@@ -5,8 +5,9 @@ import { openReplication, type ReplicationConnection, type StreamMessage } from 
 
 // Far below the wal_sender_timeout that the connection asks for.
 const STATUS_INTERVAL_MS = 2_000
-/** Past this many changes in memory the socket is no longer read. */
-const MAX_WAITING_CHANGES = 2_000
+/** Past this many changes or bytes in memory the socket is no longer read. A batch is what came while the one before was stored. */
+const MAX_WAITING_CHANGES = 8_000
+const MAX_WAITING_BYTES = 16 * 1024 * 1024
 
 export interface SlotReaderOptions extends ChangeStreamOptions {
   /** `position` as in a commit. */
@@ -26,6 +27,7 @@ export class SlotReader {
   #open: OrderChange[] = []
   #waiting: { end: Lsn; changes: OrderChange[] }[] = []
   #waitingChanges = 0
+  #waitingBytes = 0
   #inTransaction = false
   #draining: Promise<void> | null = null
   #confirmed: Lsn = 0n
@@ -89,13 +91,14 @@ export class SlotReader {
         return
       case 'change':
         this.#open.push({ record: message.record, previous: message.previous })
+        this.#waitingBytes += bytes.length
         return
       case 'commit':
         this.#inTransaction = false
         this.#waiting.push({ end: message.end, changes: this.#open })
         this.#waitingChanges += this.#open.length
         this.#open = []
-        if (this.#waitingChanges > MAX_WAITING_CHANGES) this.#connection?.pause()
+        if (this.#waitingChanges > MAX_WAITING_CHANGES || this.#waitingBytes > MAX_WAITING_BYTES) this.#connection?.pause()
         this.#drainSoon()
         return
       default:
@@ -129,6 +132,7 @@ export class SlotReader {
       const batch = this.#waiting
       this.#waiting = []
       this.#waitingChanges = 0
+      this.#waitingBytes = 0
       await this.#options.onCommits(batch.map(({ end, changes }) => ({ position: this.#position(end), changes })))
       this.#advance(batch.at(-1)?.end ?? this.#confirmed)
       this.hasProgressed = true
