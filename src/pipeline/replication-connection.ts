@@ -24,6 +24,8 @@ interface WireConnection extends EventEmitter {
 export interface ReplicationConnection {
   /** Identifies the log, as `<system id>.<timeline>`: positions of two clusters, or from before and after a promotion, cannot be compared. */
   readonly logId: string
+  /** What the slot's readers had confirmed before this connection. */
+  readonly confirmed: Lsn
   /** Settles when the stream ends; rejects with the reason unless it was closed from here. */
   readonly ended: Promise<void>
   /** Tells the server that everything up to `position` is stored elsewhere and its WAL may go. */
@@ -63,6 +65,7 @@ export async function openReplication(
   const wire = (client as unknown as { connection: WireConnection }).connection
   try {
     const { rows } = await client.query<{ systemid: string; timeline: number }>('IDENTIFY_SYSTEM')
+    const confirmed = await readConfirmed(client, slotName)
     wire.on('copyData', ({ chunk }: { chunk: Buffer }) => {
       if (chunk[0] === XLOG_DATA) onMessage({ kind: 'pgoutput', message: chunk.subarray(XLOG_DATA_HEADER_BYTES) })
       else if (chunk[0] === KEEPALIVE) onMessage({ kind: 'keepalive', walEnd: chunk.readBigUInt64BE(1), replyRequested: chunk[17] === 1 })
@@ -74,6 +77,7 @@ export async function openReplication(
     await Promise.race([started, broken])
     return {
       logId: `${rows[0]?.systemid}.${rows[0]?.timeline}`,
+      confirmed,
       ended: broken.catch((error) => {
         if (!closed) throw error
       }),
@@ -90,6 +94,14 @@ export async function openReplication(
     await client.end().catch(() => {})
     throw error
   }
+}
+
+/** 0 for a slot that does not exist. */
+async function readConfirmed(client: pg.Client, slotName: string): Promise<Lsn> {
+  const { rows } = await client.query<{ confirmed: string }>(
+    `select pg_wal_lsn_diff(confirmed_flush_lsn, '0/0')::text as confirmed from pg_replication_slots where slot_name = ${client.escapeLiteral(slotName)}`,
+  )
+  return BigInt(rows[0]?.confirmed ?? 0)
 }
 
 /** Written, flushed and applied position are one here: what the topic has stored. */

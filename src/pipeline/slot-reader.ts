@@ -46,6 +46,8 @@ export class SlotReader {
     const connection = await openReplication(options.url, options.slotName, (message) => reader.#receive(message))
     reader.#connection = connection
     options.onOpened?.()
+    // While nothing is written the server says nothing of what another reader has confirmed.
+    options.onConfirmed(reader.#position(connection.confirmed))
     reader.#statusTimer = setInterval(() => reader.#sendStatus(), STATUS_INTERVAL_MS)
     reader.ended = reader.#untilEnd(connection)
     reader.ended.catch(() => {})
