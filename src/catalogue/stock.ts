@@ -62,12 +62,14 @@ export class StockLevels {
 
 /**
  * Reads the stock of products and keeps it from changing until the transaction ends. Rows are locked in product order, by a
- * `select`: an `update … from unnest(…)` locks in the order of its plan, and two of those deadlock.
+ * `select`: an `update … from unnest(…)` locks in the order of its plan, and two of those deadlock. Where `unless`, a condition in SQL,
+ * is true when the statement's turn has come, nothing is locked and there are no levels.
  */
-export async function lockStock(tx: Transaction, productIds: readonly string[]): Promise<StockLevels> {
+export async function lockStock(tx: Transaction, productIds: readonly string[], { unless }: { unless?: string } = {}): Promise<StockLevels> {
+  const condition = unless === undefined ? '' : ` and not (${unless})`
   const { rows } = await tx.query<StockRow>({
-    name: 'lock_stock',
-    text: 'select product_id, available from inventory where product_id = any($1) order by product_id for update',
+    name: unless === undefined ? 'lock_stock' : 'lock_stock_unless',
+    text: `select product_id, available from inventory where product_id = any($1)${condition} order by product_id for update`,
     values: [productIds],
   })
   return toLevels(rows)

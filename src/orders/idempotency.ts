@@ -3,6 +3,7 @@ import { SEPARATOR } from '../db/json-texts.ts'
 import type { Pool, Transaction } from '../db/pool.ts'
 import { AppError } from '../errors.ts'
 import { fillIn } from './order.ts'
+import { SETTLE } from './request-locks.ts'
 
 /** draft-ietf-httpapi-idempotency-key-header: the key of a request and what tells its retry from another request. */
 export interface IdempotencyKey {
@@ -43,14 +44,14 @@ export function nameOfKey({ userId, key }: Pick<IdempotencyKey, 'userId' | 'key'
   return `idempotency ${userId} ${key}`
 }
 
-/** The stored answers to earlier requests with these keys, by `nameOfKey`. The caller holds the locks of the keys. */
+/** The stored answers to earlier requests with these keys, by `nameOfKey`; tells of them. The caller holds the locks of the keys. */
 export async function findAnswers(tx: Transaction, keys: readonly IdempotencyKey[]): Promise<Map<string, StoredAnswer>> {
   if (keys.length === 0) return new Map()
   const { rows } = await tx.query<{ user_id: string; key: string; fingerprint: Buffer; order_id: string; response: string; items: string }>(
     {
       name: 'find_answers',
       // Lateral, so that each is looked up in the index: a plan made while the table was small would read all of it for long.
-      text: `select wanted.user_id, wanted.key, stored.fingerprint, stored.order_id, stored.response, orders.items::text as items
+      text: `select wanted.user_id, wanted.key, stored.fingerprint, stored.order_id, stored.response, orders.items::text as items, ${SETTLE}
     from unnest($1::uuid[], $2::text[]) as wanted (user_id, key)
     cross join lateral (
       select fingerprint, order_id, response

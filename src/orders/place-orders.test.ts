@@ -109,6 +109,17 @@ test('waits for a key that another process has in hand, and says when to come ag
   assert.equal(await readStock(lamp), 29)
 })
 
+test('answers a retry at once, whoever holds the stock of its product', async (t) => {
+  const lamp = await store.addProduct({ stock: 3 })
+  const headers = { 'idempotency-key': randomUUID() }
+  const first = await order([line(lamp)], {}, { headers })
+  const { letGo } = await holdStock(t, lamp)
+  const retry = await order([line(lamp)], {}, { headers })
+  assert.deepEqual([retry.status, retry.text], [201, first.text])
+  await letGo()
+  assert.equal(await readStock(lamp), 2)
+})
+
 test('names everything that is wrong with the lines in one answer', async () => {
   const [few, plenty] = [await store.addProduct({ stock: 2 }), await store.addProduct()]
   const unknown = randomUUID()

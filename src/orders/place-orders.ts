@@ -10,7 +10,7 @@ import { drawOrderNumbers, findOrdersByReference, insertOrders, nameOfReference 
 import { fillIn, newOrder, type Order, orderFrame, type ShippingAddress } from './order.ts'
 import type { Money } from './price.ts'
 import { nameOfBuyer, type Purchases, readPurchases } from './purchases.ts'
-import { isLockTimeout, tryLock, waitForLocks } from './request-locks.ts'
+import { IS_SETTLED, isLockTimeout, tryLock, waitForLocks } from './request-locks.ts'
 
 export interface OrderRequest {
   userId: string
@@ -90,6 +90,10 @@ export function namesOf({ maxQuantityPerProductAndUser }: PlacingOptions) {
   }
 }
 
+function productsOf(requests: readonly OrderRequest[]): string[] {
+  return [...new Set(requests.flatMap(({ basket }) => basket.lines.map((line) => line.product_id)))]
+}
+
 function isTaken(options: PlacingOptions, request: OrderRequest, taken: ReadonlySet<string>): boolean {
   return taken.size > 0 && namesOf(options)(request).some((lock) => taken.has(lock))
 }
@@ -109,8 +113,8 @@ interface Draft {
 type Decision = Outcome | { kind: 'drafted'; draft: Draft; isReplay: boolean }
 
 /**
- * Three round trips: what was there of the requests, stock and prices, and all that is to be written with the commit. `taken` is the
- * first statement of the first.
+ * Two round trips: what was there of the requests, prices and stock, and all that is to be written with the commit. `taken` is the first
+ * statement of the first. When that finds requests that need no stock, a third one in between locks that of the others.
  */
 async function settle(
   tx: Transaction,
@@ -162,19 +166,22 @@ class Desk {
     locking: Promise<ReadonlySet<string>>,
   ): Promise<Desk> {
     const keys = requests.flatMap(({ idempotencyKey }) => idempotencyKey ?? [])
-    // In the order of the statements: what depends on a lock is read after it.
-    const [taken, answers, references] = await Promise.all([locking, findAnswers(tx, keys), findOrdersByReference(tx, requests)])
-    // Only now is it known whose stock is to be locked: nobody waits for the stock of an order that another process has in hand.
-    const open = requests.filter((request) => !isTaken(options, request, taken) && !isAnswered(request, answers))
     const limit = options.maxQuantityPerProductAndUser
-    const productIds = [...new Set(open.flatMap(({ basket }) => basket.lines.map((line) => line.product_id)))]
-    const spare = options.spareNumbers.splice(0, open.length)
-    const [stock, products, drawn, purchases] = await Promise.all([
-      lockStock(tx, productIds),
+    const productIds = productsOf(requests)
+    const spare = options.spareNumbers.splice(0, requests.length)
+    // In the order of the statements: what depends on a lock is read after it, and stock, which may be waited for, comes last.
+    const [taken, answers, references, products, drawn, purchases, early] = await Promise.all([
+      locking,
+      findAnswers(tx, keys),
+      findOrdersByReference(tx, requests),
       findSellableProducts(tx, productIds),
-      drawOrderNumbers(tx, open.length - spare.length),
-      limit === null ? null : readPurchases(tx, open, limit),
+      drawOrderNumbers(tx, requests.length - spare.length),
+      limit === null ? null : readPurchases(tx, requests, limit),
+      lockStock(tx, productIds, { unless: IS_SETTLED }),
     ])
+    const open = requests.filter((request) => !isTaken(options, request, taken) && !isAnswered(request, answers))
+    // Nobody waits for the stock of an order that another process has in hand, or that was placed already.
+    const stock = open.length === requests.length ? early : await lockStock(tx, productsOf(open))
     return new Desk(options, { taken, answers, references, offer: { stock, products }, numbers: [...spare, ...drawn], purchases })
   }
 

@@ -5,19 +5,26 @@ import { AppError } from '../errors.ts'
 const LOCK_NOT_AVAILABLE = '55P03'
 const RETRY_AFTER_SECONDS = '1'
 
+/**
+ * Two pieces of SQL, by which a statement tells those sent along behind it, before anybody has read its answer, that some request of this
+ * transaction needs nothing more.
+ */
+export const SETTLE = `set_config('storefront.is_settled', 'yes', true)`
+export const IS_SETTLED = `coalesce(current_setting('storefront.is_settled', true), '') = 'yes'`
+
 /** Whether a statement was ended by `lock_timeout`. */
 export function isLockTimeout(error: unknown): boolean {
   return (error as { code?: string } | null)?.code === LOCK_NOT_AVAILABLE
 }
 
-/** Takes those locks that are free, until the transaction ends, and waits for none. Returns those that somebody else holds. */
+/** Takes those locks that are free, until the transaction ends, and waits for none. Returns those that somebody else holds, and tells. */
 export async function tryLock(tx: Transaction, names: readonly string[]): Promise<Set<string>> {
   if (names.length === 0) return new Set()
   const byNumber = new Map(names.map((name) => [numberOf(name), name]))
   const { rows } = await tx.query<{ lock: string }>({
     name: 'try_request_locks',
     // As text: the numbers need all 64 bits.
-    text: `select lock::text
+    text: `select lock::text, ${SETTLE}
     from (select lock, pg_try_advisory_xact_lock(lock) as is_ours from unnest($1::bigint[]) as lock) as attempt
     where not is_ours`,
     values: [[...byNumber.keys()]],
