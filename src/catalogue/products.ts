@@ -1,4 +1,5 @@
 import { type Static, Type } from 'typebox'
+import { plainArray } from '../db/plain-array.ts'
 import type { Queryable } from '../db/pool.ts'
 import { notFound } from '../errors.ts'
 import { entityTag } from '../http/cacheable.ts'
@@ -100,7 +101,7 @@ export async function findSellableProducts(db: Queryable, ids: readonly string[]
   const { rows } = await db.query<Pick<ProductRow, 'id' | 'sku' | 'name' | 'price_amount' | 'price_currency'>>({
     name: 'find_sellable_products',
     text: 'select id, sku, name, price_amount, price_currency from products where id = any($1) and archived_at is null',
-    values: [ids],
+    values: [plainArray(ids)],
   })
   return new Map(
     rows.map((row) => [

@@ -1,3 +1,4 @@
+import { plainArray } from '../db/plain-array.ts'
 import type { Queryable, Transaction } from '../db/pool.ts'
 import { notFound } from '../errors.ts'
 
@@ -65,12 +66,16 @@ export class StockLevels {
  * `select`: an `update … from unnest(…)` locks in the order of its plan, and two of those deadlock. Where `unless`, a condition in SQL,
  * is true when the statement's turn has come, nothing is locked and there are no levels.
  */
-export async function lockStock(tx: Transaction, productIds: readonly string[], { unless }: { unless?: string } = {}): Promise<StockLevels> {
+export async function lockStock(
+  tx: Transaction,
+  productIds: readonly string[],
+  { unless }: { unless?: string } = {},
+): Promise<StockLevels> {
   const condition = unless === undefined ? '' : ` and not (${unless})`
   const { rows } = await tx.query<StockRow>({
     name: unless === undefined ? 'lock_stock' : 'lock_stock_unless',
     text: `select product_id, available from inventory where product_id = any($1)${condition} order by product_id for update`,
-    values: [productIds],
+    values: [plainArray(productIds)],
   })
   return toLevels(rows)
 }
@@ -85,12 +90,12 @@ export async function readStock(db: Queryable, productIds: readonly string[]): P
 export async function saveStock(tx: Transaction, stock: StockLevels): Promise<void> {
   const changes = stock.changes()
   if (changes.length === 0) return
-  const levels = [changes.map((change) => change.productId), changes.map((change) => change.now)]
+  const levels = [plainArray(changes.map((change) => change.productId)), plainArray(changes.map((change) => change.now))]
   const flips = changes.filter((change) => (change.before === 0) !== (change.now === 0)).map((change) => change.productId)
   await tx.query(
     flips.length === 0
       ? { name: 'save_stock', text: SAVE_LEVELS, values: levels }
-      : { name: 'save_stock_and_flip', text: `with flipped as (${FLIP_IN_STOCK}) ${SAVE_LEVELS}`, values: [...levels, flips] },
+      : { name: 'save_stock_and_flip', text: `with flipped as (${FLIP_IN_STOCK}) ${SAVE_LEVELS}`, values: [...levels, plainArray(flips)] },
   )
 }
 

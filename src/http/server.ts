@@ -71,11 +71,10 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
     // Here and not in a handler, which would only be asked after the body was read and found good.
     done(request.is404 ? refuseAddress(allowedMethods(request.url)) : undefined)
   })
-  server.addHook('preValidation', async (request) => {
+  server.addHook('preValidation', (request, _reply, done) => {
     // Fastify has a body that was not sent checked as null, which would read as one of the wrong type.
-    if (request.body !== undefined || request.routeOptions.schema?.body === undefined) return
-    if (request.headers['content-type'] !== undefined) throw new AppError('malformed_json', 'The body is empty.')
-    throw new AppError('unsupported_media_type', 'Send a body as application/json.')
+    const isMissing = request.body === undefined && request.routeOptions.schema?.body !== undefined
+    done(isMissing ? refuseMissingBody(request) : undefined)
   })
   server.addHook('onResponse', (request, reply, done) => {
     options.onAnswered?.(request.method, request.routeOptions.url, reply.statusCode, reply.elapsedTime)
@@ -99,6 +98,11 @@ export function openApiRoute(server: HttpServer): void {
 
 function identify(request: FastifyRequest, reply: FastifyReply): FastifyReply {
   return reply.header('x-request-id', request.id).header('x-content-type-options', 'nosniff')
+}
+
+function refuseMissingBody({ headers }: FastifyRequest): AppError {
+  if (headers['content-type'] !== undefined) return new AppError('malformed_json', 'The body is empty.')
+  return new AppError('unsupported_media_type', 'Send a body as application/json.')
 }
 
 function refuseAddress(allowed: readonly string[]): AppError {

@@ -29,18 +29,19 @@ export interface Offer {
 
 /** One line a product, in the order in which each was first named. Throws `invalid_body` past a limit. */
 export function mergeLines(sent: readonly StockLine[]): Basket {
-  const quantities = new Map<string, number>()
+  const lines = new Map<string, { product_id: string; quantity: number }>()
   for (const [index, item] of sent.entries()) {
     const productId = item.product_id.toLowerCase()
-    const quantity = (quantities.get(productId) ?? 0) + item.quantity
-    if (quantity > MAX_QUANTITY) {
+    const line = lines.get(productId) ?? { product_id: productId, quantity: 0 }
+    line.quantity += item.quantity
+    if (line.quantity > MAX_QUANTITY) {
       throw new AppError('invalid_body', 'The body is not acceptable.', {
         errors: [{ pointer: `#/items/${index}/quantity`, detail: `the product's lines add up to more than ${MAX_QUANTITY}` }],
       })
     }
-    quantities.set(productId, quantity)
+    lines.set(productId, line)
   }
-  return { sent, lines: Array.from(quantities, ([product_id, quantity]) => ({ product_id, quantity })) }
+  return { sent, lines: [...lines.values()] }
 }
 
 /** Names, prices and total of a basket. Throws `unknown_product`, `mixed_currencies` or `total_too_large`. */

@@ -1,5 +1,6 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { SEPARATOR } from '../db/json-texts.ts'
+import { plainArray } from '../db/plain-array.ts'
 import type { Pool, Transaction } from '../db/pool.ts'
 import { AppError } from '../errors.ts'
 import { fillIn } from './order.ts'
@@ -36,7 +37,7 @@ export function readIdempotencyKey(header: string | string[] | undefined, userId
       errors: [{ parameter: 'Idempotency-Key', detail: 'is not a valid key' }],
     })
   }
-  return { userId, key, fingerprint: createHash('sha256').update(JSON.stringify(body)).digest() }
+  return { userId, key, fingerprint: hash('sha256', JSON.stringify(body), 'buffer') }
 }
 
 /** Text that is the same for the same key of the same customer, and for nothing else. */
@@ -60,7 +61,7 @@ export async function findAnswers(tx: Transaction, keys: readonly IdempotencyKey
       limit 1
     ) as stored
     join orders on orders.id = stored.order_id`,
-      values: [keys.map(({ userId }) => userId), keys.map(({ key }) => key), RETENTION_HOURS],
+      values: [plainArray(keys.map(({ userId }) => userId)), keys.map(({ key }) => key), RETENTION_HOURS],
     },
   )
   return new Map(
@@ -92,10 +93,10 @@ export async function insertAnswers(
     on conflict (user_id, key) do update
       set fingerprint = excluded.fingerprint, order_id = excluded.order_id, response = excluded.response, created_at = now()`,
     values: [
-      answers.map(({ key }) => key.userId),
+      plainArray(answers.map(({ key }) => key.userId)),
       answers.map(({ key }) => key.key),
       answers.map(({ key }) => `\\x${key.fingerprint.toString('hex')}`),
-      answers.map(({ orderId }) => orderId),
+      plainArray(answers.map(({ orderId }) => orderId)),
       answers.map(({ frame }) => frame).join(SEPARATOR),
     ],
   })

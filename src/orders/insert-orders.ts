@@ -1,5 +1,6 @@
 import { translateConstraint } from '../db/constraints.ts'
 import { SEPARATOR } from '../db/json-texts.ts'
+import { plainArray } from '../db/plain-array.ts'
 import type { Transaction } from '../db/pool.ts'
 import type { Order } from './order.ts'
 
@@ -52,15 +53,15 @@ export async function insertOrders(tx: Transaction, drafts: readonly { order: Or
         shipping_address, note, $13, status_history::jsonb, traceparent, $11, $11
       from rows from (unnest($1::uuid[]), unnest($2::bigint[]), unnest($3::uuid[]), string_to_table($4, '${SEPARATOR}'),
           unnest($5::bigint[]), unnest($6::text[]), unnest($7::text[]), unnest($8::jsonb[]), unnest($9::text[]), unnest($10::text[]),
-          string_to_table($14, '${SEPARATOR}'), unnest($15::text[]))
+          string_to_table($14, '${SEPARATOR}'), string_to_table($15, '${SEPARATOR}'))
         as placed (id, number, user_id, items, total_amount, currency, client_reference, shipping_address, note, traceparent,
           status_history, product_ids)`,
       values: [
-        orders.map((order) => order.id),
-        orders.map((order) => order.number),
-        orders.map((order) => order.userId),
+        plainArray(orders.map((order) => order.id)),
+        plainArray(orders.map((order) => order.number)),
+        plainArray(orders.map((order) => order.userId)),
         drafts.map(({ itemsJson }) => itemsJson).join(SEPARATOR),
-        orders.map((order) => order.total.amount),
+        plainArray(orders.map((order) => order.total.amount)),
         orders.map((order) => order.total.currency),
         orders.map((order) => order.clientReference),
         orders.map((order) => (order.shippingAddress === null ? null : JSON.stringify(order.shippingAddress))),
@@ -70,7 +71,7 @@ export async function insertOrders(tx: Transaction, drafts: readonly { order: Or
         first.status,
         first.version,
         orders.map((order) => JSON.stringify(order.statusHistory)).join(SEPARATOR),
-        orders.map((order) => order.items.map((item) => item.product_id).join(',')),
+        orders.map((order) => order.items.map((item) => item.product_id).join(',')).join(SEPARATOR),
       ],
     })
   } catch (error) {

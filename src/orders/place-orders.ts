@@ -99,7 +99,7 @@ function isTaken(options: PlacingOptions, request: OrderRequest, taken: Readonly
 }
 
 function isAnswered({ idempotencyKey: key }: OrderRequest, answers: ReadonlyMap<string, StoredAnswer>): boolean {
-  return key !== null && answers.has(nameOfKey(key))
+  return answers.size > 0 && key !== null && answers.has(nameOfKey(key))
 }
 
 /** An order that is accepted and will be committed with its batch. */
@@ -196,13 +196,14 @@ class Desk {
 
   #findReplay({ idempotencyKey: key }: OrderRequest): Decision | null {
     if (key === null) return null
-    const answer = this.#found.answers.get(nameOfKey(key))
+    const name = nameOfKey(key)
+    const answer = this.#found.answers.get(name)
     if (answer !== undefined) {
       assertSameRequest(answer, key)
       return { kind: 'placed', order: { orderId: answer.orderId, json: answer.json, isReplay: true } }
     }
     // Two requests with one key can wait in the same batch.
-    const draft = this.#draftsByKey.get(nameOfKey(key))
+    const draft = this.#draftsByKey.get(name)
     if (draft === undefined) return null
     assertSameRequest(draft.key ?? key, key)
     return { kind: 'drafted', draft, isReplay: true }

@@ -1,4 +1,5 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
+import { plainArray } from '../db/plain-array.ts'
 import type { Transaction } from '../db/pool.ts'
 import { AppError } from '../errors.ts'
 
@@ -27,7 +28,7 @@ export async function tryLock(tx: Transaction, names: readonly string[]): Promis
     text: `select lock::text, ${SETTLE}
     from (select lock, pg_try_advisory_xact_lock(lock) as is_ours from unnest($1::bigint[]) as lock) as attempt
     where not is_ours`,
-    values: [[...byNumber.keys()]],
+    values: [plainArray([...byNumber.keys()])],
   })
   return new Set(rows.map((row) => byNumber.get(row.lock) ?? row.lock))
 }
@@ -48,5 +49,5 @@ export async function waitForLocks(tx: Transaction, names: readonly string[]): P
 
 /** A name's number for PostgreSQL. Two names with one number would only wait for each other. */
 function numberOf(name: string): string {
-  return createHash('sha256').update(name).digest().readBigInt64BE().toString()
+  return hash('sha256', name, 'buffer').readBigInt64BE().toString()
 }
