@@ -39,8 +39,8 @@ const LIMITS = {
   aloneAtOnce: 2,
 }
 
-/** One is being written and committed while the next one is read. */
-const BATCHES_AT_ONCE = 2
+/** Two are being written and committed while the next one is read. */
+const BATCHES_AT_ONCE = 3
 
 /** Connections that placing uses at most: one for each batch, and one for each order placed alone. */
 export const CONNECTIONS_FOR_PLACING = BATCHES_AT_ONCE + LIMITS.aloneAtOnce
@@ -63,7 +63,9 @@ export class Checkout {
   #waiting: Waiting[] = []
   #waitingLines = 0
   #isWorking = false
-  /** Names of the orders in batches that have not ended. */
+  /** Batches that have not ended. */
+  readonly #running = new Set<Promise<void>>()
+  /** Names of the orders in them. */
   readonly #inHand = new Set<string>()
   /** Orders that another process has in hand. */
   readonly #contended: Waiting[] = []
@@ -97,19 +99,20 @@ export class Checkout {
 
   async #work(): Promise<void> {
     this.#isWorking = true
-    let earlier = Promise.resolve()
     // Those that arrived in the same turn of the event loop come along.
     await setImmediate()
     while (this.#waiting.length > 0) {
       const batch = this.#nextBatch()
       if (batch.length === 0) {
-        await earlier
+        await Promise.race(this.#running)
         continue
       }
       const locked = Promise.withResolvers<void>()
       const ended = this.#placeBatch(batch, locked.resolve)
-      await Promise.all([earlier, Promise.race([locked.promise, ended])])
-      earlier = ended
+      this.#running.add(ended)
+      void ended.then(() => this.#running.delete(ended))
+      await Promise.race([locked.promise, ended])
+      if (this.#running.size === BATCHES_AT_ONCE) await Promise.race(this.#running)
       // The answers go out, and what arrived meanwhile comes in, before the next batch is closed.
       await setImmediate()
     }
