@@ -13,6 +13,8 @@ const PRODUCTS = 2_000
 const BASKETS = 200
 const MAX_CLIENTS = 64
 const WARM_UP_SECONDS = 1
+/** Of each side, before anything is measured: the store's code is compiled only after some thousands of requests. */
+const UNMEASURED_SECONDS = 5
 const LISTED_ORDERS = 10_000
 
 interface Account {
@@ -63,7 +65,7 @@ export async function run(args: string[]): Promise<void> {
       lines: numbers(options.lines),
     }
     console.log(
-      `${availableParallelism()} cores shared by PostgreSQL, store and load; pool of ${POOL_SIZE}; ${runs} runs of ${seconds} s, medians.`,
+      `${availableParallelism()} cores shared by PostgreSQL, store and load; pool of ${POOL_SIZE}; ${runs} runs of ${seconds} s, medians, after ${UNMEASURED_SECONDS} s of each side unmeasured.`,
     )
     console.log('PostgreSQL: fsync and synchronous_commit on. Store: one process with the role api, LOG_LEVEL=info to a file.\n')
     if (options.only !== 'list') await comparePlacing(bench, products)
@@ -96,13 +98,20 @@ function makeBasket(products: readonly string[], lines: number, isHot: boolean):
   return [...chosen].map((product_id) => ({ product_id, quantity: 1 }))
 }
 
+function makeBaskets(products: readonly string[], { lines, isHot, clients }: { lines: number; isHot: boolean; clients: number }) {
+  return Array.from({ length: clients }, () => Array.from({ length: BASKETS }, () => makeBasket(products, lines, isHot)))
+}
+
 async function comparePlacing(bench: Bench, products: readonly string[]): Promise<void> {
   const rows: (string | number)[][] = []
   for (const lines of bench.lines) {
+    const baskets = makeBaskets(products, { lines, isHot: false, clients: Math.max(...bench.clients) })
+    await bench.http.ask(placingLoad({ ...bench, seconds: UNMEASURED_SECONDS }, baskets))
+    await bench.bare.ask(bareLoad({ ...bench, seconds: UNMEASURED_SECONDS }, baskets))
     const spreadRates = new Map<number, number>()
     for (const isHot of [false, true]) {
       for (const clients of bench.clients) {
-        const baskets = Array.from({ length: clients }, () => Array.from({ length: BASKETS }, () => makeBasket(products, lines, isHot)))
+        const baskets = makeBaskets(products, { lines, isHot, clients })
         const ours: Measurement[] = []
         const floor: Measurement[] = []
         for (let run = 0; run < bench.runs; run++) {
