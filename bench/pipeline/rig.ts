@@ -43,13 +43,13 @@ export async function startRig(cleanup: Cleanup, kind: TopicKind): Promise<Rig> 
   onCleanup(cleanup, () => rmSync(dataDir, { recursive: true, force: true }))
   const server = await startEmbeddedPostgres(dataFolder(dataDir))
   onCleanup(cleanup, () => server.stop())
-  const pool = createPool({ url: server.url, size: 4, applicationName: 'bench', onError: () => {} })
+  const pool = createPool({ url: server.socketUrl, size: 4, applicationName: 'bench', onError: () => {} })
   onCleanup(cleanup, () => pool.end())
   const logger = pino({ level: 'silent' })
-  await prepareDatabase(server.url, pool, logger)
+  await prepareDatabase(server.socketUrl, pool, logger)
   const broker = kind === 'nats' ? await Broker.open(cleanup, [(await startNatsServer(cleanup)).url], 1) : null
   const settings = {
-    DATABASE_URL: server.url,
+    DATABASE_URL: server.socketUrl,
     DATA_DIR: join(dataDir, 'store'),
     STOREFRONT_SECRET: 'a secret for the benchmark, long enough',
     LAKE_FLUSH_SECONDS: '1',
@@ -58,10 +58,10 @@ export async function startRig(cleanup: Cleanup, kind: TopicKind): Promise<Rig> 
     OPS_PORT: '0',
     ...(broker === null ? {} : { NATS_URL: broker.servers }),
   }
-  const topic = createTopic(readConfig(settings), { pool, url: server.url, logger })
+  const topic = createTopic(readConfig(settings), { pool, url: server.socketUrl, logger })
   onCleanup(cleanup, () => topic.stop())
   return {
-    url: server.url,
+    url: server.socketUrl,
     pool,
     topic,
     lake: dataFolder(settings.DATA_DIR).lake,

@@ -90,6 +90,9 @@ test('recovers when the server itself was killed', async (t) => {
   const second = await startEmbeddedPostgres(folder)
   onCleanup(t, () => second.stop())
   assert.deepEqual(await selectOne(second.url), { one: 1 })
+  const sockets = readdirSync(folder.cluster).filter((name) => name.startsWith('.s.PGSQL.'))
+  const { port } = new URL(second.url)
+  assert.deepEqual(sockets.toSorted(), [`.s.PGSQL.${port}`, `.s.PGSQL.${port}.lock`], 'none of the server that was killed')
 })
 
 test('says where to look when the server does not start, and frees the folder', async () => {

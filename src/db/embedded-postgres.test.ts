@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, type TestContext, test } from 'node:test'
 import pg from 'pg'
@@ -29,6 +29,10 @@ async function query<T extends pg.QueryResultRow>(url: string, sql: string): Pro
   }
 }
 
+function socketsIn({ cluster }: DataFolder): string[] {
+  return readdirSync(cluster).filter((name) => /^\.s\.PGSQL\.\d+$/.test(name))
+}
+
 test('starts on an empty folder, and again with what was committed', async (t) => {
   assert.equal(existsSync(folder.path), false)
   const first = await start(t, folder)
@@ -38,6 +42,26 @@ test('starts on an empty folder, and again with what was committed', async (t) =
   const second = await start(t, folder)
   assert.deepEqual(await query(second.url, 'select number from kept'), [{ number: 7 }])
   assert.equal(new URL(second.url).pathname, '/storefront')
+})
+
+test('is reached by a Unix socket in its folder, and by TCP where the path is too long for one', async (t) => {
+  const isLocal = 'select inet_server_addr() is null as yes'
+  const server = await start(t, folder)
+  assert.deepEqual(await query(server.socketUrl, isLocal), [{ yes: true }])
+  assert.deepEqual(await query(server.url, isLocal), [{ yes: false }])
+  assert.equal(statSync(join(folder.cluster, socketsIn(folder)[0] ?? '')).mode & 0o077, 0)
+  await server.stop()
+
+  const long = { ...folder, cluster: join(folder.path, 'x'.repeat(90)) }
+  renameSync(folder.cluster, long.cluster)
+  try {
+    const far = await start(t, long)
+    assert.equal(far.socketUrl, far.url)
+    assert.deepEqual([await query(far.url, isLocal), socketsIn(long)], [[{ yes: false }], []])
+    await far.stop()
+  } finally {
+    renameSync(long.cluster, folder.cluster)
+  }
 })
 
 test('runs a durable server for this machine only, with what logical replication needs', async (t) => {
@@ -55,7 +79,7 @@ test('runs a durable server for this machine only, with what logical replication
     listen_addresses: '127.0.0.1',
     server_encoding: 'UTF8',
     synchronous_commit: 'on',
-    unix_socket_directories: '',
+    unix_socket_directories: folder.cluster,
     wal_level: 'logical',
   })
 })
@@ -159,7 +183,7 @@ test('keeps every other secret of the store from the server', { skip: process.pl
 test('is found by other processes while it runs, and only then', async (t) => {
   assert.equal(await findEmbeddedPostgres(folder), null)
   const server = await start(t, folder)
-  assert.equal(await findEmbeddedPostgres(folder), server.url)
+  assert.equal(await findEmbeddedPostgres(folder), server.socketUrl)
   await server.stop()
   assert.equal(await findEmbeddedPostgres(folder), null)
 })

@@ -1,27 +1,22 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { closeSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
+import { closeSync, mkdirSync, openSync, renameSync, rmSync, statSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import pg from 'pg'
 import { type DataFolder, keepSecret, lockDataFolder, readSecret } from './data-folder.ts'
 import { chooseLauncher, type Launcher, PostgresUnavailable } from './postgres-launcher.ts'
+import { address, DATABASE, endOrphan, PASSWORD_FILE, probe, readPidFile, removeSockets, USER } from './running-postgres.ts'
 
-const USER = 'storefront'
-const DATABASE = 'storefront'
-const PASSWORD_FILE = 'postgres-password'
 const POLL_MS = 20
 const READY_TIMEOUT_MS = 120_000
 const LOG_MAX_BYTES = 10_000_000
-const ORPHAN_PATIENCE_MS = 20_000
-const STRANGER_PATIENCE_MS = 3_000
-// SQLSTATE of a server that is starting up or shutting down.
-const CANNOT_CONNECT_NOW = '57P03'
+// What fits into a socket's address everywhere, less the name of the socket: its end is `/.s.PGSQL.65535`.
+const MAX_SOCKET_FOLDER_LENGTH = 85
 
 /** Fit for a laptop: about 150 MB, durable, and with what logical replication needs. */
 const SETTINGS: Record<string, string> = {
   listen_addresses: '127.0.0.1',
-  unix_socket_directories: '',
   max_connections: '100',
   shared_buffers: '128MB',
   wal_level: 'logical',
@@ -62,6 +57,8 @@ export interface EmbeddedOptions {
 export interface EmbeddedPostgres {
   /** Superuser address of the store's database. It carries the password: not for logs. */
   readonly url: string
+  /** The same by a Unix socket in the data folder, which takes half of what TCP costs; `url` where the folder's path is too long for one. */
+  readonly socketUrl: string
   /** Stops the server; `wait` lets its other clients finish first. Idempotent. */
   stop(how?: 'now' | 'wait'): Promise<void>
 }
@@ -78,7 +75,7 @@ export async function startEmbeddedPostgres(folder: DataFolder, options: Embedde
       await server.stop(how)
       unlock()
     }
-    return { url: server.url, stop }
+    return { url: server.url, socketUrl: server.socketUrl, stop }
   } catch (error) {
     unlock()
     throw error
@@ -91,7 +88,8 @@ export async function findEmbeddedPostgres(folder: DataFolder): Promise<string |
   const server = readPidFile(folder)
   if (password === null || !server?.ready) return null
   const url = address(server.port, password)
-  return (await probe(url)) === null ? url : null
+  if ((await probe(url)) !== null) return null
+  return hasRoomForSocket(folder.cluster) ? socketAddress(url, folder) : url
 }
 
 async function startServer(folder: DataFolder, options: EmbeddedOptions) {
@@ -99,9 +97,12 @@ async function startServer(folder: DataFolder, options: EmbeddedOptions) {
   const password = keepSecret(folder, PASSWORD_FILE)
   await initialise(folder, launcher)
   await endOrphan(folder)
+  removeSockets(folder)
   const port = await freePort()
   const logFile = join(folder.path, 'postgres.log')
-  const settings = Object.entries({ ...SETTINGS, ...options.settings, port: String(port) })
+  const socketFolder = hasRoomForSocket(folder.cluster) ? folder.cluster : ''
+  const sockets = { unix_socket_directories: socketFolder, unix_socket_permissions: '0700' }
+  const settings = Object.entries({ ...SETTINGS, ...sockets, ...options.settings, port: String(port) })
   const command = launcher.command('postgres', ['-D', folder.cluster, ...settings.flatMap(([name, value]) => ['-c', `${name}=${value}`])])
   const keeper = spawnLogged('sh', ['-c', KEEPER, 'storefront-postgres', ...command], launcher, logFile)
   const exited = new Promise<void>((resolve) => keeper.once('exit', () => resolve()))
@@ -125,7 +126,18 @@ async function startServer(folder: DataFolder, options: EmbeddedOptions) {
   keeper.once('exit', (code, signal) => {
     if (!stopping) options.onUnexpectedExit?.(`the embedded PostgreSQL ended (${signal ?? `exit status ${code}`}); see ${logFile}`)
   })
-  return { url: address(port, password), stop }
+  const url = address(port, password)
+  return { url, socketUrl: socketFolder === '' ? url : socketAddress(url, folder), stop }
+}
+
+/** For the driver, and libpq, the parameter goes before the address's own host. */
+function socketAddress(url: string, { cluster }: DataFolder): string {
+  return `${url}?host=${encodeURIComponent(cluster)}`
+}
+
+function hasRoomForSocket(folder: string): boolean {
+  // The setting is a list: commas and quotes would be its syntax.
+  return process.platform !== 'win32' && Buffer.byteLength(folder) <= MAX_SOCKET_FOLDER_LENGTH && !/[",]/.test(folder)
 }
 
 /** Makes the cluster aside and renames it, so that a crash in between leaves no half-made one. */
@@ -167,61 +179,6 @@ function spawnLogged(program: string, args: string[], launcher: Launcher, logFil
 // Nothing of the store's own environment (secrets, PG* variables) is the server's business.
 function serverEnvironment(): NodeJS.ProcessEnv {
   return { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C' }
-}
-
-/** Ends a server that outlived its store, which normally takes a moment after a kill -9, and waits until it is gone. */
-async function endOrphan(folder: DataFolder): Promise<void> {
-  const password = readSecret(folder, PASSWORD_FILE) ?? ''
-  const started = Date.now()
-  for (;;) {
-    const orphan = readPidFile(folder)
-    if (orphan === null || !isAlive(orphan.pid)) return
-    const failure = await probe(address(orphan.port, password))
-    // Another process may have got the number since: only a server that knows this folder's password is ours.
-    const isOurs = failure === null || (failure as { code?: string }).code === CANNOT_CONNECT_NOW
-    const waitedMs = Date.now() - started
-    if (isOurs) process.kill(orphan.pid, waitedMs > ORPHAN_PATIENCE_MS ? 'SIGQUIT' : 'SIGINT')
-    else if (waitedMs > STRANGER_PATIENCE_MS) return
-    await delay(POLL_MS * 5)
-  }
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0)
-    return true
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM'
-  }
-}
-
-/** https://www.postgresql.org/docs/current/storage-file-layout.html: line 1 is the process, 4 the port, 8 the state. */
-function readPidFile(folder: DataFolder): { pid: number; port: number; ready: boolean } | null {
-  try {
-    const lines = readFileSync(join(folder.cluster, 'postmaster.pid'), 'utf8').split('\n')
-    return { pid: Number(lines[0]), port: Number(lines[3]), ready: lines[7]?.trim() === 'ready' }
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null
-    throw error
-  }
-}
-
-function address(port: number, password: string, database = DATABASE): string {
-  return `postgres://${USER}:${password}@127.0.0.1:${port}/${database}`
-}
-
-/** Null when the server answers, else what went wrong. */
-async function probe(url: string): Promise<Error | null> {
-  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 5_000 })
-  client.on('error', () => {})
-  try {
-    await client.connect()
-    return null
-  } catch (error) {
-    return error as Error
-  } finally {
-    await client.end().catch(() => {})
-  }
 }
 
 async function untilReady(keeper: ChildProcess, url: string, logFile: string): Promise<void> {

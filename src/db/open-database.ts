@@ -19,7 +19,7 @@ export interface OpenDatabase {
 export async function openOwnDatabase({ databaseUrl, dataDir, onUnexpectedExit }: DatabaseOptions): Promise<OpenDatabase> {
   if (databaseUrl !== null) return { url: databaseUrl, close: async () => {} }
   const server = await startEmbeddedPostgres(dataFolder(dataDir), onUnexpectedExit === undefined ? {} : { onUnexpectedExit })
-  return { url: server.url, close: () => server.stop('now') }
+  return { url: server.socketUrl, close: () => server.stop('now') }
 }
 
 const WAIT_MS = 30_000
@@ -36,7 +36,7 @@ export async function openSharedDatabase(options: DatabaseOptions): Promise<Open
   for (;;) {
     try {
       const server = await startEmbeddedPostgres(folder)
-      return { url: server.url, close: () => server.stop('wait') }
+      return { url: server.socketUrl, close: () => server.stop('wait') }
     } catch (error) {
       if (!(error instanceof DataFolderInUse) || Date.now() > deadline) throw error
     }

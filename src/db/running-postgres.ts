@@ -1,0 +1,74 @@
+import { readdirSync, readFileSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import pg from 'pg'
+import { type DataFolder, readSecret } from './data-folder.ts'
+
+export const USER = 'storefront'
+export const DATABASE = 'storefront'
+export const PASSWORD_FILE = 'postgres-password'
+const POLL_MS = 100
+const ORPHAN_PATIENCE_MS = 20_000
+const STRANGER_PATIENCE_MS = 3_000
+// SQLSTATE of a server that is starting up or shutting down.
+const CANNOT_CONNECT_NOW = '57P03'
+
+/** Ends a server that outlived its store, which normally takes a moment after a kill -9, and waits until it is gone. */
+export async function endOrphan(folder: DataFolder): Promise<void> {
+  const password = readSecret(folder, PASSWORD_FILE) ?? ''
+  const started = Date.now()
+  for (;;) {
+    const orphan = readPidFile(folder)
+    if (orphan === null || !isAlive(orphan.pid)) return
+    const failure = await probe(address(orphan.port, password))
+    // Another process may have got the number since: only a server that knows this folder's password is ours.
+    const isOurs = failure === null || (failure as { code?: string }).code === CANNOT_CONNECT_NOW
+    const waitedMs = Date.now() - started
+    if (isOurs) process.kill(orphan.pid, waitedMs > ORPHAN_PATIENCE_MS ? 'SIGQUIT' : 'SIGINT')
+    else if (waitedMs > STRANGER_PATIENCE_MS) return
+    await delay(POLL_MS)
+  }
+}
+
+/** Of servers that were killed: each had a port of its own, by which its socket was named. */
+export function removeSockets({ cluster }: DataFolder): void {
+  for (const name of readdirSync(cluster)) if (name.startsWith('.s.PGSQL.')) rmSync(join(cluster, name))
+}
+
+/** https://www.postgresql.org/docs/current/storage-file-layout.html: line 1 is the process, 4 the port, 8 the state. */
+export function readPidFile(folder: DataFolder): { pid: number; port: number; ready: boolean } | null {
+  try {
+    const lines = readFileSync(join(folder.cluster, 'postmaster.pid'), 'utf8').split('\n')
+    return { pid: Number(lines[0]), port: Number(lines[3]), ready: lines[7]?.trim() === 'ready' }
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null
+    throw error
+  }
+}
+
+export function address(port: number, password: string, database = DATABASE): string {
+  return `postgres://${USER}:${password}@127.0.0.1:${port}/${database}`
+}
+
+/** Null when the server answers, else what went wrong. */
+export async function probe(url: string): Promise<Error | null> {
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 5_000 })
+  client.on('error', () => {})
+  try {
+    await client.connect()
+    return null
+  } catch (error) {
+    return error as Error
+  } finally {
+    await client.end().catch(() => {})
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM'
+  }
+}
