@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { JetStreamApiError, type JetStreamClient, type JetStreamManager, jetstream, jetstreamManager } from '@nats-io/jetstream'
 import { connect, credsAuthenticator, type NatsConnection, type NodeConnectionOptions } from '@nats-io/transport-node'
 import type { Logger } from 'pino'
+import { PubAcks } from './nats-acks.ts'
 
 export interface NatsSettings {
   /** `nats://` or `tls://` addresses of servers, with commas between; `user:password@` or `token@` in the first that has one counts. */
@@ -20,6 +21,7 @@ const PING_INTERVAL_MS = 2_500
 
 export interface Jetstream {
   connection: NatsConnection
+  acks: PubAcks
   client: JetStreamClient
   manager: JetStreamManager
 }
@@ -62,7 +64,8 @@ export class NatsClient {
     void connection.closed().then(() => {
       this.#connecting = null
     })
-    return { connection, client: jetstream(connection), manager: await jetstreamManager(connection, { checkAPI: false }) }
+    const manager = await jetstreamManager(connection, { checkAPI: false })
+    return { connection, acks: new PubAcks(connection), client: jetstream(connection), manager }
   }
 
   async #logStatus(connection: NatsConnection): Promise<void> {
@@ -91,6 +94,8 @@ export function natsConnectOptions(settings: NatsSettings, name: string): NodeCo
     reconnectJitter: RECONNECT_MS,
     // A password that is being changed on the servers is no reason to give up for good.
     ignoreAuthErrorAbort: true,
+    // Else every request makes two errors beforehand, for their stacks.
+    noAsyncTraces: true,
     ...(login === undefined ? {} : loginOf(login)),
     ...(credentialsFile === null ? {} : { authenticator: credsAuthenticator(readFileSync(credentialsFile)) }),
     ...(isSecure

@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
+import { PubHeaders } from '@nats-io/jetstream'
 import { headers } from '@nats-io/transport-node'
 import { type Jetstream, jetstreamErrorCode } from './nats-connection.ts'
 import { ENCODING_HEADER, encodeEvent, POSITION_HEADER } from './nats-messages.ts'
@@ -9,7 +10,8 @@ const WRONG_LAST_MESSAGE = 10_070
 const STORE_FAILED = 10_077
 /** Messages sent and not yet acknowledged. */
 const WINDOW = 512
-const ACK_TIMEOUT_MS = 2_500
+/** They go out this many at a time: one by one, as acknowledgements come in, each would be a write to the socket by itself. */
+const BURST = 128
 /** Without progress for this long `publish` throws, and its caller tries again later. A process that stops waits no longer. */
 const PATIENCE_MS = 3_500
 const RETRY_MS = 100
@@ -55,7 +57,7 @@ export class NatsPublisher {
     const sent: Promise<Outcome>[] = []
     let isInterrupted = false
     for (const [index, message] of messages.entries()) {
-      if (index >= WINDOW) await sent[index - WINDOW]
+      if (index >= WINDOW && index % BURST === 0) await Promise.all(sent.slice(index - WINDOW, index - WINDOW + BURST))
       if (isInterrupted) break
       // The first one may follow anything: all before it are settled.
       const outcome = this.#sendOne(message, messages[index - 1]?.event.id)
@@ -70,15 +72,13 @@ export class NatsPublisher {
   async #sendOne({ event, position }: OutgoingMessage, follows: string | undefined): Promise<Outcome> {
     const { payload, encoding } = encodeEvent(event)
     const header = headers()
-    if (position !== '') header.set(POSITION_HEADER, position)
-    if (encoding !== null) header.set(ENCODING_HEADER, encoding)
+    header.append(PubHeaders.MsgIdHdr, event.id)
+    header.append(PubHeaders.ExpectedStreamHdr, this.#stream.name)
+    if (follows !== undefined) header.append(PubHeaders.ExpectedLastMsgIdHdr, follows)
+    if (position !== '') header.append(POSITION_HEADER, position)
+    if (encoding !== null) header.append(ENCODING_HEADER, encoding)
     try {
-      const ack = await this.#jetstream.client.publish(this.#subjectOf(event.id), payload, {
-        msgID: event.id,
-        headers: header,
-        expect: { streamName: this.#stream.name, ...(follows === undefined ? {} : { lastMsgID: follows }) },
-        timeout: ACK_TIMEOUT_MS,
-      })
+      const ack = await this.#jetstream.acks.publish(this.#subjectOf(event.id), payload, header)
       if (ack.stream !== this.#stream.name) throw new Error(`the message went to the stream ${ack.stream}, not to ${this.#stream.name}`)
       // Without a sequence the first copy is only on its way, and may still get lost with the stream's leader.
       if (ack.duplicate && ack.seq === 0) throw new Error('the message is a duplicate of one that is not stored yet')

@@ -1,0 +1,92 @@
+import { JetStreamApiError, JetStreamError, type PubAck } from '@nats-io/jetstream'
+import {
+  createInbox,
+  type Msg,
+  type MsgHdrs,
+  type NatsConnection,
+  NoRespondersError,
+  type Subscription,
+  TimeoutError,
+} from '@nats-io/transport-node'
+
+const NO_RESPONDERS = 503
+const ACK_TIMEOUT_MS = 2_500
+
+interface Waiting {
+  sentAt: number
+  resolve(ack: PubAck): void
+  reject(error: unknown): void
+}
+
+/**
+ * Publishes to JetStream on one connection and hands out each PubAck. The driver's own `publish` makes a timer, an abortable
+ * request and two errors for each message, which is half the work of draining a backlog.
+ */
+export class PubAcks {
+  readonly #connection: NatsConnection
+  readonly #inbox = createInbox()
+  /** By the last token of the reply subject, oldest first. */
+  readonly #waiting = new Map<string, Waiting>()
+  #sent = 0
+  #subscription: Subscription | null = null
+  #timer: NodeJS.Timeout | null = null
+
+  constructor(connection: NatsConnection) {
+    this.#connection = connection
+    void connection.closed().then(() => this.#giveUp(new Error('the connection to NATS was closed'), Number.POSITIVE_INFINITY))
+  }
+
+  /** Throws what the broker refuses the message for, and TimeoutError when it does not answer: then it may be stored. */
+  async publish(subject: string, payload: Uint8Array, headers: MsgHdrs): Promise<PubAck> {
+    // The broker ends it when it forbids it, and may allow it later.
+    if (this.#subscription?.isClosed() ?? true) this.#subscription = this.#listen()
+    this.#sent += 1
+    const token = this.#sent.toString(36)
+    this.#connection.publish(subject, payload, { headers, reply: `${this.#inbox}.${token}` })
+    this.#timer ??= setTimeout(() => this.#expire(), ACK_TIMEOUT_MS)
+    return new Promise((resolve, reject) => this.#waiting.set(token, { sentAt: performance.now(), resolve, reject }))
+  }
+
+  #listen(): Subscription {
+    return this.#connection.subscribe(`${this.#inbox}.*`, { callback: (error, message) => this.#take(error, message) })
+  }
+
+  #take(error: Error | null, message: Msg): void {
+    if (error !== null) {
+      this.#giveUp(error, Number.POSITIVE_INFINITY)
+      return
+    }
+    const token = message.subject.slice(this.#inbox.length + 1)
+    const waiting = this.#waiting.get(token)
+    if (waiting === undefined) return
+    this.#waiting.delete(token)
+    try {
+      waiting.resolve(toPubAck(message))
+    } catch (refusal) {
+      waiting.reject(refusal)
+    }
+  }
+
+  #expire(): void {
+    this.#timer = null
+    this.#giveUp(new TimeoutError(), performance.now() - ACK_TIMEOUT_MS)
+    const [oldest] = this.#waiting.values()
+    if (oldest !== undefined) this.#timer = setTimeout(() => this.#expire(), oldest.sentAt + ACK_TIMEOUT_MS - performance.now())
+  }
+
+  #giveUp(error: unknown, sentUntil: number): void {
+    for (const [token, { sentAt, reject }] of this.#waiting) {
+      if (sentAt > sentUntil) break
+      this.#waiting.delete(token)
+      reject(error)
+    }
+  }
+}
+
+function toPubAck(message: Msg): PubAck {
+  if (message.data.length === 0 && message.headers?.code === NO_RESPONDERS) throw new NoRespondersError(message.subject)
+  const answer = message.json<PubAck & { error?: ConstructorParameters<typeof JetStreamApiError>[0] }>()
+  if (answer.error !== undefined) throw new JetStreamApiError(answer.error)
+  if (!answer.stream) throw new JetStreamError('invalid ack response')
+  return { ...answer, duplicate: answer.duplicate ?? false }
+}
