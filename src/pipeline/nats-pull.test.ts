@@ -1,0 +1,117 @@
+import assert from 'node:assert/strict'
+import { randomBytes, randomUUID } from 'node:crypto'
+import { after, describe, type TestContext, test } from 'node:test'
+import { AckPolicy } from '@nats-io/jetstream'
+import { connectManager, natsSettings } from '../../test/nats-harness.ts'
+import { NO_NATS, startNatsServer } from '../../test/nats-server.ts'
+import { silent } from '../../test/stream-harness.ts'
+import { NatsClient } from './nats-connection.ts'
+import { NatsPull } from './nats-pull.ts'
+
+const MEGABYTE = 1_000_000
+
+const server = NO_NATS ? null : await startNatsServer({ after })
+
+/** A pull from a consumer of a stream of its own. */
+async function openPull(t: TestContext, url = server?.url ?? '') {
+  const client = new NatsClient(natsSettings(url), 'test', silent)
+  t.after(() => client.close())
+  const jetstream = await client.get()
+  const name = `pull-${randomUUID()}`
+  await jetstream.manager.streams.add({ name, subjects: [`${name}.>`] })
+  const consumer = await jetstream.manager.consumers.add(name, { name: 'reader', ack_policy: AckPolicy.None })
+  const pull = new NatsPull(jetstream, name, consumer.name)
+  const publish = (payload: Uint8Array = new Uint8Array(10)) => jetstream.client.publish(`${name}.x`, payload)
+  return { name, pull, publish, manager: await connectManager(t, url) }
+}
+
+describe('a pull', { skip: NO_NATS }, () => {
+  test('hands on a message while its request is with the server, and waits a second for none', async (t) => {
+    const { pull, publish } = await openPull(t)
+    pull.ask(10)
+    const taken = pull.take()
+    const since = performance.now()
+    await publish()
+    assert.deepEqual(
+      (await taken).map(({ streamSequence, deliverySequence }) => [streamSequence, deliverySequence]),
+      [[1, 1]],
+    )
+    assert.ok(performance.now() - since < 500)
+    assert.deepEqual(await pull.take(), [])
+  })
+
+  test('has no more in memory than it asked for, and reads on behind it', async (t) => {
+    const { pull, publish } = await openPull(t)
+    for (let count = 0; count < 25; count += 1) await publish()
+    const batches: number[][] = []
+    while (batches.flat().length < 25) {
+      pull.ask(10)
+      pull.ask(10)
+      batches.push((await pull.take()).map(({ streamSequence }) => streamSequence))
+    }
+    assert.deepEqual(
+      batches.map(({ length }) => length),
+      [10, 10, 5],
+    )
+    assert.deepEqual(
+      batches.flat(),
+      Array.from({ length: 25 }, (_, index) => index + 1),
+    )
+  })
+
+  test('reads large messages by the 8 MB, each once', async (t) => {
+    const { pull, publish } = await openPull(t)
+    const large = randomBytes(MEGABYTE)
+    for (let count = 0; count < 20; count += 1) await publish(large)
+    const taken: [number, number][] = []
+    while (taken.length < 20) {
+      pull.ask(1_000)
+      const batch = await pull.take()
+      assert.ok(batch.length <= 8)
+      taken.push(...batch.map(({ streamSequence, deliverySequence }): [number, number] => [streamSequence, deliverySequence]))
+    }
+    assert.deepEqual(
+      taken,
+      Array.from({ length: 20 }, (_, index) => [index + 1, index + 1]),
+    )
+  })
+
+  test('ends its wait when it is told to', async (t) => {
+    const { pull } = await openPull(t)
+    const stopping = new AbortController()
+    pull.ask(10)
+    const taken = pull.take(stopping.signal)
+    const since = performance.now()
+    stopping.abort()
+    assert.deepEqual(await taken, [])
+    assert.ok(performance.now() - since < 500)
+  })
+
+  test('throws when its consumer is deleted while it waits, and when it is gone before', async (t) => {
+    const { name, pull, manager } = await openPull(t)
+    pull.ask(10)
+    const taken = pull.take()
+    // Not every server says so.
+    const message = /409 consumer deleted|503|consumer not found/
+    const refused = assert.rejects(taken, message)
+    await manager.consumers.delete(name, 'reader')
+    await refused
+    const late = await openPull(t)
+    await late.manager.consumers.delete(late.name, 'reader')
+    late.pull.ask(10)
+    await assert.rejects(late.pull.take(), message)
+  })
+
+  test('asks again when its request was lost with the connection', async (t) => {
+    const own = await startNatsServer(t)
+    const { pull, publish } = await openPull(t, own.url)
+    pull.ask(10)
+    const taken = pull.take()
+    await own.end()
+    await own.start()
+    assert.deepEqual(await taken, [])
+    pull.ask(10)
+    await publish()
+    assert.equal((await pull.take()).length, 1)
+  })
+})
