@@ -104,7 +104,8 @@ export class Checkout {
     while (this.#waiting.length > 0) {
       const batch = this.#nextBatch()
       if (batch.length === 0) {
-        await Promise.race(this.#running)
+        // None is under way when all that waited have waited for too long: a race of none would never end.
+        if (this.#running.size > 0) await Promise.race(this.#running)
         continue
       }
       const locked = Promise.withResolvers<void>()
