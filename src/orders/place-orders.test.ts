@@ -20,7 +20,8 @@ const readStock = async (product: { id: string }) =>
   (await store.pool.query<{ available: number }>('select available from inventory where product_id = $1', [product.id])).rows[0]?.available
 
 /** Holds the stock of a product, so that what needs it waits; returns how to let go and how to wait until somebody waits. */
-async function holdStock(t: TestContext, product: { id: string }) {
+/** `letGo` commits what `change` did while the row was held. */
+async function holdStock(t: TestContext, product: { id: string }, change = '') {
   const holder = await store.pool.connect()
   await holder.query('begin')
   await holder.query('select from inventory where product_id = $1 for update', [product.id])
@@ -28,7 +29,7 @@ async function holdStock(t: TestContext, product: { id: string }) {
   const letGo = async () => {
     if (!isHeld) return
     isHeld = false
-    await holder.query('rollback')
+    await holder.query(change === '' ? 'rollback' : `${change}; commit`)
     holder.release()
   }
   onCleanup(t, letGo)
@@ -118,6 +119,18 @@ test('answers a retry at once, whoever holds the stock of its product', async (t
   assert.deepEqual([retry.status, retry.text], [201, first.text])
   await letGo()
   assert.equal(await readStock(lamp), 2)
+})
+
+test('sells at the price that came with the stock it waited for', async (t) => {
+  const lamp = await store.addProduct({ stock: 0 })
+  const restock = `update products set price_amount = 99999 where id = '${lamp.id}';
+    update inventory set available = 5 where product_id = '${lamp.id}'`
+  const { letGo, untilWaitedFor } = await holdStock(t, lamp, restock)
+  const waiting = order([line(lamp)])
+  await untilWaitedFor()
+  await letGo()
+  const { status, json } = await waiting
+  assert.deepEqual([status, json.total?.amount], [201, 99_999])
 })
 
 test('names everything that is wrong with the lines in one answer', async () => {

@@ -169,19 +169,21 @@ class Desk {
     const limit = options.maxQuantityPerProductAndUser
     const productIds = productsOf(requests)
     const spare = options.spareNumbers.splice(0, requests.length)
-    // In the order of the statements: what depends on a lock is read after it, and stock, which may be waited for, comes last.
-    const [taken, answers, references, products, drawn, purchases, early] = await Promise.all([
+    // In the order of the statements: what depends on a lock is read after it. Prices come with the stock that may have been waited for.
+    const [taken, answers, references, drawn, purchases, ...early] = await Promise.all([
       locking,
       findAnswers(tx, keys),
       findOrdersByReference(tx, requests),
-      findSellableProducts(tx, productIds),
       drawOrderNumbers(tx, requests.length - spare.length),
       limit === null ? null : readPurchases(tx, requests, limit),
       lockStock(tx, productIds, { unless: IS_SETTLED }),
+      findSellableProducts(tx, productIds),
     ])
     const open = requests.filter((request) => !isTaken(options, request, taken) && !isAnswered(request, answers))
     // Nobody waits for the stock of an order that another process has in hand, or that was placed already.
-    const stock = open.length === requests.length ? early : await lockStock(tx, productsOf(open))
+    const needed = productsOf(open)
+    const late = () => Promise.all([lockStock(tx, needed), findSellableProducts(tx, needed)])
+    const [stock, products] = open.length === requests.length ? early : await late()
     return new Desk(options, { taken, answers, references, offer: { stock, products }, numbers: [...spare, ...drawn], purchases })
   }
 
