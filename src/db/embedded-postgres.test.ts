@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, type TestContext, test } from 'node:test'
 import pg from 'pg'
@@ -57,11 +57,21 @@ test('is reached by a Unix socket in its folder, and by TCP where the path is to
   try {
     const far = await start(t, long)
     assert.equal(far.socketUrl, far.url)
+    assert.equal(await findEmbeddedPostgres(long), far.url)
     assert.deepEqual([await query(far.url, isLocal), socketsIn(long)], [[{ yes: false }], []])
     await far.stop()
   } finally {
     renameSync(long.cluster, folder.cluster)
   }
+})
+
+test('is reached by TCP where no socket can be made in its folder', async (t) => {
+  const obstacle = join(folder.cluster, '.s.probe')
+  mkdirSync(obstacle)
+  onCleanup(t, () => rmSync(obstacle, { recursive: true }))
+  const { socketUrl, url } = await start(t, folder)
+  assert.equal(socketUrl, url)
+  assert.deepEqual(socketsIn(folder), [])
 })
 
 test('runs a durable server for this machine only, with what logical replication needs', async (t) => {

@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { closeSync, mkdirSync, openSync, renameSync, rmSync, statSync } from 'node:fs'
+import { chmodSync, closeSync, mkdirSync, openSync, renameSync, rmSync, statSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -57,7 +57,7 @@ export interface EmbeddedOptions {
 export interface EmbeddedPostgres {
   /** Superuser address of the store's database. It carries the password: not for logs. */
   readonly url: string
-  /** The same by a Unix socket in the data folder, which takes half of what TCP costs; `url` where the folder's path is too long for one. */
+  /** The same by a Unix socket in the data folder, which takes half of what TCP costs; `url` where the folder takes none. */
   readonly socketUrl: string
   /** Stops the server; `wait` lets its other clients finish first. Idempotent. */
   stop(how?: 'now' | 'wait'): Promise<void>
@@ -89,7 +89,7 @@ export async function findEmbeddedPostgres(folder: DataFolder): Promise<string |
   if (password === null || !server?.ready) return null
   const url = address(server.port, password)
   if ((await probe(url)) !== null) return null
-  return hasRoomForSocket(folder.cluster) ? socketAddress(url, folder) : url
+  return server.socketFolder === folder.cluster ? socketAddress(url, folder) : url
 }
 
 async function startServer(folder: DataFolder, options: EmbeddedOptions) {
@@ -100,7 +100,7 @@ async function startServer(folder: DataFolder, options: EmbeddedOptions) {
   removeSockets(folder)
   const port = await freePort()
   const logFile = join(folder.path, 'postgres.log')
-  const socketFolder = hasRoomForSocket(folder.cluster) ? folder.cluster : ''
+  const socketFolder = (await takesSocket(folder.cluster)) ? folder.cluster : ''
   const sockets = { unix_socket_directories: socketFolder, unix_socket_permissions: '0700' }
   const settings = Object.entries({ ...SETTINGS, ...sockets, ...options.settings, port: String(port) })
   const command = launcher.command('postgres', ['-D', folder.cluster, ...settings.flatMap(([name, value]) => ['-c', `${name}=${value}`])])
@@ -135,9 +135,22 @@ function socketAddress(url: string, { cluster }: DataFolder): string {
   return `${url}?host=${encodeURIComponent(cluster)}`
 }
 
-function hasRoomForSocket(folder: string): boolean {
+/** PostgreSQL does not start when it cannot make its socket, and some shared folders take none. */
+async function takesSocket(folder: string): Promise<boolean> {
   // The setting is a list: commas and quotes would be its syntax.
-  return process.platform !== 'win32' && Buffer.byteLength(folder) <= MAX_SOCKET_FOLDER_LENGTH && !/[",]/.test(folder)
+  if (process.platform === 'win32' || Buffer.byteLength(folder) > MAX_SOCKET_FOLDER_LENGTH || /[",]/.test(folder)) return false
+  const path = join(folder, '.s.probe')
+  const server = createServer()
+  try {
+    rmSync(path, { force: true })
+    await new Promise<void>((resolve, reject) => server.once('error', reject).listen(path, resolve))
+    chmodSync(path, 0o700)
+    return true
+  } catch {
+    return false
+  } finally {
+    await new Promise((resolve) => server.close(resolve))
+  }
 }
 
 /** Makes the cluster aside and renames it, so that a crash in between leaves no half-made one. */

@@ -35,11 +35,14 @@ export function removeSockets({ cluster }: DataFolder): void {
   for (const name of readdirSync(cluster)) if (name.startsWith('.s.PGSQL.')) rmSync(join(cluster, name))
 }
 
-/** https://www.postgresql.org/docs/current/storage-file-layout.html: line 1 is the process, 4 the port, 8 the state. */
-export function readPidFile(folder: DataFolder): { pid: number; port: number; ready: boolean } | null {
+/**
+ * https://www.postgresql.org/docs/current/storage-file-layout.html: line 1 is the process, 4 the port, 5 where its socket is,
+ * 8 the state.
+ */
+export function readPidFile(folder: DataFolder): { pid: number; port: number; socketFolder: string; ready: boolean } | null {
   try {
     const lines = readFileSync(join(folder.cluster, 'postmaster.pid'), 'utf8').split('\n')
-    return { pid: Number(lines[0]), port: Number(lines[3]), ready: lines[7]?.trim() === 'ready' }
+    return { pid: Number(lines[0]), port: Number(lines[3]), socketFolder: lines[4]?.trim() ?? '', ready: lines[7]?.trim() === 'ready' }
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null
     throw error
