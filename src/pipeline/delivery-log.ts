@@ -128,7 +128,7 @@ export async function findDeliveries(pool: Pool, orderId: string): Promise<Map<n
       from (
         select version, published_at, lake_at from order_event_deliveries where order_id = $1
         union all
-        select split_part(id, '.', 2)::integer, published_at, null from topic_messages where subject = $1::text
+        select split_part(id, '.', 2)::integer, published_at, null from topic_messages where subject = $1::text and id ~ '\\.[0-9]{1,9}$'
       ) as told
       group by version
     ) as delivery

@@ -43,7 +43,7 @@ export class PubAcks {
     this.#sent += 1
     const token = this.#sent.toString(36)
     this.#connection.publish(subject, payload, { headers, reply: `${this.#inbox}.${token}` })
-    this.#timer ??= setTimeout(() => this.#expire(), ACK_TIMEOUT_MS)
+    this.#timer ??= setTimeout(() => this.#expire(), ACK_TIMEOUT_MS).unref()
     return new Promise((resolve, reject) => this.#waiting.set(token, { sentAt: performance.now(), resolve, reject }))
   }
 
@@ -71,7 +71,7 @@ export class PubAcks {
     this.#timer = null
     this.#giveUp(new TimeoutError(), performance.now() - ACK_TIMEOUT_MS)
     const [oldest] = this.#waiting.values()
-    if (oldest !== undefined) this.#timer = setTimeout(() => this.#expire(), oldest.sentAt + ACK_TIMEOUT_MS - performance.now())
+    if (oldest !== undefined) this.#timer = setTimeout(() => this.#expire(), oldest.sentAt + ACK_TIMEOUT_MS - performance.now()).unref()
   }
 
   #giveUp(error: unknown, sentUntil: number): void {

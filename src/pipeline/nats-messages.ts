@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises'
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import type { Msg } from '@nats-io/transport-node'
 import type { OrderEvent } from '../orders/events.ts'
@@ -14,7 +15,11 @@ export const ENCODING_HEADER = 'Content-Encoding'
 
 // Servers take messages of 1 MB unless told otherwise; the JSON of a thousand lines is larger, and a tenth of it compressed.
 const COMPRESS_FROM_BYTES = 64 * 1024
+/** Far more than the largest order. A foreign message of some kilobytes could be made to fill the memory. */
+const MAX_EVENT_BYTES = 64 * 1024 * 1024
 const BATCH_SIZE = 1_000
+/** A server that is away would hold up the end of the store. */
+const CLOSE_PATIENCE_MS = 1_000
 const OPENING_BRACE = '{'.charCodeAt(0)
 
 /** An event as the payload of a message. */
@@ -29,7 +34,9 @@ function decodeEvent(message: Msg): unknown {
   try {
     // Taking the headers apart costs more than all else here.
     if (payload[0] === OPENING_BRACE) return JSON.parse(payload.toString())
-    return message.headers?.get(ENCODING_HEADER) === 'zstd' ? JSON.parse(zstdDecompressSync(payload).toString()) : null
+    return message.headers?.get(ENCODING_HEADER) === 'zstd'
+      ? JSON.parse(zstdDecompressSync(payload, { maxOutputLength: MAX_EVENT_BYTES }).toString())
+      : null
   } catch {
     return null
   }
@@ -75,7 +82,8 @@ export class NatsSource implements MessageSource {
 
   async close(): Promise<void> {
     this.#pull.close()
-    await this.#remove()
+    // It ends by itself when nobody asks it any more.
+    await Promise.race([this.#remove(), delay(CLOSE_PATIENCE_MS, undefined, { ref: false })])
   }
 
   /** Throws when messages before this one were sent and did not arrive: the consumer would not send them again. */

@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict'
 import { randomBytes, randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { after, describe, type TestContext, test } from 'node:test'
+import { setTimeout as delay } from 'node:timers/promises'
 import { AckPolicy } from '@nats-io/jetstream'
 import { connectManager, natsSettings } from '../../test/nats-harness.ts'
 import { NO_NATS, startNatsServer } from '../../test/nats-server.ts'
@@ -114,4 +117,61 @@ describe('a pull', { skip: NO_NATS }, () => {
     await publish()
     assert.equal((await pull.take()).length, 1)
   })
+
+  test('throws when a message got lost with the connection, also when the server kept the request', async (t) => {
+    const wire = await startWire(t, server?.url ?? '')
+    const { name, pull } = await openPull(t, wire.url)
+    pull.ask(10)
+    assert.deepEqual(await pull.take(), [])
+    wire.swallow()
+    await (await connectManager(t, server?.url ?? '')).jetstream().publish(`${name}.x`)
+    wire.cut()
+    const taking = async () => {
+      for (let takes = 0; takes < 6; takes += 1) assert.deepEqual(await pull.take(), [])
+    }
+    await assert.rejects(taking(), /lost on their way/)
+  })
+
+  test('ends its wait at once when it is told to while the server is silent', async (t) => {
+    const wire = await startWire(t, server?.url ?? '')
+    const { pull } = await openPull(t, wire.url)
+    const stopping = new AbortController()
+    pull.ask(10)
+    wire.swallow()
+    const taken = pull.take(stopping.signal)
+    await delay(3_000)
+    const since = performance.now()
+    stopping.abort()
+    assert.deepEqual(await taken, [])
+    assert.ok(performance.now() - since < 500)
+    wire.cut()
+  })
 })
+
+/** A way to the server on which what it sends can be lost; whoever is cut off may connect again. */
+async function startWire(t: TestContext, url: string) {
+  const { hostname, port } = new URL(url)
+  const links = new Set<{ client: Socket; isDeaf: boolean }>()
+  const proxy = createServer((client) => {
+    const link = { client, isDeaf: false }
+    links.add(link)
+    const far = connect(Number(port), hostname)
+    client.on('data', (data) => far.write(data)).on('close', () => far.destroy())
+    far.on('data', (data) => link.isDeaf || client.write(data)).on('close', () => client.destroy())
+    for (const socket of [client, far]) socket.on('error', () => {})
+  })
+  proxy.listen(0, '127.0.0.1')
+  await once(proxy, 'listening')
+  const cut = () => {
+    for (const { client } of links) client.destroy()
+    links.clear()
+  }
+  t.after(() => {
+    cut()
+    proxy.close()
+  })
+  const swallow = () => {
+    for (const link of links) link.isDeaf = true
+  }
+  return { url: `nats://127.0.0.1:${(proxy.address() as AddressInfo).port}`, swallow, cut }
+}

@@ -14,6 +14,8 @@ const READ_MS = 100
 /** So long it waits, once a message has come, for those that the server says are behind it. */
 const GATHER_MS = 10
 const HEARTBEAT = 100
+/** In a heartbeat: what the consumer has sent. */
+const LAST_DELIVERED_HEADER = 'Nats-Last-Consumer'
 const REQUEST_TIMEOUT = 408
 const CONFLICT = 409
 const ENDINGS = ['message size exceeds maxbytes', 'batch completed']
@@ -76,13 +78,19 @@ export class NatsPull {
    */
   async take(signal?: AbortSignal): Promise<PulledMessage[]> {
     this.#isIdle = false
-    const wake = () => this.#wake()
-    signal?.addEventListener('abort', wake)
+    const aborted = Promise.withResolvers<void>()
+    const abort = () => {
+      this.#wake()
+      aborted.resolve()
+    }
+    signal?.addEventListener('abort', abort)
     try {
-      while (!this.#isSettled() && this.#messages.length === 0 && !signal?.aborted) await this.#untilHeard()
-      if (!this.#isSettled() && !signal?.aborted) await this.#untilWoken(GATHER_MS)
+      const ended = () => signal?.aborted === true || this.#isSettled()
+      // A server that is away answers nothing, also not when it is asked what it has sent.
+      while (!ended() && this.#messages.length === 0) await Promise.race([this.#untilHeard(), aborted.promise])
+      if (!ended()) await Promise.race([this.#untilWoken(GATHER_MS), aborted.promise])
     } finally {
-      signal?.removeEventListener('abort', wake)
+      signal?.removeEventListener('abort', abort)
     }
     if (signal?.aborted) return []
     if (this.#failure !== null) throw this.#failure
@@ -113,7 +121,7 @@ export class NatsPull {
   /** Asks again, once it is certain that nothing was sent that did not arrive. */
   async #recover(): Promise<void> {
     const { delivered } = await this.#jetstream.manager.consumers.info(this.#stream, this.#consumer)
-    if (delivered.consumer_seq > this.#delivered) throw new Error('messages of the topic were lost on their way and are read again')
+    if (delivered.consumer_seq > this.#delivered) throw lost()
     this.#open = 0
   }
 
@@ -150,6 +158,8 @@ export class NatsPull {
   #end({ headers }: Msg): void {
     const code = headers?.code ?? 0
     if (code === HEARTBEAT) {
+      // A request may outlive the connection that a message got lost with.
+      if (Number(headers?.get(LAST_DELIVERED_HEADER) ?? 0) > this.#delivered) this.#failure = lost()
       this.#isIdle = true
       return
     }
@@ -164,4 +174,8 @@ export class NatsPull {
   #replyTo(): string {
     return `${this.#inbox}.${this.#requests}`
   }
+}
+
+function lost(): Error {
+  return new Error('messages of the topic were lost on their way and are read again')
 }

@@ -101,6 +101,13 @@ describe('with a broker', { skip: NO_NATS }, () => {
     assert.equal(told.length, 3)
   })
 
+  test('is read to its end when its newest message was deleted', { timeout: 20_000 }, async (t) => {
+    const { topic, db } = await makeTopic(t)
+    await topic.publish(makeOutgoing(3))
+    await (await connectManager(t, url)).streams.deleteMessage(db.name.toUpperCase(), 3)
+    assert.equal((await topic.read(0, 10)).length, 2)
+  })
+
   test('carries an order of a thousand long lines, more than a server takes in one message', async (t) => {
     const { topic } = await makeTopic(t)
     const items = Array.from({ length: 1_000 }, (_, index) => makeOrderItem({ sku: `SKU-${index}`, name: `🛒 ${index} `.repeat(100) }))

@@ -81,10 +81,9 @@ class NatsTopic implements Topic {
 
   read(after: number, limit: number): Promise<StoredMessage[]> {
     return this.#use(async ({ jetstream, stream }) => {
-      const { state } = await jetstream.manager.streams.info(stream.name)
-      const last = stream.base + state.last_seq
+      const last = stream.base + (await newestIn(jetstream, stream))
       const messages: StoredMessage[] = []
-      if (state.messages === 0 || after >= last) return messages
+      if (after >= last) return messages
       const source = await NatsSource.open(jetstream, stream, after)
       try {
         while (messages.length < limit && (messages.at(-1)?.sequence ?? after) < last) {
@@ -134,4 +133,14 @@ function firstOfEach(messages: readonly OutgoingMessage[]): OutgoingMessage[] {
   const byId = new Map<string, OutgoingMessage>()
   for (const message of messages) if (!byId.has(message.event.id)) byId.set(message.event.id, message)
   return [...byId.values()]
+}
+
+/** The number of the newest message that is there: an operator may have deleted later ones. 0 for none. */
+async function newestIn({ manager: { streams } }: Jetstream, { name }: OrderStream): Promise<number> {
+  const { state } = await streams.info(name, { deleted_details: true })
+  if (state.messages === 0) return 0
+  const deleted = new Set(state.deleted)
+  let newest = state.last_seq
+  while (deleted.has(newest)) newest -= 1
+  return newest
 }
