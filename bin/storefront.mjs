@@ -17,6 +17,8 @@ if (Number(process.versions.node.split('.')[0]) < MINIMUM_MAJOR) {
     process.exitCode = code ?? 128 + (signal === 'SIGKILL' ? 9 : 15)
   })
 } else {
+  // What was compiled by an earlier start is not compiled again. Beside the code, so that whoever can write it can write the code too.
+  module.enableCompileCache(fileURLToPath(new URL('../node_modules/.cache/storefront', import.meta.url)))
   if (main.pathname.includes('/node_modules/')) {
     const root = new URL('..', import.meta.url).href
     // Stripping types warns once that it is experimental. The pinned Node.js has it: users need not see that at each command.

@@ -14,7 +14,7 @@ import { loadSigningKeys } from './auth/signing-keys.ts'
 import { loadSampleCatalogue } from './catalogue/sample-catalogue.ts'
 import type { Config } from './config.ts'
 import { assertMigrated } from './db/migrate.ts'
-import { openOwnDatabase } from './db/open-database.ts'
+import { type OpenDatabase, openOwnDatabase } from './db/open-database.ts'
 import { connectClient, createPool, type Pool } from './db/pool.ts'
 import type { ReadinessCheck } from './http/health.ts'
 import type { HttpServer } from './http/server.ts'
@@ -46,8 +46,8 @@ export interface AppOptions {
   config: Config
   logger: Logger
   now?: () => Date
-  /** Called when the store can no longer run, such as when its PostgreSQL died. */
-  onFatal?: (message: string) => void
+  /** Opened for the store, which closes it; opened by the store itself when it is not given. */
+  database?: OpenDatabase
 }
 
 // All that placing reads it finds by index, however many rows there are: no batch needs a plan of its own, and none that was made while
@@ -55,9 +55,9 @@ export interface AppOptions {
 const PLACING_SET_UP = 'set plan_cache_mode = force_generic_plan; set enable_seqscan = off'
 
 /** Puts a store together from its configuration, the embedded database and its schema included, and starts nothing yet. */
-export async function createApp({ config, logger, now = () => new Date(), onFatal }: AppOptions): Promise<App> {
+export async function createApp({ config, logger, now = () => new Date(), ...given }: AppOptions): Promise<App> {
   const isEmbedded = config.databaseUrl === null
-  const database = await openOwnDatabase({ ...config, ...(onFatal === undefined ? {} : { onUnexpectedExit: onFatal }) })
+  const database = given.database ?? (await openOwnDatabase(config))
   const onError = (error: Error) => logger.warn({ reason: error.message }, 'an idle database connection broke')
   const shared = { url: database.url, applicationName: 'storefront', onError }
   const placingPoolSize = Math.min(CONNECTIONS_FOR_PLACING, Math.floor(config.databasePoolSize / 2))

@@ -14,6 +14,7 @@ import type { Terminal } from './commands.ts'
 import { type Config, parseRoles, readConfig } from './config.ts'
 import { isDatabaseOutage } from './db/constraints.ts'
 import { loggableError } from './db/loggable-error.ts'
+import type { DatabaseOptions } from './db/open-database.ts'
 import { readPassword } from './read-password.ts'
 import { USAGE } from './usage.ts'
 
@@ -116,22 +117,29 @@ function terminal(config: Config): Terminal {
   return { out: (line) => console.log(line), err: (line) => console.error(line), logger: pino({ level, serializers }, pino.destination(2)) }
 }
 
+/** PostgreSQL starts while the code of the store is loaded: either takes a second. */
+async function loadStore(options: DatabaseOptions) {
+  const { openOwnDatabase } = await import('./db/open-database.ts')
+  const [opening, loading] = await Promise.allSettled([openOwnDatabase(options), import('./app.ts')])
+  if (opening.status === 'rejected') throw opening.reason
+  if (loading.status === 'fulfilled') return { createApp: loading.value.createApp, database: opening.value }
+  await opening.value.close()
+  throw loading.reason
+}
+
 /** Runs the store until a signal, or until it cannot go on. */
 async function serve(config: Config): Promise<number> {
-  const { createApp } = await import('./app.ts')
   // Not one write for each line where many requests come: lines that come while one is being written leave together.
   const logger = pino({ level: config.logLevel, serializers }, pino.destination({ fd: 1, sync: false }))
   const ended = Promise.withResolvers<number>()
   process.once('SIGTERM', () => ended.resolve(0))
   process.once('SIGINT', () => ended.resolve(0))
-  const app = await createApp({
-    config,
-    logger,
-    onFatal(message) {
-      logger.fatal(message)
-      ended.resolve(EXIT_FAILURE)
-    },
-  })
+  const onUnexpectedExit = (message: string) => {
+    logger.fatal(message)
+    ended.resolve(EXIT_FAILURE)
+  }
+  const { createApp, database } = await loadStore({ ...config, onUnexpectedExit })
+  const app = await createApp({ config, logger, database })
   try {
     await app.start()
     const status = await ended.promise
