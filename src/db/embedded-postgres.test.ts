@@ -209,6 +209,7 @@ test('a command uses the server of the store beside it, and starts one for itsel
   await store.close()
 
   const [first, second] = await Promise.all([openSharedDatabase(options), openSharedDatabase(options)])
+  onCleanup(t, () => Promise.all([first.close(), second.close()]).then(() => {}))
   assert.equal(first.url, second.url)
   assert.deepEqual(await query(first.url, 'select 1 as one'), [{ one: 1 }])
   await Promise.all([first.close(), second.close()])
