@@ -90,8 +90,11 @@ export function namesOf({ maxQuantityPerProductAndUser }: PlacingOptions) {
   }
 }
 
-function productsOf(requests: readonly OrderRequest[]): string[] {
-  return [...new Set(requests.flatMap(({ basket }) => basket.lines.map((line) => line.product_id)))]
+/** Prices come with the stock that may have been waited for. */
+async function lockOffer(tx: Transaction, requests: readonly OrderRequest[], condition?: { unless: string }): Promise<Offer> {
+  const productIds = [...new Set(requests.flatMap(({ basket }) => basket.lines.map((line) => line.product_id)))]
+  const [stock, products] = await Promise.all([lockStock(tx, productIds, condition), findSellableProducts(tx, productIds)])
+  return { stock, products }
 }
 
 function isTaken(options: PlacingOptions, request: OrderRequest, taken: ReadonlySet<string>): boolean {
@@ -167,24 +170,20 @@ class Desk {
   ): Promise<Desk> {
     const keys = requests.flatMap(({ idempotencyKey }) => idempotencyKey ?? [])
     const limit = options.maxQuantityPerProductAndUser
-    const productIds = productsOf(requests)
     const spare = options.spareNumbers.splice(0, requests.length)
-    // In the order of the statements: what depends on a lock is read after it. Prices come with the stock that may have been waited for.
-    const [taken, answers, references, drawn, purchases, ...early] = await Promise.all([
+    // In the order of the statements: what depends on a lock is read after it.
+    const [taken, answers, references, drawn, purchases, early] = await Promise.all([
       locking,
       findAnswers(tx, keys),
       findOrdersByReference(tx, requests),
       drawOrderNumbers(tx, requests.length - spare.length),
       limit === null ? null : readPurchases(tx, requests, limit),
-      lockStock(tx, productIds, { unless: IS_SETTLED }),
-      findSellableProducts(tx, productIds),
+      lockOffer(tx, requests, { unless: IS_SETTLED }),
     ])
     const open = requests.filter((request) => !isTaken(options, request, taken) && !isAnswered(request, answers))
     // Nobody waits for the stock of an order that another process has in hand, or that was placed already.
-    const needed = productsOf(open)
-    const late = () => Promise.all([lockStock(tx, needed), findSellableProducts(tx, needed)])
-    const [stock, products] = open.length === requests.length ? early : await late()
-    return new Desk(options, { taken, answers, references, offer: { stock, products }, numbers: [...spare, ...drawn], purchases })
+    const offer = open.length === requests.length ? early : await lockOffer(tx, open)
+    return new Desk(options, { taken, answers, references, offer, numbers: [...spare, ...drawn], purchases })
   }
 
   decide(request: OrderRequest): Decision {
