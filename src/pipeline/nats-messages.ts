@@ -47,7 +47,6 @@ export class NatsSource implements MessageSource {
   readonly #pull: NatsPull
   readonly #base: number
   readonly #remove: () => Promise<unknown>
-  #delivered = 0
 
   private constructor(pull: NatsPull, base: number, remove: () => Promise<unknown>) {
     this.#pull = pull
@@ -86,10 +85,7 @@ export class NatsSource implements MessageSource {
     await Promise.race([this.#remove(), delay(CLOSE_PATIENCE_MS, undefined, { ref: false })])
   }
 
-  /** Throws when messages before this one were sent and did not arrive: the consumer would not send them again. */
-  #toStored({ message, streamSequence, deliverySequence }: PulledMessage): StoredMessage {
-    this.#delivered += 1
-    if (deliverySequence !== this.#delivered) throw new Error('messages of the topic were lost on their way and are read again')
+  #toStored({ message, streamSequence }: PulledMessage): StoredMessage {
     return { sequence: this.#base + streamSequence, event: decodeEvent(message) }
   }
 }

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict'
 import { randomBytes, randomUUID } from 'node:crypto'
-import { once } from 'node:events'
+import { EventEmitter, on, once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { after, describe, type TestContext, test } from 'node:test'
-import { setTimeout as delay } from 'node:timers/promises'
 import { AckPolicy } from '@nats-io/jetstream'
 import { connectManager, natsSettings } from '../../test/nats-harness.ts'
 import { NO_NATS, startNatsServer } from '../../test/nats-server.ts'
@@ -139,7 +138,7 @@ describe('a pull', { skip: NO_NATS }, () => {
     pull.ask(10)
     wire.swallow()
     const taken = pull.take(stopping.signal)
-    await delay(3_000)
+    await wire.untilSent('CONSUMER.INFO')
     const since = performance.now()
     stopping.abort()
     assert.deepEqual(await taken, [])
@@ -152,11 +151,16 @@ describe('a pull', { skip: NO_NATS }, () => {
 async function startWire(t: TestContext, url: string) {
   const { hostname, port } = new URL(url)
   const links = new Set<{ client: Socket; isDeaf: boolean }>()
+  const sent = new EventEmitter()
   const proxy = createServer((client) => {
     const link = { client, isDeaf: false }
     links.add(link)
     const far = connect(Number(port), hostname)
-    client.on('data', (data) => far.write(data)).on('close', () => far.destroy())
+    const forward = (data: Buffer) => {
+      sent.emit('data', data.toString())
+      far.write(data)
+    }
+    client.on('data', forward).on('close', () => far.destroy())
     far.on('data', (data) => link.isDeaf || client.write(data)).on('close', () => client.destroy())
     for (const socket of [client, far]) socket.on('error', () => {})
   })
@@ -173,5 +177,8 @@ async function startWire(t: TestContext, url: string) {
   const swallow = () => {
     for (const link of links) link.isDeaf = true
   }
-  return { url: `nats://127.0.0.1:${(proxy.address() as AddressInfo).port}`, swallow, cut }
+  const untilSent = async (text: string) => {
+    for await (const [data] of on(sent, 'data')) if (data.includes(text)) return
+  }
+  return { url: `nats://127.0.0.1:${(proxy.address() as AddressInfo).port}`, swallow, cut, untilSent }
 }

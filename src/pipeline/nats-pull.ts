@@ -147,6 +147,8 @@ export class NatsPull {
     const tokens = reply.split('.')
     const end = tokens.length > 9 ? 11 : 9
     const deliverySequence = Number(tokens[end - 3])
+    // The consumer would not send again what did not arrive.
+    if (deliverySequence !== this.#delivered + 1) this.#failure = lost()
     this.#messages.push({ message, streamSequence: Number(tokens[end - 4]), deliverySequence })
     this.#delivered = deliverySequence
     this.#pending = Number(tokens[end - 1])
