@@ -31,8 +31,8 @@ const BATCH_SIZE = 2_000
 
 /**
  * Writes down when events reached the lake, and when they were published if their topic is no table of the same database, which tells
- * that itself: for people to look at. It is written after the fact and
- * beside it: nobody waits for it, and what cannot be written is left out. Nothing is decided by it.
+ * that itself: for people to look at. It is written after the fact and beside it: nobody waits for it, and what cannot be written is left
+ * out. Nothing is decided by it.
  */
 export class DeliveryLog {
   readonly #pool: Pool
