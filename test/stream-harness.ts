@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
+import { setTimeout as pause } from 'node:timers/promises'
 import pino from 'pino'
 import type { Queryable } from '../src/db/pool.ts'
 import { ChangeStream, type ChangeStreamOptions, type Commit } from '../src/pipeline/change-stream.ts'
@@ -86,19 +87,33 @@ export async function lastReply(db: StreamDatabase): Promise<string | null> {
   return rows[0]?.reply ?? null
 }
 
-/** Returns when all that was written so far is on its way to the reader. */
+/** Returns when all that was written so far is on its way to the reader. A busy reader holds no more than it may: see `untilHeld`. */
 export async function untilSent(db: StreamDatabase): Promise<void> {
   const written = await currentPosition(db)
+  await eventually(async () => (await sentPosition(db)) >= written, { what: 'all changes on their way to the reader' })
+}
+
+/** Returns when the reader of a busy handler is sent nothing more: all that was written, or what it and the sockets hold. */
+export async function untilHeld(db: StreamDatabase, atLeast: Lsn): Promise<void> {
+  let sent = 0n
   await eventually(
     async () => {
-      const { rows } = await db.pool.query<{ sent: string }>(
-        'select sent_lsn as sent from pg_stat_replication join pg_replication_slots on active_pid = pid where slot_name = $1',
-        [db.slotName],
-      )
-      return parseLsn(rows[0]?.sent ?? '0/0') >= written
+      const before = sent
+      sent = await sentPosition(db)
+      if (sent >= atLeast && sent === before) return true
+      await pause(200)
+      return false
     },
-    { what: 'all changes on their way to the reader' },
+    { what: 'a reader that holds all it may' },
   )
+}
+
+async function sentPosition(db: StreamDatabase): Promise<Lsn> {
+  const { rows } = await db.pool.query<{ sent: string }>(
+    'select sent_lsn as sent from pg_stat_replication join pg_replication_slots on active_pid = pid where slot_name = $1',
+    [db.slotName],
+  )
+  return parseLsn(rows[0]?.sent ?? '0/0')
 }
 
 export async function readerPid(db: StreamDatabase): Promise<number | null> {

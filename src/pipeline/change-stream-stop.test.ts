@@ -5,6 +5,7 @@ import { eventually } from '../../test/eventually.ts'
 import {
   breakReader,
   confirmedPosition,
+  currentPosition,
   endOf,
   idsOf,
   impatientUrl,
@@ -14,7 +15,7 @@ import {
   readerPid,
   silent,
   startStream,
-  untilSent,
+  untilHeld,
 } from '../../test/stream-harness.ts'
 import { makeGate } from '../../test/topic-harness.ts'
 import { ChangeStream, type Commit } from './change-stream.ts'
@@ -93,8 +94,11 @@ test('reads no further than it can hold while the handler is busy, and loses not
   })
   const sent = [await insertOrders(db.pool, 1)]
   await gate.entered
-  for (let commit = 0; commit < 60; commit++) sent.push(await insertOrders(db.pool, 300))
-  await untilSent(db)
+  // The first 24 commits are fewer changes than a reader takes; of all 60, those that no socket holds stay with the server.
+  for (let commit = 0; commit < 24; commit++) sent.push(await insertOrders(db.pool, 300))
+  const taken = await currentPosition(db)
+  for (let commit = 0; commit < 36; commit++) sent.push(await insertOrders(db.pool, 300))
+  await untilHeld(db, taken)
   gate.open()
   await eventually(async () => batches.flat().length >= sent.length)
   assert.deepEqual(idsOf(batches.flat()), sent)
