@@ -4,6 +4,7 @@ import { EventEmitter, on, once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { after, describe, type TestContext, test } from 'node:test'
 import { AckPolicy } from '@nats-io/jetstream'
+import { eventually } from '../../test/eventually.ts'
 import { connectManager, natsSettings } from '../../test/nats-harness.ts'
 import { NO_NATS, startNatsServer } from '../../test/nats-server.ts'
 import { silent } from '../../test/stream-harness.ts'
@@ -123,7 +124,10 @@ describe('a pull', { skip: NO_NATS }, () => {
     pull.ask(10)
     assert.deepEqual(await pull.take(), [])
     wire.swallow()
-    await (await connectManager(t, server?.url ?? '')).jetstream().publish(`${name}.x`)
+    const manager = await connectManager(t, server?.url ?? '')
+    await manager.jetstream().publish(`${name}.x`)
+    // What the server has not sent is not lost.
+    await eventually(async () => (await manager.consumers.info(name, 'reader')).delivered.consumer_seq === 1)
     wire.cut()
     const taking = async () => {
       for (let takes = 0; takes < 6; takes += 1) assert.deepEqual(await pull.take(), [])
