@@ -1,6 +1,6 @@
 import { type Static, Type } from 'typebox'
-import { plainArray } from '../db/plain-array.ts'
 import type { Queryable } from '../db/pool.ts'
+import { uuidArray } from '../db/uuid-array.ts'
 import { notFound } from '../errors.ts'
 import { entityTag } from '../http/cacheable.ts'
 import { VariantsSchema } from './variants.ts'
@@ -94,19 +94,84 @@ export interface SellableProduct {
   sku: string
   name: string
   price: { amount: number; currency: string }
+  inStock: boolean
 }
+
+const SELLABLE_COLUMNS = 'id, sku, name, price_amount, price_currency, in_stock'
+type SellableRow = Pick<ProductRow, 'id' | 'sku' | 'name' | 'price_amount' | 'price_currency' | 'in_stock'>
 
 /** The products among `ids` that can be sold now, by id. */
 export async function findSellableProducts(db: Queryable, ids: readonly string[]): Promise<Map<string, SellableProduct>> {
-  const { rows } = await db.query<Pick<ProductRow, 'id' | 'sku' | 'name' | 'price_amount' | 'price_currency'>>({
+  const { rows } = await db.query<SellableRow>({
     name: 'find_sellable_products',
-    text: 'select id, sku, name, price_amount, price_currency from products where id = any($1) and archived_at is null',
-    values: [plainArray(ids)],
+    text: `select ${SELLABLE_COLUMNS} from products where id = any($1) and archived_at is null`,
+    values: [uuidArray(ids)],
   })
+  return toSellable(rows)
+}
+
+function toSellable(rows: readonly SellableRow[]): Map<string, SellableProduct> {
   return new Map(
-    rows.map((row) => [
-      row.id,
-      { id: row.id, sku: row.sku, name: row.name, price: { amount: row.price_amount, currency: row.price_currency } },
+    rows.map(({ id, sku, name, price_amount, price_currency, in_stock }) => [
+      id,
+      { id, sku, name, price: { amount: price_amount, currency: price_currency }, inStock: in_stock },
     ]),
   )
+}
+
+/** Products that can be sold, as they were at one version of the catalogue. */
+export interface Prices {
+  version: string
+  products: ReadonlyMap<string, SellableProduct>
+}
+
+/** The version in SQL, as text: how often the catalogue was changed, and when last, since a restored backup counts from an earlier number. */
+export const PRICES_VERSION = `(select sum(changes) || ' ' || max(changed_at) from catalogue_versions)`
+
+const MAX_REMEMBERED = 20_000
+
+/**
+ * Remembers the products that are being sold, so that orders need not read them again while the catalogue stays as it is. It does not
+ * look whether it has changed: whoever relies on what it gives has to find the version unchanged when it matters.
+ */
+export class PriceList {
+  #known = { version: '', products: new Map<string, SellableProduct>() }
+
+  /** The products among `ids`, and maybe others. Asks for those only that it does not know. */
+  async read(db: Queryable, ids: readonly string[]): Promise<Prices> {
+    // Twice when the catalogue has changed: then nothing is known of the others either.
+    for (let attempt = 0; attempt < 2; attempt++) {
+      const known = this.#known
+      const missing = ids.filter((id) => !known.products.has(id))
+      if (missing.length === 0) break
+      const { version, products } = await readPrices(db, missing)
+      this.#learn(version, products)
+      if (version === known.version || products.size === 0) break
+    }
+    return this.#known
+  }
+
+  /** The products among `ids` as they are now. */
+  async refresh(db: Queryable, ids: readonly string[]): Promise<ReadonlyMap<string, SellableProduct>> {
+    const { version, products } = await readPrices(db, ids)
+    this.#learn(version, products)
+    return products
+  }
+
+  #learn(version: string, products: ReadonlyMap<string, SellableProduct>): void {
+    if (products.size === 0) return
+    const isOld = version !== this.#known.version || this.#known.products.size + products.size > MAX_REMEMBERED
+    if (isOld) this.#known = { version, products: new Map(products) }
+    else for (const [id, product] of products) this.#known.products.set(id, product)
+  }
+}
+
+/** By one statement, so that the products are those of the version. */
+async function readPrices(db: Queryable, ids: readonly string[]): Promise<Prices> {
+  const { rows } = await db.query<SellableRow & { version: string }>({
+    name: 'read_prices',
+    text: `select ${SELLABLE_COLUMNS}, ${PRICES_VERSION} as version from products where id = any($1) and archived_at is null`,
+    values: [uuidArray(ids)],
+  })
+  return { version: rows[0]?.version ?? '', products: toSellable(rows) }
 }

@@ -2,15 +2,18 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, test } from 'node:test'
 import { createTestDatabase } from '../../test/database.ts'
+import { eventually } from '../../test/eventually.ts'
 import { addProduct } from '../../test/store.ts'
+import { isUnmet } from '../db/insist.ts'
 import type { Transaction } from '../db/pool.ts'
 import { inTransaction } from '../db/transaction.ts'
-import { lockStock, returnStock, type Shortage, type StockLine, saveStock } from './stock.ts'
+import { PriceList } from './products.ts'
+import { isSoldOut, lockStock, returnStock, type Shortage, type StockLine, saveStock, takeStock } from './stock.ts'
 
 const { pool } = await createTestDatabase({ after })
 
 /** As an order does: all of it or, when any line is short, none. */
-async function takeStock(tx: Transaction, lines: StockLine[]): Promise<Shortage[]> {
+async function takeLocked(tx: Transaction, lines: StockLine[]): Promise<Shortage[]> {
   const stock = await lockStock(
     tx,
     lines.map((line) => line.product_id),
@@ -22,7 +25,7 @@ async function takeStock(tx: Transaction, lines: StockLine[]): Promise<Shortage[
   return []
 }
 
-const take = (...lines: StockLine[]): Promise<Shortage[]> => inTransaction(pool, (tx) => takeStock(tx, lines))
+const take = (...lines: StockLine[]): Promise<Shortage[]> => inTransaction(pool, (tx) => takeLocked(tx, lines))
 const giveBack = (...lines: StockLine[]): Promise<void> => inTransaction(pool, (tx) => returnStock(tx, lines))
 const line = (product: { id: string }, quantity: number): StockLine => ({ product_id: product.id, quantity })
 
@@ -103,17 +106,59 @@ test('gives the last ten pieces to exactly ten of fifty who want one at once', a
 test('makes nobody start again who names the same products in another order', async () => {
   const products = await Promise.all(Array.from({ length: 20 }, () => addProduct(pool, { stock: 1_000 })))
   const lines = products.map((product) => line(product, 1))
+  const { version } = await new PriceList().read(pool, [products[0]?.id ?? ''])
   let attempts = 0
-  const work = (mine: StockLine[], move: typeof takeStock | typeof returnStock) =>
+  const takeUnlooked = (tx: Transaction, mine: StockLine[]) =>
+    takeStock(tx, new Map(mine.map(({ product_id, quantity }) => [product_id, quantity])), version)
+  const moves = [takeLocked, returnStock, takeUnlooked, returnStock]
+  const work = (mine: StockLine[], move: (tx: Transaction, lines: StockLine[]) => Promise<unknown>) =>
     inTransaction(pool, async (tx) => {
       attempts++
       await move(tx, mine)
     })
-  const orders = Array.from(
-    { length: 40 },
-    (_, i) => [i % 2 === 0 ? lines : lines.toReversed(), i % 4 < 2 ? takeStock : returnStock] as const,
-  )
+  const orders = Array.from({ length: 80 }, (_, i) => [i % 8 < 4 ? lines : lines.toReversed(), moves[i % 4] ?? returnStock] as const)
   await Promise.all(orders.map(([mine, move]) => work(mine, move)))
   assert.equal(attempts, orders.length, 'no deadlock')
   for (const product of products) assert.equal((await read(product)).available, 1_000)
+})
+
+/** As an order does that has not looked. */
+async function takeUnseen(version: string, ...lines: StockLine[]): Promise<void> {
+  const quantities = new Map(lines.map(({ product_id, quantity }) => [product_id, quantity]))
+  await inTransaction(pool, (tx) => takeStock(tx, quantities, version))
+}
+
+test('takes of what it has not looked at while some is left', async () => {
+  const [lamp, untracked] = [await addProduct(pool, { stock: 5 }), await addProduct(pool, { stock: null })]
+  const { version } = await new PriceList().read(pool, [lamp.id])
+  const before = await read(untracked)
+  await takeUnseen(version, line(lamp, 4), line(untracked, 9))
+  assert.equal((await read(lamp)).available, 1)
+  assert.deepEqual(await read(untracked), before)
+})
+
+test('takes nothing of what it has not looked at when none would be left, or too little is there', async () => {
+  const [plenty, few] = [await addProduct(pool, { stock: 50 }), await addProduct(pool, { stock: 2 })]
+  const { version } = await new PriceList().read(pool, [few.id])
+  await assert.rejects(takeUnseen(version, line(plenty, 1), line(few, 2)), isUnmet)
+  await assert.rejects(takeUnseen(version, line(plenty, 1), line(few, 3)), isSoldOut)
+  assert.deepEqual([(await read(plenty)).available, (await read(few)).available], [50, 2])
+})
+
+test('takes nothing once the catalogue is another, also when that was committed while it waited for the stock', async () => {
+  const lamp = await addProduct(pool, { stock: 5 })
+  const { version } = await new PriceList().read(pool, [lamp.id])
+  const importing = await pool.connect()
+  await importing.query('begin')
+  await importing.query('update inventory set available = 9 where product_id = $1', [lamp.id])
+  await importing.query('update products set price_amount = price_amount + 1 where id = $1', [lamp.id])
+  const { processID } = importing as unknown as { processID: number }
+  const refused = assert.rejects(takeUnseen(version, line(lamp, 1)), isUnmet)
+  await eventually(
+    async () => (await pool.query('select from pg_stat_activity where $1 = any(pg_blocking_pids(pid))', [processID])).rowCount === 1,
+  )
+  await importing.query('commit')
+  importing.release()
+  await refused
+  assert.equal((await read(lamp)).available, 9)
 })

@@ -1,6 +1,10 @@
 import { plainArray } from '../db/plain-array.ts'
 import type { Queryable, Transaction } from '../db/pool.ts'
+import { uuidArray } from '../db/uuid-array.ts'
 import { notFound } from '../errors.ts'
+import { PRICES_VERSION } from './products.ts'
+
+const CHECK_VIOLATION = '23514'
 
 export interface StockLine {
   product_id: string
@@ -63,19 +67,13 @@ export class StockLevels {
 
 /**
  * Reads the stock of products and keeps it from changing until the transaction ends. Rows are locked in product order, by a
- * `select`: an `update … from unnest(…)` locks in the order of its plan, and two of those deadlock. Where `unless`, a condition in SQL,
- * is true when the statement's turn has come, nothing is locked and there are no levels.
+ * `select`: an `update … from unnest(…)` locks in the order of its plan, and two of those deadlock.
  */
-export async function lockStock(
-  tx: Transaction,
-  productIds: readonly string[],
-  { unless }: { unless?: string } = {},
-): Promise<StockLevels> {
-  const condition = unless === undefined ? '' : ` and not (${unless})`
+export async function lockStock(tx: Transaction, productIds: readonly string[]): Promise<StockLevels> {
   const { rows } = await tx.query<StockRow>({
-    name: unless === undefined ? 'lock_stock' : 'lock_stock_unless',
-    text: `select product_id, available from inventory where product_id = any($1)${condition} order by product_id for update`,
-    values: [plainArray(productIds)],
+    name: 'lock_stock',
+    text: 'select product_id, available from inventory where product_id = any($1) order by product_id for update',
+    values: [uuidArray(productIds)],
   })
   return toLevels(rows)
 }
@@ -107,6 +105,39 @@ const SAVE_LEVELS = `update inventory set available = level.available
 const FLIP_IN_STOCK = `update products set in_stock = level.available > 0, updated_at = now()
   from unnest($1::uuid[], $2::bigint[]) as level (product_id, available)
   where products.id = any($3) and products.id = level.product_id and products.in_stock <> (level.available > 0)`
+
+/**
+ * Takes from stock that nobody has looked at, and insists that some is left of each product and that prices are still those of
+ * `pricesVersion`; else nothing is taken. Locks as `lockStock` does; a commit may be sent right behind it.
+ */
+export async function takeStock(tx: Transaction, quantities: ReadonlyMap<string, number>, pricesVersion: string): Promise<void> {
+  const productIds = uuidArray([...quantities.keys()])
+  await Promise.all([
+    tx.query({
+      name: 'hold_stock',
+      text: 'select count(*) from (select from inventory where product_id = any($1) order by product_id for update) as held',
+      values: [productIds],
+    }),
+    // A statement of its own: it sees what was committed while the one before it waited.
+    tx.query({
+      name: 'take_stock',
+      text: `with taken as (
+        update inventory set available = inventory.available - line.quantity
+        from unnest($1::uuid[], $2::bigint[]) as line (product_id, quantity)
+        where inventory.product_id = line.product_id and inventory.available is not null
+        returning inventory.available
+      )
+      select insist(coalesce(bool_and(available > 0), true) and ${PRICES_VERSION} = $3) from taken`,
+      values: [productIds, plainArray([...quantities.values()]), pricesVersion],
+    }),
+  ])
+}
+
+/** Whether `takeStock` failed because there is less than that. */
+export function isSoldOut(error: unknown): boolean {
+  const { code, constraint } = (error ?? {}) as { code?: string; constraint?: string }
+  return code === CHECK_VIOLATION && constraint === 'inventory_available_not_negative'
+}
 
 /** Gives the stock of an order's lines back. Lines of several orders may name a product several times. */
 export async function returnStock(tx: Transaction, lines: readonly StockLine[]): Promise<void> {

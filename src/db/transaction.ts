@@ -22,10 +22,10 @@ export async function inTransaction<T>(pool: Pool, work: (tx: Transaction) => Pr
   )
 }
 
-/** What a pipelined transaction has sent last, and its result once that is committed. */
+/** What a pipelined transaction has sent last. `result` is called once that is committed. */
 export interface Sent<T> {
-  result: T
   statements: readonly Promise<unknown>[]
+  result(): T | Promise<T>
 }
 
 /**
@@ -39,10 +39,10 @@ export async function inPipelinedTransaction<T>(
 ): Promise<T> {
   return retrying(() =>
     attempt(pool, async (tx) => {
-      const [, { result, statements }] = await Promise.all([tx.query(beginStatement(options)), work(tx)])
+      const [, sent] = await Promise.all([tx.query(beginStatement(options)), work(tx)])
       // A commit after a failed statement rolls back and says so without an error: the statement's own is thrown.
-      await Promise.all([...statements, tx.query('commit')])
-      return result
+      await Promise.all([...sent.statements, tx.query('commit')])
+      return sent.result()
     }),
   )
 }

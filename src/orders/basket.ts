@@ -24,8 +24,11 @@ export interface PurchaseLimit {
 /** What there is to buy, at one moment. */
 export interface Offer {
   products: ReadonlyMap<string, SellableProduct>
-  stock: StockLevels
+  stock: Stock
 }
+
+/** What there is of products. `take` only what is not short. */
+export type Stock = Pick<StockLevels, 'shortagesOf' | 'take'>
 
 /** One line a product, in the order in which each was first named. Throws `invalid_body` past a limit. */
 export function mergeLines(sent: readonly StockLine[]): Basket {
@@ -57,7 +60,7 @@ export function priceBasket({ sent, lines }: Basket, { products, stock }: Offer)
 }
 
 /** Throws when the basket cannot be bought as it is, with every reason of that kind; the first of `purchaseLimits`, stock. */
-export function assertAvailable({ sent, lines }: Basket, stock: StockLevels, limits: readonly PurchaseLimit[]): void {
+export function assertAvailable({ sent, lines }: Basket, stock: Stock, limits: readonly PurchaseLimit[]): void {
   const shortages = stock.shortagesOf(lines)
   if (limits.length > 0) {
     throw refuse(

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
 import { Checkout } from './checkout.ts'
-import type { OrderRequest, Outcome } from './place-orders.ts'
+import type { OrderRequest, Outcome } from './desk.ts'
 
 const WAIT_MS = 20
 

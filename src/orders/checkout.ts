@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import { isDatabaseOutage } from '../db/constraints.ts'
 import { AppError } from '../errors.ts'
-import type { OrderRequest, Outcome, PlacedOrder } from './place-orders.ts'
+import type { OrderRequest, Outcome, PlacedOrder } from './desk.ts'
 
 export interface CheckoutOptions {
   /** Places several orders in one transaction. Calls `onLocked` as soon as whoever comes after it can only be served after it. */
@@ -39,8 +39,8 @@ const LIMITS = {
   aloneAtOnce: 2,
 }
 
-/** Two are being written and committed while the next one is read. */
-const BATCHES_AT_ONCE = 3
+/** One is being committed while the next one takes its stock. */
+const BATCHES_AT_ONCE = 2
 
 /** Connections that placing uses at most: one for each batch, and one for each order placed alone. */
 export const CONNECTIONS_FOR_PLACING = BATCHES_AT_ONCE + LIMITS.aloneAtOnce

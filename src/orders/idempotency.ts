@@ -1,10 +1,9 @@
 import { hash } from 'node:crypto'
 import { SEPARATOR } from '../db/json-texts.ts'
-import { plainArray } from '../db/plain-array.ts'
 import type { Pool, Transaction } from '../db/pool.ts'
+import { uuidArray } from '../db/uuid-array.ts'
 import { AppError } from '../errors.ts'
 import { fillIn } from './order.ts'
-import { SETTLE } from './request-locks.ts'
 
 /** draft-ietf-httpapi-idempotency-key-header: the key of a request and what tells its retry from another request. */
 export interface IdempotencyKey {
@@ -45,14 +44,21 @@ export function nameOfKey({ userId, key }: Pick<IdempotencyKey, 'userId' | 'key'
   return `idempotency ${userId} ${key}`
 }
 
-/** The stored answers to earlier requests with these keys, by `nameOfKey`; tells of them. The caller holds the locks of the keys. */
+/** The stored answers to earlier requests with these keys, by `nameOfKey`. The caller holds the locks of the keys. */
 export async function findAnswers(tx: Transaction, keys: readonly IdempotencyKey[]): Promise<Map<string, StoredAnswer>> {
   if (keys.length === 0) return new Map()
-  const { rows } = await tx.query<{ user_id: string; key: string; fingerprint: Buffer; order_id: string; response: string; items: string }>(
-    {
-      name: 'find_answers',
-      // Lateral, so that each is looked up in the index: a plan made while the table was small would read all of it for long.
-      text: `select wanted.user_id, wanted.key, stored.fingerprint, stored.order_id, stored.response, orders.items::text as items, ${SETTLE}
+  const { rows } = await tx.query<{
+    user_id: string
+    key: string
+    fingerprint: Buffer
+    order_id: string
+    response: string
+    number: number
+    items: string
+  }>({
+    name: 'find_answers',
+    // Lateral, so that each is looked up in the index: a plan made while the table was small would read all of it for long.
+    text: `select wanted.user_id, wanted.key, stored.fingerprint, stored.order_id, stored.response, orders.number, orders.items::text as items
     from unnest($1::uuid[], $2::text[]) as wanted (user_id, key)
     cross join lateral (
       select fingerprint, order_id, response
@@ -61,13 +67,12 @@ export async function findAnswers(tx: Transaction, keys: readonly IdempotencyKey
       limit 1
     ) as stored
     join orders on orders.id = stored.order_id`,
-      values: [plainArray(keys.map(({ userId }) => userId)), keys.map(({ key }) => key), RETENTION_HOURS],
-    },
-  )
+    values: [uuidArray(keys.map(({ userId }) => userId)), keys.map(({ key }) => key), RETENTION_HOURS],
+  })
   return new Map(
     rows.map((row) => [
       nameOfKey({ userId: row.user_id, key: row.key }),
-      { fingerprint: row.fingerprint, orderId: row.order_id, json: fillIn(row.response, row.items) },
+      { fingerprint: row.fingerprint, orderId: row.order_id, json: fillIn(row.response, String(row.number), row.items) },
     ]),
   )
 }
@@ -78,7 +83,10 @@ export function assertSameRequest(answer: Pick<StoredAnswer, 'fingerprint'>, key
   throw new AppError('idempotency_key_reused', 'This Idempotency-Key was sent before with another body.')
 }
 
-/** Keeps answers in the orders' own transaction: there is never one without the other. */
+/**
+ * Keeps answers in the orders' own transaction: there is never one without the other. A key that has an answer already, which must not
+ * happen to those that were looked for, is SQLSTATE SF001.
+ */
 export async function insertAnswers(
   tx: Transaction,
   answers: readonly { key: IdempotencyKey; orderId: string; frame: string }[],
@@ -86,18 +94,25 @@ export async function insertAnswers(
   if (answers.length === 0) return
   await tx.query({
     name: 'insert_answers',
-    text: `insert into idempotency_keys (user_id, key, fingerprint, order_id, response)
-    select user_id, key, fingerprint, order_id, response
-    from rows from (unnest($1::uuid[]), unnest($2::text[]), unnest($3::bytea[]), unnest($4::uuid[]), string_to_table($5, '${SEPARATOR}'))
-      as answer (user_id, key, fingerprint, order_id, response)
-    on conflict (user_id, key) do update
-      set fingerprint = excluded.fingerprint, order_id = excluded.order_id, response = excluded.response, created_at = now()`,
+    text: `with kept as (
+      insert into idempotency_keys (user_id, key, fingerprint, order_id, response)
+      select user_id, key, fingerprint, order_id, response
+      from rows from (unnest($1::uuid[]), unnest($2::text[]), unnest($3::bytea[]), unnest($4::uuid[]), string_to_table($5, '${SEPARATOR}'))
+        as answer (user_id, key, fingerprint, order_id, response)
+      on conflict (user_id, key) do update
+        set fingerprint = excluded.fingerprint, order_id = excluded.order_id, response = excluded.response, created_at = now()
+        where idempotency_keys.created_at <= now() - make_interval(hours => $6)
+      returning 1
+    )
+    select insist(count(*) = $7) from kept`,
     values: [
-      plainArray(answers.map(({ key }) => key.userId)),
+      uuidArray(answers.map(({ key }) => key.userId)),
       answers.map(({ key }) => key.key),
       answers.map(({ key }) => `\\x${key.fingerprint.toString('hex')}`),
-      plainArray(answers.map(({ orderId }) => orderId)),
+      uuidArray(answers.map(({ orderId }) => orderId)),
       answers.map(({ frame }) => frame).join(SEPARATOR),
+      RETENTION_HOURS,
+      answers.length,
     ],
   })
 }

@@ -2,18 +2,8 @@ import { translateConstraint } from '../db/constraints.ts'
 import { SEPARATOR } from '../db/json-texts.ts'
 import { plainArray } from '../db/plain-array.ts'
 import type { Transaction } from '../db/pool.ts'
+import { uuidArray } from '../db/uuid-array.ts'
 import type { Order } from './order.ts'
-
-/** The next numbers of orders, in order. They are drawn for good, whether the transaction commits or not. */
-export async function drawOrderNumbers(tx: Transaction, count: number): Promise<number[]> {
-  if (count === 0) return []
-  const { rows } = await tx.query<{ number: number }>({
-    name: 'draw_order_numbers',
-    text: `select nextval('order_numbers') as number from generate_series(1, $1)`,
-    values: [count],
-  })
-  return rows.map((row) => row.number)
-}
 
 /** Text that is the same for the same `client_reference` of the same customer, and for nothing else. */
 export function nameOfReference(userId: string, clientReference: string): string {
@@ -39,27 +29,30 @@ export async function findOrdersByReference(
   return new Map(rows.map((row) => [nameOfReference(row.user_id, row.client_reference), row.id]))
 }
 
-/** Stores new orders, all placed at the same time. Throws `client_reference_taken`. */
-export async function insertOrders(tx: Transaction, drafts: readonly { order: Order; itemsJson: string }[]): Promise<void> {
+/**
+ * Stores new orders, all placed at the same time. Returns the numbers that they were given, by id, ascending in the order of the drafts.
+ * Throws `client_reference_taken`.
+ */
+export async function insertOrders(tx: Transaction, drafts: readonly { order: Order; itemsJson: string }[]): Promise<Map<string, string>> {
   const orders = drafts.map(({ order }) => order)
   const [first] = orders
-  if (first === undefined) return
+  if (first === undefined) return new Map()
   try {
-    await tx.query({
+    const { rows } = await tx.query<{ id: string; number: number }>({
       name: 'insert_orders',
-      text: `insert into orders (id, number, user_id, status, items, product_ids, total_amount, currency, client_reference,
+      text: `insert into orders (id, user_id, status, items, product_ids, total_amount, currency, client_reference,
         shipping_address, note, version, status_history, traceparent, created_at, updated_at)
-      select id, number, user_id, $12, items::json, string_to_array(product_ids, ',')::uuid[], total_amount, currency, client_reference,
-        shipping_address, note, $13, status_history::jsonb, traceparent, $11, $11
-      from rows from (unnest($1::uuid[]), unnest($2::bigint[]), unnest($3::uuid[]), string_to_table($4, '${SEPARATOR}'),
-          unnest($5::bigint[]), unnest($6::text[]), unnest($7::text[]), unnest($8::jsonb[]), unnest($9::text[]), unnest($10::text[]),
-          string_to_table($14, '${SEPARATOR}'), string_to_table($15, '${SEPARATOR}'))
-        as placed (id, number, user_id, items, total_amount, currency, client_reference, shipping_address, note, traceparent,
-          status_history, product_ids)`,
+      select id, user_id, $11, items::json, string_to_array(product_ids, ',')::uuid[], total_amount, currency, client_reference,
+        shipping_address, note, $12, status_history::jsonb, traceparent, $10, $10
+      from rows from (unnest($1::uuid[]), unnest($2::uuid[]), string_to_table($3, '${SEPARATOR}'),
+          unnest($4::bigint[]), unnest($5::text[]), unnest($6::text[]), unnest($7::jsonb[]), unnest($8::text[]), unnest($9::text[]),
+          string_to_table($13, '${SEPARATOR}'), string_to_table($14, '${SEPARATOR}'))
+        as placed (id, user_id, items, total_amount, currency, client_reference, shipping_address, note, traceparent,
+          status_history, product_ids)
+      returning id, number`,
       values: [
-        plainArray(orders.map((order) => order.id)),
-        plainArray(orders.map((order) => order.number)),
-        plainArray(orders.map((order) => order.userId)),
+        uuidArray(orders.map((order) => order.id)),
+        uuidArray(orders.map((order) => order.userId)),
         drafts.map(({ itemsJson }) => itemsJson).join(SEPARATOR),
         plainArray(orders.map((order) => order.total.amount)),
         orders.map((order) => order.total.currency),
@@ -74,6 +67,7 @@ export async function insertOrders(tx: Transaction, drafts: readonly { order: Or
         orders.map((order) => order.items.map((item) => item.product_id).join(',')).join(SEPARATOR),
       ],
     })
+    return new Map(rows.map(({ id, number }) => [id, String(number)]))
   } catch (error) {
     throw translateConstraint(error)
   }

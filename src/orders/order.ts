@@ -99,17 +99,17 @@ export function presentOrder(order: Order): OrderView {
   }
 }
 
-/** An order as it is placed. Pure. */
+/** An order as it is placed; its number is drawn when it is stored. Pure. */
 export function newOrder(
-  placed: Pick<Order, 'id' | 'number' | 'userId' | 'items' | 'total' | 'clientReference' | 'shippingAddress' | 'note'> & {
+  placed: Pick<Order, 'id' | 'userId' | 'items' | 'total' | 'clientReference' | 'shippingAddress' | 'note'> & {
     traceparent: string
     now: Date
   },
 ): Order {
-  const { id, number, userId, items, total, clientReference, shippingAddress, note, traceparent, now } = placed
+  const { id, userId, items, total, clientReference, shippingAddress, note, traceparent, now } = placed
   return {
     id,
-    number,
+    number: '',
     userId,
     status: 'pending',
     items,
@@ -125,19 +125,27 @@ export function newOrder(
   }
 }
 
-/** `presentOrder` as JSON, but for its items, which `fillIn` adds: the JSON of a large order's is made and kept only once. */
+/**
+ * `presentOrder` as JSON, but for its number, which the database draws, and its items: the JSON of a large order's is made and kept only
+ * once. `fillIn` adds both.
+ */
 export function orderFrame(order: Order): string {
-  return JSON.stringify(presentOrder({ ...order, items: [] }))
+  return JSON.stringify(presentOrder({ ...order, number: '', items: [] }))
 }
 
-/** The JSON of an order of its frame and the JSON of its items. */
-export function fillIn(frame: string, itemsJson: string): string {
-  // No text comes before the items but ids and statuses, so the first empty list of that name is theirs.
-  const start = frame.indexOf(NO_ITEMS)
-  return `${frame.slice(0, start)}"items":${itemsJson}${frame.slice(start + NO_ITEMS.length)}`
+/** The JSON of an order of its frame, its number and the JSON of its items. */
+export function fillIn(frame: string, number: string, itemsJson: string): string {
+  // No text comes before them but ids and statuses, so the first of these are theirs. Frames of earlier versions had the number.
+  return replaceFirst(replaceFirst(frame, NO_NUMBER, `"number":"${number}"`), NO_ITEMS, `"items":${itemsJson}`)
 }
 
+const NO_NUMBER = '"number":""'
 const NO_ITEMS = '"items":[]'
+
+function replaceFirst(text: string, part: string, replacement: string): string {
+  const start = text.indexOf(part)
+  return start === -1 ? text : text.slice(0, start) + replacement + text.slice(start + part.length)
+}
 
 /** Who changes an order. `userId` null is the store itself. */
 export interface Actor {

@@ -133,6 +133,29 @@ test('sells at the price that came with the stock it waited for', async (t) => {
   assert.deepEqual([status, json.total?.amount], [201, 99_999])
 })
 
+test('sells at the new price, and not at all what is archived, right after the catalogue has changed', async () => {
+  const [lamp, vase] = [await store.addProduct({ amount: 500, stock: 10 }), await store.addProduct({ amount: 700, stock: 10 })]
+  assert.equal((await order([line(lamp), line(vase)])).json.total.amount, 1_200)
+  await store.pool.query('update products set price_amount = 600 where id = $1', [lamp.id])
+  assert.equal((await order([line(lamp), line(vase)])).json.total.amount, 1_300)
+  await store.pool.query('update products set archived_at = now() where id = $1', [vase.id])
+  assert.deepEqual(faults(assertProblem(await order([line(lamp), line(vase)]), 422, 'unknown_product')), ['#/items/1/product_id'])
+  assert.deepEqual([await readStock(lamp), await readStock(vase)], [8, 8])
+})
+
+test('sells at the price that an import brought along with stock that was there before', async (t) => {
+  const lamp = await store.addProduct({ amount: 500, stock: 10 })
+  assert.equal((await order([line(lamp)])).status, 201)
+  const restock = `update inventory set available = 50 where product_id = '${lamp.id}';
+    update products set price_amount = 99999 where id = '${lamp.id}'`
+  const { letGo, untilWaitedFor } = await holdStock(t, lamp, restock)
+  const waiting = order([line(lamp)])
+  await untilWaitedFor()
+  await letGo()
+  assert.equal((await waiting).json.total?.amount, 99_999)
+  assert.equal(await readStock(lamp), 49)
+})
+
 test('names everything that is wrong with the lines in one answer', async () => {
   const [few, plenty] = [await store.addProduct({ stock: 2 }), await store.addProduct()]
   const unknown = randomUUID()

@@ -1,38 +1,27 @@
-import { randomUUIDv7 } from 'node:crypto'
-import { findSellableProducts } from '../catalogue/products.ts'
-import { lockStock, saveStock } from '../catalogue/stock.ts'
+import type { PriceList } from '../catalogue/products.ts'
+import { isSoldOut, lockStock, saveStock, takeStock } from '../catalogue/stock.ts'
+import { isUnmet } from '../db/insist.ts'
 import type { Pool, Transaction } from '../db/pool.ts'
 import { inPipelinedTransaction, type Sent } from '../db/transaction.ts'
 import { AppError } from '../errors.ts'
-import { assertAvailable, assertTotal, type Basket, type Offer, priceBasket } from './basket.ts'
-import { assertSameRequest, findAnswers, type IdempotencyKey, insertAnswers, nameOfKey, type StoredAnswer } from './idempotency.ts'
-import { drawOrderNumbers, findOrdersByReference, insertOrders, nameOfReference } from './insert-orders.ts'
-import { fillIn, newOrder, type Order, orderFrame, type ShippingAddress } from './order.ts'
-import type { Money } from './price.ts'
-import { nameOfBuyer, type Purchases, readPurchases } from './purchases.ts'
-import { IS_SETTLED, isLockTimeout, tryLock, waitForLocks } from './request-locks.ts'
-
-export interface OrderRequest {
-  userId: string
-  basket: Basket
-  /** Null: whatever it costs. */
-  expectedTotal: Money | null
-  clientReference: string | null
-  shippingAddress: ShippingAddress | null
-  note: string | null
-  idempotencyKey: IdempotencyKey | null
-  traceparent: string
-}
-
-/** The answer of `POST /orders`: the order as JSON, ready to send and the same, byte for byte, for a retry. */
-export interface PlacedOrder {
-  orderId: string
-  json: string
-  isReplay: boolean
-}
-
-/** What became of a request. `busy`: something of it is in another process's hands, and nothing was done. */
-export type Outcome = { kind: 'placed'; order: PlacedOrder } | { kind: 'refused'; error: unknown } | { kind: 'busy' }
+import type { Caution } from './caution.ts'
+import {
+  type Decision,
+  Desk,
+  type Draft,
+  type Findings,
+  isSettled,
+  NOTHING_FOUND,
+  type OrderRequest,
+  type Outcome,
+  outcomeOf,
+  type PlacedOrder,
+} from './desk.ts'
+import { findAnswers, insertAnswers, nameOfKey } from './idempotency.ts'
+import { findOrdersByReference, insertOrders, nameOfReference } from './insert-orders.ts'
+import { PromisedStock } from './promised-stock.ts'
+import { nameOfBuyer, readPurchases } from './purchases.ts'
+import { insistOnLocks, isLockTimeout, tryLock, waitForLocks } from './request-locks.ts'
 
 export interface PlacingOptions {
   pool: Pool
@@ -41,8 +30,9 @@ export interface PlacingOptions {
   locationOf: (orderId: string) => string
   /** Null: no limit. */
   maxQuantityPerProductAndUser: number | null
-  /** Order numbers that were drawn and not used, for the next orders of this process. */
-  spareNumbers: number[]
+  prices: PriceList
+  /** With placing orders without a look at what there is. */
+  caution: Caution
 }
 
 /** The longest that a batch waits for a row which somebody else has locked. */
@@ -52,14 +42,28 @@ const BATCH_LOCK_MS = 3_000
  * Places orders in one transaction, each accepted or refused on its own, in the order given. All that were accepted are committed
  * when it returns, none when it throws. Nothing is sent here: the pipeline reacts to the commit. A request that another process
  * has in hand comes back as `busy`. `onLocked` is called when all locks are held and only writing and committing is left.
+ *
+ * First as if nothing stood in the way of any of them, and when that is not so, again with a look at what there is.
  */
 export async function placeOrders(
   options: PlacingOptions,
   requests: readonly OrderRequest[],
   onLocked: () => void = () => {},
 ): Promise<Outcome[]> {
-  const place = (tx: Transaction) => settle(tx, options, requests, tryLock(tx, requests.flatMap(namesOf(options))), onLocked)
-  return inPipelinedTransaction(options.pool, place, { lockTimeoutMs: BATCH_LOCK_MS })
+  const batch: Batch = { requests, names: requests.flatMap(namesOf(options)), onLocked }
+  const inBatch = (work: (tx: Transaction) => Promise<Sent<Outcome[]>>) =>
+    inPipelinedTransaction(options.pool, work, { lockTimeoutMs: BATCH_LOCK_MS })
+  const { caution } = options
+  const promised = caution.tries() ? await decideOnPromise(options, batch) : null
+  if (promised !== null) {
+    const outcomes = await inBatch((tx) => placeOptimistically(tx, batch, promised)).catch(nullIfThwarted)
+    if (outcomes === null) caution.failed()
+    else {
+      caution.succeeded()
+      return outcomes
+    }
+  }
+  return inBatch((tx) => placePessimistically(tx, options, batch, tryLock(tx, batch.names)))
 }
 
 /**
@@ -68,9 +72,10 @@ export async function placeOrders(
  */
 export async function placeOrder(options: PlacingOptions, request: OrderRequest, waitMs: number): Promise<PlacedOrder> {
   const lockTimeoutMs = Math.max(1, Math.ceil(waitMs))
+  const batch: Batch = { requests: [request], names: namesOf(options)(request), onLocked() {} }
   const place = async (tx: Transaction) => {
-    await waitForLocks(tx, namesOf(options)(request))
-    return settle(tx, options, [request], Promise.resolve(new Set()))
+    await waitForLocks(tx, batch.names)
+    return placePessimistically(tx, options, batch, Promise.resolve(new Set()))
   }
   const [outcome] = await inPipelinedTransaction(options.pool, place, { lockTimeoutMs }).catch((error) => {
     throw isLockTimeout(error) ? new AppError('unavailable', 'A product of the order is being changed. Try again in a moment.') : error
@@ -90,160 +95,108 @@ export function namesOf({ maxQuantityPerProductAndUser }: PlacingOptions) {
   }
 }
 
-/** Prices come with the stock that may have been waited for. */
-async function lockOffer(tx: Transaction, requests: readonly OrderRequest[], condition?: { unless: string }): Promise<Offer> {
-  const productIds = [...new Set(requests.flatMap(({ basket }) => basket.lines.map((line) => line.product_id)))]
-  const [stock, products] = await Promise.all([lockStock(tx, productIds, condition), findSellableProducts(tx, productIds)])
-  return { stock, products }
+interface Batch {
+  requests: readonly OrderRequest[]
+  /** Of `namesOf`, of all requests. */
+  names: readonly string[]
+  onLocked: () => void
 }
 
-function isTaken(options: PlacingOptions, request: OrderRequest, taken: ReadonlySet<string>): boolean {
-  return taken.size > 0 && namesOf(options)(request).some((lock) => taken.has(lock))
+/** What is decided as if no request came before, nobody else had one in hand, and there were more than enough of everything. */
+interface Promised {
+  decisions: Decision[]
+  drafts: readonly Draft[]
+  stock: PromisedStock
+  pricesVersion: string
 }
 
-function isAnswered({ idempotencyKey: key }: OrderRequest, answers: ReadonlyMap<string, StoredAnswer>): boolean {
-  return answers.size > 0 && key !== null && answers.has(nameOfKey(key))
+/** Null unless all requests can be accepted. Nothing is read where the products are known. */
+async function decideOnPromise(options: PlacingOptions, { requests }: Batch): Promise<Promised | null> {
+  // Purchases can only be counted under a lock.
+  if (options.maxQuantityPerProductAndUser !== null) return null
+  const { products, version } = await options.prices.read(options.pool, productIdsOf(requests))
+  const stock = new PromisedStock(products)
+  const desk = new Desk({ ...options, now: options.now() }, NOTHING_FOUND, { products, stock })
+  const decisions: Decision[] = []
+  for (const request of requests) {
+    const decision = desk.decide(request)
+    if (decision.kind === 'refused') return null
+    decisions.push(decision)
+  }
+  return { decisions, drafts: desk.drafts, stock, pricesVersion: version }
 }
-
-/** An order that is accepted and will be committed with its batch. */
-interface Draft {
-  key: IdempotencyKey | null
-  order: Order
-  itemsJson: string
-  frame: string
-}
-
-type Decision = Outcome | { kind: 'drafted'; draft: Draft; isReplay: boolean }
 
 /**
- * Two round trips: what was there of the requests, prices and stock, and all that is to be written with the commit. `taken` is the first
- * statement of the first. When that finds requests that need no stock, a third one in between locks that of the others.
+ * One round trip. The database holds what was promised to be so, or undoes the batch: see `nullIfThwarted`. Stock is locked only from being
+ * taken until the commit.
  */
-async function settle(
+async function placeOptimistically(tx: Transaction, batch: Batch, promised: Promised): Promise<Sent<Outcome[]>> {
+  const locking = insistOnLocks(tx, batch.names)
+  const { numbers, statements } = write(tx, promised.drafts)
+  const taking = takeStock(tx, promised.stock.taken, promised.pricesVersion)
+  taking.then(batch.onLocked, () => {})
+  return { statements: [locking, ...statements, taking], result: outcomesOf(promised.decisions, numbers) }
+}
+
+function nullIfThwarted(error: unknown): null {
+  const isReferenceTaken = error instanceof AppError && error.code === 'client_reference_taken'
+  if (isUnmet(error) || isSoldOut(error) || isReferenceTaken) return null
+  throw error
+}
+
+/** Three round trips: what was there of the requests; stock, locked, and prices; all that is to be written with the commit. */
+async function placePessimistically(
+  tx: Transaction,
+  options: PlacingOptions,
+  { requests, onLocked }: Batch,
+  locking: Promise<ReadonlySet<string>>,
+): Promise<Sent<Outcome[]>> {
+  const found = await find(tx, options, requests, locking)
+  // Nobody waits for the stock of an order that another process has in hand, or that was placed already.
+  const productIds = productIdsOf(requests.filter((request) => !isSettled(request, found)))
+  // Prices come with the stock that may have been waited for.
+  const [stock, products] = await Promise.all([lockStock(tx, productIds), options.prices.refresh(tx, productIds)])
+  const desk = new Desk({ ...options, now: options.now() }, found, { products, stock })
+  const decisions = requests.map((request) => desk.decide(request))
+  const { numbers, statements } = write(tx, desk.drafts)
+  const saving = saveStock(tx, stock)
+  onLocked()
+  return { statements: [...statements, saving], result: outcomesOf(decisions, numbers) }
+}
+
+async function find(
   tx: Transaction,
   options: PlacingOptions,
   requests: readonly OrderRequest[],
-  taken: Promise<ReadonlySet<string>>,
-  onLocked: () => void = () => {},
-): Promise<Sent<Outcome[]>> {
-  const desk = await Desk.open(tx, options, requests, taken)
-  const decisions = requests.map((request) => desk.decide(request))
-  const statements = desk.write(tx)
-  onLocked()
-  const result = decisions.map((decision): Outcome => {
-    if (decision.kind !== 'drafted') return decision
-    const { draft, isReplay } = decision
-    return { kind: 'placed', order: { orderId: draft.order.id, json: fillIn(draft.frame, draft.itemsJson), isReplay } }
-  })
-  return { result, statements }
+  locking: Promise<ReadonlySet<string>>,
+): Promise<Findings> {
+  const limit = options.maxQuantityPerProductAndUser
+  const keys = requests.flatMap(({ idempotencyKey }) => idempotencyKey ?? [])
+  // In the order of the statements: what depends on a lock is read after it.
+  const [taken, answers, references, purchases] = await Promise.all([
+    locking,
+    findAnswers(tx, keys),
+    findOrdersByReference(tx, requests),
+    limit === null ? null : readPurchases(tx, requests, limit),
+  ])
+  const isTaken = (request: OrderRequest) => taken.size > 0 && namesOf(options)(request).some((name) => taken.has(name))
+  return { isTaken, answers, references, purchases }
 }
 
-/** What there was when the transaction had its locks. */
-interface Findings {
-  taken: ReadonlySet<string>
-  answers: ReadonlyMap<string, StoredAnswer>
-  references: Map<string, string>
-  offer: Offer
-  numbers: readonly number[]
-  purchases: Purchases | null
+/** Sends what writes the accepted orders. `numbers` are those that they were given. */
+function write(tx: Transaction, drafts: readonly Draft[]) {
+  const answers = drafts.flatMap(({ key, order, frame }) => (key === null ? [] : [{ key, orderId: order.id, frame }]))
+  const inserting = insertOrders(tx, drafts)
+  return { numbers: inserting, statements: [inserting, insertAnswers(tx, answers)] }
 }
 
-/** Decides upon requests, by what there was and by what it has accepted since. */
-class Desk {
-  readonly #options: PlacingOptions
-  readonly #found: Findings
-  readonly #now: Date
-  readonly #drafts: Draft[] = []
-  readonly #draftsByKey = new Map<string, Draft>()
-
-  private constructor(options: PlacingOptions, found: Findings) {
-    this.#options = options
-    this.#found = found
-    this.#now = options.now()
+function outcomesOf(decisions: readonly Decision[], numbers: Promise<ReadonlyMap<string, string>>) {
+  return async () => {
+    const drawn = await numbers
+    return decisions.map((decision) => outcomeOf(decision, drawn))
   }
+}
 
-  static async open(
-    tx: Transaction,
-    options: PlacingOptions,
-    requests: readonly OrderRequest[],
-    locking: Promise<ReadonlySet<string>>,
-  ): Promise<Desk> {
-    const keys = requests.flatMap(({ idempotencyKey }) => idempotencyKey ?? [])
-    const limit = options.maxQuantityPerProductAndUser
-    const spare = options.spareNumbers.splice(0, requests.length)
-    // In the order of the statements: what depends on a lock is read after it.
-    const [taken, answers, references, drawn, purchases, early] = await Promise.all([
-      locking,
-      findAnswers(tx, keys),
-      findOrdersByReference(tx, requests),
-      drawOrderNumbers(tx, requests.length - spare.length),
-      limit === null ? null : readPurchases(tx, requests, limit),
-      lockOffer(tx, requests, { unless: IS_SETTLED }),
-    ])
-    const open = requests.filter((request) => !isTaken(options, request, taken) && !isAnswered(request, answers))
-    // Nobody waits for the stock of an order that another process has in hand, or that was placed already.
-    const offer = open.length === requests.length ? early : await lockOffer(tx, open)
-    return new Desk(options, { taken, answers, references, offer, numbers: [...spare, ...drawn], purchases })
-  }
-
-  decide(request: OrderRequest): Decision {
-    if (isTaken(this.#options, request, this.#found.taken)) return { kind: 'busy' }
-    try {
-      return this.#findReplay(request) ?? { kind: 'drafted', draft: this.#accept(request), isReplay: false }
-    } catch (error) {
-      return { kind: 'refused', error }
-    }
-  }
-
-  #findReplay({ idempotencyKey: key }: OrderRequest): Decision | null {
-    if (key === null) return null
-    const name = nameOfKey(key)
-    const answer = this.#found.answers.get(name)
-    if (answer !== undefined) {
-      assertSameRequest(answer, key)
-      return { kind: 'placed', order: { orderId: answer.orderId, json: answer.json, isReplay: true } }
-    }
-    // Two requests with one key can wait in the same batch.
-    const draft = this.#draftsByKey.get(name)
-    if (draft === undefined) return null
-    assertSameRequest(draft.key ?? key, key)
-    return { kind: 'drafted', draft, isReplay: true }
-  }
-
-  #accept(request: OrderRequest): Draft {
-    const { references, offer, numbers, purchases } = this.#found
-    const { userId, basket, clientReference, idempotencyKey } = request
-    const reference = clientReference === null ? null : nameOfReference(userId, clientReference)
-    const earlier = reference === null ? undefined : references.get(reference)
-    if (earlier !== undefined) throw this.#refuseReference(earlier)
-    const { items, total } = priceBasket(basket, offer)
-    assertAvailable(basket, offer.stock, purchases?.excessOf(userId, basket.lines) ?? [])
-    assertTotal(request.expectedTotal, items, total)
-    offer.stock.take(basket.lines)
-    purchases?.add(userId, basket.lines)
-    const number = String(numbers[this.#drafts.length])
-    const order = newOrder({ ...request, id: randomUUIDv7(), number, items, total, now: this.#now })
-    if (reference !== null) references.set(reference, order.id)
-    const itemsJson = JSON.stringify(items)
-    const draft = { key: idempotencyKey, order, itemsJson, frame: orderFrame(order) }
-    this.#drafts.push(draft)
-    if (idempotencyKey !== null) this.#draftsByKey.set(nameOfKey(idempotencyKey), draft)
-    return draft
-  }
-
-  /** Sends what writes the accepted orders. */
-  write(tx: Transaction): Promise<unknown>[] {
-    const drafts = this.#drafts
-    this.#options.spareNumbers.push(...this.#found.numbers.slice(drafts.length))
-    if (drafts.length === 0) return []
-    const answers = drafts.flatMap(({ key, order, frame }) => (key === null ? [] : [{ key, orderId: order.id, frame }]))
-    return [saveStock(tx, this.#found.offer.stock), insertOrders(tx, drafts), insertAnswers(tx, answers)]
-  }
-
-  #refuseReference(orderId: string): AppError {
-    return new AppError('client_reference_taken', 'You have placed an order with this client_reference already.', {
-      members: { order_id: orderId },
-      headers: { location: this.#options.locationOf(orderId) },
-    })
-  }
+function productIdsOf(requests: readonly OrderRequest[]): string[] {
+  return [...new Set(requests.flatMap(({ basket }) => basket.lines.map((line) => line.product_id)))]
 }

@@ -6,31 +6,34 @@ import { AppError } from '../errors.ts'
 const LOCK_NOT_AVAILABLE = '55P03'
 const RETRY_AFTER_SECONDS = '1'
 
-/**
- * Two pieces of SQL, by which a statement tells those sent along behind it, before anybody has read its answer, that some request of this
- * transaction needs nothing more.
- */
-export const SETTLE = `set_config('storefront.is_settled', 'yes', true)`
-export const IS_SETTLED = `coalesce(current_setting('storefront.is_settled', true), '') = 'yes'`
-
 /** Whether a statement was ended by `lock_timeout`. */
 export function isLockTimeout(error: unknown): boolean {
   return (error as { code?: string } | null)?.code === LOCK_NOT_AVAILABLE
 }
 
-/** Takes those locks that are free, until the transaction ends, and waits for none. Returns those that somebody else holds, and tells. */
+/** Takes those locks that are free, until the transaction ends, and waits for none. Returns those that somebody else holds. */
 export async function tryLock(tx: Transaction, names: readonly string[]): Promise<Set<string>> {
   if (names.length === 0) return new Set()
   const byNumber = new Map(names.map((name) => [numberOf(name), name]))
   const { rows } = await tx.query<{ lock: string }>({
     name: 'try_request_locks',
     // As text: the numbers need all 64 bits.
-    text: `select lock::text, ${SETTLE}
+    text: `select lock::text
     from (select lock, pg_try_advisory_xact_lock(lock) as is_ours from unnest($1::bigint[]) as lock) as attempt
     where not is_ours`,
     values: [plainArray([...byNumber.keys()])],
   })
   return new Set(rows.map((row) => byNumber.get(row.lock) ?? row.lock))
+}
+
+/** Takes all locks until the transaction ends, and waits for none. SQLSTATE SF001 when somebody else holds one of them. */
+export async function insistOnLocks(tx: Transaction, names: readonly string[]): Promise<void> {
+  if (names.length === 0) return
+  await tx.query({
+    name: 'insist_on_request_locks',
+    text: 'select insist(bool_and(pg_try_advisory_xact_lock(lock))) from unnest($1::bigint[]) as lock',
+    values: [plainArray([...new Set(names.map(numberOf))])],
+  })
 }
 
 /** Takes all locks, in the order of their numbers, and waits for them. Throws `request_in_progress` after the lock timeout. */

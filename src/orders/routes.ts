@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { MoneySchema } from '../catalogue/products.ts'
+import { MoneySchema, PriceList } from '../catalogue/products.ts'
 import type { Pool } from '../db/pool.ts'
 import { type Authenticate, bearer, callerOf, requireCaller } from '../http/caller.ts'
 import { readIfMatch } from '../http/if-match.ts'
@@ -9,6 +9,7 @@ import type { HttpServer } from '../http/server.ts'
 import { traceparentOf } from '../http/trace-context.ts'
 import { MAX_LINES, MAX_QUANTITY, mergeLines } from './basket.ts'
 import { cancelOrder } from './cancel-order.ts'
+import { Caution } from './caution.ts'
 import { Checkout, type CheckoutObserver } from './checkout.ts'
 import { readIdempotencyKey } from './idempotency.ts'
 import { OrderSchema, presentOrder, ShippingAddressSchema } from './order.ts'
@@ -81,7 +82,7 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
   const shared = { tags: ['orders'], security: bearer }
   const onRequest = requireCaller(authenticate)
   const locationOf = (orderId: string) => `${baseUrl}/orders/${orderId}`
-  const placing = { pool: placingPool, now, locationOf, maxQuantityPerProductAndUser, spareNumbers: [] }
+  const placing = { pool: placingPool, now, locationOf, maxQuantityPerProductAndUser, prices: new PriceList(), caution: new Caution() }
   const checkout = new Checkout({
     placeTogether: (requests, onLocked) => placeOrders(placing, requests, onLocked),
     placeAlone: (request, waitMs) => placeOrder(placing, request, waitMs),
