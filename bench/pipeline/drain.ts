@@ -23,6 +23,7 @@ export async function measureDrain(cleanup: Cleanup, kind: TopicKind, events: nu
   await commitBacklog(rig, events)
   const stream = await rig.startRole('stream')
   add('stream alone: into the topic', stream.activeAtMs, await untilInTopic(rig, events))
+  await untilForgotten(rig)
   await stream.stop()
   const lake = await rig.startRole('lake')
   add('lake alone: from the topic into files', lake.activeAtMs, await untilInLake(rig, events))
@@ -63,6 +64,22 @@ async function commitBacklog({ pool }: Rig, orders: number): Promise<void> {
   } finally {
     client.release()
   }
+}
+
+/**
+ * Whoever opens the slot next has what was drained decoded again, until PostgreSQL has written down, which it does now and then, which
+ * transactions were running. A backlog after a quiet time has none of that before it.
+ */
+async function untilForgotten({ pool }: Rig): Promise<void> {
+  const { rows } = await pool.query<{ written: string }>('select pg_current_wal_lsn()::text as written')
+  await eventually(
+    async () => {
+      await pool.query('select pg_log_standby_snapshot()')
+      const { rowCount } = await pool.query('select from pg_replication_slots where restart_lsn >= $1::pg_lsn', [rows[0]?.written])
+      return rowCount === 1
+    },
+    { what: 'a slot that starts behind what was drained', timeoutMs: PATIENCE_MS },
+  )
 }
 
 async function untilInTopic(rig: Rig, messages: number): Promise<number> {

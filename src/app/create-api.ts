@@ -88,7 +88,13 @@ export async function createApi({
       catalogueRoutes(scope, catalogue)
       catalogueAdminRoutes(scope, { context: catalogue, authenticate, currency: config.currency })
       const observer = metrics === undefined ? {} : { observer: metrics }
-      const orders = { pool, authenticate, baseUrl, now, findDeliveries: (orderId: string) => findDeliveries(pool, orderId) }
+      const orders = {
+        pool,
+        authenticate,
+        baseUrl,
+        now,
+        findDeliveries: (order: { id: string; version: number }) => findDeliveries(pool, order),
+      }
       orderRoutes(scope, { ...orders, ...observer, placingPool, maxQuantityPerProductAndUser: config.maxQuantityPerProductAndUser })
       adminOrderRoutes(scope, { ...orders, findUserId: async (email) => (await findUserByEmail(pool, canonicalEmail(email)))?.id ?? null })
       healthRoutes(scope, check)

@@ -65,7 +65,7 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
     },
     async (request, reply) => {
       const order = await getAnyOrder(pool, request.params.id)
-      const detail = presentOrderDetail(order, await findDeliveries(order.id))
+      const detail = presentOrderDetail(order, await findDeliveries(order))
       return reply.header('cache-control', 'no-store').send({ ...detail, user_id: order.userId })
     },
   )

@@ -82,7 +82,15 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
   const shared = { tags: ['orders'], security: bearer }
   const onRequest = requireCaller(authenticate)
   const locationOf = (orderId: string) => `${baseUrl}/orders/${orderId}`
-  const placing = { pool: placingPool, now, locationOf, maxQuantityPerProductAndUser, prices: new PriceList(), caution: new Caution() }
+  const placing = {
+    pool: placingPool,
+    now,
+    locationOf,
+    maxQuantityPerProductAndUser,
+    prices: new PriceList(),
+    caution: new Caution(),
+    onUndone: observer?.batchUndone,
+  }
   const checkout = new Checkout({
     placeTogether: (requests, onLocked) => placeOrders(placing, requests, onLocked),
     placeAlone: (request, waitMs) => placeOrder(placing, request, waitMs),
@@ -219,7 +227,7 @@ function readingRoutes(server: HttpServer, { pool, authenticate, baseUrl, findDe
     async (request, reply) => {
       const { userId } = callerOf(request)
       const order = await getOrder(pool, userId, request.params.id)
-      return reply.header('cache-control', 'no-store').send(presentOrderDetail(order, await findDeliveries(order.id)))
+      return reply.header('cache-control', 'no-store').send(presentOrderDetail(order, await findDeliveries(order)))
     },
   )
 }

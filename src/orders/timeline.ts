@@ -39,7 +39,7 @@ export interface Delivery {
 }
 
 /** The deliveries of an order, by version. */
-export type FindDeliveries = (orderId: string) => Promise<ReadonlyMap<number, Delivery>>
+export type FindDeliveries = (order: { id: string; version: number }) => Promise<ReadonlyMap<number, Delivery>>
 
 export function presentOrderDetail(order: Order, deliveries: ReadonlyMap<number, Delivery>): OrderDetail {
   const timeline = order.statusHistory.map(({ status, at }, index) => {

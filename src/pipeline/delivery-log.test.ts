@@ -20,7 +20,10 @@ test('tells when an event was published and when it reached the lake, whichever 
   for (const order of [steps, steps.toReversed()]) {
     const event = toLoggedEvent(makeOrderEvent())
     for (const { at, tell } of order) await write(pool, at, (log) => log[tell]([event]))
-    assert.deepEqual(await findDeliveries(pool, event.orderId), new Map([[1, { publishedAt: PUBLISHED, mail: null, lakeAt: STORED }]]))
+    assert.deepEqual(
+      await findDeliveries(pool, { id: event.orderId, version: 1 }),
+      new Map([[1, { publishedAt: PUBLISHED, mail: null, lakeAt: STORED }]]),
+    )
   }
 })
 
@@ -28,8 +31,11 @@ test('keeps the first time of what happens again, and knows nothing of what has 
   const { pool } = await createTestDatabase(t)
   const event = toLoggedEvent(makeOrderEvent())
   for (const at of [STORED, LATER]) await write(pool, at, (log) => log.inLake([event]))
-  assert.deepEqual(await findDeliveries(pool, event.orderId), new Map([[1, { publishedAt: null, mail: null, lakeAt: STORED }]]))
-  assert.deepEqual(await findDeliveries(pool, makeOrderEvent().subject), new Map())
+  assert.deepEqual(
+    await findDeliveries(pool, { id: event.orderId, version: 1 }),
+    new Map([[1, { publishedAt: null, mail: null, lakeAt: STORED }]]),
+  )
+  assert.deepEqual(await findDeliveries(pool, { id: makeOrderEvent().subject, version: 1 }), new Map())
 })
 
 test("takes the time of publication from the topic's table", async (t) => {
@@ -40,7 +46,7 @@ test("takes the time of publication from the topic's table", async (t) => {
   await write(pool, LATER, (log) => log.inLake([toLoggedEvent(first)]))
   const { rows } = await pool.query<{ at: Date }>('select published_at as at from topic_messages order by sequence')
   assert.deepEqual(
-    await findDeliveries(pool, first.subject),
+    await findDeliveries(pool, { id: first.subject, version: 2 }),
     new Map([
       [1, { publishedAt: rows[0]?.at, mail: null, lakeAt: LATER }],
       [2, { publishedAt: rows[1]?.at, mail: null, lakeAt: null }],

@@ -120,7 +120,7 @@ interface DeliveryRow {
 }
 
 /** How far each version of an order has come: to the topic, to its customer's mailbox, to the lake. */
-export async function findDeliveries(pool: Pool, orderId: string): Promise<Map<number, Delivery>> {
+export async function findDeliveries(pool: Pool, { id, version }: { id: string; version: number }): Promise<Map<number, Delivery>> {
   const { rows } = await pool.query<DeliveryRow>(
     `select version, published_at, lake_at, status, queued_at, sent_at, failed_at, attempts
     from (
@@ -128,7 +128,9 @@ export async function findDeliveries(pool: Pool, orderId: string): Promise<Map<n
       from (
         select version, published_at, lake_at from order_event_deliveries where order_id = $1
         union all
-        select split_part(id, '.', 2)::integer, published_at, null from topic_messages where subject = $1::text and id ~ '\\.[0-9]{1,9}$'
+        select versions.version, message.published_at, null
+        from generate_series(1, $2::integer) as versions (version)
+        join topic_messages as message on message.id = $1::text || '.' || versions.version
       ) as told
       group by version
     ) as delivery
@@ -137,7 +139,7 @@ export async function findDeliveries(pool: Pool, orderId: string): Promise<Map<n
       from email_deliveries
       where order_id = $1
     ) as mail using (version)`,
-    [orderId],
+    [id, version],
   )
   return new Map(rows.map((row) => [row.version, toDelivery(row)]))
 }
