@@ -78,6 +78,7 @@ test('each metric tells of the work that was done', async (t) => {
     [request('count', 'method="GET",route="none",status="4xx"')]: 2,
     [request('sum', 'method="POST",route="/orders",status="2xx"')]: (seconds) => seconds > 0.001 && seconds < 10,
     storefront_orders_placed_total: 1,
+    storefront_order_batches_undone_total: 1,
     storefront_orders_replayed_total: 1,
     'storefront_orders_refused_total{code="insufficient_stock"}': 1,
     storefront_order_batch_size_count: 3,

@@ -125,8 +125,10 @@ export interface Prices {
   products: ReadonlyMap<string, SellableProduct>
 }
 
-/** The version in SQL, as text: how often the catalogue was changed, and when last, since a restored backup counts from an earlier number. */
-export const PRICES_VERSION = `(select sum(changes) || ' ' || max(changed_at) from catalogue_versions)`
+/**
+ * The version in SQL, as text: how often the catalogue was changed, and when last, since a restored backup counts from an earlier number.
+ */
+export const PRICES_VERSION = `(select sum(changes) || ' ' || extract(epoch from max(changed_at)) from catalogue_versions)`
 
 const MAX_REMEMBERED = 20_000
 
@@ -139,14 +141,13 @@ export class PriceList {
 
   /** The products among `ids`, and maybe others. Asks for those only that it does not know. */
   async read(db: Queryable, ids: readonly string[]): Promise<Prices> {
-    // Twice when the catalogue has changed: then nothing is known of the others either.
+    // Twice when what was known had to go.
     for (let attempt = 0; attempt < 2; attempt++) {
-      const known = this.#known
-      const missing = ids.filter((id) => !known.products.has(id))
+      const missing = ids.filter((id) => !this.#known.products.has(id))
       if (missing.length === 0) break
       const { version, products } = await readPrices(db, missing)
       this.#learn(version, products)
-      if (version === known.version || products.size === 0) break
+      if (products.size < missing.length) break
     }
     return this.#known
   }

@@ -5,12 +5,14 @@ import { createTestDatabase } from '../../test/database.ts'
 import { eventually } from '../../test/eventually.ts'
 import { addProduct } from '../../test/store.ts'
 import { isUnmet } from '../db/insist.ts'
-import type { Transaction } from '../db/pool.ts'
-import { inTransaction } from '../db/transaction.ts'
+import { createPool, type Transaction } from '../db/pool.ts'
+import { inPipelinedTransaction, inTransaction } from '../db/transaction.ts'
 import { PriceList } from './products.ts'
 import { isSoldOut, lockStock, returnStock, type Shortage, type StockLine, saveStock, takeStock } from './stock.ts'
 
-const { pool } = await createTestDatabase({ after })
+const { pool, url } = await createTestDatabase({ after })
+const pipelined = createPool({ url, size: 4, applicationName: 'test', onError() {}, isPipelined: true })
+after(() => pipelined.end())
 
 /** As an order does: all of it or, when any line is short, none. */
 async function takeLocked(tx: Transaction, lines: StockLine[]): Promise<Shortage[]> {
@@ -108,31 +110,36 @@ test('makes nobody start again who names the same products in another order', as
   const lines = products.map((product) => line(product, 1))
   const { version } = await new PriceList().read(pool, [products[0]?.id ?? ''])
   let attempts = 0
-  const takeUnlooked = (tx: Transaction, mine: StockLine[]) =>
-    takeStock(tx, new Map(mine.map(({ product_id, quantity }) => [product_id, quantity])), version)
-  const moves = [takeLocked, returnStock, takeUnlooked, returnStock]
-  const work = (mine: StockLine[], move: (tx: Transaction, lines: StockLine[]) => Promise<unknown>) =>
-    inTransaction(pool, async (tx) => {
-      attempts++
-      await move(tx, mine)
-    })
-  const orders = Array.from({ length: 80 }, (_, i) => [i % 8 < 4 ? lines : lines.toReversed(), moves[i % 4] ?? returnStock] as const)
-  await Promise.all(orders.map(([mine, move]) => work(mine, move)))
+  const counting =
+    (move: (tx: Transaction, lines: StockLine[]) => Promise<unknown>) =>
+    (mine: StockLine[]): Promise<unknown> =>
+      inTransaction(pool, async (tx) => {
+        attempts++
+        await move(tx, mine)
+      })
+  const giveBackLines = counting(returnStock)
+  const takeUnlooked = (mine: StockLine[]) => takeUnseen(version, mine, () => attempts++)
+  const moves = [counting(takeLocked), giveBackLines, takeUnlooked, giveBackLines]
+  const orders = Array.from({ length: 80 }, (_, i) => [i % 8 < 4 ? lines : lines.toReversed(), moves[i % 4] ?? giveBackLines] as const)
+  await Promise.all(orders.map(([mine, move]) => move(mine)))
   assert.equal(attempts, orders.length, 'no deadlock')
   for (const product of products) assert.equal((await read(product)).available, 1_000)
 })
 
 /** As an order does that has not looked. */
-async function takeUnseen(version: string, ...lines: StockLine[]): Promise<void> {
+async function takeUnseen(version: string, lines: StockLine[], onTry = () => {}): Promise<void> {
   const quantities = new Map(lines.map(({ product_id, quantity }) => [product_id, quantity]))
-  await inTransaction(pool, (tx) => takeStock(tx, quantities, version))
+  await inPipelinedTransaction(pipelined, async (tx) => {
+    onTry()
+    return { statements: [takeStock(tx, quantities, version)], result() {} }
+  })
 }
 
 test('takes of what it has not looked at while some is left', async () => {
   const [lamp, untracked] = [await addProduct(pool, { stock: 5 }), await addProduct(pool, { stock: null })]
   const { version } = await new PriceList().read(pool, [lamp.id])
   const before = await read(untracked)
-  await takeUnseen(version, line(lamp, 4), line(untracked, 9))
+  await takeUnseen(version, [line(lamp, 4), line(untracked, 9)])
   assert.equal((await read(lamp)).available, 1)
   assert.deepEqual(await read(untracked), before)
 })
@@ -140,25 +147,25 @@ test('takes of what it has not looked at while some is left', async () => {
 test('takes nothing of what it has not looked at when none would be left, or too little is there', async () => {
   const [plenty, few] = [await addProduct(pool, { stock: 50 }), await addProduct(pool, { stock: 2 })]
   const { version } = await new PriceList().read(pool, [few.id])
-  await assert.rejects(takeUnseen(version, line(plenty, 1), line(few, 2)), isUnmet)
-  await assert.rejects(takeUnseen(version, line(plenty, 1), line(few, 3)), isSoldOut)
+  await assert.rejects(takeUnseen(version, [line(plenty, 1), line(few, 2)]), isUnmet)
+  await assert.rejects(takeUnseen(version, [line(plenty, 1), line(few, 3)]), isSoldOut)
   assert.deepEqual([(await read(plenty)).available, (await read(few)).available], [50, 2])
 })
 
-test('takes nothing once the catalogue is another, also when that was committed while it waited for the stock', async () => {
+test('takes nothing once the catalogue is another, also when that was committed while it waited for the stock', async (t) => {
   const lamp = await addProduct(pool, { stock: 5 })
   const { version } = await new PriceList().read(pool, [lamp.id])
   const importing = await pool.connect()
+  t.after(() => importing.release(true))
   await importing.query('begin')
   await importing.query('update inventory set available = 9 where product_id = $1', [lamp.id])
   await importing.query('update products set price_amount = price_amount + 1 where id = $1', [lamp.id])
   const { processID } = importing as unknown as { processID: number }
-  const refused = assert.rejects(takeUnseen(version, line(lamp, 1)), isUnmet)
+  const refused = assert.rejects(takeUnseen(version, [line(lamp, 1)]), isUnmet)
   await eventually(
     async () => (await pool.query('select from pg_stat_activity where $1 = any(pg_blocking_pids(pid))', [processID])).rowCount === 1,
   )
   await importing.query('commit')
-  importing.release()
   await refused
   assert.equal((await read(lamp)).available, 9)
 })

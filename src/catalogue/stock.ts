@@ -1,5 +1,6 @@
 import { plainArray } from '../db/plain-array.ts'
 import type { Queryable, Transaction } from '../db/pool.ts'
+import { IS_IN_TRANSACTION } from '../db/transaction.ts'
 import { uuidArray } from '../db/uuid-array.ts'
 import { notFound } from '../errors.ts'
 import { PRICES_VERSION } from './products.ts'
@@ -107,30 +108,30 @@ const FLIP_IN_STOCK = `update products set in_stock = level.available > 0, updat
   where products.id = any($3) and products.id = level.product_id and products.in_stock <> (level.available > 0)`
 
 /**
- * Takes from stock that nobody has looked at, and insists that some is left of each product and that prices are still those of
- * `pricesVersion`; else nothing is taken. Locks as `lockStock` does; a commit may be sent right behind it.
+ * Takes from stock that nobody has looked at, in a pipelined transaction, and insists that some is left of each product and that prices
+ * are still those of `pricesVersion`; else nothing is taken. Locks as `lockStock` does; a commit may be sent right behind it.
  */
-export async function takeStock(tx: Transaction, quantities: ReadonlyMap<string, number>, pricesVersion: string): Promise<void> {
+export function takeStock(tx: Transaction, quantities: ReadonlyMap<string, number>, pricesVersion: string): Promise<unknown> {
   const productIds = uuidArray([...quantities.keys()])
-  await Promise.all([
-    tx.query({
-      name: 'hold_stock',
-      text: 'select count(*) from (select from inventory where product_id = any($1) order by product_id for update) as held',
-      values: [productIds],
-    }),
-    // A statement of its own: it sees what was committed while the one before it waited.
-    tx.query({
-      name: 'take_stock',
-      text: `with taken as (
-        update inventory set available = inventory.available - line.quantity
-        from unnest($1::uuid[], $2::bigint[]) as line (product_id, quantity)
-        where inventory.product_id = line.product_id and inventory.available is not null
-        returning inventory.available
-      )
-      select insist(coalesce(bool_and(available > 0), true) and ${PRICES_VERSION} = $3) from taken`,
-      values: [productIds, plainArray([...quantities.values()]), pricesVersion],
-    }),
-  ])
+  const held = tx.query({
+    name: 'hold_stock',
+    text: `select insist(count(*) = $2)
+    from (select from inventory where product_id = any($1) order by product_id for update) as held`,
+    values: [productIds, quantities.size],
+  })
+  // A statement of its own: it sees what was committed while the one before it waited.
+  const taken = tx.query({
+    name: 'take_stock',
+    text: `with taken as (
+      update inventory set available = inventory.available - line.quantity
+      from unnest($1::uuid[], $2::bigint[]) as line (product_id, quantity)
+      where inventory.product_id = line.product_id and inventory.available is not null and ${IS_IN_TRANSACTION}
+      returning inventory.available
+    )
+    select insist(coalesce(bool_and(available > 0), true) and ${PRICES_VERSION} = $3) from taken`,
+    values: [productIds, plainArray([...quantities.values()]), pricesVersion],
+  })
+  return Promise.all([held, taken])
 }
 
 /** Whether `takeStock` failed because there is less than that. */

@@ -29,22 +29,43 @@ export interface Sent<T> {
 }
 
 /**
+ * SQL that is true in a pipelined transaction. What writes before anybody knows that the transaction has begun must ask for it: were
+ * that refused, each statement would be a transaction of its own.
+ */
+export const IS_IN_TRANSACTION = `current_setting('storefront.is_in_transaction', true) = 'yes'`
+
+/**
  * The same in as few round trips as `work` itself takes: the beginning goes out with its first statements, the commit with its last,
- * those of `statements`, which it must have sent and need not wait for. When one of them fails, so does the commit.
+ * those of `statements`, which it must have sent, in that order, and need not wait for. When PostgreSQL refuses one of them, it undoes
+ * all. `begun` resolves when the transaction has begun: whoever waits for anything waits for that as well.
  */
 export async function inPipelinedTransaction<T>(
   pool: Pool,
-  work: (tx: Transaction) => Promise<Sent<T>>,
+  work: (tx: Transaction, begun: Promise<unknown>) => Promise<Sent<T>>,
   options: TransactionOptions = {},
 ): Promise<T> {
-  return retrying(() =>
+  const { result } = await retrying(() =>
     attempt(pool, async (tx) => {
-      const [, sent] = await Promise.all([tx.query(beginStatement(options)), work(tx)])
-      // A commit after a failed statement rolls back and says so without an error: the statement's own is thrown.
-      await Promise.all([...sent.statements, tx.query('commit')])
-      return sent.result()
+      const begun = tx.query(`${beginStatement(options)}; set local storefront.is_in_transaction = 'yes'`)
+      const committed = work(tx, begun).then(async (sent) => {
+        await allOf([...sent.statements, tx.query('commit')])
+        return sent
+      })
+      const [, sent] = await allOf([begun, committed])
+      return sent
     }),
   )
+  return result()
+}
+
+/**
+ * Waits for all. Throws what the first one was refused for: those behind it fail only because it did, and a commit after a failed statement
+ * rolls back and says so without an error.
+ */
+async function allOf<T extends readonly unknown[]>(statements: T): Promise<{ -readonly [K in keyof T]: Awaited<T[K]> }> {
+  const failed = (await Promise.allSettled(statements)).find((settled) => settled.status === 'rejected')
+  if (failed !== undefined) throw failed.reason
+  return Promise.all(statements)
 }
 
 export interface TransactionOptions {

@@ -29,6 +29,7 @@ export class Metrics {
     buckets: [1, 2, 4, 8, 16, 32, 64, 128],
     registers: [this.#registry],
   })
+  readonly #batchesUndone = this.#counter('order_batches_undone_total', 'Batches of orders that were placed a second time, with a look.')
   readonly #published = this.#counter(
     'events_published_total',
     'Order events that the topic has stored, those that it had already included.',
@@ -72,6 +73,8 @@ export class Metrics {
     this.#requests.add(method, route ?? 'none', status, ms / 1_000)
 
   readonly ordersTried = (orders: number): void => this.#orderBatches.observe(orders)
+
+  readonly batchUndone = (): void => this.#batchesUndone.inc()
 
   readonly orderPlaced = (isReplay: boolean): void => (isReplay ? this.#ordersReplayed : this.#ordersPlaced).inc()
 

@@ -1,6 +1,8 @@
 const LONGEST_PAUSE = 32
 
-/** Says whether to try what may fail and is then done in another way: after each failure in a row it is left out for twice as many turns. */
+/**
+ * Says whether to try what may fail and is then done in another way: after each failure in a row it is left out for twice as many turns.
+ */
 export class Caution {
   #pause = 1
   #left = 0

@@ -18,6 +18,8 @@ export interface CheckoutOptions {
 export interface CheckoutObserver {
   /** So many are tried in one transaction. */
   ordersTried(orders: number): void
+  /** They could not be placed without a look at what there is, and are placed again. */
+  batchUndone(): void
   orderPlaced(isReplay: boolean): void
   /** With the code of the problem. */
   orderRefused(code: string): void

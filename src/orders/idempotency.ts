@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import { SEPARATOR } from '../db/json-texts.ts'
 import type { Pool, Transaction } from '../db/pool.ts'
+import { IS_IN_TRANSACTION } from '../db/transaction.ts'
 import { uuidArray } from '../db/uuid-array.ts'
 import { AppError } from '../errors.ts'
 import { fillIn } from './order.ts'
@@ -58,7 +59,8 @@ export async function findAnswers(tx: Transaction, keys: readonly IdempotencyKey
   }>({
     name: 'find_answers',
     // Lateral, so that each is looked up in the index: a plan made while the table was small would read all of it for long.
-    text: `select wanted.user_id, wanted.key, stored.fingerprint, stored.order_id, stored.response, orders.number, orders.items::text as items
+    text: `select wanted.user_id, wanted.key, stored.fingerprint, stored.order_id, stored.response, orders.number,
+      orders.items::text as items
     from unnest($1::uuid[], $2::text[]) as wanted (user_id, key)
     cross join lateral (
       select fingerprint, order_id, response
@@ -84,21 +86,22 @@ export function assertSameRequest(answer: Pick<StoredAnswer, 'fingerprint'>, key
 }
 
 /**
- * Keeps answers in the orders' own transaction: there is never one without the other. A key that has an answer already, which must not
- * happen to those that were looked for, is SQLSTATE SF001.
+ * Keeps answers in the orders' own transaction, a pipelined one: there is never one without the other. Insists that no key has an answer
+ * already, as those have not that were looked for.
  */
-export async function insertAnswers(
+export function insertAnswers(
   tx: Transaction,
   answers: readonly { key: IdempotencyKey; orderId: string; frame: string }[],
-): Promise<void> {
-  if (answers.length === 0) return
-  await tx.query({
+): Promise<unknown> {
+  if (answers.length === 0) return Promise.resolve()
+  return tx.query({
     name: 'insert_answers',
     text: `with kept as (
       insert into idempotency_keys (user_id, key, fingerprint, order_id, response)
       select user_id, key, fingerprint, order_id, response
       from rows from (unnest($1::uuid[]), unnest($2::text[]), unnest($3::bytea[]), unnest($4::uuid[]), string_to_table($5, '${SEPARATOR}'))
         as answer (user_id, key, fingerprint, order_id, response)
+      where ${IS_IN_TRANSACTION}
       on conflict (user_id, key) do update
         set fingerprint = excluded.fingerprint, order_id = excluded.order_id, response = excluded.response, created_at = now()
         where idempotency_keys.created_at <= now() - make_interval(hours => $6)

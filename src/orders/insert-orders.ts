@@ -2,6 +2,7 @@ import { translateConstraint } from '../db/constraints.ts'
 import { SEPARATOR } from '../db/json-texts.ts'
 import { plainArray } from '../db/plain-array.ts'
 import type { Transaction } from '../db/pool.ts'
+import { IS_IN_TRANSACTION } from '../db/transaction.ts'
 import { uuidArray } from '../db/uuid-array.ts'
 import type { Order } from './order.ts'
 
@@ -30,45 +31,47 @@ export async function findOrdersByReference(
 }
 
 /**
- * Stores new orders, all placed at the same time. Returns the numbers that they were given, by id, ascending in the order of the drafts.
- * Throws `client_reference_taken`.
+ * Stores new orders, all placed at the same time, in a pipelined transaction. Returns the numbers that they were given, by id, ascending in
+ * the order of the drafts. Throws `client_reference_taken`.
  */
-export async function insertOrders(tx: Transaction, drafts: readonly { order: Order; itemsJson: string }[]): Promise<Map<string, string>> {
+export function insertOrders(tx: Transaction, drafts: readonly { order: Order; itemsJson: string }[]): Promise<Map<string, string>> {
   const orders = drafts.map(({ order }) => order)
   const [first] = orders
-  if (first === undefined) return new Map()
-  try {
-    const { rows } = await tx.query<{ id: string; number: number }>({
-      name: 'insert_orders',
-      text: `insert into orders (id, user_id, status, items, product_ids, total_amount, currency, client_reference,
-        shipping_address, note, version, status_history, traceparent, created_at, updated_at)
-      select id, user_id, $11, items::json, string_to_array(product_ids, ',')::uuid[], total_amount, currency, client_reference,
-        shipping_address, note, $12, status_history::jsonb, traceparent, $10, $10
-      from rows from (unnest($1::uuid[]), unnest($2::uuid[]), string_to_table($3, '${SEPARATOR}'),
-          unnest($4::bigint[]), unnest($5::text[]), unnest($6::text[]), unnest($7::jsonb[]), unnest($8::text[]), unnest($9::text[]),
-          string_to_table($13, '${SEPARATOR}'), string_to_table($14, '${SEPARATOR}'))
-        as placed (id, user_id, items, total_amount, currency, client_reference, shipping_address, note, traceparent,
-          status_history, product_ids)
-      returning id, number`,
-      values: [
-        uuidArray(orders.map((order) => order.id)),
-        uuidArray(orders.map((order) => order.userId)),
-        drafts.map(({ itemsJson }) => itemsJson).join(SEPARATOR),
-        plainArray(orders.map((order) => order.total.amount)),
-        orders.map((order) => order.total.currency),
-        orders.map((order) => order.clientReference),
-        orders.map((order) => (order.shippingAddress === null ? null : JSON.stringify(order.shippingAddress))),
-        orders.map((order) => order.note),
-        orders.map((order) => order.traceparent),
-        first.createdAt,
-        first.status,
-        first.version,
-        orders.map((order) => JSON.stringify(order.statusHistory)).join(SEPARATOR),
-        orders.map((order) => order.items.map((item) => item.product_id).join(',')).join(SEPARATOR),
-      ],
-    })
-    return new Map(rows.map(({ id, number }) => [id, String(number)]))
-  } catch (error) {
-    throw translateConstraint(error)
-  }
+  if (first === undefined) return Promise.resolve(new Map())
+  const inserted = tx.query<{ id: string; number: number }>({
+    name: 'insert_orders',
+    text: `insert into orders (id, user_id, status, items, product_ids, total_amount, currency, client_reference,
+      shipping_address, note, version, status_history, traceparent, created_at, updated_at)
+    select id, user_id, $11, items::json, string_to_array(product_ids, ',')::uuid[], total_amount, currency, client_reference,
+      shipping_address, note, $12, status_history::jsonb, traceparent, $10, $10
+    from rows from (unnest($1::uuid[]), unnest($2::uuid[]), string_to_table($3, '${SEPARATOR}'),
+        unnest($4::bigint[]), unnest($5::text[]), unnest($6::text[]), unnest($7::jsonb[]), unnest($8::text[]), unnest($9::text[]),
+        string_to_table($13, '${SEPARATOR}'), string_to_table($14, '${SEPARATOR}'))
+      as placed (id, user_id, items, total_amount, currency, client_reference, shipping_address, note, traceparent,
+        status_history, product_ids)
+    where ${IS_IN_TRANSACTION}
+    returning id, number`,
+    values: [
+      uuidArray(orders.map((order) => order.id)),
+      uuidArray(orders.map((order) => order.userId)),
+      drafts.map(({ itemsJson }) => itemsJson).join(SEPARATOR),
+      plainArray(orders.map((order) => order.total.amount)),
+      orders.map((order) => order.total.currency),
+      orders.map((order) => order.clientReference),
+      orders.map((order) => (order.shippingAddress === null ? null : JSON.stringify(order.shippingAddress))),
+      orders.map((order) => order.note),
+      orders.map((order) => order.traceparent),
+      first.createdAt,
+      first.status,
+      first.version,
+      orders.map((order) => JSON.stringify(order.statusHistory)).join(SEPARATOR),
+      orders.map((order) => order.items.map((item) => item.product_id).join(',')).join(SEPARATOR),
+    ],
+  })
+  return inserted.then(
+    ({ rows }) => new Map(rows.map(({ id, number }) => [id, String(number)])),
+    (error) => {
+      throw translateConstraint(error)
+    },
+  )
 }

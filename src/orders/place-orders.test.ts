@@ -19,8 +19,10 @@ const order = (
 const readStock = async (product: { id: string }) =>
   (await store.pool.query<{ available: number }>('select available from inventory where product_id = $1', [product.id])).rows[0]?.available
 
-/** Holds the stock of a product, so that what needs it waits; returns how to let go and how to wait until somebody waits. */
-/** `letGo` commits what `change` did while the row was held. */
+/**
+ * Holds the stock of a product, so that what needs it waits; returns how to let go and how to wait until somebody waits. `letGo` commits
+ * what `change` did while the row was held.
+ */
 async function holdStock(t: TestContext, product: { id: string }, change = '') {
   const holder = await store.pool.connect()
   await holder.query('begin')

@@ -33,6 +33,8 @@ export interface PlacingOptions {
   prices: PriceList
   /** With placing orders without a look at what there is. */
   caution: Caution
+  /** A batch was undone and is placed again, with a look. */
+  onUndone?: (() => void) | undefined
 }
 
 /** The longest that a batch waits for a row which somebody else has locked. */
@@ -41,7 +43,7 @@ const BATCH_LOCK_MS = 3_000
 /**
  * Places orders in one transaction, each accepted or refused on its own, in the order given. All that were accepted are committed
  * when it returns, none when it throws. Nothing is sent here: the pipeline reacts to the commit. A request that another process
- * has in hand comes back as `busy`. `onLocked` is called when all locks are held and only writing and committing is left.
+ * has in hand comes back as `busy`. `onLocked` is called when the orders have their numbers and all locks are held.
  *
  * First as if nothing stood in the way of any of them, and when that is not so, again with a look at what there is.
  */
@@ -51,19 +53,20 @@ export async function placeOrders(
   onLocked: () => void = () => {},
 ): Promise<Outcome[]> {
   const batch: Batch = { requests, names: requests.flatMap(namesOf(options)), onLocked }
-  const inBatch = (work: (tx: Transaction) => Promise<Sent<Outcome[]>>) =>
+  const inBatch = (work: (tx: Transaction, begun: Promise<unknown>) => Promise<Sent<Outcome[]>>) =>
     inPipelinedTransaction(options.pool, work, { lockTimeoutMs: BATCH_LOCK_MS })
   const { caution } = options
   const promised = caution.tries() ? await decideOnPromise(options, batch) : null
   if (promised !== null) {
     const outcomes = await inBatch((tx) => placeOptimistically(tx, batch, promised)).catch(nullIfThwarted)
-    if (outcomes === null) caution.failed()
-    else {
+    if (outcomes !== null) {
       caution.succeeded()
       return outcomes
     }
+    caution.failed()
+    options.onUndone?.()
   }
-  return inBatch((tx) => placePessimistically(tx, options, batch, tryLock(tx, batch.names)))
+  return inBatch((tx, begun) => placePessimistically(tx, options, batch, { begun, locking: tryLock(tx, batch.names) }))
 }
 
 /**
@@ -73,9 +76,10 @@ export async function placeOrders(
 export async function placeOrder(options: PlacingOptions, request: OrderRequest, waitMs: number): Promise<PlacedOrder> {
   const lockTimeoutMs = Math.max(1, Math.ceil(waitMs))
   const batch: Batch = { requests: [request], names: namesOf(options)(request), onLocked() {} }
-  const place = async (tx: Transaction) => {
+  const place = async (tx: Transaction, begun: Promise<unknown>) => {
+    await begun
     await waitForLocks(tx, batch.names)
-    return placePessimistically(tx, options, batch, Promise.resolve(new Set()))
+    return placePessimistically(tx, options, batch, { begun, locking: Promise.resolve(new Set()) })
   }
   const [outcome] = await inPipelinedTransaction(options.pool, place, { lockTimeoutMs }).catch((error) => {
     throw isLockTimeout(error) ? new AppError('unavailable', 'A product of the order is being changed. Try again in a moment.') : error
@@ -149,9 +153,9 @@ async function placePessimistically(
   tx: Transaction,
   options: PlacingOptions,
   { requests, onLocked }: Batch,
-  locking: Promise<ReadonlySet<string>>,
+  { begun, locking }: { begun: Promise<unknown>; locking: Promise<ReadonlySet<string>> },
 ): Promise<Sent<Outcome[]>> {
-  const found = await find(tx, options, requests, locking)
+  const [, found] = await Promise.all([begun, find(tx, options, requests, locking)])
   // Nobody waits for the stock of an order that another process has in hand, or that was placed already.
   const productIds = productIdsOf(requests.filter((request) => !isSettled(request, found)))
   // Prices come with the stock that may have been waited for.
@@ -160,7 +164,8 @@ async function placePessimistically(
   const decisions = requests.map((request) => desk.decide(request))
   const { numbers, statements } = write(tx, desk.drafts)
   const saving = saveStock(tx, stock)
-  onLocked()
+  // Those of the next batch get the next numbers.
+  numbers.then(onLocked, () => {})
   return { statements: [...statements, saving], result: outcomesOf(decisions, numbers) }
 }
 

@@ -1,7 +1,10 @@
 import type { SellableProduct } from '../catalogue/products.ts'
 import type { Shortage, StockLine } from '../catalogue/stock.ts'
 
-/** Stock that nobody has looked at: there is enough of what the catalogue says is in stock. Whoever takes of it must see to it that that is so. */
+/**
+ * Stock that nobody has looked at: there is enough of what the catalogue says is in stock. Whoever takes of it must see to it that that
+ * is so.
+ */
 export class PromisedStock {
   readonly #products: ReadonlyMap<string, SellableProduct>
   /** What was taken, by product. */
