@@ -1,2 +1,2 @@
--- The messages of an order are found by their ids, `<order>.<version>`: an index beside that of the ids was a tenth of what publishing cost.
+-- The messages of an order are found by their ids, `<order>.<version>`: an index of subjects only made publishing slower.
 drop index topic_messages_subject_idx;
