@@ -75,7 +75,10 @@ async function untilForgotten({ pool }: Rig): Promise<void> {
   await eventually(
     async () => {
       await pool.query('select pg_log_standby_snapshot()')
-      const { rowCount } = await pool.query('select from pg_replication_slots where restart_lsn >= $1::pg_lsn', [rows[0]?.written])
+      const { rowCount } = await pool.query(
+        'select from pg_replication_slots where database = current_database() and restart_lsn >= $1::pg_lsn',
+        [rows[0]?.written],
+      )
       return rowCount === 1
     },
     { what: 'a slot that starts behind what was drained', timeoutMs: PATIENCE_MS },

@@ -26,16 +26,17 @@ export function translateConstraint(error: unknown): unknown {
 const OUTAGE_CLASSES = ['08', '53']
 const OUTAGES = new Set([
   ...['57P01', '57P02', '57P03', '25006'],
-  ...['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'ENOENT', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH'],
+  ...['ECONNREFUSED', 'ECONNRESET', 'ECONNABORTED', 'EPIPE', 'ETIMEDOUT', 'ENOENT', 'ENOTFOUND', 'EAI_AGAIN'],
+  ...['EHOSTDOWN', 'EHOSTUNREACH', 'ENETDOWN', 'ENETRESET', 'ENETUNREACH'],
 ])
 
 /** Whether the database is away for now, as against a fault in the statement. */
 export function isDatabaseOutage(error: unknown): boolean {
   const { code, message } = (error ?? {}) as { code?: string; message?: string }
-  if (code !== undefined) return OUTAGE_CLASSES.includes(code.slice(0, 2)) || OUTAGES.has(code)
-  // `pg` gives these three no code.
+  if (code !== undefined) return OUTAGE_CLASSES.includes(code.slice(0, 2)) || OUTAGES.has(code) || code.startsWith('ERR_SSL_')
+  // `pg` gives these no code.
   return (
     message !== undefined &&
-    /^(Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error)/.test(message)
+    /^(Connection terminated|timeout exceeded when trying to connect|Client (has encountered a connection error|was closed))/.test(message)
   )
 }

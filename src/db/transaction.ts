@@ -35,7 +35,7 @@ export interface Sent<T> {
 export const IS_IN_TRANSACTION = `current_setting('storefront.is_in_transaction', true) = 'yes'`
 
 /**
- * The same in as few round trips as `work` itself takes: the beginning goes out with its first statements, the commit with its last,
+ * As `inTransaction`, in as few round trips as `work` itself takes: the beginning goes out with its first statements, the commit with its last,
  * those of `statements`, which it must have sent, in that order, and need not wait for. When PostgreSQL refuses one of them, it undoes
  * all. `begun` resolves when the transaction has begun: whoever waits for anything waits for that as well.
  */

@@ -140,19 +140,23 @@ test('places one order for one key, and one for one reference, that come to two 
 
 test('numbers later orders higher, however each was placed', async (t) => {
   const shop = openShop(t)
-  const [lamp, scarce] = [await addProduct(pool, { stock: 10 }), await addProduct(pool, { stock: 3 })]
-  await shop.place(request(lamp), request(scarce))
+  const [lamp, vase] = [await addProduct(pool, { stock: 10 }), await addProduct(pool, { stock: 10 })]
+  await shop.place(request(lamp), request(vase))
+  const cautious = new Caution()
+  cautious.failed()
   await pool.query(`create function dawdle() returns trigger language plpgsql as $$ begin perform pg_sleep(0.1); return new; end $$`)
   await pool.query(`create trigger dawdle before insert on orders for each row when (new.note = 'slow') execute function dawdle()`)
   const locked = Promise.withResolvers<void>()
-  const first = placeOrders(shop.options, [{ ...request(scarce), note: 'slow' }, request(scarce)], locked.resolve)
+  const slow = [{ ...request(vase), note: 'slow' }, request(vase)]
+  const first = placeOrders({ ...shop.options, caution: cautious }, slow, locked.resolve)
   await locked.promise
+  const sentBefore = shop.sent.length
   const second = shop.place(request(lamp))
   const numbers = [...(await first), ...(await second)].map((outcome) =>
     outcome.kind === 'placed' ? Number(JSON.parse(outcome.order.json).number) : Number.NaN,
   )
   await pool.query('drop trigger dawdle on orders')
-  assert.equal(hasLooked(shop.sent), true)
+  assert.deepEqual([hasLooked(shop.sent), hasLooked(shop.sent.slice(sentBefore))], [true, false])
   assert.deepEqual(
     numbers,
     numbers.toSorted((a, b) => a - b),
@@ -175,4 +179,22 @@ test('rejects, and leaves no failure unheard, when the connection is gone as it 
   await placing
   assert.equal(await countOrders(lamp), 1)
   assert.deepEqual(kinds(await shop.place(request(lamp))), ['placed'])
+})
+
+test('leaves nothing behind when the transaction cannot begin', async (t) => {
+  const shop = openShop(t)
+  const lamp = await addProduct(pool, { stock: 5 })
+  await shop.place(request(lamp))
+  const key = randomUUID()
+  let refuses = true
+  const client = await shop.options.pool.connect()
+  const query = client.query.bind(client) as (...args: unknown[]) => unknown
+  client.query = ((...args: unknown[]) =>
+    refuses && String(args[0]).startsWith('begin') ? query('select 1/0') : query(...args)) as typeof client.query
+  client.release()
+  await assert.rejects(shop.place(request(lamp, { key }), request(lamp, { reference: 'r' })), { code: '22012' })
+  assert.deepEqual([await countOrders(lamp), await readStock(lamp)], [1, 4])
+  assert.equal((await pool.query('select from idempotency_keys where key = $1', [key])).rowCount, 0)
+  refuses = false
+  assert.deepEqual(kinds(await shop.place(request(lamp, { key }))), ['placed'])
 })

@@ -34,7 +34,7 @@ export interface PlacingOptions {
   /** With placing orders without a look at what there is. */
   caution: Caution
   /** A batch was undone and is placed again, with a look. */
-  onUndone?: (() => void) | undefined
+  onUndone?: () => void
 }
 
 /** The longest that a batch waits for a row which somebody else has locked. */

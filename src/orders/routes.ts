@@ -89,7 +89,7 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
     maxQuantityPerProductAndUser,
     prices: new PriceList(),
     caution: new Caution(),
-    onUndone: observer?.batchUndone,
+    onUndone: () => observer?.batchUndone(),
   }
   const checkout = new Checkout({
     placeTogether: (requests, onLocked) => placeOrders(placing, requests, onLocked),
