@@ -29,6 +29,10 @@ const countByStatus = (answers: Answer[]) =>
 /** Puts the clock of one limit forward: its counters live in the database and run by the wall clock. */
 const expire = (store: TestStore, limit: string) => store.pool.query(`update rate_limits set expire = 1 where key like $1`, [`${limit}:%`])
 
+/** Lets one limit go on for a minute. */
+const prolong = (store: TestStore, limit: string) =>
+  store.pool.query('update rate_limits set expire = $2 where key like $1', [`${limit}:%`, Date.now() + 60_000])
+
 test('200 wrong passwords from one address for one account are slowed down; the owner logs in from another address', async (t) => {
   const store = await startThrottledStore(t)
   const ada = await store.register()
@@ -38,7 +42,7 @@ test('200 wrong passwords from one address for one account are slowed down; the 
   const { 401: tried = 0, 429: throttled = 0 } = countByStatus(answers)
   assert.equal(tried + throttled, 200)
   assert.ok(tried >= 6 && tried <= 10, `${tried} passwords were tried`)
-  const refusal = answers.at(-1)
+  const refusal = answers.findLast(({ status }) => status === 429)
   assert.ok(refusal)
   assertProblem(refusal, 429, 'rate_limited')
   const seconds = Number(refusal.headers['retry-after'])
@@ -47,6 +51,8 @@ test('200 wrong passwords from one address for one account are slowed down; the 
   assert.equal(refusal.headers['ratelimit-policy'], '"login";q=5;w=3600')
 
   assert.equal((await login(store.call, OWNER, ada.email, ada.password)).status, 200, 'the owner')
+  // The delay of the last try that was let through may be over by now.
+  await prolong(store, 'login-turn')
   assertProblem(await login(store.call, ATTACKER, ada.email, ada.password), 429, 'rate_limited', 'not even the right one, for now')
   assert.equal((await login(store.call, ATTACKER, (await store.register()).email, ada.password)).status, 200, 'another account')
 })
@@ -108,7 +114,9 @@ test('counts wrong current passwords of a password change as wrong passwords', a
       body: { current_password: 'a wrong passphrase', new_password: 'quite another passphrase' },
     })
   const answers: Answer[] = []
-  for (let i = 0; i < 8; i++) answers.push(await change())
+  for (let i = 0; i < 6; i++) answers.push(await change())
+  await prolong(store, 'login-turn')
+  for (let i = 0; i < 2; i++) answers.push(await change())
   assert.deepEqual(countByStatus(answers), { 401: 6, 429: 2 })
   assertProblem(await login(store.call, ATTACKER, ada.email), 429, 'rate_limited')
 })
