@@ -111,18 +111,26 @@ test('settles each job of a batch on its own', async (t) => {
 
 test('a worker that is woken finds a job at once', async (t) => {
   const { db, jobs } = await setUp(t)
-  const { promise: ran, resolve } = Promise.withResolvers<number>()
+  const ran = new Map<string, number>()
   const worker = await jobs.work<Parcel>(QUEUE.name, WORK, async ({ data: { label } }) => {
-    if (label === 'second') resolve(performance.now())
+    ran.set(label, performance.now())
     return 'done'
   })
-  await send(db, jobs, ['first'])
-  worker.wake()
-  await waitForStates(db, { first: 'completed' })
-  await send(db, jobs, ['second'])
-  const woken = performance.now()
-  worker.wake()
-  assert.ok((await ran) - woken < 500)
+  // It looks by itself each second: of several jobs one would wait for that.
+  let longest = 0
+  for (let attempt = 0; attempt < 3; attempt++) {
+    longest = 0
+    for (let job = 0; job < 4; job++) {
+      const label = `${attempt}.${job}`
+      await send(db, jobs, [label])
+      const woken = performance.now()
+      worker.wake()
+      await eventually(async () => ran.has(label))
+      longest = Math.max(longest, (ran.get(label) ?? Number.NaN) - woken)
+    }
+    if (longest < 500) break
+  }
+  assert.ok(longest < 500)
 })
 
 test('jobs that fail together are not tried again together: the pauses grow and are spread', async (t) => {

@@ -33,13 +33,11 @@ describe('a pull', { skip: NO_NATS }, () => {
     const { pull, publish } = await openPull(t)
     pull.ask(10)
     const taken = pull.take()
-    const since = performance.now()
     await publish()
     assert.deepEqual(
       (await taken).map(({ streamSequence, deliverySequence }) => [streamSequence, deliverySequence]),
       [[1, 1]],
     )
-    assert.ok(performance.now() - since < 500)
     assert.deepEqual(await pull.take(), [])
   })
 

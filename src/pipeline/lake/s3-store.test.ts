@@ -62,14 +62,14 @@ test('takes a name for taken when the answer was lost and another had stored it 
 })
 
 test('waits no longer than it says for a slow answer, and an answer that comes too late does no harm', async (t) => {
-  const { server, store } = await open(t, { timeoutMs: 300 })
+  const { server, store } = await open(t, { timeoutMs: 1_000 })
   const late = Promise.withResolvers<void>()
   failFirst(server, 'PUT', [{ before: () => late.promise }])
   const since = performance.now()
   assert.equal(await put(store, 'once'), 'stored')
-  assert.ok(performance.now() - since < 3_000)
+  assert.ok(performance.now() - since < 15_000, 'less than it waits unless told')
   late.resolve()
-  await eventually(async () => server.requests.filter(({ method }) => method === 'PUT').length === 2)
+  await eventually(async () => server.requests.filter(({ method }) => method === 'PUT').length >= 2)
   assert.equal((await store.list('orders/'))[0]?.sizeBytes, 4)
 })
 
