@@ -28,6 +28,16 @@ test('writes a buffer that is not full once its oldest event has waited long eno
   assert.deepEqual(await readSequences(directory), range(1, 5))
 })
 
+test('writes rows once, also when several wait for the file before', async (t) => {
+  const written: number[] = []
+  const sink = await startSink(t, await makeLakeDirectory(t), { onFileWritten: (rows) => written.push(rows) })
+  await sink.handle(makeMessages(3), NEVER)
+  const first = sink.flush()
+  await sink.handle(makeMessages(2, 4), NEVER)
+  await Promise.all([first, sink.flush(), sink.flush(), sink.flush()])
+  assert.deepEqual(written, [3, 2])
+})
+
 test('writes what is buffered when it stops, and stopping again adds nothing', async (t) => {
   const directory = await makeLakeDirectory(t)
   const sink = await startSink(t, directory)

@@ -91,7 +91,7 @@ export class LakeSink {
    */
   readonly lastSequence = async (): Promise<number> => {
     this.#generation += 1
-    await this.#settled()
+    while (this.#writing !== null) await this.#writing.catch(() => undefined)
     this.#giveUpBuffer()
     this.#lastTaken = await this.#files.newestSequence()
     return this.#lastTaken
@@ -131,7 +131,8 @@ export class LakeSink {
 
   /** Writes what is buffered now. Throws when it cannot; the rows stay, and are tried again with growing pauses. */
   async flush(): Promise<void> {
-    if (this.#writing !== null) await this.#settled()
+    // Asked again after each: of those that waited another may be writing by now.
+    while (this.#writing !== null) await this.#writing.catch(() => undefined)
     if (this.#buffer.length === 0) return
     this.#clearTimer()
     this.#writing = this.#writeBuffered().finally(() => {
@@ -197,11 +198,6 @@ export class LakeSink {
   #isOfOtherDate(ingestDate: string): boolean {
     const last = this.#buffer.at(-1)
     return last !== undefined && last.ingestDate !== ingestDate
-  }
-
-  /** Returns when no file is being written; how that went is the business of whoever began it. */
-  async #settled(): Promise<void> {
-    while (this.#writing !== null) await this.#writing.catch(() => undefined)
   }
 
   #arm(delayMs: number): void {
