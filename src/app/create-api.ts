@@ -20,6 +20,7 @@ import { addShortcut } from '../http/shortcut.ts'
 import type { Metrics } from '../operations/metrics.ts'
 import { adminOrderRoutes } from '../orders/admin-routes.ts'
 import { orderRoutes } from '../orders/routes.ts'
+import type { FindDeliveries } from '../orders/timeline.ts'
 import { findDeliveries } from '../pipeline/delivery-log.ts'
 import type { Service } from './service.ts'
 
@@ -93,7 +94,7 @@ export async function createApi({
         authenticate,
         baseUrl,
         now,
-        findDeliveries: (order: { id: string; version: number }) => findDeliveries(pool, order),
+        findDeliveries: ((order) => findDeliveries(pool, order)) satisfies FindDeliveries,
       }
       orderRoutes(scope, { ...orders, ...observer, placingPool, maxQuantityPerProductAndUser: config.maxQuantityPerProductAndUser })
       adminOrderRoutes(scope, { ...orders, findUserId: async (email) => (await findUserByEmail(pool, canonicalEmail(email)))?.id ?? null })

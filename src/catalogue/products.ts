@@ -97,26 +97,9 @@ export interface SellableProduct {
   inStock: boolean
 }
 
-const SELLABLE_COLUMNS = 'id, sku, name, price_amount, price_currency, in_stock'
-type SellableRow = Pick<ProductRow, 'id' | 'sku' | 'name' | 'price_amount' | 'price_currency' | 'in_stock'>
-
 /** The products among `ids` that can be sold now, by id. */
-export async function findSellableProducts(db: Queryable, ids: readonly string[]): Promise<Map<string, SellableProduct>> {
-  const { rows } = await db.query<SellableRow>({
-    name: 'find_sellable_products',
-    text: `select ${SELLABLE_COLUMNS} from products where id = any($1) and archived_at is null`,
-    values: [uuidArray(ids)],
-  })
-  return toSellable(rows)
-}
-
-function toSellable(rows: readonly SellableRow[]): Map<string, SellableProduct> {
-  return new Map(
-    rows.map(({ id, sku, name, price_amount, price_currency, in_stock }) => [
-      id,
-      { id, sku, name, price: { amount: price_amount, currency: price_currency }, inStock: in_stock },
-    ]),
-  )
+export async function findSellableProducts(db: Queryable, ids: readonly string[]): Promise<ReadonlyMap<string, SellableProduct>> {
+  return (await readPrices(db, ids)).products
 }
 
 /** Products that can be sold, as they were at one version of the catalogue. */
@@ -167,12 +150,20 @@ export class PriceList {
   }
 }
 
+type SellableRow = Pick<ProductRow, 'id' | 'sku' | 'name' | 'price_amount' | 'price_currency' | 'in_stock'>
+
 /** By one statement, so that the products are those of the version. */
 async function readPrices(db: Queryable, ids: readonly string[]): Promise<Prices> {
   const { rows } = await db.query<SellableRow & { version: string }>({
     name: 'read_prices',
-    text: `select ${SELLABLE_COLUMNS}, ${PRICES_VERSION} as version from products where id = any($1) and archived_at is null`,
+    text: `select id, sku, name, price_amount, price_currency, in_stock, ${PRICES_VERSION} as version
+    from products
+    where id = any($1) and archived_at is null`,
     values: [uuidArray(ids)],
   })
-  return { version: rows[0]?.version ?? '', products: toSellable(rows) }
+  const products = rows.map(({ id, sku, name, price_amount, price_currency, in_stock }): [string, SellableProduct] => [
+    id,
+    { id, sku, name, price: { amount: price_amount, currency: price_currency }, inStock: in_stock },
+  ])
+  return { version: rows[0]?.version ?? '', products: new Map(products) }
 }

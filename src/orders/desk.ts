@@ -67,7 +67,6 @@ export class Desk {
   readonly #found: Findings
   readonly #offer: Offer
   readonly #references: Map<string, string>
-  readonly #purchases: Purchases | null
   readonly #drafts: Draft[] = []
   readonly #draftsByKey = new Map<string, Draft>()
 
@@ -76,7 +75,6 @@ export class Desk {
     this.#found = found
     this.#offer = offer
     this.#references = new Map(found.references)
-    this.#purchases = found.purchases?.copy() ?? null
   }
 
   /** The orders that it has accepted. */
@@ -114,10 +112,10 @@ export class Desk {
     const earlier = reference === null ? undefined : this.#references.get(reference)
     if (earlier !== undefined) throw this.#refuseReference(earlier)
     const { items, total } = priceBasket(basket, this.#offer)
-    assertAvailable(basket, this.#offer.stock, this.#purchases?.excessOf(userId, basket.lines) ?? [])
+    assertAvailable(basket, this.#offer.stock, this.#found.purchases?.excessOf(userId, basket.lines) ?? [])
     assertTotal(request.expectedTotal, items, total)
     this.#offer.stock.take(basket.lines)
-    this.#purchases?.add(userId, basket.lines)
+    this.#found.purchases?.add(userId, basket.lines)
     const order = newOrder({ ...request, id: randomUUIDv7(), items, total, now: this.#options.now })
     if (reference !== null) this.#references.set(reference, order.id)
     const draft = { key: idempotencyKey, order, itemsJson: JSON.stringify(items), frame: orderFrame(order) }

@@ -44,6 +44,17 @@ async function holdStock(t: TestContext, product: { id: string }, change = '') {
   return { letGo, untilWaitedFor }
 }
 
+/** The answer to an order that waits for stock while it is given a level and the product another price. */
+async function orderDuringRestock(t: TestContext, product: { id: string }, { stock, amount }: { stock: number; amount: number }) {
+  const restock = `update products set price_amount = ${amount} where id = '${product.id}';
+    update inventory set available = ${stock} where product_id = '${product.id}'`
+  const { letGo, untilWaitedFor } = await holdStock(t, product, restock)
+  const waiting = order([line(product)])
+  await untilWaitedFor()
+  await letGo()
+  return waiting
+}
+
 test('places the orders that wait in one transaction, numbered in the order in which they came', async (t) => {
   const lamp = await store.addProduct({ stock: 30 })
   const { letGo, untilWaitedFor } = await holdStock(t, lamp)
@@ -125,13 +136,7 @@ test('answers a retry at once, whoever holds the stock of its product', async (t
 
 test('sells at the price that came with the stock it waited for', async (t) => {
   const lamp = await store.addProduct({ stock: 0 })
-  const restock = `update products set price_amount = 99999 where id = '${lamp.id}';
-    update inventory set available = 5 where product_id = '${lamp.id}'`
-  const { letGo, untilWaitedFor } = await holdStock(t, lamp, restock)
-  const waiting = order([line(lamp)])
-  await untilWaitedFor()
-  await letGo()
-  const { status, json } = await waiting
+  const { status, json } = await orderDuringRestock(t, lamp, { stock: 5, amount: 99_999 })
   assert.deepEqual([status, json.total?.amount], [201, 99_999])
 })
 
@@ -148,13 +153,7 @@ test('sells at the new price, and not at all what is archived, right after the c
 test('sells at the price that an import brought along with stock that was there before', async (t) => {
   const lamp = await store.addProduct({ amount: 500, stock: 10 })
   assert.equal((await order([line(lamp)])).status, 201)
-  const restock = `update inventory set available = 50 where product_id = '${lamp.id}';
-    update products set price_amount = 99999 where id = '${lamp.id}'`
-  const { letGo, untilWaitedFor } = await holdStock(t, lamp, restock)
-  const waiting = order([line(lamp)])
-  await untilWaitedFor()
-  await letGo()
-  assert.equal((await waiting).json.total?.amount, 99_999)
+  assert.equal((await orderDuringRestock(t, lamp, { stock: 50, amount: 99_999 })).json.total?.amount, 99_999)
   assert.equal(await readStock(lamp), 49)
 })
 

@@ -12,10 +12,6 @@ export class Purchases {
     this.#bought = bought
   }
 
-  copy(): Purchases {
-    return new Purchases(this.#limit, new Map(this.#bought))
-  }
-
   /** The lines with which a customer would have bought more than one may. */
   excessOf(userId: string, lines: readonly StockLine[]): PurchaseLimit[] {
     return lines.flatMap(({ product_id, quantity }) => {
