@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
+import { freePort } from '../src/db/free-port.ts'
 import type { Load } from './http-load.ts'
 
 const ROUNDS = 5
@@ -64,7 +65,7 @@ export async function run(): Promise<void> {
 async function startStore(level: string) {
   const dataDir = mkdtempSync(join(tmpdir(), 'storefront-bench-'))
   const env = { ...process.env, DATA_DIR: dataDir, PORT: '0', OPS_PORT: '0', LOG_LEVEL: level, ROLES: 'api' }
-  // The port is in the log, or, where there is none, asked of the kernel beforehand.
+  // The port is in the log, or, where there is none, found beforehand.
   const port = await freePort()
   const child = spawn(process.execPath, [script('../bin/storefront.mjs'), 'serve'], {
     env: { ...env, PORT: String(port) },
@@ -82,15 +83,6 @@ async function startStore(level: string) {
       rmSync(dataDir, { recursive: true, force: true })
     },
   }
-}
-
-async function freePort(): Promise<number> {
-  const { createServer } = await import('node:net')
-  const server = createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as { port: number }
-  await new Promise((resolve) => server.close(resolve))
-  return port
 }
 
 async function startServer(children: ChildProcess[], answer: object): Promise<number> {

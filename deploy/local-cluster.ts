@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { appendFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { connect, createServer } from 'node:net'
+import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -11,6 +11,7 @@ import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { dataFolder } from '../src/db/data-folder.ts'
 import { startEmbeddedPostgres } from '../src/db/embedded-postgres.ts'
+import { freePort } from '../src/db/free-port.ts'
 import { createFrontDoor } from './front-door.ts'
 
 const USAGE = `usage: deploy/local-cluster.sh [--port 3000] [--data DIR] [--catalogue FILE] [--chaos]
@@ -106,14 +107,6 @@ function fail(reason: string): void {
   stopping.abort()
 }
 
-async function freePorts(count: number): Promise<number[]> {
-  const servers = Array.from({ length: count }, () => createServer().listen(0, '127.0.0.1'))
-  await Promise.all(servers.map((server) => once(server, 'listening')))
-  const ports = servers.map((server) => (server.address() as { port: number }).port)
-  await Promise.all(servers.map((server) => once(server.close(), 'close')))
-  return ports
-}
-
 async function untilListening(port: number): Promise<void> {
   while (!stopping.signal.aborted) {
     const socket = connect(port, '127.0.0.1')
@@ -190,7 +183,7 @@ try {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
   }
-  const ports = await freePorts(8)
+  const ports = await Promise.all(Array.from({ length: 8 }, freePort))
   const natsPorts = ports.slice(0, 3)
   const apiPorts = ports.slice(6)
   const settings = {

@@ -1,5 +1,5 @@
-import type { AddressInfo } from 'node:net'
 import { SMTPServer } from 'smtp-server'
+import { freePort } from '../src/db/free-port.ts'
 import { type Cleanup, onCleanup } from '../test/cleanup.ts'
 
 export type MailFault = 'none' | 'temporary refusal'
@@ -19,8 +19,8 @@ export interface MailSink {
 
 export async function startMailSink(t: Cleanup): Promise<MailSink> {
   const taken = new Map<string, number>()
-  let server = await listen(0)
-  const port = (server.server.address() as AddressInfo).port
+  const port = await freePort()
+  let server = await listen(port)
   const sink: MailSink = {
     url: `smtp://127.0.0.1:${port}`,
     taken,

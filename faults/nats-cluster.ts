@@ -1,6 +1,7 @@
+import { freePort } from '../src/db/free-port.ts'
 import type { Cleanup } from '../test/cleanup.ts'
 import { eventually } from '../test/eventually.ts'
-import { freePort, type NatsServer, startNatsServer } from '../test/nats-server.ts'
+import { type NatsServer, startNatsServer } from '../test/nats-server.ts'
 import { Broker } from './broker.ts'
 import { VirtualAddress } from './virtual-address.ts'
 

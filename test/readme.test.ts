@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
 import { execFile, spawn } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import { freePort } from '../src/db/free-port.ts'
 import { onCleanup } from './cleanup.ts'
 import { eventually } from './eventually.ts'
 
@@ -42,11 +42,3 @@ test('the walk in the README works as it is written', async (t) => {
   assert.match(stdout, /^100001 +\| pending \|/m, 'the lake row')
   assert.match(stdout, /"email":"ada@example\.com".*"code":"invalid_token"/s, 'the session, and its end')
 })
-
-async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as { port: number }
-  await new Promise((resolve) => server.close(resolve))
-  return port
-}

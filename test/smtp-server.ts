@@ -1,6 +1,7 @@
 import type { AddressInfo } from 'node:net'
 import { type ParsedMail, simpleParser } from 'mailparser'
 import { SMTPServer } from 'smtp-server'
+import { freePort } from '../src/db/free-port.ts'
 import type { Cleanup } from './cleanup.ts'
 
 export interface Refusal {
@@ -23,7 +24,7 @@ export interface TestSmtpServer {
 }
 
 /** A real SMTP server on a free port, or on `port`, which keeps and parses what it gets. */
-export async function startSmtpServer(t: Cleanup, port = 0): Promise<TestSmtpServer> {
+export async function startSmtpServer(t: Cleanup, port?: number): Promise<TestSmtpServer> {
   const mails: ParsedMail[] = []
   const refusals = new Map<string, Refusal>()
   const tries = new Map<string, number>()
@@ -49,7 +50,7 @@ export async function startSmtpServer(t: Cleanup, port = 0): Promise<TestSmtpSer
   // Connections that a client cut off; what that means is for the test to see at the client.
   server.on('error', () => {})
   const { promise: listening, resolve } = Promise.withResolvers<void>()
-  server.listen(port, '127.0.0.1', resolve)
+  server.listen(port ?? (await freePort()), '127.0.0.1', resolve)
   await listening
   let stopped: Promise<void> | undefined
   const stop = () => {

@@ -1,7 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, openSync, rmSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -10,6 +9,7 @@ import pino from 'pino'
 import { prepareDatabase } from '../../src/app/prepare-database.ts'
 import { dataFolder } from '../../src/db/data-folder.ts'
 import { startEmbeddedPostgres } from '../../src/db/embedded-postgres.ts'
+import { freePort } from '../../src/db/free-port.ts'
 import { createPool, type Pool } from '../../src/db/pool.ts'
 
 export interface StoreProcess {
@@ -74,14 +74,6 @@ export async function startStoreProcess(poolSize: number, env: Record<string, st
       rmSync(dataDir, { recursive: true, force: true })
     },
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as { port: number }
-  server.close()
-  return port
 }
 
 async function untilReady(url: string): Promise<void> {

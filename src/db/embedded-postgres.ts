@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import pg from 'pg'
 import { type DataFolder, keepSecret, lockDataFolder, readSecret } from './data-folder.ts'
+import { freePort } from './free-port.ts'
 import { chooseLauncher, type Launcher, PostgresUnavailable } from './postgres-launcher.ts'
 import { address, DATABASE, endOrphan, PASSWORD_FILE, probe, readPidFile, removeSockets, USER } from './running-postgres.ts'
 
@@ -219,12 +220,4 @@ async function createDatabase(url: string): Promise<void> {
   } finally {
     await client.end()
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((resolve, reject) => server.once('error', reject).listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as { port: number }
-  await new Promise((resolve) => server.close(resolve))
-  return port
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { connect, createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
@@ -15,6 +15,7 @@ import { addProduct, TEST_SECRET } from '../../test/store.ts'
 import { prepareDatabase } from '../app/prepare-database.ts'
 import { createApp } from '../app.ts'
 import { readConfig } from '../config.ts'
+import { freePort } from '../db/free-port.ts'
 
 /** A wire to PostgreSQL that can be cut, and that can lose what the server says to a statement. */
 async function openWire(t: TestContext, url: string) {
@@ -46,9 +47,9 @@ async function openWire(t: TestContext, url: string) {
   const listen = async (port: number) => {
     server.listen(port, '127.0.0.1')
     await once(server, 'listening')
-    return (server.address() as AddressInfo).port
   }
-  const port = await listen(0)
+  const port = await freePort()
+  await listen(port)
   const cut = () => {
     server.close()
     for (const socket of sockets) socket.destroy()

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { eventually } from '../../../test/eventually.ts'
 import { startStore } from '../../../test/store.ts'
-import { freePort, startVarnish, varnishMissing } from '../../../test/varnish.ts'
+import { startVarnish, varnishMissing } from '../../../test/varnish.ts'
+import { freePort } from '../../db/free-port.ts'
 
 // One store behind one Varnish, which the store purges: what nobody changes is fresh for an hour, so only a purge renews it.
 const options = { skip: varnishMissing }

@@ -1,0 +1,30 @@
+import { randomInt } from 'node:crypto'
+import { createServer } from 'node:net'
+
+// Below what kernels hand out to outgoing connections (Linux from 32768, others from 49152, RFC 6335), which could take a port of
+// that range in the moment between finding it free and listening on it, or while a server that comes back is away.
+const FIRST = 20_000
+const END = 32_768
+
+let next = randomInt(FIRST, END)
+
+/** A TCP port of 127.0.0.1 that nobody listens on now, and that this process is not told of again soon. */
+export async function freePort(): Promise<number> {
+  for (let tries = FIRST; tries < END; tries++) {
+    const port = next
+    next = port + 1 < END ? port + 1 : FIRST
+    if (await isFree(port)) return port
+  }
+  throw new Error(`no port from ${FIRST} to ${END - 1} is free`)
+}
+
+async function isFree(port: number): Promise<boolean> {
+  const server = createServer()
+  try {
+    await new Promise<void>((resolve, reject) => server.once('error', reject).listen(port, '127.0.0.1', resolve))
+  } catch {
+    return false
+  }
+  await new Promise((resolve) => server.close(resolve))
+  return true
+}
