@@ -57,9 +57,10 @@ export function createLake(config: Config, { store, topic, deliveryLog, logger, 
     flushSeconds: config.lakeFlushSeconds,
     flushRows: config.lakeFlushRows,
     logger,
-    onStored(events, upTo) {
-      deliveryLog.inLake(events)
-      stored = upTo
+    onStored(events, stretch) {
+      if (config.nats === null) deliveryLog.stretchInLake(stretch)
+      else deliveryLog.inLake(events)
+      stored = stretch.last
     },
     onFileWritten: watched.metrics.lakeFileWritten,
   })

@@ -15,6 +15,12 @@ export function toLoggedEvent({ id, data }: OrderEvent): LoggedEvent {
   return { eventId: id, orderId: data.order.id, version: data.order.version }
 }
 
+/** Messages of the topic that follow each other, by their sequences. */
+export interface Stretch {
+  first: number
+  last: number
+}
+
 /** How far the event of one version has come, as far as it is known. */
 interface Delivery {
   publishedAt: Date | null
@@ -27,11 +33,12 @@ type Entry = LoggedEvent & { publishedAt: string; lakeAt: string }
 
 // A database that is away for long costs entries of the log, not memory.
 const MAX_WAITING = 50_000
+const MAX_WAITING_STRETCHES = 1_000
 const BATCH_SIZE = 2_000
 
 /**
- * Writes down when events reached the lake, and when they were published if their topic is no table of the same database, which tells
- * that itself: for people to look at. It is written after the fact and beside it: nobody waits for it, and what cannot be written is left
+ * Writes down when events were published and when they reached the lake, for people to look at. Where the topic is a table of the same
+ * database that tells when they were published, and a stretch of it is written for each file of the lake. It is written after the fact and beside it: nobody waits for it, and what cannot be written is left
  * out. Nothing is decided by it.
  */
 export class DeliveryLog {
@@ -39,6 +46,7 @@ export class DeliveryLog {
   readonly #logger: Logger
   readonly #now: () => Date
   #waiting = new Map<string, Entry>()
+  #waitingStretches: (Stretch & { at: Date })[] = []
   #working: Promise<void> | null = null
 
   constructor({ pool, logger, now = () => new Date() }: { pool: Pool; logger: Logger; now?: () => Date }) {
@@ -64,22 +72,35 @@ export class DeliveryLog {
     this.#add(events, (entry) => ({ ...entry, lakeAt }))
   }
 
+  /** As `inLake`, where the topic's own table tells which events these are. */
+  readonly stretchInLake = ({ first, last }: Stretch): void => {
+    if (this.#waitingStretches.length >= MAX_WAITING_STRETCHES) return
+    this.#waitingStretches.push({ first, last, at: this.#now() })
+    this.#startWork()
+  }
+
   #add(events: readonly LoggedEvent[], change: (entry: Entry) => Entry): void {
     for (const { eventId, orderId, version } of events) {
       if (this.#waiting.size >= MAX_WAITING) break
       this.#waiting.set(eventId, change(this.#waiting.get(eventId) ?? { eventId, orderId, version, publishedAt: '', lakeAt: '' }))
     }
+    this.#startWork()
+  }
+
+  #startWork(): void {
     this.#working ??= this.#work().finally(() => {
       this.#working = null
     })
   }
 
   async #work(): Promise<void> {
-    while (this.#waiting.size > 0) {
+    while (this.#waiting.size + this.#waitingStretches.length > 0) {
       const entries = [...this.#waiting.values()].slice(0, BATCH_SIZE)
       for (const { eventId } of entries) this.#waiting.delete(eventId)
+      const stretches = this.#waitingStretches.splice(0)
       try {
-        await writeEntries(this.#pool, entries)
+        if (entries.length > 0) await writeEntries(this.#pool, entries)
+        for (const stretch of stretches) await writeStretch(this.#pool, stretch)
       } catch (error) {
         this.#logger.warn({ err: error, events: entries.length }, 'the timeline of some orders has gaps: it could not be written')
       }
@@ -108,6 +129,14 @@ async function writeEntries(pool: Pool, entries: readonly Entry[]): Promise<void
   })
 }
 
+async function writeStretch(pool: Pool, { first, last, at }: Stretch & { at: Date }): Promise<void> {
+  await pool.query('insert into lake_arrivals (first_sequence, last_sequence, at) values ($1, $2, $3) on conflict do nothing', [
+    first,
+    last,
+    at,
+  ])
+}
+
 interface DeliveryRow {
   version: number
   published_at: Date | null
@@ -128,9 +157,12 @@ export async function findDeliveries(pool: Pool, { id, version }: { id: string; 
       from (
         select version, published_at, lake_at from order_event_deliveries where order_id = $1
         union all
-        select versions.version, message.published_at, null
+        select versions.version, message.published_at, arrival.at
         from generate_series(1, $2::integer) as versions (version)
         join topic_messages as message on message.id = $1::text || '.' || versions.version
+        left join lateral (
+          select first_sequence, at from lake_arrivals where last_sequence >= message.sequence order by last_sequence limit 1
+        ) as arrival on arrival.first_sequence <= message.sequence
       ) as told
       group by version
     ) as delivery

@@ -1,6 +1,6 @@
 import { setTimeout as delay, setImmediate } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import { type LoggedEvent, toLoggedEvent } from '../delivery-log.ts'
+import { type LoggedEvent, type Stretch, toLoggedEvent } from '../delivery-log.ts'
 import { type Fence, FencedOut, type MessageHandler } from '../topic.ts'
 import { LakeFiles, type PendingRow } from './lake-files.ts'
 import { toLakeRow } from './lake-row.ts'
@@ -14,8 +14,8 @@ export interface LakeSinkOptions {
   flushRows: number
   logger: Logger
   now?: () => Date
-  /** Hears of events that are in the lake's files now, and up to which sequence everything is. */
-  onStored?: (events: LoggedEvent[], upTo: number) => void
+  /** Hears of events that are in the lake's files now; `stretch` ends where everything before it is, too. */
+  onStored?: (events: LoggedEvent[], stretch: Stretch) => void
   /** Hears of each file that this process wrote, which holds only events that the lake did not have. */
   onFileWritten?: (rows: number) => void
 }
@@ -38,7 +38,7 @@ export class LakeSink {
   readonly #flushRows: number
   readonly #logger: Logger
   readonly #now: () => Date
-  readonly #onStored: (events: LoggedEvent[], upTo: number) => void
+  readonly #onStored: (events: LoggedEvent[], stretch: Stretch) => void
   /** In order of sequence. Rows stay here until their file is complete. */
   #buffer: (PendingRow & { logged: LoggedEvent })[] = []
   #bufferedCharacters = 0
@@ -185,9 +185,10 @@ export class LakeSink {
     const kept = this.#buffer.findIndex((row) => row.sequence > sequence)
     const gone = this.#buffer.splice(0, kept === -1 ? this.#buffer.length : kept)
     for (const row of gone) this.#bufferedCharacters -= row.json.length
+    if (gone[0] === undefined) return
     this.#onStored(
       gone.map((row) => row.logged),
-      sequence,
+      { first: gone[0].sequence, last: sequence },
     )
   }
 
