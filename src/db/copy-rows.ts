@@ -8,26 +8,38 @@ type CopyValue = string | number | null
  * transaction is then broken, as after any failed statement. Nothing else may be asked of `tx` until it has ended.
  */
 export function copyRows(tx: Transaction, statement: string, rows: Iterable<readonly CopyValue[]>): Promise<void> {
+  return copy(tx, statement, encode(rows))
+}
+
+/**
+ * As `copyRows`, for a `copy … from stdin (format binary)` of columns of the types text and json: for long texts it saves the server, which
+ * otherwise looks at each character three times, a quarter of the work.
+ */
+export function copyTexts(tx: Transaction, statement: string, rows: Iterable<readonly string[]>): Promise<void> {
+  return copy(tx, statement, encodeTexts(rows))
+}
+
+function copy(tx: Transaction, statement: string, chunks: Iterable<Buffer>): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>()
-  tx.query(new Copy(statement, rows, (error) => (error ? reject(error) : resolve())))
+  tx.query(new Copy(statement, chunks, (error) => (error ? reject(error) : resolve())))
   return promise
 }
 
 /** What `pg` sends for the rows when the server asks for them. A `pg.Query`, for only such may stand in a pipeline. */
 class Copy extends pg.Query {
   readonly #statement: string
-  readonly #rows: Iterable<readonly CopyValue[]>
+  readonly #chunks: Iterable<Buffer>
 
-  constructor(statement: string, rows: Iterable<readonly CopyValue[]>, callback: (error: Error | undefined | null) => void) {
+  constructor(statement: string, chunks: Iterable<Buffer>, callback: (error: Error | undefined | null) => void) {
     super(statement, callback)
     this.#statement = statement
-    this.#rows = rows
+    this.#chunks = chunks
   }
 
   override submit = (connection: pg.Connection): void => connection.query(this.#statement)
 
   handleCopyInResponse(connection: CopyConnection): void {
-    for (const chunk of encode(this.#rows)) connection.sendCopyFromChunk(chunk)
+    for (const chunk of this.#chunks) connection.sendCopyFromChunk(chunk)
     connection.endCopyFrom()
   }
 }
@@ -59,4 +71,30 @@ function encodeValue(value: CopyValue): string {
   if (value === null) return '\\N'
   if (typeof value === 'number') return String(value)
   return value.replace(SPECIAL, (character) => ESCAPES[character] ?? character)
+}
+
+// https://www.postgresql.org/docs/current/sql-copy.html, "Binary Format": the signature, flags, and an extension of no length.
+const BINARY_HEADER = Buffer.from('PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0', 'latin1')
+const BINARY_END = Buffer.from([0xff, 0xff])
+const MAX_UTF8_BYTES_PER_UNIT = 3
+
+function* encodeTexts(rows: Iterable<readonly string[]>): Generator<Buffer> {
+  yield BINARY_HEADER
+  let chunk = Buffer.allocUnsafe(CHUNK_LENGTH)
+  let length = 0
+  for (const row of rows) {
+    const most = row.reduce((sum, text) => sum + 4 + text.length * MAX_UTF8_BYTES_PER_UNIT, 2)
+    if (length + most > chunk.length) {
+      if (length > 0) yield chunk.subarray(0, length)
+      chunk = Buffer.allocUnsafe(Math.max(CHUNK_LENGTH, most))
+      length = 0
+    }
+    length = chunk.writeInt16BE(row.length, length)
+    for (const text of row) {
+      const bytes = chunk.write(text, length + 4)
+      length = chunk.writeInt32BE(bytes, length) + bytes
+    }
+  }
+  yield chunk.subarray(0, length)
+  yield BINARY_END
 }

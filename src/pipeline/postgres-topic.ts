@@ -1,6 +1,6 @@
 import type pg from 'pg'
 import type { Logger } from 'pino'
-import { copyRows } from '../db/copy-rows.ts'
+import { copyTexts } from '../db/copy-rows.ts'
 import { SEPARATOR } from '../db/json-texts.ts'
 import type { Pool, Queryable, Transaction } from '../db/pool.ts'
 import { inTransaction } from '../db/transaction.ts'
@@ -56,7 +56,7 @@ async function publish(pool: Pool, messages: readonly OutgoingMessage[]): Promis
     const known = await findStored(tx, messages)
     const missing = messages.filter(({ event }) => !known.has(event.id) && known.add(event.id))
     if (missing.length === 0) return
-    await copyRows(tx, 'copy topic_messages (id, type, subject, position, event) from stdin', missing.map(toColumns))
+    await copyTexts(tx, 'copy topic_messages (id, type, subject, position, event) from stdin (format binary)', missing.map(toColumns))
     await tx.query(`select pg_notify('${CHANNEL}', '')`)
   })
 }

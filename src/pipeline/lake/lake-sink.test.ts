@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { setTimeout as delay } from 'node:timers/promises'
 import { pino } from 'pino'
 import { eventually } from '../../../test/eventually.ts'
 import { listFiles, makeLakeDirectory, NEVER, range, readSequences, startSink } from '../../../test/lake-harness.ts'
@@ -26,6 +27,17 @@ test('writes a buffer that is not full once its oldest event has waited long eno
   await sink.handle(makeMessages(2, 4), NEVER)
   await eventually(async () => (await listFiles(directory)).length === 2, { what: 'a second file of the timer' })
   assert.deepEqual(await readSequences(directory), range(1, 5))
+})
+
+test('writes the end of a backlog when nothing follows it, and lets less wait', async (t) => {
+  const directory = await makeLakeDirectory(t)
+  const sink = await startSink(t, directory, { flushSeconds: 3_600 })
+  await sink.handle(makeMessages(999), NEVER)
+  await delay(500)
+  assert.deepEqual(await listFiles(directory), [])
+  await sink.handle(makeMessages(1, 1_000), NEVER)
+  await eventually(async () => (await listFiles(directory)).length === 1, { what: 'a file behind the backlog' })
+  assert.deepEqual(await readSequences(directory), range(1, 1_000))
 })
 
 test('writes rows once, also when several wait for the file before', async (t) => {

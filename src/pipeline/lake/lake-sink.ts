@@ -24,6 +24,9 @@ export interface LakeSinkOptions {
 const MAX_BUFFERED_CHARACTERS = 64 * 1024 * 1024
 // About 5 ms of work: other roles of the process want their turn during a batch of large orders.
 const TURN_CHARACTERS = 1024 * 1024
+// So many make a file that is worth having by itself: behind a backlog they need not wait for more.
+const BACKLOG_ROWS = 1_000
+const QUIET_MS = 200
 const FIRST_RETRY_MS = 200
 const LAST_RETRY_MS = 30_000
 const STOP_PATIENCE_MS = 4_000
@@ -50,6 +53,8 @@ export class LakeSink {
   #running = false
   #writing: Promise<void> | null = null
   #timer: NodeJS.Timeout | null = null
+  /** When the oldest row has waited for as long as it may, by `performance.now`. */
+  #dueAt = 0
   #failures = 0
 
   constructor(options: LakeSinkOptions) {
@@ -127,6 +132,7 @@ export class LakeSink {
       })
     }
     if (this.#isFull()) await this.flush()
+    else this.#expectQuiet()
   }
 
   /** Writes what is buffered now. Throws when it cannot; the rows stay, and are tried again with growing pauses. */
@@ -178,7 +184,15 @@ export class LakeSink {
     this.#buffer.push(row)
     this.#bufferedCharacters += row.json.length
     this.#lastTaken = row.sequence
-    if (this.#timer === null) this.#arm(this.#flushMs)
+    if (this.#timer !== null) return
+    this.#dueAt = performance.now() + this.#flushMs
+    this.#arm(this.#flushMs)
+  }
+
+  /** The end of a backlog is written when nothing follows it. */
+  #expectQuiet(): void {
+    if (this.#buffer.length < BACKLOG_ROWS || this.#failures > 0) return
+    this.#arm(Math.max(0, Math.min(QUIET_MS, this.#dueAt - performance.now())))
   }
 
   #forgetUpTo(sequence: number): void {
