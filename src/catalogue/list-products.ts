@@ -1,6 +1,7 @@
 import { Type } from 'typebox'
 import type { Queryable } from '../db/pool.ts'
 import { decodeCursor, encodeCursor, type Page } from '../http/pagination.ts'
+import { UUID_PATTERN } from '../uuid.ts'
 import { countProducts } from './count-products.ts'
 import { Parameters, type TextQuery } from './filter-sql.ts'
 import { cursorScope, type KeySort, type Listing } from './product-query.ts'
@@ -15,7 +16,7 @@ export interface ProductPage extends Page<Product> {
   count?: { value: number; exact: boolean }
 }
 
-const Uuid = Type.String({ pattern: '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$' })
+const Uuid = Type.String({ pattern: `^${UUID_PATTERN}$` })
 // Whatever passes here PostgreSQL can cast: a forged cursor is refused, not an error.
 const VALUES = {
   text: Type.String({ pattern: '^[^\\x00]*$' }),

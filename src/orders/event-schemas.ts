@@ -1,9 +1,9 @@
 import { type TObject, type TSchema, Type } from 'typebox'
+import { UUID_PATTERN } from '../uuid.ts'
 import { orderEventType } from './events.ts'
 import { OrderSchema } from './order.ts'
 import { allowedTransitions, ORDER_STATUSES, type OrderStatus } from './order-status.ts'
 
-const UUID = '[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}'
 const strict = { additionalProperties: false }
 
 /** The JSON Schema (draft-07) of each order event, by event type. A property that is not named in it is not allowed. Pure. */
@@ -18,7 +18,7 @@ function eventSchema(status: OrderStatus): TObject {
     {
       specversion: Type.Literal('1.0'),
       id: Type.String({
-        pattern: `^${UUID}\\.[1-9][0-9]*$`,
+        pattern: `^${UUID_PATTERN}\\.[1-9][0-9]*$`,
         description: '`<order id>.<version>`. The same at each delivery: dedupe by it.',
       }),
       source: Type.Literal('/orders'),

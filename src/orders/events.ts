@@ -1,3 +1,4 @@
+import { UUID_PATTERN } from '../uuid.ts'
 import type { OrderItem, ShippingAddress, StatusChange } from './order.ts'
 import type { OrderStatus } from './order-status.ts'
 
@@ -155,7 +156,7 @@ function isTime(value: unknown): boolean {
   return !Number.isNaN(time.getTime()) && time.toISOString() === value
 }
 
-const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
+const UUID = new RegExp(`^${UUID_PATTERN}$`)
 
 function isUuid(value: unknown): boolean {
   return typeof value === 'string' && UUID.test(value)

@@ -5,7 +5,8 @@ import pino from 'pino'
 import { createTestDatabase, type TestDatabase } from '../../test/database.ts'
 import { eventually } from '../../test/eventually.ts'
 import { inTransaction } from '../db/transaction.ts'
-import { createJobQueue, installJobQueues, type JobOutcome, type JobQueue, type QueueDefinition } from './job-queue.ts'
+import { createJobQueue, installJobQueues, type JobQueue, type QueueDefinition } from './job-queue.ts'
+import type { JobOutcome } from './job-worker.ts'
 
 const logger = pino({ level: 'silent' })
 const QUEUE: QueueDefinition = { name: 'parcels', retryDelaySeconds: 1, retryDelayMaxSeconds: 0, keepSeconds: 60 }

@@ -6,7 +6,8 @@ import { CATALOGUE_CHANNEL, tagsOf, takeCatalogueChanges } from '../../catalogue
 import { bellOf } from '../../db/bell.ts'
 import type { Pool } from '../../db/pool.ts'
 import { inTransaction } from '../../db/transaction.ts'
-import type { JobOutcome, JobQueue, JobWorker, QueueDefinition } from '../job-queue.ts'
+import type { JobQueue, QueueDefinition } from '../job-queue.ts'
+import type { JobOutcome, JobWorker } from '../job-worker.ts'
 import type { Purger } from './purger.ts'
 
 /** For `installJobQueues`. A cache that cannot be reached is tried again for as long as it takes. */

@@ -1,7 +1,8 @@
 import type { Logger } from 'pino'
 import type { Pool } from '../../db/pool.ts'
 import { inTransaction } from '../../db/transaction.ts'
-import type { Job, JobOutcome, JobQueue, JobWorker, QueueDefinition } from '../job-queue.ts'
+import type { JobQueue, QueueDefinition } from '../job-queue.ts'
+import type { Job, JobOutcome, JobWorker } from '../job-worker.ts'
 import type { Sealing } from '../sealing.ts'
 import type { MessageHandler } from '../topic.ts'
 import {
