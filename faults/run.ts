@@ -6,11 +6,18 @@ import { Skipped } from './lake.ts'
 import { type FaultResult, runFault } from './run-fault.ts'
 import { writeTable } from './write-table.ts'
 
-// npm run faults -- [--only name] [--rounds n] [--seed s] [--lanes n] [--write]: every fault at least twenty times, some of them side by
-// side since most of a round is waiting, and docs/delivery.md's table from it.
 const ROUNDS = 20
 const LANES = 3
 const ORDERS = 40
+const USAGE = `usage: npm run faults -- [--only NAME]… [--rounds N] [--seed N] [--lanes N] [--write]
+
+  runs every fault at least ${ROUNDS} times and writes the table of docs/delivery.md
+
+  --only    this fault, by its name, instead of all
+  --rounds  how often each
+  --seed    of the first round; printed with each
+  --lanes   how many faults run side by side, since most of a round is waiting; ${LANES} unless said otherwise
+  --write   writes the table also when not all was run: the rows of other faults stay`
 
 const { values } = parseArgs({
   options: {
@@ -19,8 +26,13 @@ const { values } = parseArgs({
     seed: { type: 'string' },
     lanes: { type: 'string' },
     write: { type: 'boolean' },
+    help: { type: 'boolean' },
   },
 })
+if (values.help) {
+  console.log(USAGE)
+  process.exit()
+}
 const chosen = FAULTS.filter((fault) => values.only === undefined || values.only.includes(fault.name))
 if (chosen.length === 0) throw new Error(`--only must be one of ${FAULTS.map(({ name }) => name).join(', ')}`)
 const seed = Number(values.seed ?? Date.now() % 1_000_000)
