@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
-import { freePort } from '../src/db/free-port.ts'
+import { freePort } from '../test/free-port.ts'
 import type { Load } from './http-load.ts'
 
 const ROUNDS = 5

@@ -11,7 +11,7 @@ import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { dataFolder } from '../src/db/data-folder.ts'
 import { startEmbeddedPostgres } from '../src/db/embedded-postgres.ts'
-import { freePort } from '../src/db/free-port.ts'
+import { freePort } from '../test/free-port.ts'
 import { createFrontDoor } from './front-door.ts'
 
 const USAGE = `usage: deploy/local-cluster.sh [--port 3000] [--data DIR] [--catalogue FILE] [--chaos]

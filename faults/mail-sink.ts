@@ -1,5 +1,5 @@
 import { SMTPServer } from 'smtp-server'
-import { freePort } from '../src/db/free-port.ts'
+import { freePort } from '../test/free-port.ts'
 import { type Cleanup, onCleanup } from '../test/cleanup.ts'
 
 export type MailFault = 'none' | 'temporary refusal'

@@ -1,4 +1,4 @@
-import { freePort } from '../src/db/free-port.ts'
+import { freePort } from '../test/free-port.ts'
 import type { Cleanup } from '../test/cleanup.ts'
 import { eventually } from '../test/eventually.ts'
 import { type NatsServer, startNatsServer } from '../test/nats-server.ts'

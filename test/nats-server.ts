@@ -4,9 +4,9 @@ import { accessSync, constants, mkdtempSync, rmSync, writeFileSync } from 'node:
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
-import { freePort } from '../src/db/free-port.ts'
 import { type Cleanup, onCleanup } from './cleanup.ts'
 import { eventually } from './eventually.ts'
+import { freePort } from './free-port.ts'
 
 const PROGRAM = 'nats-server'
 // Debian's package puts it where a user's PATH may not lead.

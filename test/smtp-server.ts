@@ -1,8 +1,8 @@
 import type { AddressInfo } from 'node:net'
 import { type ParsedMail, simpleParser } from 'mailparser'
 import { SMTPServer } from 'smtp-server'
-import { freePort } from '../src/db/free-port.ts'
 import type { Cleanup } from './cleanup.ts'
+import { freePort } from './free-port.ts'
 
 export interface Refusal {
   /** SMTP reply code: 4xx for later, 5xx for never. */

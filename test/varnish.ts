@@ -3,9 +3,9 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { freePort } from '../src/db/free-port.ts'
 import { type Cleanup, onCleanup } from './cleanup.ts'
 import { eventually } from './eventually.ts'
+import { freePort } from './free-port.ts'
 
 const VCL = new URL('../deploy/varnish/default.vcl', import.meta.url)
 // Debian has it in sbin, which is not on everybody's PATH.

@@ -57,10 +57,10 @@ export function createLake(config: Config, { store, topic, deliveryLog, logger, 
     flushSeconds: config.lakeFlushSeconds,
     flushRows: config.lakeFlushRows,
     logger,
-    onStored(events, stretch) {
-      if (config.nats === null) deliveryLog.stretchInLake(stretch)
-      else deliveryLog.inLake(events)
-      stored = stretch.last
+    onStored(rows, upTo) {
+      if (config.nats === null) deliveryLog.messagesInLake(rows.map(({ sequence }) => sequence))
+      else deliveryLog.inLake(rows.map(({ logged }) => logged))
+      stored = upTo
     },
     onFileWritten: watched.metrics.lakeFileWritten,
   })

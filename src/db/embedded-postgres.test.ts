@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { after, type TestContext, test } from 'node:test'
 import pg from 'pg'
 import { onCleanup } from '../../test/cleanup.ts'
 import { makeDataFolder, serverProcesses, untilNoServer } from '../../test/data-folders.ts'
 import { eventually } from '../../test/eventually.ts'
+import { freePort } from '../../test/free-port.ts'
 import { type DataFolder, DataFolderInUse } from './data-folder.ts'
 import { type EmbeddedOptions, type EmbeddedPostgres, findEmbeddedPostgres, startEmbeddedPostgres } from './embedded-postgres.ts'
 import { openOwnDatabase, openSharedDatabase } from './open-database.ts'
@@ -42,6 +45,18 @@ test('starts on an empty folder, and again with what was committed', async (t) =
   const second = await start(t, folder)
   assert.deepEqual(await query(second.url, 'select number from kept'), [{ number: 7 }])
   assert.equal(new URL(second.url).pathname, '/storefront')
+})
+
+test('takes another port when somebody has taken the one that was free', async (t) => {
+  const other = createServer().listen(0, '127.0.0.1')
+  onCleanup(t, () => void other.close())
+  await once(other, 'listening')
+  const ports = [(other.address() as AddressInfo).port, await freePort()]
+  const told = ports.values()
+  const server = await start(t, folder, { findPort: async () => told.next().value ?? 0 })
+  assert.equal(Number(new URL(server.url).port), ports[1])
+  assert.deepEqual(await query(server.url, 'select 1 as one'), [{ one: 1 }])
+  await server.stop()
 })
 
 test('is reached by a Unix socket in its folder, and by TCP where the path is too long for one', async (t) => {

@@ -5,11 +5,11 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import pg from 'pg'
 import { type DataFolder, keepSecret, lockDataFolder, readSecret } from './data-folder.ts'
-import { freePort } from './free-port.ts'
 import { chooseLauncher, type Launcher, PostgresUnavailable } from './postgres-launcher.ts'
 import { address, DATABASE, endOrphan, PASSWORD_FILE, probe, readPidFile, removeSockets, USER } from './running-postgres.ts'
 
 const POLL_MS = 20
+const PORT_TRIES = 3
 const READY_TIMEOUT_MS = 120_000
 const LOG_MAX_BYTES = 10_000_000
 // What fits into a socket's address everywhere, less the name of the socket: its end is `/.s.PGSQL.65535`.
@@ -50,6 +50,8 @@ exit "$status"
 export interface EmbeddedOptions {
   /** Server settings that differ from the store's own, for tests. */
   settings?: Record<string, string>
+  /** A TCP port to listen on; one of the kernel's choice unless said otherwise. */
+  findPort?: () => Promise<number>
   /** Called when the server ends without having been stopped. */
   onUnexpectedExit?: (message: string) => void
 }
@@ -93,13 +95,13 @@ export async function findEmbeddedPostgres(folder: DataFolder): Promise<string |
   return server.socketFolder === folder.cluster ? socketAddress(url, folder) : url
 }
 
-async function startServer(folder: DataFolder, options: EmbeddedOptions) {
+async function startServer(folder: DataFolder, options: EmbeddedOptions, tries = PORT_TRIES): Promise<EmbeddedPostgres> {
   const launcher = chooseLauncher(folder.cluster)
   const password = keepSecret(folder, PASSWORD_FILE)
   await initialise(folder, launcher)
   await endOrphan(folder)
   removeSockets(folder)
-  const port = await freePort()
+  const port = await (options.findPort ?? freePort)()
   const logFile = join(folder.path, 'postgres.log')
   const socketFolder = (await takesSocket(folder.cluster)) ? folder.cluster : ''
   const sockets = { unix_socket_directories: socketFolder, unix_socket_permissions: '0700' }
@@ -122,6 +124,8 @@ async function startServer(folder: DataFolder, options: EmbeddedOptions) {
     await createDatabase(address(port, password, 'postgres'))
   } catch (error) {
     await stop('now')
+    // Somebody else may have taken the port in the moment between finding it and listening on it.
+    if (tries > 1 && !(await isFree(port))) return startServer(folder, options, tries - 1)
     throw error
   }
   keeper.once('exit', (code, signal) => {
@@ -220,4 +224,21 @@ async function createDatabase(url: string): Promise<void> {
   } finally {
     await client.end()
   }
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer()
+  await new Promise<void>((resolve, reject) => server.once('error', reject).listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as { port: number }
+  await new Promise((resolve) => server.close(resolve))
+  return port
+}
+
+async function isFree(port: number): Promise<boolean> {
+  const server = createServer()
+  const isFree = await new Promise<boolean>((resolve) =>
+    server.once('error', () => resolve(false)).listen(port, '127.0.0.1', () => resolve(true)),
+  )
+  server.close()
+  return isFree
 }

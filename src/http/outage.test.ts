@@ -10,12 +10,12 @@ import { pino } from 'pino'
 import { onCleanup } from '../../test/cleanup.ts'
 import { createTestDatabase } from '../../test/database.ts'
 import { eventually } from '../../test/eventually.ts'
+import { freePort } from '../../test/free-port.ts'
 import { assertProblem } from '../../test/problem.ts'
 import { addProduct, TEST_SECRET } from '../../test/store.ts'
 import { prepareDatabase } from '../app/prepare-database.ts'
 import { createApp } from '../app.ts'
 import { readConfig } from '../config.ts'
-import { freePort } from '../db/free-port.ts'
 
 /** A wire to PostgreSQL that can be cut, and that can lose what the server says to a statement. */
 async function openWire(t: TestContext, url: string) {

@@ -56,19 +56,19 @@ test("takes the time of publication from the topic's table", async (t) => {
 
 test('tells by stretches of the topic when its messages reached the lake', async (t) => {
   const { pool, url } = await createTestDatabase(t)
-  const events = Array.from({ length: 5 }, () => makeOrderEvent())
+  const events = Array.from({ length: 7 }, () => makeOrderEvent())
   const topic = createPostgresTopic({ pool, url, logger: silent })
   await topic.publish(events.map((event) => ({ position: '', event })))
   const sequences = (await topic.read(0, 10)).map(({ sequence }) => sequence)
-  const [first = 0, second = 0, , fourth = 0] = sequences
-  await write(pool, STORED, (log) => log.stretchInLake({ first, last: second }))
-  await write(pool, LATER, (log) => log.stretchInLake({ first, last: second }))
-  await write(pool, LATER, (log) => log.stretchInLake({ first: fourth, last: fourth }))
+  const [first = 0, second = 0, , fourth = 0, , sixth = 0] = sequences
+  await write(pool, STORED, (log) => log.messagesInLake([first, second]))
+  await write(pool, LATER, (log) => log.messagesInLake([first, second]))
+  await write(pool, LATER, (log) => log.messagesInLake([fourth, sixth]))
   const known = await Promise.all(events.map(({ subject: id }) => findDeliveries(pool, { id, version: 1 })))
   assert.deepEqual(
     known.map((deliveries) => deliveries.get(1)?.lakeAt),
-    [STORED, STORED, null, LATER, null],
-    'of what lies between two stretches, and behind the last one, nothing is known',
+    [STORED, STORED, null, LATER, null, LATER, null],
+    'nothing is known of those that were not named, also between two that were',
   )
 })
 

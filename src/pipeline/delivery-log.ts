@@ -15,10 +15,11 @@ export function toLoggedEvent({ id, data }: OrderEvent): LoggedEvent {
   return { eventId: id, orderId: data.order.id, version: data.order.version }
 }
 
-/** Messages of the topic that follow each other, by their sequences. */
-export interface Stretch {
+/** Messages of the topic's table that were in the lake together, by their sequences: each of them, from the first to the last. */
+interface Stretch {
   first: number
   last: number
+  at: Date
 }
 
 /** How far the event of one version has come, as far as it is known. */
@@ -38,15 +39,15 @@ const BATCH_SIZE = 2_000
 
 /**
  * Writes down when events were published and when they reached the lake, for people to look at. Where the topic is a table of the same
- * database that tells when they were published, and a stretch of it is written for each file of the lake. It is written after the fact and beside it: nobody waits for it, and what cannot be written is left
- * out. Nothing is decided by it.
+ * database that tells when they were published, and its messages are written down by stretches. It is written after the fact and beside
+ * it: nobody waits for it, and what cannot be written is left out. Nothing is decided by it.
  */
 export class DeliveryLog {
   readonly #pool: Pool
   readonly #logger: Logger
   readonly #now: () => Date
   #waiting = new Map<string, Entry>()
-  #waitingStretches: (Stretch & { at: Date })[] = []
+  #waitingStretches: Stretch[] = []
   #working: Promise<void> | null = null
 
   constructor({ pool, logger, now = () => new Date() }: { pool: Pool; logger: Logger; now?: () => Date }) {
@@ -72,10 +73,14 @@ export class DeliveryLog {
     this.#add(events, (entry) => ({ ...entry, lakeAt }))
   }
 
-  /** As `inLake`, where the topic's own table tells which events these are. */
-  readonly stretchInLake = ({ first, last }: Stretch): void => {
-    if (this.#waitingStretches.length >= MAX_WAITING_STRETCHES) return
-    this.#waitingStretches.push({ first, last, at: this.#now() })
+  /** As `inLake`, where the topic's own table tells which events are at these sequences, which grow. */
+  readonly messagesInLake = (sequences: readonly number[]): void => {
+    const at = this.#now()
+    for (const sequence of sequences) {
+      const last = this.#waitingStretches.at(-1)
+      if (last?.at === at && sequence === last.last + 1) last.last = sequence
+      else if (this.#waitingStretches.length < MAX_WAITING_STRETCHES) this.#waitingStretches.push({ first: sequence, last: sequence, at })
+    }
     this.#startWork()
   }
 
@@ -97,13 +102,17 @@ export class DeliveryLog {
     while (this.#waiting.size + this.#waitingStretches.length > 0) {
       const entries = [...this.#waiting.values()].slice(0, BATCH_SIZE)
       for (const { eventId } of entries) this.#waiting.delete(eventId)
-      const stretches = this.#waitingStretches.splice(0)
-      try {
-        if (entries.length > 0) await writeEntries(this.#pool, entries)
-        for (const stretch of stretches) await writeStretch(this.#pool, stretch)
-      } catch (error) {
-        this.#logger.warn({ err: error, events: entries.length }, 'the timeline of some orders has gaps: it could not be written')
-      }
+      await this.#try({ events: entries.length }, async () => entries.length > 0 && writeEntries(this.#pool, entries))
+      const stretch = this.#waitingStretches.shift()
+      if (stretch !== undefined) await this.#try({ stretch }, () => writeStretch(this.#pool, stretch))
+    }
+  }
+
+  async #try(what: object, write: () => Promise<unknown>): Promise<void> {
+    try {
+      await write()
+    } catch (error) {
+      this.#logger.warn({ err: error, ...what }, 'the timeline of some orders has gaps: it could not be written')
     }
   }
 }
@@ -129,7 +138,7 @@ async function writeEntries(pool: Pool, entries: readonly Entry[]): Promise<void
   })
 }
 
-async function writeStretch(pool: Pool, { first, last, at }: Stretch & { at: Date }): Promise<void> {
+async function writeStretch(pool: Pool, { first, last, at }: Stretch): Promise<void> {
   await pool.query('insert into lake_arrivals (first_sequence, last_sequence, at) values ($1, $2, $3) on conflict do nothing', [
     first,
     last,

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { eventually } from '../../../test/eventually.ts'
+import { freePort } from '../../../test/free-port.ts'
 import { startStore } from '../../../test/store.ts'
 import { startVarnish, varnishMissing } from '../../../test/varnish.ts'
-import { freePort } from '../../db/free-port.ts'
 
 // One store behind one Varnish, which the store purges: what nobody changes is fresh for an hour, so only a purge renews it.
 const options = { skip: varnishMissing }

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { setTimeout as delay } from 'node:timers/promises'
 import { pino } from 'pino'
 import { eventually } from '../../../test/eventually.ts'
 import { listFiles, makeLakeDirectory, NEVER, range, readSequences, startSink } from '../../../test/lake-harness.ts'
@@ -31,13 +30,41 @@ test('writes a buffer that is not full once its oldest event has waited long eno
 
 test('writes the end of a backlog when nothing follows it, and lets less wait', async (t) => {
   const directory = await makeLakeDirectory(t)
-  const sink = await startSink(t, directory, { flushSeconds: 3_600 })
+  const written: number[] = []
+  const sink = await startSink(t, directory, { flushRows: 50_000, onFileWritten: (rows) => written.push(rows) })
+  t.mock.timers.enable({ apis: ['setTimeout'] })
   await sink.handle(makeMessages(999), NEVER)
-  await delay(500)
-  assert.deepEqual(await listFiles(directory), [])
+  t.mock.timers.tick(1_000)
   await sink.handle(makeMessages(1, 1_000), NEVER)
-  await eventually(async () => (await listFiles(directory)).length === 1, { what: 'a file behind the backlog' })
-  assert.deepEqual(await readSequences(directory), range(1, 1_000))
+  t.mock.timers.tick(199)
+  await sink.handle(makeMessages(1, 1_001), NEVER)
+  t.mock.timers.tick(199)
+  assert.deepEqual(written, [])
+  t.mock.timers.tick(1)
+  await sink.handle(makeMessages(2, 1_002), NEVER)
+  // The rest is no backlog: it waits, here for the end.
+  t.mock.timers.tick(1_000)
+  t.mock.timers.reset()
+  await eventually(async () => written.length === 1, { what: 'a file behind the backlog' })
+  await sink.stop()
+  assert.deepEqual(written, [1_001, 2])
+  assert.deepEqual(await readSequences(directory), range(1, 1_003))
+})
+
+test('lets a thousand rows wait that came as customers order', async (t) => {
+  const written: number[] = []
+  const sink = await startSink(t, await makeLakeDirectory(t), { flushRows: 50_000, onFileWritten: (rows) => written.push(rows) })
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  let now = 0
+  t.mock.method(performance, 'now', () => now)
+  for (let second = 0; second < 5; second++) {
+    await sink.handle(makeMessages(400, 1 + 400 * second), NEVER)
+    now += 1_000
+    t.mock.timers.tick(1_000)
+  }
+  t.mock.timers.reset()
+  await sink.stop()
+  assert.deepEqual(written, [2_000])
 })
 
 test('writes rows once, also when several wait for the file before', async (t) => {

@@ -1,6 +1,6 @@
 import { setTimeout as delay, setImmediate } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import { type LoggedEvent, type Stretch, toLoggedEvent } from '../delivery-log.ts'
+import { type LoggedEvent, toLoggedEvent } from '../delivery-log.ts'
 import { type Fence, FencedOut, type MessageHandler } from '../topic.ts'
 import { LakeFiles, type PendingRow } from './lake-files.ts'
 import { toLakeRow } from './lake-row.ts'
@@ -14,18 +14,25 @@ export interface LakeSinkOptions {
   flushRows: number
   logger: Logger
   now?: () => Date
-  /** Hears of events that are in the lake's files now; `stretch` ends where everything before it is, too. */
-  onStored?: (events: LoggedEvent[], stretch: Stretch) => void
+  /** Hears of events that are in the lake's files now, and up to which sequence everything is. */
+  onStored?: (rows: StoredRow[], upTo: number) => void
   /** Hears of each file that this process wrote, which holds only events that the lake did not have. */
   onFileWritten?: (rows: number) => void
+}
+
+/** An event that is in the lake, with its place on the topic. */
+export interface StoredRow {
+  sequence: number
+  logged: LoggedEvent
 }
 
 // Orders of hundreds of lines fill the memory long before `flushRows` is reached.
 const MAX_BUFFERED_CHARACTERS = 64 * 1024 * 1024
 // About 5 ms of work: other roles of the process want their turn during a batch of large orders.
 const TURN_CHARACTERS = 1024 * 1024
-// So many make a file that is worth having by itself: behind a backlog they need not wait for more.
+// So many that came as fast as only a backlog does make a file by themselves: when nothing follows them they need not wait.
 const BACKLOG_ROWS = 1_000
+const BACKLOG_ROWS_PER_MS = 1
 const QUIET_MS = 200
 const FIRST_RETRY_MS = 200
 const LAST_RETRY_MS = 30_000
@@ -41,7 +48,7 @@ export class LakeSink {
   readonly #flushRows: number
   readonly #logger: Logger
   readonly #now: () => Date
-  readonly #onStored: (events: LoggedEvent[], stretch: Stretch) => void
+  readonly #onStored: (rows: StoredRow[], upTo: number) => void
   /** In order of sequence. Rows stay here until their file is complete. */
   #buffer: (PendingRow & { logged: LoggedEvent })[] = []
   #bufferedCharacters = 0
@@ -53,8 +60,9 @@ export class LakeSink {
   #running = false
   #writing: Promise<void> | null = null
   #timer: NodeJS.Timeout | null = null
-  /** When the oldest row has waited for as long as it may, by `performance.now`. */
-  #dueAt = 0
+  #quietTimer: NodeJS.Timeout | null = null
+  /** When the oldest row came that is not being written, by `performance.now`. */
+  #since = 0
   #failures = 0
 
   constructor(options: LakeSinkOptions) {
@@ -132,7 +140,7 @@ export class LakeSink {
       })
     }
     if (this.#isFull()) await this.flush()
-    else this.#expectQuiet()
+    else if (this.#buffer.length >= BACKLOG_ROWS) this.#expectQuiet()
   }
 
   /** Writes what is buffered now. Throws when it cannot; the rows stay, and are tried again with growing pauses. */
@@ -185,25 +193,26 @@ export class LakeSink {
     this.#bufferedCharacters += row.json.length
     this.#lastTaken = row.sequence
     if (this.#timer !== null) return
-    this.#dueAt = performance.now() + this.#flushMs
+    this.#since = performance.now()
     this.#arm(this.#flushMs)
   }
 
-  /** The end of a backlog is written when nothing follows it. */
+  /** Writes the end of a backlog when nothing has followed it for a moment. */
   #expectQuiet(): void {
-    if (this.#buffer.length < BACKLOG_ROWS || this.#failures > 0) return
-    this.#arm(Math.max(0, Math.min(QUIET_MS, this.#dueAt - performance.now())))
+    if (this.#quietTimer !== null) clearTimeout(this.#quietTimer)
+    const waitedMs = performance.now() - this.#since
+    this.#quietTimer = setTimeout(() => {
+      this.#quietTimer = null
+      if (this.#writing !== null) this.#expectQuiet()
+      else if (this.#failures === 0 && this.#buffer.length >= Math.max(BACKLOG_ROWS, waitedMs * BACKLOG_ROWS_PER_MS)) this.#flushLater()
+    }, QUIET_MS)
   }
 
   #forgetUpTo(sequence: number): void {
     const kept = this.#buffer.findIndex((row) => row.sequence > sequence)
     const gone = this.#buffer.splice(0, kept === -1 ? this.#buffer.length : kept)
     for (const row of gone) this.#bufferedCharacters -= row.json.length
-    if (gone[0] === undefined) return
-    this.#onStored(
-      gone.map((row) => row.logged),
-      { first: gone[0].sequence, last: sequence },
-    )
+    this.#onStored(gone, sequence)
   }
 
   #isFull(): boolean {
@@ -219,15 +228,19 @@ export class LakeSink {
     this.#clearTimer()
     this.#timer = setTimeout(() => {
       this.#timer = null
-      this.flush().catch((error: unknown) => {
-        this.#logger.error({ err: error, rows: this.#buffer.length, failures: this.#failures }, 'lake flush failed; it is tried again')
-      })
+      this.#flushLater()
     }, delayMs)
   }
 
+  #flushLater(): void {
+    this.flush().catch((error: unknown) => {
+      this.#logger.error({ err: error, rows: this.#buffer.length, failures: this.#failures }, 'lake flush failed; it is tried again')
+    })
+  }
+
   #clearTimer(): void {
-    if (this.#timer !== null) clearTimeout(this.#timer)
-    this.#timer = null
+    for (const timer of [this.#timer, this.#quietTimer]) if (timer !== null) clearTimeout(timer)
+    this.#timer = this.#quietTimer = null
   }
 }
 

@@ -1,11 +1,13 @@
 import { randomInt } from 'node:crypto'
 import { createServer } from 'node:net'
 
-// Below what kernels hand out to outgoing connections (Linux from 32768, others from 49152, RFC 6335), which could take a port of
-// that range in the moment between finding it free and listening on it, or while a server that comes back is away.
+// Below what most kernels hand out to outgoing connections (Linux from 32768, others from 49152, RFC 6335). Such a connection could take
+// a port in the moment between finding it free and listening on it, or while a server that comes back is away.
 const FIRST = 20_000
 const END = 32_768
+const TAKEN: readonly (string | undefined)[] = ['EADDRINUSE', 'EACCES']
 
+// Goes on from one to the next, so that a server which is away for a moment does not lose its port to another of the same test.
 let next = randomInt(FIRST, END)
 
 /** A TCP port of 127.0.0.1 that nobody listens on now, and that this process is not told of again soon. */
@@ -22,8 +24,9 @@ async function isFree(port: number): Promise<boolean> {
   const server = createServer()
   try {
     await new Promise<void>((resolve, reject) => server.once('error', reject).listen(port, '127.0.0.1', resolve))
-  } catch {
-    return false
+  } catch (error) {
+    if (TAKEN.includes((error as NodeJS.ErrnoException).code)) return false
+    throw error
   }
   await new Promise((resolve) => server.close(resolve))
   return true
