@@ -2,8 +2,10 @@ import { randomBytes } from 'node:crypto'
 import pg from 'pg'
 import { createPool, type Pool } from '../src/db/pool.ts'
 import { type Cleanup, onCleanup } from './cleanup.ts'
+import { eventually } from './eventually.ts'
 
 export const TEMPLATE = 'storefront_template'
+const OBJECT_IN_USE = '55006'
 
 /** Address of a database on the run's server. */
 export function databaseUrl(database: string): string {
@@ -21,31 +23,34 @@ export interface TestDatabase {
 /** A database of its own, cloned from the migrated template, dropped (with its replication slots) when the test ends. */
 export async function createTestDatabase(t: Cleanup): Promise<TestDatabase> {
   const name = `test_${randomBytes(8).toString('hex')}`
-  await asAdmin((admin) => admin.query(`create database ${name} template ${TEMPLATE} strategy wal_log`))
+  await asAdmin((admin) => whileInUse(() => admin.query(`create database ${name} template ${TEMPLATE} strategy wal_log`)))
   const url = databaseUrl(name)
   const pool = createPool({ url, size: 10, applicationName: 'test', onError: () => {} })
+  // The store gives up on a database sooner, and says so to its customers. A test only waits.
+  pool.options.connectionTimeoutMillis = 60_000
   onCleanup(t, async () => {
     await pool.end()
     await asAdmin(async (admin) => {
       await admin.query(`select pg_terminate_backend(active_pid) from pg_replication_slots where database = $1 and active`, [name])
-      await dropSlots(admin, name)
-      await admin.query(`drop database ${name} with (force)`)
+      const dropSlots = 'select pg_drop_replication_slot(slot_name) from pg_replication_slots where database = $1'
+      await whileInUse(() => admin.query(dropSlots, [name]))
+      await whileInUse(() => admin.query(`drop database ${name} with (force)`))
     })
   })
   return { name, url, pool }
 }
 
-// A slot stays active for a moment after its reader was ended.
-async function dropSlots(admin: pg.Client, database: string): Promise<void> {
-  for (let attempt = 0; ; attempt++) {
-    try {
-      await admin.query('select pg_drop_replication_slot(slot_name) from pg_replication_slots where database = $1', [database])
-      return
-    } catch (error) {
-      if (attempt > 100 || (error as { code?: string }).code !== '55006') throw error
-      await admin.query('select pg_sleep(0.02)')
-    }
-  }
+// A slot stays active for a moment after its reader was ended, and PostgreSQL waits five seconds for others to leave a database.
+async function whileInUse(work: () => Promise<unknown>): Promise<void> {
+  await eventually(() =>
+    work().then(
+      () => true,
+      (error: { code?: string }) => {
+        if (error.code !== OBJECT_IN_USE) throw error
+        return false
+      },
+    ),
+  )
 }
 
 async function asAdmin<T>(work: (admin: pg.Client) => Promise<T>): Promise<T> {
@@ -65,5 +70,5 @@ export function setConnectable(db: TestDatabase, connectable: boolean): Promise<
 
 /** Ends every connection to the database from the server's side, and waits until they are gone. */
 export function terminateBackends(db: TestDatabase): Promise<unknown> {
-  return asAdmin((admin) => admin.query('select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = $1', [db.name]))
+  return asAdmin((admin) => admin.query('select pg_terminate_backend(pid, 60000) from pg_stat_activity where datname = $1', [db.name]))
 }

@@ -58,13 +58,13 @@ export const makeS3Lake: MakeLake = async (t) => {
   }
 }
 
-/** The lake of a test's bucket, with little patience. */
+/** The lake of a test's bucket, with more patience than a machine that stands still for a while takes. */
 export function openTestBucket(server: S3Server, cacheDirectory: string, options: { timeoutMs?: number; cacheBytes?: number } = {}) {
   // As an operator gives them: only AWS's SDK reads these.
   Object.assign(process.env, server.env)
   const { bucket, url: endpoint, env } = server
   const region = env.AWS_REGION ?? null
-  return new S3LakeStore({ bucket, prefix: 'lake/of tests', endpoint, region, cacheDirectory, timeoutMs: 2_000, ...options })
+  return new S3LakeStore({ bucket, prefix: 'lake/of tests', endpoint, region, cacheDirectory, timeoutMs: 30_000, ...options })
 }
 
 async function makeFolder(t: Cleanup): Promise<string> {

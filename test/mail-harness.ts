@@ -76,7 +76,7 @@ export async function deliveryOf(db: TestDatabase, event: OrderEvent): Promise<D
   return rows[0]
 }
 
-export function waitForDelivery(db: TestDatabase, event: OrderEvent, status: string, timeoutMs = 10_000): Promise<Delivery> {
+export function waitForDelivery(db: TestDatabase, event: OrderEvent, status: string, timeoutMs = 60_000): Promise<Delivery> {
   return eventually(
     async () => {
       const delivery = await deliveryOf(db, event)

@@ -29,5 +29,5 @@ export function connectNatsTopic(t: Cleanup, db: TestDatabase, servers: string, 
 export async function connectManager(t: Cleanup, servers: string): Promise<JetStreamManager> {
   const connection = await connect({ servers: new URL(servers).host })
   onCleanup(t, () => connection.close())
-  return jetstreamManager(connection)
+  return jetstreamManager(connection, { timeout: 60_000 })
 }

@@ -55,7 +55,7 @@ export async function startNatsServer(t: Cleanup, config = ''): Promise<NatsServ
           if (started.exitCode !== null) throw new Error(`${PROGRAM} ended: ${log}`)
           return (await answers(port)) && log.includes('Server is ready')
         },
-        { what: `${PROGRAM} on port ${port}` },
+        { what: `${PROGRAM} on port ${port}`, timeoutMs: 120_000 },
       )
     },
     async end(signal = 'SIGKILL') {

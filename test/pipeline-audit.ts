@@ -36,7 +36,7 @@ export async function startAuditedStore(t: Cleanup, overrides: StoreOverrides = 
   const slotName = orderSlotOf(store.url)
   const product = await store.addProduct({ stock: null })
   const customer = await store.register()
-  const check = (patienceMs = 20_000) => verify({ pool: store.pool, topic, slotName, lake: lakeStore, now: () => new Date(), patienceMs })
+  const check = (patienceMs = 60_000) => verify({ pool: store.pool, topic, slotName, lake: lakeStore, now: () => new Date(), patienceMs })
   return {
     ...store,
     topic,
@@ -56,7 +56,7 @@ export async function startAuditedStore(t: Cleanup, overrides: StoreOverrides = 
           const { versions } = orders
           return topic.events === versions && mails.sent === versions && lake.events === versions
         },
-        { timeoutMs: 30_000, what: 'every event everywhere' },
+        { timeoutMs: 120_000, what: 'every event everywhere' },
       )
     },
   }

@@ -41,14 +41,14 @@ export async function listProducts(url: string): Promise<string[]> {
 export async function untilDelivered(dataDir: string, orderIds: readonly string[]): Promise<string[]> {
   const wanted = orderIds.map((id) => `${id}.1`)
   const includesAll = (found: readonly string[]) => wanted.every((id) => found.includes(id))
-  await eventually(async () => includesAll(mails(dataDir)), { what: 'the mails', timeoutMs: 20_000 })
+  await eventually(async () => includesAll(mails(dataDir)), { what: 'the mails', timeoutMs: 120_000 })
   return eventually(
     async () => {
       const { rows } = await queryFolder(join(dataDir, 'lake'), 'select event_id from order_events')
       const found = rows.map(([id]) => String(id))
       return includesAll(found) && found
     },
-    { what: 'the rows in the lake', timeoutMs: 20_000 },
+    { what: 'the rows in the lake', timeoutMs: 120_000 },
   )
 }
 

@@ -74,6 +74,11 @@ export async function serve(
   const ended = once(child, 'exit')
   const logs: StoreProcess['logs'] = []
   let errors = ''
+  let isSilent = false
+  // What it said last may come after its end.
+  child.once('close', () => {
+    isSilent = true
+  })
   child.stderr?.setEncoding('utf8').on('data', (text) => {
     errors += text
   })
@@ -87,10 +92,11 @@ export async function serve(
   const untilLogged = async (message: RegExp) => {
     await eventually(
       async () => {
-        if (child.exitCode !== null) throw new Error(`the store ended: ${errors}${JSON.stringify(logs)}`)
-        return logs.some(({ msg }) => message.test(msg))
+        if (logs.some(({ msg }) => message.test(msg))) return true
+        if (isSilent) throw new Error(`the store ended: ${errors}${JSON.stringify(logs)}`)
+        return false
       },
-      { what: `the log line ${message}`, timeoutMs: 20_000 },
+      { what: `the log line ${message}`, timeoutMs: 120_000 },
     )
   }
   await untilLogged(options.ready ?? /^Storefront answers/)

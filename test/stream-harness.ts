@@ -35,9 +35,9 @@ export async function startStream(
   return stream
 }
 
-/** An address whose server asks an idle reader twice a second whether it is alive, and ends a silent one after a second. */
-export function impatientUrl(db: TestDatabase): string {
-  return `${db.url}?options=${encodeURIComponent('-c wal_sender_timeout=1s')}`
+/** An address whose server ends a reader that is silent for so many seconds, and asks one that is idle whether it is alive after half. */
+export function impatientUrl(db: TestDatabase, seconds = 1): string {
+  return `${db.url}?options=${encodeURIComponent(`-c wal_sender_timeout=${seconds}s`)}`
 }
 
 /** Rows of `orders` written by one statement, as no use case would but any client of the database may. Returns their ids. */
@@ -126,7 +126,7 @@ export async function readerPid(db: StreamDatabase): Promise<number | null> {
 /** Ends the reader's connection from the server's side, and returns when the slot is free. */
 export async function breakReader(db: StreamDatabase): Promise<void> {
   const pid = await eventually(async () => (await readerPid(db)) ?? undefined, { what: 'an active reader' })
-  await db.pool.query('select pg_terminate_backend($1, 5000)', [pid])
+  await db.pool.query('select pg_terminate_backend($1, 60000)', [pid])
   await eventually(async () => (await readerPid(db)) !== pid, { what: 'the end of the reader' })
 }
 
