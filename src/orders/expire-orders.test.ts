@@ -17,6 +17,7 @@ const read = async (id: string) =>
 const readStock = async (product: { id: string }) =>
   (await store.pool.query<{ available: number }>('select available from inventory where product_id = $1', [product.id])).rows[0]?.available
 
+// It is due each minute.
 test('cancels, as a scheduled job, what has been pending for too long, gives its stock back and says why', async () => {
   const lamp = await store.addProduct({ stock: 10 })
   const [old, young, paid] = [await place(lamp, '2 hours'), await place(lamp, '30 minutes'), await place(lamp, '2 hours', 'confirmed')]
@@ -25,7 +26,7 @@ test('cancels, as a scheduled job, what has been pending for too long, gives its
       const row = await read(old)
       return row?.status === 'cancelled' && row
     },
-    { what: 'the scheduled job', timeoutMs: 90_000 },
+    { what: 'the scheduled job', timeoutMs: 240_000 },
   )
   assert.equal(order.version, 2)
   assert.deepEqual(order.last.actor, { type: 'system', id: null })

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { randomUUID } from 'node:crypto'
+import { randomInt, randomUUID } from 'node:crypto'
 import { after, type TestContext, test } from 'node:test'
 import { onCleanup } from '../../test/cleanup.ts'
 import { eventually } from '../../test/eventually.ts'
@@ -20,8 +20,8 @@ const readStock = async (product: { id: string }) =>
   (await store.pool.query<{ available: number }>('select available from inventory where product_id = $1', [product.id])).rows[0]?.available
 
 /**
- * Holds the stock of a product, so that what needs it waits; returns how to let go and how to wait until somebody waits. `letGo` commits
- * what `change` did while the row was held.
+ * Holds the stock of a product, so that what needs it waits, three seconds at most; returns how to let go and how to wait until somebody
+ * waits. `letGo` commits what `change` did while the row was held.
  */
 async function holdStock(t: TestContext, product: { id: string }, change = '') {
   const holder = await store.pool.connect()
@@ -44,6 +44,42 @@ async function holdStock(t: TestContext, product: { id: string }, change = '') {
   return { letGo, untilWaitedFor }
 }
 
+/**
+ * Holds up whoever takes of a product's stock, or writes an order with this note, before that is done. Nobody waits for a lock, of which
+ * the store would have enough after a while.
+ */
+async function holdUp(t: TestContext, at: { product: { id: string } } | { note: string }) {
+  const name = `hold_up_${randomUUID().replaceAll('-', '')}`
+  const key = randomInt(2 ** 31 - 1)
+  const [event, condition] =
+    'note' in at ? ['insert on orders', `new.note = '${at.note}'`] : ['update on inventory', `new.product_id = '${at.product.id}'`]
+  await store.pool.query(`create function ${name}() returns trigger language plpgsql as $$
+    begin
+      while not pg_try_advisory_xact_lock_shared(${key}) loop perform pg_sleep(0.02); end loop;
+      return new;
+    end $$`)
+  await store.pool.query(`create trigger ${name} before ${event} for each row when (${condition}) execute function ${name}()`)
+  const holder = await store.pool.connect()
+  await holder.query('select pg_advisory_lock($1)', [key])
+  let isHeld = true
+  const letGo = async () => {
+    if (!isHeld) return
+    isHeld = false
+    await holder.query('select pg_advisory_unlock($1)', [key])
+    holder.release()
+  }
+  onCleanup(t, async () => {
+    await letGo()
+    await store.pool.query(`drop function ${name} cascade`)
+  })
+  const untilHeldUp = () =>
+    eventually(async () => {
+      const { rows } = await store.pool.query(`select from pg_stat_activity where datname = current_database() and wait_event = 'PgSleep'`)
+      return rows.length > 0
+    })
+  return { letGo, untilHeldUp }
+}
+
 /** The answer to an order that waits for stock while it is given a level and the product another price. */
 async function orderDuringRestock(t: TestContext, product: { id: string }, { stock, amount }: { stock: number; amount: number }) {
   const restock = `update products set price_amount = ${amount} where id = '${product.id}';
@@ -52,14 +88,16 @@ async function orderDuringRestock(t: TestContext, product: { id: string }, { sto
   const waiting = order([line(product)])
   await untilWaitedFor()
   await letGo()
-  return waiting
+  const answer = await waiting
+  // On a machine that stood still it had waited for long enough, and was told to come again.
+  return answer.status === 503 ? order([line(product)]) : answer
 }
 
 test('places the orders that wait in one transaction, numbered in the order in which they came', async (t) => {
   const lamp = await store.addProduct({ stock: 30 })
-  const { letGo, untilWaitedFor } = await holdStock(t, lamp)
+  const { letGo, untilHeldUp } = await holdUp(t, { product: lamp })
   const first = order([line(lamp)])
-  await untilWaitedFor()
+  await untilHeldUp()
   const waiting = Array.from({ length: 40 }, () => order([line(lamp)]))
   // Their requests are in the queue once they have been read: the last one's refusal needs no database.
   assertProblem(await order([]), 422, 'invalid_body')
@@ -86,9 +124,9 @@ test('lets no order suffer for a neighbour that the database refuses', async (t)
   const lamp = await store.addProduct({ stock: 30 })
   await store.pool.query(`alter table orders add constraint poison check (note <> 'poison')`)
   onCleanup(t, async () => void (await store.pool.query('alter table orders drop constraint poison')))
-  const { letGo, untilWaitedFor } = await holdStock(t, lamp)
+  const { letGo, untilHeldUp } = await holdUp(t, { product: lamp })
   const first = order([line(lamp)])
-  await untilWaitedFor()
+  await untilHeldUp()
   const waiting = Array.from({ length: 9 }, (_, i) =>
     order([line(lamp)], i === 4 ? { note: 'poison' } : {}, { headers: { 'idempotency-key': randomUUID() } }),
   )
@@ -106,20 +144,26 @@ test('waits for a key that another process has in hand, and says when to come ag
   const second = await startStore(t, { databaseUrl: store.url })
   const lamp = await store.addProduct({ stock: 30 })
   const headers = { 'idempotency-key': 'elsewhere' }
-  const { letGo, untilWaitedFor } = await holdStock(t, lamp)
-  const first = order([line(lamp)], {}, { headers })
-  await untilWaitedFor()
+  const note = { note: 'held up' }
+  const { letGo, untilHeldUp } = await holdUp(t, note)
+  const first = order([line(lamp)], note, { headers })
+  await untilHeldUp()
   const vase = await store.addProduct({ stock: 30 })
-  const [late, neighbour] = [order([line(lamp)], {}, { headers, at: second }), order([line(vase)], {}, { at: second })]
+  const again = () => order([line(lamp)], note, { headers, at: second })
+  const [late, neighbour] = [again(), order([line(vase)], {}, { at: second })]
   assert.equal((await neighbour).status, 201, 'who has nothing to do with it does not wait')
   const busy = await late
   assertProblem(busy, 409, 'request_in_progress')
   assert.match(busy.headers['retry-after'] ?? '', /^\d+$/)
-  const patient = order([line(lamp)], {}, { headers, at: second })
+  const began = performance.now()
+  const patient = again()
   await letGo()
   assert.equal((await first).status, 201)
-  assert.equal((await patient).text, (await first).text)
-  assert.equal((await order([line(lamp)], {}, { headers, at: second })).headers['idempotency-replayed'], 'true')
+  const waitedMs = performance.now() - began
+  const answer = await patient
+  // Two seconds are as long as it waits, and a machine that stands still may take them.
+  assert.equal(waitedMs > 1_500 && answer.status === 409 ? (await again()).text : answer.text, (await first).text)
+  assert.equal((await again()).headers['idempotency-replayed'], 'true')
   assert.equal(await readStock(lamp), 29)
 })
 
