@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { eventually } from '../../test/eventually.ts'
+import { eventually, promptly } from '../../test/eventually.ts'
 import { assertProblem, faults } from '../../test/problem.ts'
 import { startSmtpServer, type TestSmtpServer } from '../../test/smtp-server.ts'
 import { type StoreOverrides, startSecondProcess, startStore, type TestStore } from '../../test/store.ts'
@@ -57,7 +57,8 @@ test('a forgotten password is replaced by a mailed token, which ends every sessi
   const token = tokenIn(mail)
   assert.equal((await confirm(store, token)).status, 204)
   assertProblem(await store.call('GET', '/me', { token: ada.token }), 401, 'invalid_token', 'here, at once')
-  await eventually(async () => (await other.call('GET', '/me', { token: ada.token })).status === 401, { timeoutMs: 1_000 })
+  const isRefusedThere = async () => (await other.call('GET', '/me', { token: ada.token })).status === 401
+  await promptly(store.pool, isRefusedThere, { withinMs: 1_000, what: 'the refusal in the other process' })
   assertProblem(await login(store, ada.email, ada.password), 401, 'invalid_credentials', 'the old password')
   assert.equal((await login(store, ada.email, NEW_PASSWORD)).status, 200)
   assert.equal((await store.call('GET', '/me', { token: bob.token })).status, 200, 'another account')

@@ -2,12 +2,12 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
 import pino from 'pino'
-import { eventually } from '../../test/eventually.ts'
+import { eventually, promptly, stopClock } from '../../test/eventually.ts'
 import { startSecondProcess, startStore, type TestStore } from '../../test/store.ts'
 import { connectClient } from '../db/pool.ts'
 import { Revocations } from './revocations.ts'
 
-const A_SECOND = { timeoutMs: 1_000, what: 'the refusal in the other process' }
+const A_SECOND = { withinMs: 1_000, what: 'the refusal in the other process' }
 const isAccepted = async (call: TestStore['call'], token: string) => (await call('GET', '/me', { token })).status === 200
 
 test('a logout ends the session here at once and in another process within a second', async (t) => {
@@ -20,7 +20,7 @@ test('a logout ends the session here at once and in another process within a sec
   const answer = await store.call('POST', '/auth/logout', { token: ada.token })
   assert.deepEqual([answer.status, answer.text], [204, ''])
   assert.ok(!(await isAccepted(store.call, ada.token)))
-  await eventually(async () => !(await isAccepted(other.call, ada.token)), A_SECOND)
+  await promptly(store.pool, async () => !(await isAccepted(other.call, ada.token)), A_SECOND)
   assert.equal((await store.call('POST', '/auth/logout', { token: ada.token })).status, 401, 'twice')
   assert.equal((await other.call('POST', '/auth/refresh', { body: { refresh_token: ada.refreshToken } })).status, 401)
   for (const { call } of [store, other]) assert.ok(await isAccepted(call, phone.access_token), 'another session of the user lives on')
@@ -38,7 +38,7 @@ test('sessions that end by a statement of SQL are refused as well: revoked, dele
     const [ada, bob] = [await store.register(), await store.register()]
     for (const { token } of [ada, bob]) assert.ok(await isAccepted(store.call, token))
     await store.pool.query(statement, [ada.id])
-    await eventually(async () => !(await isAccepted(store.call, ada.token)), { ...A_SECOND, what: statement })
+    await promptly(store.pool, async () => !(await isAccepted(store.call, ada.token)), { ...A_SECOND, what: statement })
     assert.ok(await isAccepted(store.call, bob.token))
   }
 })
@@ -46,11 +46,13 @@ test('sessions that end by a statement of SQL are refused as well: revoked, dele
 test('asks the database nothing for a token that it knows', async (t) => {
   const store = await startStore(t)
   const ada = await store.register()
+  const startClock = stopClock(t)
   assert.ok(await isAccepted(store.call, ada.token))
   // Any question about the session would now fail. The order is refused for its body, which comes after.
   await store.pool.query('alter table sessions rename to sessions_elsewhere')
   const answer = await store.call('POST', '/orders', { token: ada.token, body: {} })
   assert.equal(answer.status, 422, answer.text)
+  startClock()
   await store.pool.query('alter table sessions_elsewhere rename to sessions')
 })
 
@@ -88,14 +90,16 @@ test('asks the database for each request once the news has been away for a secon
   const [ada, bob] = [await sessionOf((await store.register()).id), await sessionOf((await store.register()).id)]
   assert.equal(await revocations.isRevoked(ada), false)
   assert.deepEqual(asked, [ada], 'before start it asks')
+  const startClock = stopClock(t)
   await revocations.start()
   assert.equal(await revocations.isRevoked(ada), false)
   assert.deepEqual(asked, [ada], 'with the news it does not')
+  startClock()
 
   gate.isOpen = false
   await cut()
   await store.pool.query('update sessions set revoked_at = now() where id = $1', [ada])
-  await eventually(async () => revocations.isRevoked(ada), { timeoutMs: 1_200, what: 'the refusal without news' })
+  await promptly(store.pool, async () => revocations.isRevoked(ada), { withinMs: 1_200, what: 'the refusal without news' })
   assert.equal(await revocations.isRevoked(bob), false)
   assert.ok(asked.includes(bob), 'it asked')
 
@@ -118,11 +122,11 @@ test('misses no session whose end commits after one that ended later', async (t)
   await slow.query('begin')
   await slow.query('update sessions set revoked_at = now() where id = $1', [early])
   await store.pool.query('update sessions set revoked_at = now() where id = $1', [late])
-  await eventually(async () => revocations.isRevoked(late), A_SECOND)
+  await promptly(store.pool, async () => revocations.isRevoked(late), A_SECOND)
   assert.equal(await revocations.isRevoked(early), false)
   await slow.query('commit')
   slow.release()
-  await eventually(async () => revocations.isRevoked(early), A_SECOND)
+  await promptly(store.pool, async () => revocations.isRevoked(early), A_SECOND)
 })
 
 test('stops before start, twice, and while the database is away', async (t) => {

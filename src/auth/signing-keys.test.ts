@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createLocalJWKSet, jwtVerify } from 'jose'
 import pino from 'pino'
-import { eventually } from '../../test/eventually.ts'
+import { promptly } from '../../test/eventually.ts'
 import { assertProblem } from '../../test/problem.ts'
 import { type Account, startSecondProcess, startStore, TEST_SECRET, type TestStore } from '../../test/store.ts'
 import { KeyRing } from './key-ring.ts'
@@ -25,7 +25,7 @@ test('a rotated key is taken up by running processes, and tokens of the old one 
   // One process may sign with it before another has looked: that one looks at once.
   const keys = await loadSigningKeys(store.pool, TEST_SECRET)
   assert.equal(keys.current.id, newId)
-  await eventually(async () => kidOf(await refresh(store.call, ada)) === newId, { timeoutMs: 5_000, what: 'the new key here' })
+  await promptly(store.pool, async () => kidOf(await refresh(store.call, ada)) === newId, { withinMs: 5_000, what: 'the new key here' })
   const token = await refresh(store.call, ada)
   for (const { call } of [store, other]) {
     assert.equal((await call('GET', '/me', { token })).status, 200, 'signed with the new key')
@@ -48,7 +48,7 @@ test('an old key leaves when its last token has expired, and its private half at
     { id: newId, erased: false },
   ])
   await store.pool.query(`update signing_keys set retired_at = now() - interval '17 minutes' where id = $1`, [oldId])
-  await eventually(async () => (await keyIds(store.call)).join() === newId, { timeoutMs: 5_000, what: 'the old key to leave' })
+  await promptly(store.pool, async () => (await keyIds(store.call)).join() === newId, { withinMs: 5_000, what: 'the old key to leave' })
   const late = await startSecondProcess(t, store)
   assertProblem(await late.call('GET', '/me', { token: ada.token }), 401, 'invalid_token', 'a key that has left')
 })

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { request } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { after, test } from 'node:test'
+import { after, type TestContext, test } from 'node:test'
 import { brotliDecompressSync, gunzipSync } from 'node:zlib'
 import { pino } from 'pino'
 import { onCleanup } from '../../test/cleanup.ts'
-import { eventually } from '../../test/eventually.ts'
+import { eventually, promptly, stopClock } from '../../test/eventually.ts'
 import { startStore } from '../../test/store.ts'
 import { createApp } from '../app.ts'
 
@@ -31,13 +31,15 @@ function get(path: string, headers: Record<string, string> = {}, method = 'GET',
   })
 }
 
-/** While `work` runs nobody can read products: what is answered then needed no query. */
-async function withProductsLocked(work: () => Promise<void>): Promise<void> {
+/** While `work` runs nobody can read products: what is answered then needed no query, and what is known of the catalogue gets no older. */
+async function withProductsLocked(t: TestContext, work: () => Promise<void>): Promise<void> {
   const tx = await store.pool.connect()
+  const startClock = stopClock(t)
   try {
     await tx.query('begin; lock table products in access exclusive mode')
     await work()
   } finally {
+    startClock()
     await tx.query('rollback')
     tx.release()
   }
@@ -45,7 +47,9 @@ async function withProductsLocked(work: () => Promise<void>): Promise<void> {
 
 async function countWaiting(): Promise<number> {
   const { rows } = await store.pool.query<{ waiting: number }>(
-    `select count(*) as waiting from pg_locks where relation = 'products'::regclass and not granted`,
+    `select count(*) as waiting
+    from pg_locks join pg_database on pg_database.oid = database
+    where datname = current_database() and relation = 'products'::regclass and not granted`,
   )
   return rows[0]?.waiting ?? -1
 }
@@ -62,11 +66,11 @@ test('sends the bytes of the first answer again, with a request id of its own', 
   assert.match((await get(path)).headers['x-request-id'] as string, /^[0-9a-f-]{36}$/)
 })
 
-test('answers a page that is ready, and 304, without asking the database for it', async () => {
+test('answers a page that is ready, and 304, without asking the database for it', async (t) => {
   const path = '/products?limit=4&sort=name'
   const first = await get(path)
   const etag = first.headers.etag as string
-  await withProductsLocked(async () => {
+  await withProductsLocked(t, async () => {
     for (let i = 0; i < 20; i++) assert.equal((await get(path)).status, 200)
     for (let i = 0; i < 20; i++) assert.equal((await get(path, { 'if-none-match': etag })).status, 304)
     // Another spelling of the same query has the same tag.
@@ -78,16 +82,16 @@ test('tells a client that its page is still good even where the page was never m
   const path = '/products?limit=5&sort=-name'
   const etag = (await get(path)).headers.etag as string
   const other = await startSecond(t)
-  await withProductsLocked(async () => {
+  await withProductsLocked(t, async () => {
     const answer = await get(path, { 'if-none-match': etag }, 'GET', other)
     assert.deepEqual([answer.status, answer.headers.etag], [304, etag])
     assert.match(answer.headers['cache-control'] as string, /s-maxage/)
   })
 })
 
-test('makes a page once for all who wait for it', async () => {
+test('makes a page once for all who wait for it', async (t) => {
   let waiting: Promise<Answer>[] = []
-  await withProductsLocked(async () => {
+  await withProductsLocked(t, async () => {
     waiting = Array.from({ length: 50 }, () => get('/products?limit=6&min_price=1'))
     await eventually(async () => (await countWaiting()) > 0, { what: 'a query that waits' })
     // All fifty have come when one that was sent after them is answered.
@@ -104,13 +108,12 @@ test('shows a change in every process within a second', async (t) => {
   await Promise.all([get(path), get(path, {}, 'GET', other)])
   const lamp = await store.addProduct({ amount: 77 })
   for (const at of [port, other]) {
-    await eventually(async () => (await get(path, {}, 'GET', at)).bytes.includes(lamp.id), { timeoutMs: 1_000 })
+    await promptly(store.pool, async () => (await get(path, {}, 'GET', at)).bytes.includes(lamp.id), { withinMs: 1_000 })
   }
   await store.pool.query('update products set in_stock = false where id = $1', [lamp.id])
   for (const at of [port, other]) {
-    await eventually(async () => JSON.parse((await get(`/products/${lamp.id}`, {}, 'GET', at)).bytes.toString()).in_stock === false, {
-      timeoutMs: 1_000,
-    })
+    const isSoldOut = async () => JSON.parse((await get(`/products/${lamp.id}`, {}, 'GET', at)).bytes.toString()).in_stock === false
+    await promptly(store.pool, isSoldOut, { withinMs: 1_000 })
   }
 })
 
@@ -127,7 +130,7 @@ test('asks the database while news cannot come in, and never shows what is older
     }
   })()
   const lamp = await store.addProduct({ amount: 88_888 })
-  await eventually(async () => (await get(path)).bytes.includes(lamp.id), { timeoutMs: 2_000 })
+  await promptly(store.pool, async () => (await get(path)).bytes.includes(lamp.id), { withinMs: 2_000 })
   isBlocking = false
   await blocking
 })
