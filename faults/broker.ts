@@ -2,9 +2,12 @@ import { zstdDecompressSync } from 'node:zlib'
 import { JetStreamApiError, type JetStreamManager, jetstreamManager } from '@nats-io/jetstream'
 import { connect, nanos } from '@nats-io/transport-node'
 import { type Cleanup, onCleanup } from '../test/cleanup.ts'
+import { insist } from '../test/eventually.ts'
 
 const STREAM = 'ORDERS'
+/** How long an answer is waited for, when there may be no leader who gives one; and how long somebody is asked who must. */
 const TIMEOUT_MS = 2_000
+const PATIENCE_MS = 60_000
 const AT_ONCE = 256
 
 /** The broker as an operator sees it. Shares no code with the store. */
@@ -52,12 +55,14 @@ export class Broker {
 
   /** Ids of the events in the payloads, in order. */
   async readEventIds(): Promise<string[]> {
-    const state = await this.#findState()
+    const state = await insist(() => this.#findState(), PATIENCE_MS)
     const ids: string[] = []
     if (state === null || state.messages === 0) return ids
     for (let first = state.first_seq; first <= state.last_seq; first += AT_ONCE) {
       const sequences = Array.from({ length: Math.min(AT_ONCE, state.last_seq - first + 1) }, (_, index) => first + index)
-      const messages = await Promise.all(sequences.map((seq) => this.#manager.streams.getMessage(STREAM, { seq })))
+      const messages = await Promise.all(
+        sequences.map((seq) => insist(() => this.#manager.streams.getMessage(STREAM, { seq }), PATIENCE_MS)),
+      )
       for (const message of messages) {
         if (message === null) continue
         const isCompressed = message.header.get('Content-Encoding') === 'zstd'
@@ -69,7 +74,7 @@ export class Broker {
 
   /** How long the broker remembers message ids. */
   async setDedupeWindow(ms: number): Promise<void> {
-    await this.#manager.streams.update(STREAM, { duplicate_window: nanos(ms) })
+    await insist(() => this.#manager.streams.update(STREAM, { duplicate_window: nanos(ms) }), PATIENCE_MS)
   }
 
   async #findState() {

@@ -93,7 +93,7 @@ async function loseSlot(round: Round): Promise<void> {
       const { rows } = await round.pool.query<{ wal_status: string }>('select wal_status from pg_replication_slots')
       return rows[0]?.wal_status === 'lost'
     },
-    { what: 'the slot loses its WAL', timeoutMs: 60_000 },
+    { what: 'the slot loses its WAL' },
   )
 }
 
@@ -148,7 +148,7 @@ export async function makeStandby(round: Round, isSlotSynced: boolean): Promise<
       for (const { pid, program } of serverProcesses(folder.cluster)) if (program === 'postgres') process.kill(pid, 'SIGKILL')
       await cluster.server.stop()
       await untilNoServer(folder.cluster)
-      await query(follower.url, 'select pg_promote(true, 30)')
+      await query(follower.url, 'select pg_promote(true, 120)')
       cluster.server = follower
       cluster.folder = standby
       cluster.address.moveTo(follower.url)

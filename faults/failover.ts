@@ -23,7 +23,7 @@ export const FAILOVER_FAULTS: Fault[] = [
           await round.shop.trade(1)
           return standby.isReady()
         },
-        { what: 'the slot is synced', timeoutMs: 60_000 },
+        { what: 'the slot is synced' },
       )
       await standby.promote()
       await round.shop.trade(5)

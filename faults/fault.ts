@@ -17,7 +17,7 @@ export interface Fault {
   /** Not part of the short round of `npm test`. */
   isLongOnly?: boolean
   ordersPerRound?: number
-  /** How long everything may take to arrive; two minutes unless said otherwise. */
+  /** How long everything may take to arrive; five minutes unless said otherwise. */
   drainTimeoutMs?: number
   /** Nothing else is run beside it, so that its times are its own. */
   isAlone?: boolean

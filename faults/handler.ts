@@ -37,7 +37,9 @@ export const HANDLER_FAULTS: Fault[] = [
       await round.start('stream')
       await trading
       // PostgreSQL gives the slot to the second one when it ends the silent first; a woken one must then do no harm.
-      await round.pool.query('select pg_terminate_backend(active_pid) from pg_replication_slots where active')
+      await round.pool.query(
+        'select pg_terminate_backend(active_pid) from pg_replication_slots where active and database = current_database()',
+      )
       await round.shop.trade(5)
       first.child.kill('SIGCONT')
       await round.shop.trade(5)

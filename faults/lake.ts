@@ -3,6 +3,7 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { onCleanup } from '../test/cleanup.ts'
+import { farFromMidnight } from '../test/midnight.ts'
 import type { Fault } from './fault.ts'
 import type { Round, RoundProcess } from './round.ts'
 
@@ -74,7 +75,8 @@ export async function compactAndDie(round: Round, orders: number, compact: (step
   const start = Math.floor(round.random() * COMPACT_STEPS.length)
   for (const index of [start, start + 1]) {
     const step = COMPACT_STEPS[index % COMPACT_STEPS.length] ?? ''
-    // Two files at least, or there is nothing to merge.
+    // Two files of one day at least, or there is nothing to merge.
+    await farFromMidnight()
     for (let file = 0; file < 2; file++) {
       await round.shop.trade(Math.ceil(orders / 4))
       await round.drain()

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { eventually } from '../test/eventually.ts'
 import type { Fault } from './fault.ts'
-import type { Round } from './round.ts'
 
 /** More than the pipeline has room for, and what no try can deliver. */
 export const LOAD_FAULTS: Fault[] = [
@@ -30,7 +29,7 @@ export const LOAD_FAULTS: Fault[] = [
       )
       await round.shop.trade(Math.ceil(orders / 2))
       // Everything else goes on its way before anybody mends it.
-      await eventually(async () => (await round.countMessages()) === (await countVersions(round)) - 1, { what: 'all others on the topic' })
+      await eventually(async () => (await round.countMessages()) === (await round.countVersions()) - 1, { what: 'all others on the topic' })
       const { findings } = await round.verify()
       if (!findings.some(({ kind }) => kind === 'parked')) throw new Error('verify does not tell of the parked record')
       await round.pool.query(`update orders set items = '[]' where id = $1`, [rows[0]?.id])
@@ -52,8 +51,3 @@ export const LOAD_FAULTS: Fault[] = [
     },
   },
 ]
-
-async function countVersions({ pool }: Round): Promise<number> {
-  const { rows } = await pool.query<{ versions: number }>('select sum(version)::integer as versions from orders')
-  return rows[0]?.versions ?? 0
-}

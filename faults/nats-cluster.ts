@@ -94,5 +94,5 @@ cluster {
 
 /** Returns when the stream has a leader and every server has every message. */
 export async function untilWhole(broker: Broker): Promise<void> {
-  await eventually(() => broker.isWhole().catch(() => false), { what: 'a whole cluster', timeoutMs: 60_000 })
+  await eventually(() => broker.isWhole().catch(() => false), { what: 'a whole cluster', timeoutMs: 180_000 })
 }

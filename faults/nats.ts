@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Cleanup } from '../test/cleanup.ts'
-import { eventually } from '../test/eventually.ts'
+import { eventually, insist } from '../test/eventually.ts'
 import { NO_NATS, startNatsServer } from '../test/nats-server.ts'
 import { Broker } from './broker.ts'
 import type { Fault } from './fault.ts'
@@ -31,9 +31,9 @@ async function untilLed(round: Round): Promise<{ cluster: NatsCluster; broker: B
   const { broker } = round
   if (cluster === undefined || broker === null) throw new Error('this round has no cluster of its own')
   await round.shop.trade(1)
-  await eventually(async () => (await round.countMessages().catch(() => 0)) > 0, { what: 'the stream', timeoutMs: 60_000 })
+  await eventually(async () => (await round.countMessages().catch(() => 0)) > 0, { what: 'the stream', timeoutMs: 180_000 })
   await untilWhole(broker)
-  const leader = await eventually(() => broker.leader().catch(() => undefined), { what: 'a leader', timeoutMs: 60_000 })
+  const leader = await eventually(() => broker.leader().catch(() => undefined), { what: 'a leader', timeoutMs: 180_000 })
   return { cluster, broker, leader }
 }
 
@@ -58,7 +58,7 @@ export const NATS_FAULTS: Fault[] = [
       await round.survive('email,lake')
       const dying = await round.start('stream', { FAULT: 'after publish', FAULT_AFTER: '1' })
       await round.shop.trade(1)
-      await eventually(async () => (await round.countMessages()) > 0)
+      await eventually(async () => (await round.countMessages().catch(() => 0)) > 0, { what: 'the stream', timeoutMs: 180_000 })
       await round.broker?.setDedupeWindow(FORGETS_AFTER_MS)
       await round.shop.trade(orders)
       while (dying.child.signalCode === null) await round.shop.trade(1)
@@ -111,7 +111,7 @@ export const NATS_FAULTS: Fault[] = [
       cluster.cutOff(leader)
       // As the majority sees it.
       const majority = await cluster.openBroker(round.cleanup, leader)
-      await eventually(async () => (await majority.leader().catch(() => leader)) !== leader, { what: 'a new leader', timeoutMs: 60_000 })
+      await eventually(async () => (await majority.leader().catch(() => leader)) !== leader, { what: 'a new leader', timeoutMs: 180_000 })
       await trading
       await round.shop.trade(3)
       cluster.reconnect(leader)
@@ -129,7 +129,7 @@ export const NATS_FAULTS: Fault[] = [
       await round.shop.trade(Math.ceil(orders / 2))
       await eventually(async () => (await round.countMessages().catch(() => 0)) >= orders / 2, {
         what: 'half on the topic',
-        timeoutMs: 60_000,
+        timeoutMs: 180_000,
       })
       const trading = round.shop.trade(Math.ceil(orders / 2))
       await pause(round.random() * 200)
@@ -139,9 +139,10 @@ export const NATS_FAULTS: Fault[] = [
       await trading
       // The stream is made anew for the first order that comes; what the lost one held is missing until then, and after it.
       await round.shop.trade(1)
-      await eventually(async () => (await round.countMessages().catch(() => 0)) > 0, { what: 'the new stream', timeoutMs: 60_000 })
-      const { published } = await round.replay()
-      if (published === 0) throw new Error('nothing was lost with the servers')
+      await eventually(async () => (await round.countMessages().catch(() => 0)) > 0, { what: 'the new stream', timeoutMs: 180_000 })
+      if ((await insist(() => round.countMessages())) >= (await round.countVersions())) throw new Error('nothing was lost with the servers')
+      // As an operator does whose broker has only just come back.
+      await insist(() => round.replay())
       await round.shop.trade(3)
     },
   },

@@ -16,6 +16,7 @@ import type { Topic } from '../src/pipeline/topic.ts'
 import { type VerifyReport, verify } from '../src/pipeline/verify/verify.ts'
 import { type Cleanup, onCleanup } from '../test/cleanup.ts'
 import { createTestDatabase } from '../test/database.ts'
+import { eventually } from '../test/eventually.ts'
 import type { S3Server } from '../test/s3-server.ts'
 import { TEST_SECRET } from '../test/store.ts'
 import { silent } from '../test/stream-harness.ts'
@@ -26,7 +27,7 @@ import { Shop } from './shop.ts'
 
 const PROCESS = fileURLToPath(new URL('pipeline-process.ts', import.meta.url))
 const COMPACT_PROCESS = fileURLToPath(new URL('compact-process.ts', import.meta.url))
-export const DRAIN_TIMEOUT_MS = 120_000
+export const DRAIN_TIMEOUT_MS = 300_000
 
 export interface RoundProcess {
   child: ChildProcess
@@ -166,6 +167,21 @@ export class Round {
     if (this.broker !== null) return this.broker.countMessages()
     const { rows } = await this.pool.query<{ stored: number }>('select count(*)::integer as stored from topic_messages')
     return rows[0]?.stored ?? 0
+  }
+
+  /** Changes of orders that were committed. */
+  async countVersions(): Promise<number> {
+    const { rows } = await this.pool.query<{ versions: number }>('select coalesce(sum(version), 0)::integer as versions from orders')
+    return rows[0]?.versions ?? 0
+  }
+
+  /** Returns when the newest change that was acknowledged is on the topic in PostgreSQL: by then all before it were given to the topic. */
+  async untilNewestOnTopic(): Promise<void> {
+    const [id, version] = [...this.shop.acknowledged].at(-1) ?? []
+    await eventually(async () => (await this.pool.query('select from topic_messages where id = $1', [`${id}.${version}`])).rowCount === 1, {
+      what: 'the newest change on the topic',
+      timeoutMs: DRAIN_TIMEOUT_MS,
+    })
   }
 
   async #hasSettled(): Promise<boolean> {

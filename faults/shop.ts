@@ -1,9 +1,11 @@
 import { randomUUID } from 'node:crypto'
-import { setTimeout as pause } from 'node:timers/promises'
 import type { Pool } from '../src/db/pool.ts'
+import { insist } from '../test/eventually.ts'
 
 const PRODUCTS = 5
 const STOCK = 1_000_000
+/** Longer than a database is away. */
+const PATIENCE_MS = 180_000
 const NEXT: Record<string, string[]> = {
   pending: ['confirmed', 'cancelled'],
   confirmed: ['shipped', 'cancelled'],
@@ -29,6 +31,7 @@ export class Shop {
   readonly userIds: string[] = []
   /** Deliberately wrong, to check the checkers. */
   forgetsStock = false
+  cancelled = 0
 
   constructor(pool: Pool, random: () => number) {
     this.#pool = pool
@@ -58,8 +61,8 @@ export class Shop {
   /** So many orders, and about as many moves among them. */
   async trade(orders: number): Promise<void> {
     for (let placed = 0; placed < orders; placed++) {
-      await this.#insist(() => this.#place())
-      if (this.#random() < 0.9) await this.#insist(() => this.#move())
+      await insist(() => this.#place(), PATIENCE_MS)
+      if (this.#random() < 0.9) await insist(() => this.#move(), PATIENCE_MS)
     }
   }
 
@@ -73,17 +76,6 @@ export class Shop {
       from generate_series(1, $4)`,
       [this.userId, JSON.stringify(history), at, count],
     )
-  }
-
-  async #insist(work: () => Promise<void>): Promise<void> {
-    for (let attempt = 1; ; attempt++) {
-      try {
-        return await work()
-      } catch (error) {
-        if (attempt > 600) throw error
-        await pause(50)
-      }
-    }
   }
 
   async #place(): Promise<void> {
@@ -135,6 +127,7 @@ export class Shop {
     )
     this.acknowledged.set(order.id, (this.acknowledged.get(order.id) ?? 0) + 1)
     order.status = to
+    if (to === 'cancelled') this.cancelled += 1
   }
 
   #pick<T>(values: readonly T[]): T {
