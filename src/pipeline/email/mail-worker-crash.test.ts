@@ -37,7 +37,7 @@ test('a mail whose worker is killed in the middle of sending it goes out by anot
   await once(worker, 'exit')
   const killed = performance.now()
   startWorker(t, db.url, server.url)
-  const sent = await waitForDelivery(db, event, 'sent', 60_000)
+  const sent = await waitForDelivery(db, event, 'sent', 150_000)
   t.diagnostic(`sent again ${Math.round(performance.now() - killed)} ms after the kill`)
   assert.equal(sent.attempts, 2)
   assert.deepEqual(server.messageIds, Array(2).fill(`<${event.id}@store.example>`))

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { eventually } from '../../../test/eventually.ts'
 import { listFiles, readEvents } from '../../../test/lake-harness.ts'
+import { farFromMidnight } from '../../../test/midnight.ts'
 import { type AuditedStore, startAuditedStore, summarise } from '../../../test/pipeline-audit.ts'
 import { orderSlotOf } from '../../app/prepare-database.ts'
 import type { OrderEvent } from '../../orders/events.ts'
@@ -13,6 +14,9 @@ import { refillLake } from './refill-lake.ts'
 import { rewindSubscriber, UnknownSubscriber } from './rewind-subscriber.ts'
 
 const now = () => new Date()
+
+// Files of two days are not merged.
+await farFromMidnight()
 
 async function readTopic(store: AuditedStore): Promise<Map<string, OrderEvent>> {
   return new Map(sortMessages(await store.topic.read(0, 10_000)).messages.map(({ event }) => [event.id, event]))
@@ -136,7 +140,7 @@ test('writes what the lake lacks, sets a corrupt file aside, and every event is 
   assert.deepEqual([setAside, written], [[`${files[3]}.corrupt`], 4])
   assert.deepEqual((await store.verify()).findings, [])
   await store.trade(2)
-  await eventually(async () => (await store.verify()).lake.events === 10, { what: 'the sink goes on', timeoutMs: 20_000 })
+  await eventually(async () => (await store.verify()).lake.events === 10, { what: 'the sink goes on' })
   assert.deepEqual((await store.verify()).findings, [])
   assert.deepEqual((await refillLake(store.url, store.lakeStore, store.topic, now)).written, 0)
 })

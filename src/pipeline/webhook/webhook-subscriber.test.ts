@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import type { ServerResponse } from 'node:http'
 import { test } from 'node:test'
 import { eventually } from '../../../test/eventually.ts'
 import { makeOrderEvent } from '../../../test/order-event-factory.ts'
@@ -59,11 +60,15 @@ test('an endpoint that is down holds up no other, and gets its webhooks when it 
   const [hanging, well] = [await startWebhookReceiver(t), await startWebhookReceiver(t)]
   const stuck = await add(hanging.url)
   const fine = await add(well.url)
-  hanging.answer(() => {})
+  const held: ServerResponse[] = []
+  hanging.answer((response) => void held.push(response))
   const events = Array.from({ length: 40 }, () => makeOrderEvent())
   await publish(...events)
   for (const event of events) await waitFor(fine.id, event, 'delivered')
   assert.equal(well.requests.length, events.length)
+  await eventually(async () => held.length > 0)
+  hanging.answer((response) => void response.destroy())
+  for (const response of held) response.destroy()
   const { failing_since, queued } = await eventually(async () => {
     const listed = await endpoint(stuck.id)
     return listed.failing_since !== null && listed
