@@ -79,6 +79,24 @@ test('ends a server that outlived its keeper, and tells the store that lost it',
   assert.ok(!serverProcesses(folder.path).some(({ pid }) => pid === orphan?.pid))
 })
 
+test('starts though an old server ends by itself just as it is to be ended', async (t) => {
+  const lost = Promise.withResolvers<string>()
+  const first = await startEmbeddedPostgres(folder, { onUnexpectedExit: lost.resolve })
+  onCleanup(t, () => first.stop())
+  for (const { pid, program } of serverProcesses(folder.path)) if (program === 'sh') process.kill(pid, 'SIGKILL')
+  await lost.promise
+  await first.stop()
+  const kill = process.kill.bind(process)
+  t.mock.method(process, 'kill', (pid: number, signal?: string | number) => {
+    if (signal !== 'SIGINT') return kill(pid, signal)
+    kill(pid, 'SIGKILL')
+    throw Object.assign(new Error('kill ESRCH'), { code: 'ESRCH' })
+  })
+  const second = await startEmbeddedPostgres(folder)
+  onCleanup(t, () => second.stop())
+  assert.deepEqual(await selectOne(second.url), { one: 1 })
+})
+
 test('recovers when the server itself was killed', async (t) => {
   const lost = Promise.withResolvers<string>()
   const first = await startEmbeddedPostgres(folder, { onUnexpectedExit: lost.resolve })

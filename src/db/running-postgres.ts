@@ -24,7 +24,7 @@ export async function endOrphan(folder: DataFolder): Promise<void> {
     // Another process may have got the number since: only a server that knows this folder's password is ours.
     const isOurs = failure === null || (failure as { code?: string }).code === CANNOT_CONNECT_NOW
     const waitedMs = Date.now() - started
-    if (isOurs) process.kill(orphan.pid, waitedMs > ORPHAN_PATIENCE_MS ? 'SIGQUIT' : 'SIGINT')
+    if (isOurs) end(orphan.pid, waitedMs > ORPHAN_PATIENCE_MS ? 'SIGQUIT' : 'SIGINT')
     else if (waitedMs > STRANGER_PATIENCE_MS) return
     await delay(POLL_MS)
   }
@@ -64,6 +64,15 @@ export async function probe(url: string): Promise<Error | null> {
     return error as Error
   } finally {
     await client.end().catch(() => {})
+  }
+}
+
+/** It may have ended by itself just now. */
+function end(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
   }
 }
 
