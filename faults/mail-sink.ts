@@ -1,6 +1,6 @@
 import { SMTPServer } from 'smtp-server'
-import { freePort } from '../test/free-port.ts'
 import { type Cleanup, onCleanup } from '../test/cleanup.ts'
+import { freePort } from '../test/free-port.ts'
 
 export type MailFault = 'none' | 'temporary refusal'
 

@@ -1,6 +1,6 @@
-import { freePort } from '../test/free-port.ts'
 import type { Cleanup } from '../test/cleanup.ts'
 import { eventually } from '../test/eventually.ts'
+import { freePort } from '../test/free-port.ts'
 import { type NatsServer, startNatsServer } from '../test/nats-server.ts'
 import { Broker } from './broker.ts'
 import { VirtualAddress } from './virtual-address.ts'

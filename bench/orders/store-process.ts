@@ -9,8 +9,8 @@ import pino from 'pino'
 import { prepareDatabase } from '../../src/app/prepare-database.ts'
 import { dataFolder } from '../../src/db/data-folder.ts'
 import { startEmbeddedPostgres } from '../../src/db/embedded-postgres.ts'
-import { freePort } from '../../test/free-port.ts'
 import { createPool, type Pool } from '../../src/db/pool.ts'
+import { freePort } from '../../test/free-port.ts'
 
 export interface StoreProcess {
   url: string
