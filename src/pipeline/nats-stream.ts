@@ -139,3 +139,13 @@ export async function addConsumer(jetstream: Jetstream, stream: OrderStream, aft
   })
   return name
 }
+
+/** The number of the newest message that is there: an operator may have deleted later ones. 0 for none. */
+export async function newestIn({ manager: { streams } }: Jetstream, { name }: OrderStream): Promise<number> {
+  const { state } = await streams.info(name, { deleted_details: true })
+  if (state.messages === 0) return 0
+  const deleted = new Set(state.deleted)
+  let newest = state.last_seq
+  while (deleted.has(newest)) newest -= 1
+  return newest
+}

@@ -1,11 +1,14 @@
 import type { Logger } from 'pino'
 import type { Pool } from '../db/pool.ts'
 import { type Jetstream, NatsClient, type NatsSettings } from './nats-connection.ts'
-import { NatsSource, POSITION_HEADER } from './nats-messages.ts'
+import { ConsumerStalled, NatsSource, POSITION_HEADER } from './nats-messages.ts'
 import { NatsPublisher } from './nats-publisher.ts'
-import { type OrderStream, openStream, StreamUnfit } from './nats-stream.ts'
+import { newestIn, type OrderStream, openStream, StreamUnfit } from './nats-stream.ts'
 import { Subscriber } from './subscriber.ts'
 import type { MessageHandler, OutgoingMessage, StoredMessage, SubscribeOptions, Subscription, Topic } from './topic.ts'
+
+// Consumers made for one read, each led by a server of the broker's choice: with one of three out of step, one read in two thousand fails.
+const READ_TRIES = 7
 
 export interface NatsTopicOptions {
   nats: NatsSettings
@@ -80,20 +83,7 @@ class NatsTopic implements Topic {
   }
 
   read(after: number, limit: number): Promise<StoredMessage[]> {
-    return this.#use(async ({ jetstream, stream }) => {
-      const last = stream.base + (await newestIn(jetstream, stream))
-      const messages: StoredMessage[] = []
-      if (after >= last) return messages
-      const source = await NatsSource.open(jetstream, stream, after)
-      try {
-        while (messages.length < limit && (messages.at(-1)?.sequence ?? after) < last) {
-          messages.push(...(await source.read(limit - messages.length)))
-        }
-      } finally {
-        await source.close().catch(() => {})
-      }
-      return messages
-    })
+    return this.#use(({ jetstream, stream }) => readBehind(jetstream, stream, after, limit))
   }
 
   subscribe(name: string, handler: MessageHandler, options: SubscribeOptions = {}): Subscription {
@@ -129,18 +119,33 @@ class NatsTopic implements Topic {
   }
 }
 
+async function readBehind(jetstream: Jetstream, stream: OrderStream, after: number, limit: number): Promise<StoredMessage[]> {
+  const messages: StoredMessage[] = []
+  const position = () => messages.at(-1)?.sequence ?? after
+  const newest = async () => stream.base + (await newestIn(jetstream, stream))
+  let last = await newest()
+  let tries = READ_TRIES
+  while (messages.length < limit && position() < last) {
+    const source = await NatsSource.open(jetstream, stream, position())
+    try {
+      while (messages.length < limit && position() < last) {
+        const more = await source.read(limit - messages.length)
+        messages.push(...more)
+        // What was the last one may have been deleted meanwhile.
+        if (more.length === 0) last = await newest()
+      }
+    } catch (error) {
+      tries -= 1
+      if (!(error instanceof ConsumerStalled) || tries === 0) throw error
+    } finally {
+      await source.close().catch(() => {})
+    }
+  }
+  return messages
+}
+
 function firstOfEach(messages: readonly OutgoingMessage[]): OutgoingMessage[] {
   const byId = new Map<string, OutgoingMessage>()
   for (const message of messages) if (!byId.has(message.event.id)) byId.set(message.event.id, message)
   return [...byId.values()]
-}
-
-/** The number of the newest message that is there: an operator may have deleted later ones. 0 for none. */
-async function newestIn({ manager: { streams } }: Jetstream, { name }: OrderStream): Promise<number> {
-  const { state } = await streams.info(name, { deleted_details: true })
-  if (state.messages === 0) return 0
-  const deleted = new Set(state.deleted)
-  let newest = state.last_seq
-  while (deleted.has(newest)) newest -= 1
-  return newest
 }
