@@ -4,8 +4,8 @@ import type { Msg } from '@nats-io/transport-node'
 import type { OrderEvent } from '../orders/events.ts'
 import type { Jetstream } from './nats-connection.ts'
 import { NatsPull, type PulledMessage } from './nats-pull.ts'
-import { addConsumer, newestIn, type OrderStream } from './nats-stream.ts'
-import type { MessageSource } from './subscriber.ts'
+import { addConsumer, type Consumer, newestIn, type OrderStream } from './nats-stream.ts'
+import { type MessageSource, SourceStalled } from './subscriber.ts'
 import type { StoredMessage } from './topic.ts'
 
 /** Change-stream position of the commit that the event tells of. */
@@ -20,8 +20,9 @@ const MAX_EVENT_BYTES = 64 * 1024 * 1024
 const BATCH_SIZE = 1_000
 /** A server that is away would hold up the end of the store. */
 const CLOSE_PATIENCE_MS = 1_000
-// Takes without a message, of about a second each, before the stream is asked what it has.
+// Takes without a message, of about a second each, before the stream is asked what it has, and then before the consumer is given up.
 const IDLE_TAKES = 5
+const PATIENT_TAKES = 2
 const OPENING_BRACE = '{'.charCodeAt(0)
 
 /** An event as the payload of a message. */
@@ -44,16 +45,11 @@ function decodeEvent(message: Msg): unknown {
   }
 }
 
-/** The stream has messages that the consumer does not send, though its server says that all is well: see decision 0047. */
-export class ConsumerStalled extends Error {
-  override readonly name = 'ConsumerStalled'
-}
-
 /** Reads a stream behind a position, by a consumer that ends with the stream it belongs to. */
 export class NatsSource implements MessageSource {
   readonly #jetstream: Jetstream
   readonly #stream: OrderStream
-  readonly #consumer: string
+  readonly #consumer: Consumer
   readonly #pull: NatsPull
   /** The newest message that came, by its number in the stream. */
   #sent: number
@@ -61,12 +57,12 @@ export class NatsSource implements MessageSource {
   /** The newest message that the stream was seen to have. */
   #awaited = 0
 
-  private constructor(jetstream: Jetstream, stream: OrderStream, consumer: string, sent: number) {
+  private constructor(jetstream: Jetstream, stream: OrderStream, consumer: Consumer, sent: number) {
     this.#jetstream = jetstream
     this.#stream = stream
     this.#consumer = consumer
     this.#sent = sent
-    this.#pull = new NatsPull(jetstream, stream.name, consumer)
+    this.#pull = new NatsPull(jetstream, stream.name, consumer.name)
   }
 
   static async open(jetstream: Jetstream, stream: OrderStream, after: number): Promise<NatsSource> {
@@ -84,7 +80,7 @@ export class NatsSource implements MessageSource {
     const messages = await this.#pull.take(signal)
     // Comes while these are handled.
     if (messages.length > 0) this.#pull.ask(BATCH_SIZE)
-    if (!signal.aborted) await this.#assertMoving(messages)
+    if (!signal.aborted) this.#assertMoving(messages)
     return messages.map((message) => this.#toStored(message))
   }
 
@@ -92,32 +88,42 @@ export class NatsSource implements MessageSource {
   async read(limit: number): Promise<StoredMessage[]> {
     this.#pull.ask(Math.min(limit, BATCH_SIZE))
     const messages = await this.#pull.take()
-    await this.#assertMoving(messages)
+    this.#assertMoving(messages)
     return messages.map((message) => this.#toStored(message))
   }
 
   async close(): Promise<void> {
     this.#pull.close()
     // It ends by itself when nobody asks it any more.
-    const removed = this.#jetstream.manager.consumers.delete(this.#stream.name, this.#consumer)
+    const removed = this.#jetstream.manager.consumers.delete(this.#stream.name, this.#consumer.name)
     await Promise.race([removed, delay(CLOSE_PATIENCE_MS, undefined, { ref: false })])
   }
 
-  async #assertMoving(taken: readonly PulledMessage[]): Promise<void> {
+  /** See decision 0047. */
+  #assertMoving(taken: readonly PulledMessage[]): void {
     const last = taken.at(-1)
     if (last !== undefined) {
       this.#sent = last.streamSequence
       this.#idleTakes = 0
+      this.#awaited = 0
       return
     }
-    // A second ago: what was stored just then has had its time.
-    if (this.#awaited > this.#sent) {
-      const { name } = this.#stream
-      throw new ConsumerStalled(`the consumer of ${name} has sent ${this.#sent} and nothing since, though there is ${this.#awaited}`)
-    }
     this.#idleTakes += 1
-    // A broker that does not answer is found out by the pull.
-    if (this.#idleTakes % IDLE_TAKES === 0) this.#awaited = await newestIn(this.#jetstream, this.#stream).catch(() => 0)
+    const turn = this.#idleTakes % IDLE_TAKES
+    if (turn === 0) void this.#look(this.#idleTakes)
+    if (turn === PATIENT_TAKES && this.#awaited > this.#sent) {
+      const { leader = 'its server' } = this.#consumer
+      throw new SourceStalled(
+        `the consumer that ${leader} leads has sent ${this.#sent} and nothing since, though there is ${this.#awaited} in ${this.#stream.name}`,
+      )
+    }
+  }
+
+  /** Nobody waits for it: that a broker does not answer is found out by the pull. */
+  async #look(idleTakes: number): Promise<void> {
+    const newest = await newestIn(this.#jetstream, this.#stream).catch(() => 0)
+    // Messages that came meanwhile show that the consumer moves.
+    if (this.#idleTakes >= idleTakes) this.#awaited = newest
   }
 
   #toStored({ message, streamSequence }: PulledMessage): StoredMessage {

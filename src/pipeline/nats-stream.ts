@@ -124,9 +124,15 @@ async function registerEpoch({ config, created }: StreamInfo, { pool, logger }: 
   })
 }
 
+/** A consumer of the stream. `leader` is the server that sends, undefined where there is only one. */
+export interface Consumer {
+  name: string
+  leader: string | undefined
+}
+
 /** A consumer that reads on behind `after`, kept in the servers' memory for a minute after its last use: positions are kept in PostgreSQL. */
-export async function addConsumer(jetstream: Jetstream, stream: OrderStream, after: number): Promise<string> {
-  const { name } = await jetstream.manager.consumers.add(stream.name, {
+export async function addConsumer(jetstream: Jetstream, stream: OrderStream, after: number): Promise<Consumer> {
+  const { name, cluster } = await jetstream.manager.consumers.add(stream.name, {
     name: `storefront-${crypto.randomUUID()}`,
     ack_policy: AckPolicy.None,
     deliver_policy: DeliverPolicy.StartSequence,
@@ -137,7 +143,7 @@ export async function addConsumer(jetstream: Jetstream, stream: OrderStream, aft
     // One that a single server keeps may be put on a server that has just died, and then cannot be made for half a minute.
     num_replicas: stream.info.config.num_replicas,
   })
-  return name
+  return { name, leader: cluster?.leader }
 }
 
 /** The number of the newest message that is there: an operator may have deleted later ones. 0 for none. */

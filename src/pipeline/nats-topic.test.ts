@@ -13,7 +13,7 @@ import { NatsClient, natsConnectOptions } from './nats-connection.ts'
 import { StreamUnfit } from './nats-stream.ts'
 import { createPostgresTopic, TopicMoved } from './postgres-topic.ts'
 import { sortMessages } from './sort-messages.ts'
-import { type CorruptMessage, epochOf, type Topic } from './topic.ts'
+import { type CorruptMessage, epochOf, type Subscription, type Topic } from './topic.ts'
 import { topicConformance } from './topic-conformance.ts'
 
 const server = NO_NATS ? null : await startNatsServer({ after })
@@ -71,7 +71,12 @@ describe('with a broker', { skip: NO_NATS }, () => {
       await topic.publish(sent)
       const recording = new Recording()
       if (reader === 'a read') await recording.handle(sortMessages(await topic.read(0, 10)).messages, new AbortController().signal)
-      else await subscribe(t, topic, 'reader', recording.handle)
+      else {
+        const subscription: Subscription = await subscribe(t, topic, 'reader', async (messages, signal) => {
+          assert.equal(subscription.state, 'failing', 'until a message is through')
+          await recording.handle(messages, signal)
+        })
+      }
       await recording.until(3)
       assert.deepEqual(recording.ids, idsOf(sent))
       assert.equal(consumers.made, 2)

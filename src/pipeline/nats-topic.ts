@@ -1,10 +1,10 @@
 import type { Logger } from 'pino'
 import type { Pool } from '../db/pool.ts'
 import { type Jetstream, NatsClient, type NatsSettings } from './nats-connection.ts'
-import { ConsumerStalled, NatsSource, POSITION_HEADER } from './nats-messages.ts'
+import { NatsSource, POSITION_HEADER } from './nats-messages.ts'
 import { NatsPublisher } from './nats-publisher.ts'
 import { newestIn, type OrderStream, openStream, StreamUnfit } from './nats-stream.ts'
-import { Subscriber } from './subscriber.ts'
+import { SourceStalled, Subscriber } from './subscriber.ts'
 import type { MessageHandler, OutgoingMessage, StoredMessage, SubscribeOptions, Subscription, Topic } from './topic.ts'
 
 // Consumers made for one read, each led by a server of the broker's choice: with one of three out of step, one read in two thousand fails.
@@ -136,7 +136,7 @@ async function readBehind(jetstream: Jetstream, stream: OrderStream, after: numb
       }
     } catch (error) {
       tries -= 1
-      if (!(error instanceof ConsumerStalled) || tries === 0) throw error
+      if (!(error instanceof SourceStalled) || tries === 0) throw error
     } finally {
       await source.close().catch(() => {})
     }

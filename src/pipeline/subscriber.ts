@@ -20,9 +20,14 @@ const RETRY_MAX_MS = 10_000
 const SESSION_TIMEOUT_MS = 5_000
 const PING_MS = 1_500
 
+/** There are messages behind the position that do not come, though whoever should send them says that all is well. */
+export class SourceStalled extends Error {
+  override readonly name = 'SourceStalled'
+}
+
 /** The messages behind one position, as an adapter reads them. */
 export interface MessageSource {
-  /** The next messages in order; none when there are none for about a second, or `signal` aborts. */
+  /** The next messages in order; none when there are none for about a second, or `signal` aborts. Throws SourceStalled. */
   next(signal: AbortSignal): Promise<StoredMessage[]>
   close(): Promise<void>
 }
@@ -50,6 +55,8 @@ export class Subscriber implements Subscription {
   #state: Subscription['state'] = 'stopped'
   /** Up to here corrupt messages have been told of: they come again when the handler fails. */
   #toldUpTo = 0
+  /** Until a message comes, a source that is open again proves nothing. */
+  #isStalled = false
 
   constructor(options: SubscriberOptions) {
     this.#options = options
@@ -88,6 +95,7 @@ export class Subscriber implements Subscription {
       } catch (error) {
         if (signal.aborted) break
         this.#state = 'failing'
+        this.#isStalled ||= error instanceof SourceStalled
         logger.error({ err: error, subscriber: name, retryMs }, 'subscriber failed, will retry')
         await delay(retryMs, undefined, { signal }).catch(() => {})
         retryMs = Math.min(retryMs * 2, RETRY_MAX_MS)
@@ -131,7 +139,8 @@ export class Subscriber implements Subscription {
         const last = stored.at(-1)
         const messages = this.#setCorruptAside(stored)
         if (messages.length > 0) await handler(messages, signal, fence)
-        this.#state = 'active'
+        this.#isStalled &&= last === undefined
+        if (!this.#isStalled) this.#state = 'active'
         if (last === undefined) continue
         if (options.lastSequence === undefined) await session.savePosition(last.sequence)
         onProgress()
