@@ -7,22 +7,22 @@ import type { Cleanup } from './cleanup.ts'
 const PAUSE_MS = 20
 
 /**
- * Asks `fn` again and again until it gives something, and returns that. Fails with `what` after `timeoutMs` (a minute: an emergency brake,
- * which says nothing of how quick anything should be), when it has been asked once more since: a process that was held up meanwhile has
- * learnt nothing.
+ * Asks `fn` again, every `pauseMs` (20 ms), until it gives something, and returns that. Fails with `what` after `timeoutMs` (a minute: an
+ * emergency brake, which says nothing of how quick anything should be), when it has been asked once more since: a process that was held up
+ * meanwhile has learnt nothing.
  */
 export async function eventually<T>(
   fn: () => Promise<T | undefined | false>,
-  options: { timeoutMs?: number; what?: string } = {},
+  options: { timeoutMs?: number; pauseMs?: number; what?: string } = {},
 ): Promise<T> {
-  const { timeoutMs = 60_000, what = 'the condition' } = options
+  const { timeoutMs = 60_000, pauseMs = PAUSE_MS, what = 'the condition' } = options
   const deadline = performance.now() + timeoutMs
   while (true) {
     const isLate = performance.now() > deadline
     const value = await fn()
     if (value !== undefined && value !== false) return value
     if (isLate) throw new AssertionError({ message: `${what} did not come about within ${timeoutMs} ms` })
-    await pause(PAUSE_MS)
+    await pause(pauseMs)
   }
 }
 

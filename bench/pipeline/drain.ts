@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto'
 import { readdir } from 'node:fs/promises'
-import { setTimeout as pause } from 'node:timers/promises'
 import { parseName } from '../../src/pipeline/lake/lake-names.ts'
 import { EPOCH_SEQUENCES } from '../../src/pipeline/topic.ts'
 import type { Cleanup } from '../../test/cleanup.ts'
@@ -11,7 +10,8 @@ import { orderText } from './order-text.ts'
 import { type Rig, startRig, type TopicKind } from './rig.ts'
 
 const PATIENCE_MS = 600_000
-const LOOK_MS = 100
+// What a look costs is taken from those who are measured.
+const SELDOM = { timeoutMs: PATIENCE_MS, pauseMs: 100 }
 
 /** How fast a backlog comes into the topic and the lake, one after the other and both at once. */
 export async function measureDrain(cleanup: Cleanup, kind: TopicKind, events: number): Promise<void> {
@@ -88,19 +88,13 @@ async function untilForgotten({ pool }: Rig): Promise<void> {
 }
 
 async function untilInTopic(rig: Rig, messages: number): Promise<number> {
-  return until(async () => (await rig.countMessages()) >= messages, 'the backlog in the topic')
+  await eventually(async () => (await rig.countMessages()) >= messages, { ...SELDOM, what: 'the backlog in the topic' })
+  return nowMs()
 }
 
 /** Each file is whole when it appears, and is named by the sequences in it. */
 async function untilInLake({ lake }: Rig, events: number): Promise<number> {
-  return until(async () => (await newestInLake(lake)) >= events, 'the backlog in the lake')
-}
-
-/** Looks seldom: what it costs is taken from those who are measured. */
-async function until(isDone: () => Promise<boolean>, what: string): Promise<number> {
-  for (const deadline = nowMs() + PATIENCE_MS; !(await isDone()); await pause(LOOK_MS)) {
-    if (nowMs() > deadline) throw new Error(`${what} did not come about`)
-  }
+  await eventually(async () => (await newestInLake(lake)) >= events, { ...SELDOM, what: 'the backlog in the lake' })
   return nowMs()
 }
 
