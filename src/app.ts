@@ -24,7 +24,7 @@ import { CONNECTIONS_FOR_PLACING } from './orders/checkout.ts'
 import { createCataloguePurge } from './pipeline/cdn/purge-catalogue.ts'
 import { createPurgers } from './pipeline/cdn/purger.ts'
 import type { ChangeStream } from './pipeline/change-stream.ts'
-import { DeliveryLog, type LoggedEvent } from './pipeline/delivery-log.ts'
+import { DeliveryLog } from './pipeline/delivery-log.ts'
 import { queueAccountMail } from './pipeline/email/account-mail.ts'
 import { createJobQueue } from './pipeline/job-queue.ts'
 import { createOrderStreamHandler } from './pipeline/order-stream-handler.ts'
@@ -76,11 +76,9 @@ export async function createApp({ config, logger, now = () => new Date(), ...giv
     const metrics = new Metrics()
     metrics.watchPools({ general: pool, placing: placingPool })
     metrics.watchDatabase(() => pool.query('select 1'))
-    const topic = createTopic(config, { pool, url: database.url, logger })
     const deliveryLog = new DeliveryLog({ pool, logger })
-    const stream = config.roles.includes('stream')
-      ? createStream(config, database.url, { pool, topic, deliveryLog, metrics, logger })
-      : null
+    const topic = createTopic(config, { pool, url: database.url, logger, onStored: deliveryLog.published })
+    const stream = config.roles.includes('stream') ? createStream(database.url, { pool, topic, metrics, logger }) : null
     if (stream !== null) metrics.watchChangeStream(stream, () => readSlotStatus(pool, orderSlotOf(database.url)))
     const watched: Watched = { metrics, subscriptions: new Map() }
     const check = readinessCheck(pool, stream, database.url)
@@ -144,16 +142,11 @@ export async function createApp({ config, logger, now = () => new Date(), ...giv
 interface StreamOptions {
   pool: Pool
   topic: Topic
-  deliveryLog: DeliveryLog
   metrics: Metrics
   logger: Logger
 }
 
-function createStream({ nats }: Config, url: string, { pool, topic, deliveryLog, metrics, logger }: StreamOptions): ChangeStream {
-  const onPublished = (events: LoggedEvent[]) => {
-    // The topic's own table has the time beside each message.
-    if (nats !== null) deliveryLog.published(events)
-    metrics.eventsPublished(events.length)
-  }
-  return createOrderStreamHandler({ url, pool, slotName: orderSlotOf(url), topic, logger, onPublished })
+function createStream(url: string, { pool, topic, metrics, logger }: StreamOptions): ChangeStream {
+  const slotName = orderSlotOf(url)
+  return createOrderStreamHandler({ url, pool, slotName, topic, logger, onPublished: metrics.eventsPublished })
 }

@@ -4,6 +4,7 @@ import { orderSlotOf } from './app/prepare-database.ts'
 import { type Command, type Terminal, withDatabase } from './commands.ts'
 import type { Config } from './config.ts'
 import type { Pool } from './db/pool.ts'
+import { DeliveryLog } from './pipeline/delivery-log.ts'
 import { refillLake } from './pipeline/replay/refill-lake.ts'
 import { type ReplayReport, replay } from './pipeline/replay/replay.ts'
 import { rewindSubscriber } from './pipeline/replay/rewind-subscriber.ts'
@@ -50,12 +51,14 @@ export function replayCommand(config: Config, terminal: Terminal, { since, order
 
 function withTopic(config: Config, terminal: Terminal, work: (topic: Topic, pool: Pool, url: string) => Command): Command {
   return withDatabase(config, terminal, async (pool, url) => {
-    const topic = createTopic(config, { pool, url, logger: terminal.logger })
+    const deliveryLog = new DeliveryLog({ pool, logger: terminal.logger })
+    const topic = createTopic(config, { pool, url, logger: terminal.logger, onStored: deliveryLog.published })
     try {
       await topic.start()
       return await work(topic, pool, url)
     } finally {
       await topic.stop()
+      await deliveryLog.stop()
     }
   })
 }

@@ -1,8 +1,7 @@
 import { type JetStreamManager, jetstreamManager } from '@nats-io/jetstream'
 import { connect } from '@nats-io/transport-node'
-import type { Logger } from 'pino'
 import type { NatsSettings } from '../src/pipeline/nats-connection.ts'
-import { createNatsTopic } from '../src/pipeline/nats-topic.ts'
+import { createNatsTopic, type NatsTopicOptions } from '../src/pipeline/nats-topic.ts'
 import type { Topic } from '../src/pipeline/topic.ts'
 import { type Cleanup, onCleanup } from './cleanup.ts'
 import type { TestDatabase } from './database.ts'
@@ -19,8 +18,9 @@ export const natsSettings = (servers: string, others: Partial<NatsSettings> = {}
 })
 
 /** A topic on a stream that has the database's name, and so is no other test's. */
-export function connectNatsTopic(t: Cleanup, db: TestDatabase, servers: string, logger: Logger = silent): Topic {
-  const topic = createNatsTopic({ nats: natsSettings(servers), replicas: 1, name: db.name, pool: db.pool, url: db.url, logger })
+export function connectNatsTopic(t: Cleanup, db: TestDatabase, servers: string, others: Partial<NatsTopicOptions> = {}): Topic {
+  const { name, pool, url } = db
+  const topic = createNatsTopic({ nats: natsSettings(servers), replicas: 1, name, pool, url, logger: silent, ...others })
   onCleanup(t, () => topic.stop())
   return topic
 }

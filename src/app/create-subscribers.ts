@@ -57,9 +57,8 @@ export function createLake(config: Config, { store, topic, deliveryLog, logger, 
     flushSeconds: config.lakeFlushSeconds,
     flushRows: config.lakeFlushRows,
     logger,
-    onStored(rows, upTo) {
-      if (config.nats === null) deliveryLog.messagesInLake(rows.map(({ sequence }) => sequence))
-      else deliveryLog.inLake(rows.map(({ logged }) => logged))
+    onStored(sequences, upTo) {
+      deliveryLog.inLake(sequences)
       stored = upTo
     },
     onFileWritten: watched.metrics.lakeFileWritten,

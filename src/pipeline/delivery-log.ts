@@ -1,21 +1,18 @@
 import type { Logger } from 'pino'
+import { copyRows } from '../db/copy-rows.ts'
 import { SEPARATOR } from '../db/json-texts.ts'
 import type { Pool } from '../db/pool.ts'
-import type { OrderEvent } from '../orders/events.ts'
+import { inTransaction } from '../db/transaction.ts'
 
-/** What the log keeps of an event. */
-export interface LoggedEvent {
+/** An event that the topic has. */
+export interface PublishedEvent {
   /** `<order id>.<version>` */
   eventId: string
-  orderId: string
-  version: number
+  /** Of its message. */
+  sequence: number
 }
 
-export function toLoggedEvent({ id, data }: OrderEvent): LoggedEvent {
-  return { eventId: id, orderId: data.order.id, version: data.order.version }
-}
-
-/** Messages of the topic's table that were in the lake together, by their sequences: each of them, from the first to the last. */
+/** Messages that were in the lake together, by their sequences: each of them, from the first to the last. */
 interface Stretch {
   first: number
   last: number
@@ -29,24 +26,25 @@ interface Delivery {
   lakeAt: Date | null
 }
 
-/** Times are RFC 3339, empty for none. */
-type Entry = LoggedEvent & { publishedAt: string; lakeAt: string }
+/** A row of `order_event_deliveries`: order id, version, sequence, time. */
+type Publication = readonly [string, string, number, string]
 
 // A database that is away for long costs entries of the log, not memory.
 const MAX_WAITING = 50_000
 const MAX_WAITING_STRETCHES = 1_000
-const BATCH_SIZE = 2_000
+const UNIQUE_VIOLATION = '23505'
+const GAPS = 'the timeline of some orders has gaps: it could not be written'
 
 /**
- * Writes down when events were published and when they reached the lake, for people to look at. Where the topic is a table of the same
- * database that tells when they were published, and its messages are written down by stretches. It is written after the fact and beside
- * it: nobody waits for it, and what cannot be written is left out. Nothing is decided by it.
+ * Writes down when events were published and when they reached the lake, for people to look at. What the topic's own table tells, where
+ * it is one of the same database, is not written again. It is written after the fact and beside it: nobody waits for it, and what
+ * cannot be written is left out. Nothing is decided by it.
  */
 export class DeliveryLog {
   readonly #pool: Pool
   readonly #logger: Logger
   readonly #now: () => Date
-  #waiting = new Map<string, Entry>()
+  #waiting: Publication[] = []
   #waitingStretches: Stretch[] = []
   #working: Promise<void> | null = null
 
@@ -63,32 +61,29 @@ export class DeliveryLog {
     await this.#working
   }
 
-  readonly published = (events: readonly LoggedEvent[]): void => {
-    const publishedAt = this.#now().toISOString()
-    this.#add(events, (entry) => ({ ...entry, publishedAt }))
-  }
-
-  readonly inLake = (events: readonly LoggedEvent[]): void => {
-    const lakeAt = this.#now().toISOString()
-    this.#add(events, (entry) => ({ ...entry, lakeAt }))
-  }
-
-  /** As `inLake`, where the topic's own table tells which events are at these sequences, which grow. */
-  readonly messagesInLake = (sequences: readonly number[]): void => {
-    const at = this.#now()
-    for (const sequence of sequences) {
-      const last = this.#waitingStretches.at(-1)
-      if (last?.at === at && sequence === last.last + 1) last.last = sequence
-      else if (this.#waitingStretches.length < MAX_WAITING_STRETCHES) this.#waitingStretches.push({ first: sequence, last: sequence, at })
+  /** For a topic whose messages are not in the database. */
+  readonly published = (events: readonly PublishedEvent[]): void => {
+    const room = MAX_WAITING - this.#waiting.length
+    if (room < events.length) this.#logger.warn({ events: events.length - room }, GAPS)
+    const at = this.#now().toISOString()
+    for (const { eventId, sequence } of events.slice(0, room)) {
+      const [orderId = '', version = ''] = eventId.split('.')
+      this.#waiting.push([orderId, version, sequence, at])
     }
     this.#startWork()
   }
 
-  #add(events: readonly LoggedEvent[], change: (entry: Entry) => Entry): void {
-    for (const { eventId, orderId, version } of events) {
-      if (this.#waiting.size >= MAX_WAITING) break
-      this.#waiting.set(eventId, change(this.#waiting.get(eventId) ?? { eventId, orderId, version, publishedAt: '', lakeAt: '' }))
+  /** Their sequences, which grow. */
+  readonly inLake = (sequences: readonly number[]): void => {
+    const at = this.#now()
+    let unwritten = 0
+    for (const sequence of sequences) {
+      const last = this.#waitingStretches.at(-1)
+      if (last?.at === at && sequence === last.last + 1) last.last = sequence
+      else if (this.#waitingStretches.length < MAX_WAITING_STRETCHES) this.#waitingStretches.push({ first: sequence, last: sequence, at })
+      else unwritten += 1
     }
+    if (unwritten > 0) this.#logger.warn({ events: unwritten }, GAPS)
     this.#startWork()
   }
 
@@ -99,10 +94,10 @@ export class DeliveryLog {
   }
 
   async #work(): Promise<void> {
-    while (this.#waiting.size + this.#waitingStretches.length > 0) {
-      const entries = [...this.#waiting.values()].slice(0, BATCH_SIZE)
-      for (const { eventId } of entries) this.#waiting.delete(eventId)
-      await this.#try({ events: entries.length }, async () => entries.length > 0 && writeEntries(this.#pool, entries))
+    while (this.#waiting.length + this.#waitingStretches.length > 0) {
+      const rows = this.#waiting
+      this.#waiting = []
+      if (rows.length > 0) await this.#try({ events: rows.length }, () => writePublications(this.#pool, rows))
       const stretch = this.#waitingStretches.shift()
       if (stretch !== undefined) await this.#try({ stretch }, () => writeStretch(this.#pool, stretch))
     }
@@ -112,30 +107,35 @@ export class DeliveryLog {
     try {
       await write()
     } catch (error) {
-      this.#logger.warn({ err: error, ...what }, 'the timeline of some orders has gaps: it could not be written')
+      this.#logger.warn({ err: error, ...what }, GAPS)
     }
   }
 }
 
-async function writeEntries(pool: Pool, entries: readonly Entry[]): Promise<void> {
-  // In one order everywhere: the processes of the stream and of the lake write the same rows.
-  const sorted = entries.toSorted((a, b) => (a.eventId < b.eventId ? -1 : 1))
-  const column = (textOf: (entry: Entry) => string | number) => sorted.map(textOf).join(SEPARATOR)
+async function writePublications(pool: Pool, rows: readonly Publication[]): Promise<void> {
+  try {
+    await inTransaction(pool, (tx) =>
+      copyRows(tx, 'copy order_event_deliveries (order_id, version, sequence, published_at) from stdin', rows),
+    )
+  } catch (error) {
+    // After a crash between publishing and confirming the topic is told again of what it has.
+    if ((error as { code?: string }).code !== UNIQUE_VIOLATION) throw error
+    await writeUnknown(pool, rows)
+  }
+}
+
+async function writeUnknown(pool: Pool, rows: readonly Publication[]): Promise<void> {
   const table = (parameter: number) => `string_to_table($${parameter}, '${SEPARATOR}')`
-  await pool.query({
-    name: 'log_deliveries',
-    text: `insert into order_event_deliveries as delivery (order_id, version, published_at, lake_at)
-    select order_id::uuid, version::integer, nullif(published_at, '')::timestamptz, nullif(lake_at, '')::timestamptz
-    from rows from (${table(1)}, ${table(2)}, ${table(3)}, ${table(4)}) as entry (order_id, version, published_at, lake_at)
-    on conflict (order_id, version) do update
-      set published_at = coalesce(delivery.published_at, excluded.published_at), lake_at = coalesce(delivery.lake_at, excluded.lake_at)`,
-    values: [
-      column((entry) => entry.orderId),
-      column((entry) => entry.version),
-      column((entry) => entry.publishedAt),
-      column((entry) => entry.lakeAt),
-    ],
-  })
+  const columns = [0, 1, 2, 3].map((column) => rows.map((row) => row[column]).join(SEPARATOR))
+  await inTransaction(pool, (tx) =>
+    tx.query(
+      `insert into order_event_deliveries (order_id, version, sequence, published_at)
+      select order_id::uuid, version::integer, sequence::bigint, published_at::timestamptz
+      from rows from (${table(1)}, ${table(2)}, ${table(3)}, ${table(4)}) as publication (order_id, version, sequence, published_at)
+      on conflict do nothing`,
+      columns,
+    ),
+  )
 }
 
 async function writeStretch(pool: Pool, { first, last, at }: Stretch): Promise<void> {
@@ -162,18 +162,18 @@ export async function findDeliveries(pool: Pool, { id, version }: { id: string; 
   const { rows } = await pool.query<DeliveryRow>(
     `select version, published_at, lake_at, status, queued_at, sent_at, failed_at, attempts
     from (
-      select version, min(published_at) as published_at, min(lake_at) as lake_at
+      select message.version, min(message.published_at) as published_at, min(coalesce(message.lake_at, arrival.at)) as lake_at
       from (
-        select version, published_at, lake_at from order_event_deliveries where order_id = $1
+        select version, sequence, published_at, lake_at from order_event_deliveries where order_id = $1
         union all
-        select versions.version, message.published_at, arrival.at
+        select versions.version, stored.sequence, stored.published_at, null
         from generate_series(1, $2::integer) as versions (version)
-        join topic_messages as message on message.id = $1::text || '.' || versions.version
-        left join lateral (
-          select first_sequence, at from lake_arrivals where last_sequence >= message.sequence order by last_sequence limit 1
-        ) as arrival on arrival.first_sequence <= message.sequence
-      ) as told
-      group by version
+        join topic_messages as stored on stored.id = $1::text || '.' || versions.version
+      ) as message
+      left join lateral (
+        select first_sequence, at from lake_arrivals where last_sequence >= message.sequence order by last_sequence limit 1
+      ) as arrival on arrival.first_sequence <= message.sequence
+      group by message.version
     ) as delivery
     full join (
       select split_part(event_id, '.', 2)::integer as version, status, queued_at, sent_at, failed_at, attempts

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { PubHeaders } from '@nats-io/jetstream'
 import { headers } from '@nats-io/transport-node'
+import type { PublishedEvent } from './delivery-log.ts'
 import { type Jetstream, jetstreamErrorCode } from './nats-connection.ts'
 import { ENCODING_HEADER, encodeEvent, POSITION_HEADER } from './nats-messages.ts'
 import type { OrderStream } from './nats-stream.ts'
@@ -16,8 +17,11 @@ const BURST = 128
 const PATIENCE_MS = 3_500
 const RETRY_MS = 100
 
-/** `known` and `taken`: the stream has the event, by its window of duplicates or by its subject. `outOfTurn`: not where it belongs. */
-type Outcome = { kind: 'stored' | 'known' | 'taken' } | { kind: 'outOfTurn' | 'failed'; error: unknown }
+/**
+ * `stored`: at this place in the stream, by now or before, as its window of duplicates knows. `taken`: the stream has the event, by its
+ * subject. `outOfTurn`: not where it belongs.
+ */
+type Outcome = { kind: 'stored'; streamSequence: number } | { kind: 'taken' } | { kind: 'outOfTurn' | 'failed'; error: unknown }
 
 /**
  * Publishes to one stream in order: each message names the one that it must follow, so that behind one that got lost, or between
@@ -28,11 +32,13 @@ export class NatsPublisher {
   readonly #jetstream: Jetstream
   readonly #stream: OrderStream
   readonly #subjectPrefix: string
+  readonly #onStored: (events: PublishedEvent[]) => void
 
-  constructor(jetstream: Jetstream, stream: OrderStream, subjectPrefix: string) {
+  constructor(jetstream: Jetstream, stream: OrderStream, subjectPrefix: string, onStored: (events: PublishedEvent[]) => void) {
     this.#jetstream = jetstream
     this.#stream = stream
     this.#subjectPrefix = subjectPrefix
+    this.#onStored = onStored
   }
 
   /** Throws when the broker stores nothing for some seconds; the first messages may be stored then. One call at a time. */
@@ -44,8 +50,14 @@ export class NatsPublisher {
       const stop = outcomes.find((outcome) => 'error' in outcome)
       const done = stop === undefined ? outcomes.length : outcomes.indexOf(stop)
       if (done > 0) deadline = performance.now() + PATIENCE_MS
+      const settled = rest.slice(0, done)
+      this.#onStored(settled.flatMap((message, index) => this.#toPublished(message, outcomes[index])))
       rest = rest.slice(done)
-      if (outcomes.some(({ kind }) => kind === 'taken')) rest = await this.#withoutStored(rest)
+      if (outcomes.some(({ kind }) => kind === 'taken')) {
+        const taken = settled.filter((_, index) => outcomes[index]?.kind === 'taken')
+        const missing = await this.#withoutStored([...taken, ...rest])
+        rest = missing.filter((message) => !taken.includes(message))
+      }
       if (stop === undefined) continue
       if (performance.now() > deadline) throw stop.error
       if (stop.kind === 'failed') await delay(RETRY_MS)
@@ -62,7 +74,7 @@ export class NatsPublisher {
       // The first one may follow anything: all before it are settled.
       const outcome = this.#sendOne(message, messages[index - 1]?.event.id)
       void outcome.then(({ kind }) => {
-        isInterrupted ||= kind !== 'stored' && kind !== 'known'
+        isInterrupted ||= kind !== 'stored'
       })
       sent.push(outcome)
     }
@@ -82,7 +94,7 @@ export class NatsPublisher {
       if (ack.stream !== this.#stream.name) throw new Error(`the message went to the stream ${ack.stream}, not to ${this.#stream.name}`)
       // Without a sequence the first copy is only on its way, and may still get lost with the stream's leader.
       if (ack.duplicate && ack.seq === 0) throw new Error('the message is a duplicate of one that is not stored yet')
-      return { kind: ack.duplicate ? 'known' : 'stored' }
+      return { kind: 'stored', streamSequence: ack.seq }
     } catch (error) {
       const code = jetstreamErrorCode(error)
       if (code === STORE_FAILED && String(error).includes('maximum messages per subject')) return { kind: 'taken' }
@@ -99,9 +111,17 @@ export class NatsPublisher {
     for (let first = 0; first < messages.length; first += WINDOW) {
       const asked = messages.slice(first, first + WINDOW)
       const found = await Promise.all(asked.map(({ event }) => reader.getMessage(name, { last_by_subj: this.#subjectOf(event.id) })))
-      missing.push(...asked.filter((_, index) => found[index] === null))
+      const outcomes = found.map((stored): Outcome | undefined =>
+        stored === null ? undefined : { kind: 'stored', streamSequence: stored.seq },
+      )
+      missing.push(...asked.filter((_, index) => outcomes[index] === undefined))
+      this.#onStored(asked.flatMap((message, index) => this.#toPublished(message, outcomes[index])))
     }
     return missing
+  }
+
+  #toPublished({ event }: OutgoingMessage, outcome: Outcome | undefined): PublishedEvent[] {
+    return outcome?.kind === 'stored' ? [{ eventId: event.id, sequence: this.#stream.base + outcome.streamSequence }] : []
   }
 
   /** `<prefix>.<order id>.<version>` */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, describe, type TestContext, test } from 'node:test'
 import { type ConsumerAPI, type ConsumerConfig, DiscardPolicy } from '@nats-io/jetstream'
-import { headers, nanos, TimeoutError } from '@nats-io/transport-node'
+import { headers, TimeoutError } from '@nats-io/transport-node'
 import pino from 'pino'
 import { createTestDatabase } from '../../test/database.ts'
 import { eventually } from '../../test/eventually.ts'
@@ -105,26 +105,6 @@ describe('with a broker', { skip: NO_NATS }, () => {
     await assert.rejects(topic.publish(makeOutgoing(1)), StreamUnfit)
   })
 
-  test('drops an event that it has, however long after the broker has forgotten the message id, and keeps the order', async (t) => {
-    const { db, topic } = await makeTopic(t)
-    const manager = await connectManager(t, url)
-    const [old, fresh] = [makeOutgoing(700), makeOutgoing(700, 1_000)]
-    await topic.publish(old)
-    await manager.streams.update(db.name.toUpperCase(), { duplicate_window: nanos(100) })
-    const probe = old[0]
-    await eventually(async () => {
-      if (probe === undefined) return false
-      const again = await manager
-        .jetstream()
-        .publish(`${db.name}.${probe.event.id}`, '', { msgID: probe.event.id })
-        .catch(() => null)
-      return again === null
-    })
-    await topic.publish([...old.slice(0, 100), ...fresh.slice(0, 300), ...old.slice(100), ...fresh.slice(300)])
-    const messages = await topic.read(0, 5_000)
-    assert.deepEqual(idsOf(messages), idsOf([...old, ...fresh]))
-  })
-
   test('leaves out bytes that are no JSON, or are compressed in a way that it does not know', async (t) => {
     const { db, topic } = await makeTopic(t)
     await topic.start()
@@ -202,7 +182,9 @@ describe('with a broker that goes away', { skip: NO_NATS }, () => {
     const own = await startNatsServer(t)
     const db = await createTestDatabase(t)
     const lines: string[] = []
-    const topic = connectNatsTopic(t, db, own.url, pino({ level: 'error' }, { write: (line: string) => void lines.push(line) }))
+    const topic = connectNatsTopic(t, db, own.url, {
+      logger: pino({ level: 'error' }, { write: (line: string) => void lines.push(line) }),
+    })
     const sent = makeOutgoing(6)
     const seen = new Recording()
     await topic.publish(sent.slice(0, 5))

@@ -1,5 +1,6 @@
 import type { Logger } from 'pino'
 import type { Pool } from '../db/pool.ts'
+import type { PublishedEvent } from './delivery-log.ts'
 import { type Jetstream, NatsClient, type NatsSettings } from './nats-connection.ts'
 import { NatsSource, POSITION_HEADER } from './nats-messages.ts'
 import { NatsPublisher } from './nats-publisher.ts'
@@ -20,6 +21,8 @@ export interface NatsTopicOptions {
   pool: Pool
   url: string
   logger: Logger
+  /** Hears of what `publish` has stored or found stored. */
+  onStored?: (events: PublishedEvent[]) => void
 }
 
 /** What belongs to the stream as it was found: forgotten when something fails, since the stream may have been made anew. */
@@ -112,10 +115,10 @@ class NatsTopic implements Topic {
   }
 
   async #open(): Promise<OpenTopic> {
-    const { pool, logger, replicas } = this.#options
+    const { pool, logger, replicas, onStored = () => {} } = this.#options
     const jetstream = await this.#client.get()
     const stream = await openStream(jetstream, { pool, logger, name: this.#name, replicas })
-    return { jetstream, stream, publisher: new NatsPublisher(jetstream, stream, this.#name) }
+    return { jetstream, stream, publisher: new NatsPublisher(jetstream, stream, this.#name, onStored) }
   }
 }
 

@@ -2,7 +2,6 @@ import type { Logger } from 'pino'
 import type { Queryable } from '../db/pool.ts'
 import { findDefect, type OrderRecord, toOrderEvent } from '../orders/events.ts'
 import { ChangeStream, type Commit, type OrderChange } from './change-stream.ts'
-import { type LoggedEvent, toLoggedEvent } from './delivery-log.ts'
 import { type ParkedChange, parkChanges } from './parked-changes.ts'
 import type { OutgoingMessage, Topic } from './topic.ts'
 
@@ -13,8 +12,8 @@ export interface OrderStreamHandlerOptions {
   slotName: string
   topic: Topic
   logger: Logger
-  /** Hears of events that are on the topic now. */
-  onPublished?: (events: LoggedEvent[]) => void
+  /** Hears how many events are on the topic now. */
+  onPublished?: (events: number) => void
 }
 
 /** Reads order changes from the change stream and publishes an event for each to the notification topic. */
@@ -48,7 +47,7 @@ export function createOrderStreamHandler({ url, pool, slotName, topic, logger, o
         throw error
       }
       newest = commits.at(-1)?.position ?? newest
-      onPublished?.(messages.map(({ event }) => toLoggedEvent(event)))
+      onPublished?.(messages.length)
       logger.debug({ events: messages.length, position: newest }, 'published')
     },
   })

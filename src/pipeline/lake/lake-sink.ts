@@ -1,6 +1,5 @@
 import { setTimeout as delay, setImmediate } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import { type LoggedEvent, toLoggedEvent } from '../delivery-log.ts'
 import { type Fence, FencedOut, type MessageHandler } from '../topic.ts'
 import { LakeFiles, type PendingRow } from './lake-files.ts'
 import { toLakeRow } from './lake-row.ts'
@@ -14,16 +13,10 @@ export interface LakeSinkOptions {
   flushRows: number
   logger: Logger
   now?: () => Date
-  /** Hears of events that are in the lake's files now, and up to which sequence everything is. */
-  onStored?: (rows: StoredRow[], upTo: number) => void
+  /** Hears of messages whose events are in the lake's files now, by their sequences, and up to which everything is. */
+  onStored?: (sequences: number[], upTo: number) => void
   /** Hears of each file that this process wrote, which holds only events that the lake did not have. */
   onFileWritten?: (rows: number) => void
-}
-
-/** An event that is in the lake, with its place on the topic. */
-export interface StoredRow {
-  sequence: number
-  logged: LoggedEvent
 }
 
 // Orders of hundreds of lines fill the memory long before `flushRows` is reached.
@@ -48,9 +41,9 @@ export class LakeSink {
   readonly #flushRows: number
   readonly #logger: Logger
   readonly #now: () => Date
-  readonly #onStored: (rows: StoredRow[], upTo: number) => void
+  readonly #onStored: (sequences: number[], upTo: number) => void
   /** In order of sequence. Rows stay here until their file is complete. */
-  #buffer: (PendingRow & { logged: LoggedEvent })[] = []
+  #buffer: PendingRow[] = []
   #bufferedCharacters = 0
   #lastTaken = 0
   /** Changes whenever the buffer is given up, so that a batch that waited meanwhile cannot go on and leave a gap. */
@@ -130,14 +123,7 @@ export class LakeSink {
       const json = JSON.stringify(toLakeRow(message, ingestedAt))
       turnCharacters += json.length
       const { id: eventId, time } = message.event
-      this.#push({
-        sequence: message.sequence,
-        ingestDate,
-        eventId,
-        eventTime: Date.parse(time),
-        json,
-        logged: toLoggedEvent(message.event),
-      })
+      this.#push({ sequence: message.sequence, ingestDate, eventId, eventTime: Date.parse(time), json })
     }
     if (this.#isFull()) await this.flush()
     else if (this.#buffer.length >= BACKLOG_ROWS) this.#expectQuiet()
@@ -188,7 +174,7 @@ export class LakeSink {
     return this.#buffer.slice(0, end === -1 ? undefined : end)
   }
 
-  #push(row: PendingRow & { logged: LoggedEvent }): void {
+  #push(row: PendingRow): void {
     this.#buffer.push(row)
     this.#bufferedCharacters += row.json.length
     this.#lastTaken = row.sequence
@@ -212,7 +198,10 @@ export class LakeSink {
     const kept = this.#buffer.findIndex((row) => row.sequence > sequence)
     const gone = this.#buffer.splice(0, kept === -1 ? this.#buffer.length : kept)
     for (const row of gone) this.#bufferedCharacters -= row.json.length
-    this.#onStored(gone, sequence)
+    this.#onStored(
+      gone.map((row) => row.sequence),
+      sequence,
+    )
   }
 
   #isFull(): boolean {
