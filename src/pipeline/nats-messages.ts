@@ -4,7 +4,7 @@ import type { Msg } from '@nats-io/transport-node'
 import type { OrderEvent } from '../orders/events.ts'
 import type { Jetstream } from './nats-connection.ts'
 import { NatsPull, type PulledMessage } from './nats-pull.ts'
-import { addConsumer, type Consumer, newestIn, type OrderStream } from './nats-stream.ts'
+import { addConsumer, type Consumer, type Extent, type OrderStream, readExtent } from './nats-stream.ts'
 import { type MessageSource, SourceStalled } from './subscriber.ts'
 import type { StoredMessage } from './topic.ts'
 
@@ -67,10 +67,8 @@ export class NatsSource implements MessageSource {
 
   static async open(jetstream: Jetstream, stream: OrderStream, after: number): Promise<NatsSource> {
     const consumer = await addConsumer(jetstream, stream, after)
-    const { streams } = jetstream.manager
-    // Made anew in between, the stream would give sequences that are not those of this epoch.
-    const { created } = await streams.info(stream.name)
-    if (created !== stream.info.created) throw new Error(`the stream ${stream.name} was made anew`)
+    // The consumer may be of a stream that was made anew in between.
+    await readExtent(jetstream, stream)
     return new NatsSource(jetstream, stream, consumer, Math.max(after - stream.base, 0))
   }
 
@@ -80,6 +78,7 @@ export class NatsSource implements MessageSource {
     const messages = await this.#pull.take(signal)
     // Comes while these are handled.
     if (messages.length > 0) this.#pull.ask(BATCH_SIZE)
+    await this.#assertWhole(messages)
     if (!signal.aborted) this.#assertMoving(messages)
     return messages.map((message) => this.#toStored(message))
   }
@@ -88,6 +87,7 @@ export class NatsSource implements MessageSource {
   async read(limit: number): Promise<StoredMessage[]> {
     this.#pull.ask(Math.min(limit, BATCH_SIZE))
     const messages = await this.#pull.take()
+    await this.#assertWhole(messages)
     this.#assertMoving(messages)
     return messages.map((message) => this.#toStored(message))
   }
@@ -97,6 +97,20 @@ export class NatsSource implements MessageSource {
     // It ends by itself when nobody asks it any more.
     const removed = this.#jetstream.manager.consumers.delete(this.#stream.name, this.#consumer.name)
     await Promise.race([removed, delay(CLOSE_PATIENCE_MS, undefined, { ref: false })])
+  }
+
+  /** See decision 0047. */
+  async #assertWhole(taken: readonly PulledMessage[]): Promise<void> {
+    let extent: Extent | null = null
+    let before = this.#sent
+    for (const { streamSequence } of taken) {
+      if (streamSequence > before + 1) {
+        extent ??= await readExtent(this.#jetstream, this.#stream)
+        const leftOut = extent.findBetween(before + 1, streamSequence - 1)
+        if (leftOut !== undefined) throw this.#stalled(`has left out ${leftOut}, which is there`)
+      }
+      before = streamSequence
+    }
   }
 
   /** See decision 0047. */
@@ -112,16 +126,18 @@ export class NatsSource implements MessageSource {
     const turn = this.#idleTakes % IDLE_TAKES
     if (turn === 0) void this.#look(this.#idleTakes)
     if (turn === PATIENT_TAKES && this.#awaited > this.#sent) {
-      const { leader = 'its server' } = this.#consumer
-      throw new SourceStalled(
-        `the consumer that ${leader} leads has sent ${this.#sent} and nothing since, though there is ${this.#awaited} in ${this.#stream.name}`,
-      )
+      throw this.#stalled(`has sent ${this.#sent} and nothing since, though there is ${this.#awaited}`)
     }
+  }
+
+  #stalled(what: string): SourceStalled {
+    const { leader = 'its server' } = this.#consumer
+    return new SourceStalled(`the consumer of ${this.#stream.name} that ${leader} leads ${what}`)
   }
 
   /** Nobody waits for it: that a broker does not answer is found out by the pull. */
   async #look(idleTakes: number): Promise<void> {
-    const newest = await newestIn(this.#jetstream, this.#stream).catch(() => 0)
+    const { newest } = await readExtent(this.#jetstream, this.#stream).catch(() => ({ newest: 0 }))
     // Messages that came meanwhile show that the consumer moves.
     if (this.#idleTakes >= idleTakes) this.#awaited = newest
   }

@@ -146,12 +146,25 @@ export async function addConsumer(jetstream: Jetstream, stream: OrderStream, aft
   return { name, leader: cluster?.leader }
 }
 
-/** The number of the newest message that is there: an operator may have deleted later ones. 0 for none. */
-export async function newestIn({ manager: { streams } }: Jetstream, { name }: OrderStream): Promise<number> {
-  const { state } = await streams.info(name, { deleted_details: true })
-  if (state.messages === 0) return 0
+/** What a stream has, by number: an operator may have deleted any message. */
+export interface Extent {
+  /** The newest message, 0 for none. */
+  newest: number
+  /** The first of the messages from one number to another, if there is any. */
+  findBetween(from: number, to: number): number | undefined
+}
+
+/** Throws when the stream was made anew: its numbers would not be those of this epoch. */
+export async function readExtent({ manager: { streams } }: Jetstream, { name, info }: OrderStream): Promise<Extent> {
+  const { state, created } = await streams.info(name, { deleted_details: true })
+  if (created !== info.created) throw new Error(`the stream ${name} was made anew`)
   const deleted = new Set(state.deleted)
-  let newest = state.last_seq
+  let newest = state.messages === 0 ? 0 : state.last_seq
   while (deleted.has(newest)) newest -= 1
-  return newest
+  const findBetween = (from: number, to: number) => {
+    let number = Math.max(from, state.first_seq)
+    while (deleted.has(number)) number += 1
+    return number <= Math.min(to, newest) ? number : undefined
+  }
+  return { newest, findBetween }
 }

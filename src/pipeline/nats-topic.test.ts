@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, describe, type TestContext, test } from 'node:test'
-import { type ConsumerAPI, type ConsumerConfig, DiscardPolicy } from '@nats-io/jetstream'
+import { DiscardPolicy } from '@nats-io/jetstream'
 import { headers, TimeoutError } from '@nats-io/transport-node'
 import pino from 'pino'
 import { createTestDatabase } from '../../test/database.ts'
@@ -12,8 +12,7 @@ import { idsOf, makeOutgoing, Recording, subscribe } from '../../test/topic-harn
 import { NatsClient, natsConnectOptions } from './nats-connection.ts'
 import { StreamUnfit } from './nats-stream.ts'
 import { createPostgresTopic, TopicMoved } from './postgres-topic.ts'
-import { sortMessages } from './sort-messages.ts'
-import { type CorruptMessage, epochOf, type Subscription, type Topic } from './topic.ts'
+import { type CorruptMessage, epochOf, type Topic } from './topic.ts'
 import { topicConformance } from './topic-conformance.ts'
 
 const server = NO_NATS ? null : await startNatsServer({ after })
@@ -47,41 +46,8 @@ function patient(topic: Topic): Topic {
   return Object.assign(topic, { publish })
 }
 
-/** Has the broker itself hold back everything from the consumer that is made next, and say that nothing waits. */
-async function stallFirstConsumer(t: TestContext): Promise<{ made: number }> {
-  const consumers = { made: 0 }
-  const api: ConsumerAPI = Object.getPrototypeOf((await connectManager(t, url)).consumers)
-  const { add } = api
-  t.mock.method(api, 'add', function (this: ConsumerAPI, stream: string, config: ConsumerConfig) {
-    consumers.made += 1
-    const filter = consumers.made === 1 ? { filter_subject: `${stream.toLowerCase()}.nobody` } : {}
-    return add.call(this, stream, { ...config, ...filter })
-  })
-  return consumers
-}
-
 describe('with a broker', { skip: NO_NATS }, () => {
   topicConformance('the topic in NATS', makeTopic)
-
-  for (const reader of ['a subscription', 'a read']) {
-    test(`${reader} goes on with another consumer when one sends nothing of what is there`, async (t) => {
-      const { topic } = await makeTopic(t)
-      const consumers = await stallFirstConsumer(t)
-      const sent = makeOutgoing(3)
-      await topic.publish(sent)
-      const recording = new Recording()
-      if (reader === 'a read') await recording.handle(sortMessages(await topic.read(0, 10)).messages, new AbortController().signal)
-      else {
-        const subscription: Subscription = await subscribe(t, topic, 'reader', async (messages, signal) => {
-          assert.equal(subscription.state, 'failing', 'until a message is through')
-          await recording.handle(messages, signal)
-        })
-      }
-      await recording.until(3)
-      assert.deepEqual(recording.ids, idsOf(sent))
-      assert.equal(consumers.made, 2)
-    })
-  }
 
   test('makes a stream that keeps every message, once, on disk', async (t) => {
     const { db, topic } = await makeTopic(t)
@@ -124,13 +90,6 @@ describe('with a broker', { skip: NO_NATS }, () => {
     await seen.until(1)
     assert.deepEqual(seen.ids, idsOf(sent))
     assert.equal(told.length, 3)
-  })
-
-  test('is read to its end when its newest message was deleted', { timeout: 60_000 }, async (t) => {
-    const { topic, db } = await makeTopic(t)
-    await topic.publish(makeOutgoing(3))
-    await (await connectManager(t, url)).streams.deleteMessage(db.name.toUpperCase(), 3)
-    assert.equal((await topic.read(0, 10)).length, 2)
   })
 
   test('carries an order of a thousand long lines, more than a server takes in one message', async (t) => {

@@ -4,7 +4,7 @@ import type { PublishedEvent } from './delivery-log.ts'
 import { type Jetstream, NatsClient, type NatsSettings } from './nats-connection.ts'
 import { NatsSource, POSITION_HEADER } from './nats-messages.ts'
 import { NatsPublisher } from './nats-publisher.ts'
-import { newestIn, type OrderStream, openStream, StreamUnfit } from './nats-stream.ts'
+import { type OrderStream, openStream, readExtent, StreamUnfit } from './nats-stream.ts'
 import { SourceStalled, Subscriber } from './subscriber.ts'
 import type { MessageHandler, OutgoingMessage, StoredMessage, SubscribeOptions, Subscription, Topic } from './topic.ts'
 
@@ -124,8 +124,9 @@ class NatsTopic implements Topic {
 
 async function readBehind(jetstream: Jetstream, stream: OrderStream, after: number, limit: number): Promise<StoredMessage[]> {
   const messages: StoredMessage[] = []
-  const position = () => messages.at(-1)?.sequence ?? after
-  const newest = async () => stream.base + (await newestIn(jetstream, stream))
+  // Before the first message of this epoch there is nothing to wait for.
+  const position = () => messages.at(-1)?.sequence ?? Math.max(after, stream.base)
+  const newest = async () => stream.base + (await readExtent(jetstream, stream)).newest
   let last = await newest()
   let tries = READ_TRIES
   while (messages.length < limit && position() < last) {

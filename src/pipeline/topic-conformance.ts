@@ -90,10 +90,12 @@ function publishing(makeTopic: MakeTopic): void {
     assert.deepEqual(seen.ids, idsOf([a, b, c, end]))
   })
 
-  test('takes an empty batch', async (t) => {
+  test('takes an empty batch, and is read to its end while it is empty', async (t) => {
     const { topic } = await makeTopic(t)
     await topic.publish([])
     assert.equal(await topic.newestPosition(), null)
+    assert.deepEqual(await topic.read(0, 10), [])
+    assert.deepEqual(await topic.read(await topic.newestSequence(), 10), [])
   })
 
   test('knows the position of its newest message, and none when it is empty', async (t) => {

@@ -1,0 +1,115 @@
+import assert from 'node:assert/strict'
+import { after, describe, type TestContext, test } from 'node:test'
+import type { ConsumerAPI, ConsumerConfig } from '@nats-io/jetstream'
+import { createTestDatabase } from '../../test/database.ts'
+import { connectManager, connectNatsTopic } from '../../test/nats-harness.ts'
+import { NO_NATS, startNatsServer } from '../../test/nats-server.ts'
+import { makeOrderEvent } from '../../test/order-event-factory.ts'
+import { idsOf, makeOutgoing, Recording, subscribe } from '../../test/topic-harness.ts'
+import { sortMessages } from './sort-messages.ts'
+import type { OutgoingMessage, Subscription, Topic } from './topic.ts'
+
+const server = NO_NATS ? null : await startNatsServer({ after })
+const url = server?.url ?? ''
+
+async function makeTopic(t: TestContext) {
+  const db = await createTestDatabase(t)
+  return { db, topic: connectNatsTopic(t, db, url), manager: await connectManager(t, url), stream: db.name.toUpperCase() }
+}
+
+/** Events of two orders: the first version of each, and the second of the first between them. */
+function makeVersions(): OutgoingMessage[] {
+  const first = makeOrderEvent()
+  const second = makeOrderEvent({ order: { id: first.subject, version: 2, status: 'confirmed' } })
+  return [first, second, makeOrderEvent()].map((event) => ({ position: '', event }))
+}
+
+/** Has the broker itself hold back from the consumer that is made next all but some messages, and say that nothing waits. */
+async function restrictFirstConsumer(t: TestContext, filter: string): Promise<{ made: number }> {
+  const consumers = { made: 0 }
+  const api: ConsumerAPI = Object.getPrototypeOf((await connectManager(t, url)).consumers)
+  const { add } = api
+  t.mock.method(api, 'add', function (this: ConsumerAPI, stream: string, config: ConsumerConfig) {
+    consumers.made += 1
+    const restriction = consumers.made === 1 ? { filter_subject: `${stream.toLowerCase()}.${filter}` } : {}
+    return add.call(this, stream, { ...config, ...restriction })
+  })
+  return consumers
+}
+
+type Reader = (t: TestContext, topic: Topic) => Promise<Recording>
+
+/** A subscription that must be failing until a message is through. */
+async function readBySubscription(t: TestContext, topic: Topic): Promise<Recording> {
+  const recording = new Recording()
+  const subscription: Subscription = await subscribe(t, topic, 'reader', async (messages, signal) => {
+    assert.equal(subscription.state, 'failing')
+    await recording.handle(messages, signal)
+  })
+  await recording.until(3)
+  return recording
+}
+
+async function readForCommand(_: TestContext, topic: Topic): Promise<Recording> {
+  const recording = new Recording()
+  await recording.handle(sortMessages(await topic.read(0, 10)).messages, new AbortController().signal)
+  return recording
+}
+
+const READERS: [string, Reader][] = [
+  ['a subscription', readBySubscription],
+  ['a read', readForCommand],
+]
+const FAULTS = [
+  { what: 'sends nothing of what is there', filter: 'nobody' },
+  { what: 'leaves out a message', filter: '*.1' },
+  { what: 'leaves out the first messages', filter: '*.2' },
+]
+
+describe('reading from NATS', { skip: NO_NATS }, () => {
+  for (const [name, read] of READERS)
+    for (const { what, filter } of FAULTS)
+      test(`${name} goes on with another consumer when one ${what}`, async (t) => {
+        const { topic } = await makeTopic(t)
+        const consumers = await restrictFirstConsumer(t, filter)
+        const sent = makeVersions()
+        await topic.publish(sent)
+        const recording = await read(t, topic)
+        assert.deepEqual(recording.ids, idsOf(sent))
+        assert.equal(consumers.made, 2)
+      })
+
+  test('passes over messages that were deleted, wherever they were', async (t) => {
+    const { topic, manager, stream } = await makeTopic(t)
+    const sent = makeOutgoing(9)
+    await topic.publish(sent)
+    const deleted = [1, 2, 4, 5, 7, 9]
+    for (const number of deleted) await manager.streams.deleteMessage(stream, number)
+    const consumers = await restrictFirstConsumer(t, '>')
+    const left = idsOf(sent.filter((_, index) => !deleted.includes(index + 1)))
+    assert.deepEqual(idsOf(await topic.read(0, 10)), left)
+    const recording = new Recording()
+    await subscribe(t, topic, 'reader', recording.handle)
+    await recording.until(3)
+    assert.deepEqual([recording.ids, consumers.made], [left, 2])
+  })
+
+  test('passes over messages that are too old for the stream', async (t) => {
+    const { topic, manager, stream } = await makeTopic(t)
+    const sent = makeOutgoing(5)
+    await topic.publish(sent)
+    await manager.streams.purge(stream, { seq: 4 })
+    assert.deepEqual(idsOf(await topic.read(0, 10)), idsOf(sent.slice(3)))
+  })
+
+  test('says so when the stream was made anew, and then reads the new one', async (t) => {
+    const { topic, manager, stream } = await makeTopic(t)
+    const sent = makeOutgoing(2)
+    await topic.publish(sent)
+    const { config } = await manager.streams.info(stream)
+    await manager.streams.delete(stream)
+    await manager.streams.add(config)
+    await assert.rejects(topic.read(0, 10), /made anew/)
+    assert.deepEqual(await topic.read(0, 10), [])
+  })
+})
