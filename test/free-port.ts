@@ -1,11 +1,10 @@
 import { randomInt } from 'node:crypto'
-import { createServer } from 'node:net'
+import { isFree } from '../src/db/free-port.ts'
 
 // Below what most kernels hand out to outgoing connections (Linux from 32768, others from 49152, RFC 6335). Such a connection could take
 // a port in the moment between finding it free and listening on it, or while a server that comes back is away.
 const FIRST = 20_000
 const END = 32_768
-const TAKEN: readonly (string | undefined)[] = ['EADDRINUSE', 'EACCES']
 
 // Goes on from one to the next, so that a server which is away for a moment does not lose its port to another of the same test.
 let next = randomInt(FIRST, END)
@@ -18,16 +17,4 @@ export async function freePort(): Promise<number> {
     if (await isFree(port)) return port
   }
   throw new Error(`no port from ${FIRST} to ${END - 1} is free`)
-}
-
-async function isFree(port: number): Promise<boolean> {
-  const server = createServer()
-  try {
-    await new Promise<void>((resolve, reject) => server.once('error', reject).listen(port, '127.0.0.1', resolve))
-  } catch (error) {
-    if (TAKEN.includes((error as NodeJS.ErrnoException).code)) return false
-    throw error
-  }
-  await new Promise((resolve) => server.close(resolve))
-  return true
 }

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import pg from 'pg'
 import { type DataFolder, keepSecret, lockDataFolder, readSecret } from './data-folder.ts'
+import { freePort, isFree } from './free-port.ts'
 import { chooseLauncher, type Launcher, PostgresUnavailable } from './postgres-launcher.ts'
 import { address, DATABASE, endOrphan, PASSWORD_FILE, probe, readPidFile, removeSockets, USER } from './running-postgres.ts'
 
@@ -108,7 +109,11 @@ async function startServer(folder: DataFolder, options: EmbeddedOptions, tries =
   const settings = Object.entries({ ...SETTINGS, ...sockets, ...options.settings, port: String(port) })
   const command = launcher.command('postgres', ['-D', folder.cluster, ...settings.flatMap(([name, value]) => ['-c', `${name}=${value}`])])
   const keeper = spawnLogged('sh', ['-c', KEEPER, 'storefront-postgres', ...command], launcher, logFile)
-  const exited = new Promise<void>((resolve) => keeper.once('exit', () => resolve()))
+  const exited = new Promise<void>((resolve) => {
+    keeper.once('exit', () => resolve())
+    // What could not be started does not end.
+    if (keeper.pid === undefined) resolve()
+  })
   let stopping = false
   const stop = async (how: 'now' | 'wait') => {
     if (!stopping) {
@@ -224,21 +229,4 @@ async function createDatabase(url: string): Promise<void> {
   } finally {
     await client.end()
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((resolve, reject) => server.once('error', reject).listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as { port: number }
-  await new Promise((resolve) => server.close(resolve))
-  return port
-}
-
-async function isFree(port: number): Promise<boolean> {
-  const server = createServer()
-  const isFree = await new Promise<boolean>((resolve) =>
-    server.once('error', () => resolve(false)).listen(port, '127.0.0.1', () => resolve(true)),
-  )
-  server.close()
-  return isFree
 }
