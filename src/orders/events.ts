@@ -1,4 +1,5 @@
 import { UUID_PATTERN } from '../uuid.ts'
+import { isDate, isTime, isTimeOfSomeForm } from './event-time.ts'
 import type { OrderItem, ShippingAddress, StatusChange } from './order.ts'
 import type { OrderStatus } from './order-status.ts'
 
@@ -143,19 +144,6 @@ function findDefectInLists(items: unknown, status_history: unknown): string | nu
   return change === -1 ? null : `status_history[${change}] is no change of status`
 }
 
-const [FIRST_TIME, LAST_TIME] = [Date.parse('0000-01-01T00:00:00.000Z'), Date.parse('9999-12-31T23:59:59.999Z')]
-
-function isDate(value: unknown): boolean {
-  return value instanceof Date && value.getTime() >= FIRST_TIME && value.getTime() <= LAST_TIME
-}
-
-/** As `toISOString` writes the years 0 to 9999: the lake knows no later ones. */
-function isTime(value: unknown): boolean {
-  if (typeof value !== 'string' || value.length !== 24) return false
-  const time = new Date(value)
-  return !Number.isNaN(time.getTime()) && time.toISOString() === value
-}
-
 const UUID = new RegExp(`^${UUID_PATTERN}$`)
 
 function isUuid(value: unknown): boolean {
@@ -187,8 +175,7 @@ function isMoney(value: unknown): value is { amount: number; currency: string } 
 }
 
 function isStatusChange(value: unknown): boolean {
-  if (!isObject(value) || typeof value.at !== 'string') return false
-  return isStatus(value.status) && !Number.isNaN(Date.parse(value.at))
+  return isObject(value) && isStatus(value.status) && isTimeOfSomeForm(value.at)
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {
