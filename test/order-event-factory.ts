@@ -4,6 +4,8 @@ import type { OrderItem } from '../src/orders/order.ts'
 import type { TopicMessage } from '../src/pipeline/topic.ts'
 
 export interface OrderEventOverrides {
+  /** When the order was placed or changed; a day long ago unless said otherwise. */
+  at?: Date
   type?: OrderEvent['type']
   order?: Partial<OrderEventData['order']>
   previous_status?: OrderEventData['previous_status']
@@ -24,7 +26,7 @@ export function makeOrderItem(overrides: Partial<OrderItem> = {}): OrderItem {
 /** The event of a new order of one line, with personal data in every field that may hold some. */
 export function makeOrderEvent(overrides: OrderEventOverrides = {}): OrderEvent {
   const id = overrides.order?.id ?? randomUUID()
-  const at = '2026-03-01T10:00:00.123Z'
+  const at = overrides.at?.toISOString() ?? '2026-03-01T10:00:00.123Z'
   const userId = overrides.order?.user_id ?? randomUUID()
   const order: OrderEventData['order'] = {
     number: 'SF-1001',

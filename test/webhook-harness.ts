@@ -11,9 +11,15 @@ import { createWebhookSubscriber, WEBHOOK_QUEUE } from '../src/pipeline/webhook/
 import { onCleanup } from './cleanup.ts'
 import { createTestDatabase } from './database.ts'
 import { eventually } from './eventually.ts'
+import { makeOrderEvent, type OrderEventOverrides } from './order-event-factory.ts'
 
 const logger = pino({ level: 'silent' })
 export const sealing = createSealing('a secret for tests, long enough to be one', 'webhook secret')
+
+/** Of something that happens now: endpoints get nothing older than they are. */
+export function makeNewEvent(overrides: OrderEventOverrides = {}): OrderEvent {
+  return makeOrderEvent({ at: new Date(), ...overrides })
+}
 
 /** A webhook subscriber on a database of its own, with a clock that can be put forward; what is tried again is at once. */
 export async function startWebhooks(t: TestContext) {
@@ -22,13 +28,14 @@ export async function startWebhooks(t: TestContext) {
   const jobs = createJobQueue({ url: db.url, logger })
   await jobs.start()
   const clock = { passedMs: 0 }
+  const lines: string[] = []
   const subscriber = createWebhookSubscriber({
     pool: db.pool,
     jobs,
     // A receiver that stands still for a while is no receiver that does not answer.
     sender: createWebhookSender({ isPrivateAllowed: true, timeoutMs: 60_000 }),
     sealing,
-    logger,
+    logger: pino({ level: 'warn' }, { write: (line: string) => void lines.push(line) }),
     now: () => new Date(Date.now() + clock.passedMs),
   })
   await subscriber.start()
@@ -40,6 +47,8 @@ export async function startWebhooks(t: TestContext) {
     db,
     jobs,
     clock,
+    /** Warnings and worse. */
+    logged: () => lines.map((line) => JSON.parse(line)),
     handle: subscriber.handle,
     publish: (...events: OrderEvent[]) =>
       subscriber.handle(

@@ -8,7 +8,7 @@ import { makeOrderEvent, makeOrderItem } from '../../test/order-event-factory.ts
 import { startAuditedStore, summarise } from '../../test/pipeline-audit.ts'
 import { silent } from '../../test/stream-harness.ts'
 import { makeOutgoing, subscribe } from '../../test/topic-harness.ts'
-import { startWebhooks } from '../../test/webhook-harness.ts'
+import { makeNewEvent, startWebhooks } from '../../test/webhook-harness.ts'
 import { findEventDefect } from '../orders/events.ts'
 import { createPostgresTopic } from './postgres-topic.ts'
 import type { CorruptMessage } from './topic.ts'
@@ -66,7 +66,7 @@ test('mails, webhooks and lake come past every kind of message that is no order 
     { db: webhooks.db, name: 'lake', handle: sink.handle, lastSequence: sink.lastSequence },
   ]) {
     const topic = createPostgresTopic({ pool: db.pool, url: db.url, logger: silent })
-    const sent = makeOutgoing(2)
+    const sent = makeOutgoing(2).map((message) => ({ ...message, event: makeNewEvent() }))
     if (name !== 'lake') {
       await topic.publish(sent.slice(0, 1))
       for (const [, spoil] of DEFECTS)

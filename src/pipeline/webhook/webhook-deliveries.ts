@@ -2,7 +2,8 @@ import type { Pool, Queryable, Transaction } from '../../db/pool.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import type { OrderEvent } from '../../orders/events.ts'
 import { type JobQueue, jobIdOf } from '../job-queue.ts'
-import { DISABLED, type Recipient } from './webhook-endpoints.ts'
+import { KNOWN_MS, type Wanted } from './wanted-events.ts'
+import { DISABLED } from './webhook-endpoints.ts'
 import { WebhookRefused } from './webhook-url.ts'
 
 /** The name of the job queue of webhooks. */
@@ -16,19 +17,10 @@ export interface WebhookJob {
 }
 
 /**
- * One row for each event and recipient that wants it and has none yet, and one job for each of them unless the recipient is disabled:
- * then the delivery has failed from the start. Returns how many jobs.
+ * One row for each pair that has none yet, and one job for each of them unless the recipient is disabled: then the delivery has failed
+ * from the start. Returns how many jobs.
  */
-export async function insertDeliveries(
-  tx: Transaction,
-  jobs: JobQueue,
-  recipients: readonly Recipient[],
-  events: readonly OrderEvent[],
-  now: Date,
-): Promise<number> {
-  const wanted = recipients.flatMap((recipient) =>
-    events.filter((event) => recipient.event_types?.includes(event.type) ?? true).map((event) => ({ recipient, event })),
-  )
+export async function insertDeliveries(tx: Transaction, jobs: JobQueue, wanted: Wanted['pairs'], now: Date): Promise<number> {
   if (wanted.length === 0) return 0
   await insertEvents(tx, [...new Set(wanted.map(({ event }) => event))])
   const { rows } = await tx.query<WebhookJob & { status: string }>(
@@ -183,13 +175,13 @@ async function assertEnabled(tx: Transaction, endpointId: string): Promise<void>
   if (rows[0]?.is_disabled === true) throw new WebhookRefused('the endpoint is disabled; enable it first')
 }
 
-/** Deletes events that are older than `before` and wait for no delivery, and their deliveries. Right to run anywhere, at any time, twice. */
-export async function deleteOldEvents(pool: Pool, before: Date): Promise<void> {
+/** Deletes events that are too old to come again and wait for no delivery, and their deliveries. Right to run anywhere, at any time, twice. */
+export async function deleteOldEvents(pool: Pool, now: Date): Promise<void> {
   await pool.query(
     `delete from webhook_events as event
      where created_at < $1
        and not exists (select from webhook_deliveries where event_id = event.event_id and status = 'queued')`,
-    [before],
+    [new Date(now.getTime() - KNOWN_MS)],
   )
 }
 

@@ -93,6 +93,7 @@ export async function listEndpoints(db: Queryable): Promise<ListedEndpoint[]> {
 export interface Recipient {
   id: string
   event_types: string[] | null
+  created_at: Date
   is_disabled: boolean
 }
 
@@ -104,7 +105,7 @@ export async function hasEndpoints(db: Queryable): Promise<boolean> {
 /** Every endpoint, held so that none is disabled or removed before `tx` ends. */
 export async function lockRecipients(tx: Transaction): Promise<Recipient[]> {
   const { rows } = await tx.query<Recipient>(
-    'select id, event_types, disabled_at is not null as is_disabled from webhook_endpoints for share',
+    'select id, event_types, created_at, disabled_at is not null as is_disabled from webhook_endpoints for share',
   )
   return rows
 }

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { eventually } from '../../../test/eventually.ts'
-import { makeOrderEvent } from '../../../test/order-event-factory.ts'
-import { startWebhooks } from '../../../test/webhook-harness.ts'
+import { makeNewEvent, startWebhooks } from '../../../test/webhook-harness.ts'
 import { startWebhookReceiver } from '../../../test/webhook-receiver.ts'
 
 const HOUR = 3_600
@@ -19,7 +18,7 @@ for (const [status, retryAfter] of [
     const receiver = await startWebhookReceiver(t)
     const { id } = await add(receiver.url)
     receiver.answer((response) => void response.writeHead(status, { 'retry-after': retryAfter() }).end())
-    const event = makeOrderEvent()
+    const event = makeNewEvent()
     await publish(event)
     const { seconds } = await eventually(async () => {
       const { rows } = await db.pool.query<{ seconds: number }>(UNTIL_DUE)
@@ -51,7 +50,7 @@ test('any other answer, and what cannot be understood, leaves the pauses as they
     const [status, retryAfter] = answers.shift() ?? [200, '']
     response.writeHead(status, { 'retry-after': retryAfter }).end()
   })
-  const event = makeOrderEvent()
+  const event = makeNewEvent()
   await publish(event)
   assert.equal((await waitFor(id, event, 'delivered')).attempts, 4)
 })
@@ -61,7 +60,7 @@ test('three days of asking to come again end like three days of any other refusa
   const receiver = await startWebhookReceiver(t)
   const { id } = await add(receiver.url)
   receiver.answer((response) => void response.writeHead(503, { 'retry-after': '999999999' }).end())
-  const event = makeOrderEvent()
+  const event = makeNewEvent()
   await publish(event)
   const { seconds } = await eventually(async () => {
     const { rows } = await db.pool.query<{ seconds: number }>(UNTIL_DUE)

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { makeOrderEvent } from '../../../test/order-event-factory.ts'
-import { sealing, startWebhooks } from '../../../test/webhook-harness.ts'
+import { makeNewEvent, sealing, startWebhooks } from '../../../test/webhook-harness.ts'
 import { isAuthentic, startWebhookReceiver } from '../../../test/webhook-receiver.ts'
 import { rotateSecret } from './webhook-endpoints.ts'
 
@@ -15,7 +14,7 @@ test('for 24 hours after a rotation both secrets sign, then the new one only', a
   /** Which of the secrets sign what is sent so many hours from now, and by how many signatures. */
   const signers = async (hours: number, secrets: string[]) => {
     clock.passedMs = hours * HOUR_MS
-    const event = makeOrderEvent()
+    const event = makeNewEvent()
     await publish(event)
     await waitFor(id, event, 'delivered')
     const request = receiver.requests.at(-1) ?? assert.fail('no request')

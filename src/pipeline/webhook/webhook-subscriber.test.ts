@@ -2,10 +2,10 @@ import assert from 'node:assert/strict'
 import type { ServerResponse } from 'node:http'
 import { test } from 'node:test'
 import { eventually } from '../../../test/eventually.ts'
-import { makeOrderEvent } from '../../../test/order-event-factory.ts'
-import { startWebhooks } from '../../../test/webhook-harness.ts'
+import { makeNewEvent, startWebhooks } from '../../../test/webhook-harness.ts'
 import { isAuthentic, startWebhookReceiver } from '../../../test/webhook-receiver.ts'
 import { inTransaction } from '../../db/transaction.ts'
+import { pairWanted } from './wanted-events.ts'
 import { deleteOldEvents, insertDeliveries, redeliver } from './webhook-deliveries.ts'
 import { disableEndpoint, enableEndpoint, lockRecipients, removeEndpoint } from './webhook-endpoints.ts'
 
@@ -16,8 +16,8 @@ test('an event goes once to every endpoint that wants it, signed with the endpoi
   const [all, shipments] = [await startWebhookReceiver(t), await startWebhookReceiver(t)]
   const first = await add(all.url)
   const second = await add(shipments.url, ['storefront.order.shipped'])
-  const created = makeOrderEvent()
-  const shipped = makeOrderEvent({ type: 'storefront.order.shipped' })
+  const created = makeNewEvent()
+  const shipped = makeNewEvent({ type: 'storefront.order.shipped' })
   await publish(created, shipped, created)
   await publish(created, shipped)
   await waitFor(first.id, created, 'delivered')
@@ -45,7 +45,7 @@ test('a delivery that is not taken is tried again with the same id, whatever the
   receiver.answer((response) => {
     response.writeHead(answers.shift() ?? 202, { location: receiver.url }).end()
   })
-  const event = makeOrderEvent()
+  const event = makeNewEvent()
   await publish(event)
   const delivered = await waitFor(id, event, 'delivered')
   assert.equal(delivered.attempts, 5)
@@ -62,7 +62,7 @@ test('an endpoint that is down holds up no other, and gets its webhooks when it 
   const fine = await add(well.url)
   const held: ServerResponse[] = []
   hanging.answer((response) => void held.push(response))
-  const events = Array.from({ length: 40 }, () => makeOrderEvent())
+  const events = Array.from({ length: 40 }, () => makeNewEvent())
   await publish(...events)
   for (const event of events) await waitFor(fine.id, event, 'delivered')
   assert.equal(well.requests.length, events.length)
@@ -85,7 +85,7 @@ test('410 disables an endpoint at once; what it then misses can be redelivered w
   const receiver = await startWebhookReceiver(t)
   const { id } = await add(receiver.url)
   receiver.answer(410)
-  const [first, second, third] = [makeOrderEvent(), makeOrderEvent(), makeOrderEvent()]
+  const [first, second, third] = [makeNewEvent(), makeNewEvent(), makeNewEvent()]
   await publish(first)
   assert.equal((await waitFor(id, first, 'failed')).last_error, 'answered 410')
   const disabled = await eventually(async () => {
@@ -116,7 +116,7 @@ test('an endpoint that took nothing for three days is disabled, and its webhooks
   const receiver = await startWebhookReceiver(t)
   const { id } = await add(receiver.url)
   receiver.answer(503)
-  const event = makeOrderEvent()
+  const event = makeNewEvent()
   await publish(event)
   await eventually(async () => receiver.requests.length >= 2)
   clock.passedMs = 2.9 * DAY_MS
@@ -136,7 +136,7 @@ test('one event that an endpoint never takes fails alone after three days', asyn
   const { clock, add, publish, waitFor, endpoint } = await startWebhooks(t)
   const receiver = await startWebhookReceiver(t)
   const { id } = await add(receiver.url)
-  const [poison, fine] = [makeOrderEvent(), makeOrderEvent()]
+  const [poison, fine] = [makeNewEvent(), makeNewEvent()]
   receiver.answer((response, { headers }) => void response.writeHead(headers['webhook-id'] === poison.id ? 500 : 200).end())
   await publish(poison)
   await eventually(async () => receiver.requests.length >= 1)
@@ -162,7 +162,8 @@ test('an endpoint that is disabled while events are queued for it leaves none of
     })
     const isWaiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
     await eventually(async () => isDisabled || (await db.pool.query(isWaiting)).rowCount === 1)
-    await insertDeliveries(tx, jobs, recipients, [makeOrderEvent(), makeOrderEvent()], new Date())
+    const { pairs } = pairWanted(recipients, [makeNewEvent(), makeNewEvent()], new Date())
+    await insertDeliveries(tx, jobs, pairs, new Date())
   })
   await disabling
   assert.deepEqual(
@@ -175,7 +176,7 @@ test('events and the end of an endpoint at the same time do not fail each other'
   const { db, add, publish, deliveries } = await startWebhooks(t)
   const receiver = await startWebhookReceiver(t)
   const { id } = await add(receiver.url)
-  const publishing = Array.from({ length: 20 }, () => publish(makeOrderEvent(), makeOrderEvent()))
+  const publishing = Array.from({ length: 20 }, () => publish(makeNewEvent(), makeNewEvent()))
   await Promise.all([...publishing, removeEndpoint(db.pool, id)])
   assert.deepEqual(await deliveries(id), [])
 })
@@ -185,13 +186,13 @@ test('deletes what is old and waits for nobody', async (t) => {
   const [well, down] = [await startWebhookReceiver(t), await startWebhookReceiver(t)]
   down.answer(500)
   const [fine, failing] = [await add(well.url), await add(down.url, ['storefront.order.shipped'])]
-  const [done, waiting] = [makeOrderEvent(), makeOrderEvent({ type: 'storefront.order.shipped' })]
+  const [done, waiting] = [makeNewEvent(), makeNewEvent({ type: 'storefront.order.shipped' })]
   await publish(done, waiting)
   await waitFor(fine.id, done, 'delivered')
   await waitFor(fine.id, waiting, 'delivered')
-  await deleteOldEvents(db.pool, new Date(Date.now() - DAY_MS))
+  await deleteOldEvents(db.pool, new Date(Date.now() + 30 * DAY_MS))
   assert.equal((await deliveries(fine.id)).length, 2)
-  await deleteOldEvents(db.pool, new Date(Date.now() + DAY_MS))
+  await deleteOldEvents(db.pool, new Date(Date.now() + 32 * DAY_MS))
   assert.deepEqual(
     (await deliveries(fine.id)).map(({ event_id }) => event_id),
     [waiting.id],

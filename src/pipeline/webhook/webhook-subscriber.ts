@@ -5,6 +5,7 @@ import type { JobQueue, QueueDefinition } from '../job-queue.ts'
 import type { Job, JobOutcome, JobWorker } from '../job-worker.ts'
 import type { Sealing } from '../sealing.ts'
 import type { MessageHandler } from '../topic.ts'
+import { pairWanted } from './wanted-events.ts'
 import {
   type Attempt,
   beginAttempt,
@@ -32,8 +33,6 @@ export const WEBHOOK_QUEUE: QueueDefinition = {
 // One endpoint has one fetcher's batch in hand at most: those that hang until the timeout leave the rest to the others.
 const WORK = { batchSize: 4, concurrency: 4, fetchers: 6, perGroup: 4 }
 const PATIENCE_MS = 3 * 86_400_000
-// So long a delivery can be repeated.
-const KEEP_MS = 30 * 86_400_000
 const CLEANING_MS = 3_600_000
 const GONE = 410
 // Those whose `Retry-After` counts: too many requests, and not available.
@@ -61,8 +60,8 @@ export interface WebhookSubscriber {
 }
 
 /**
- * Posts each order event to every endpoint that wants it: at least once, deduped by event id, in no fixed order. The handler only
- * queues, so an endpoint that is slow or down holds up nothing else. `jobs` must have been started.
+ * Posts each order event to every endpoint that wants it and was there: at least once, deduped by event id, in no fixed order. The handler
+ * only queues, so an endpoint that is slow or down holds up nothing else. `jobs` must have been started.
  */
 export function createWebhookSubscriber(options: WebhookSubscriberOptions): WebhookSubscriber {
   const { pool, jobs, sender, sealing, logger, now, onTried } = options
@@ -70,7 +69,7 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions): Webh
   let cleaning: NodeJS.Timeout | undefined
 
   function clean(): void {
-    deleteOldEvents(pool, new Date(now().getTime() - KEEP_MS)).catch((error) => {
+    deleteOldEvents(pool, now()).catch((error) => {
       logger.warn({ err: error }, 'could not delete old webhooks; it is tried again')
     })
   }
@@ -122,10 +121,12 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions): Webh
     async handle(messages, _signal, fence) {
       if (!(await hasEndpoints(pool))) return
       const events = [...new Map(messages.map(({ event }) => [event.id, event])).values()]
-      const queued = await inTransaction(pool, async (tx) => {
+      const { queued, tooOld } = await inTransaction(pool, async (tx) => {
         await fence?.check(tx)
-        return insertDeliveries(tx, jobs, await lockRecipients(tx), events, now())
+        const { pairs, tooOld } = pairWanted(await lockRecipients(tx), events, now())
+        return { queued: await insertDeliveries(tx, jobs, pairs, now()), tooOld }
       })
+      if (tooOld > 0) logger.warn({ events: tooOld }, 'events older than 30 days are not posted any more')
       if (queued > 0) worker?.wake()
     },
 
