@@ -1,6 +1,7 @@
 import type { Pool, Queryable, Transaction } from '../../db/pool.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import { type JobQueue, jobIdOf } from '../job-queue.ts'
+import { planSendTimes } from './plan-send-times.ts'
 import type { MailContent } from './render-mail.ts'
 
 /** The name of the job queue of order mails. */
@@ -31,29 +32,6 @@ export async function countQueued(db: Queryable): Promise<number> {
 export async function findUnknown(tx: Transaction, eventIds: readonly string[]): Promise<Set<string>> {
   const { rows } = await tx.query<{ event_id: string }>('select event_id from email_deliveries where event_id = any($1)', [eventIds])
   return new Set(eventIds).difference(new Set(rows.map(({ event_id }) => event_id)))
-}
-
-/** The send times after `since` of each account's newest mails, oldest first, at most `limit` each. */
-export async function listSendTimes(
-  tx: Transaction,
-  userIds: readonly string[],
-  since: Date,
-  limit: number,
-): Promise<Map<string, number[]>> {
-  const { rows } = await tx.query<{ user_id: string; times: Date[] }>(
-    `select account.user_id, array_agg(mail.send_after order by mail.send_after) as times
-     from unnest($1::uuid[]) as account (user_id)
-     cross join lateral (
-       select send_after
-       from email_deliveries
-       where user_id = account.user_id and send_after > $2
-       order by send_after desc
-       limit $3
-     ) as mail
-     group by account.user_id`,
-    [userIds, since, limit],
-  )
-  return new Map(rows.map(({ user_id, times }) => [user_id, times.map((time) => time.getTime())]))
 }
 
 /** One row and one job for each mail whose event has none yet. Returns how many. */
@@ -146,34 +124,72 @@ export async function recordFailure(pool: Pool, eventId: string, reason: string)
 
 const RETRY_BATCH = 1_000
 
+export interface RetryOptions {
+  /** The one to try, or null for all. */
+  eventId: string | null
+  /** What they are counted against, as new mails are. */
+  maxPerHour: number | null
+  now: Date
+}
+
 /**
- * Queues mails again that were given up, with as many tries as a new one has: that of one event, or all of them for null.
- * Returns how many. A running worker finds them within a second.
+ * Queues mails again that were given up, with as many tries as a new one has, and as new ones for the limit of their account. Returns how
+ * many. A running worker finds those that need not wait within a second.
  */
-export async function retryFailed(pool: Pool, jobs: JobQueue, eventId: string | null): Promise<number> {
+export async function retryFailed(pool: Pool, jobs: JobQueue, { eventId, maxPerHour, now }: RetryOptions): Promise<number> {
   for (let total = 0; ; ) {
     const queued = await inTransaction(pool, async (tx) => {
-      const { rows } = await tx.query<MailJob>(
-        `with failed as (
-           select event_id
-           from email_deliveries
-           where status = 'failed' and ($1::text is null or event_id = $1)
-           limit $2
-           for update
-         )
-         update email_deliveries
-         set status = 'queued', attempts = 0, job_number = job_number + 1
-         from failed
-         where email_deliveries.event_id = failed.event_id
-         returning email_deliveries.event_id, job_number as number`,
-        [eventId, RETRY_BATCH],
+      const failed = await takeFailed(tx, eventId)
+      const times = await planSendTimes(
+        tx,
+        failed.map((mail) => mail.user_id),
+        maxPerHour,
+        now,
       )
-      await sendJobs(tx, jobs, rows)
-      return rows.length
+      await tx.query(
+        `update email_deliveries as mail
+         set send_after = planned.send_after
+         from unnest($1::text[], $2::timestamptz[]) as planned (event_id, send_after)
+         where mail.event_id = planned.event_id`,
+        [failed.map((mail) => mail.event_id), times],
+      )
+      await sendJobs(
+        tx,
+        jobs,
+        failed.map(({ event_id, number }, index) => ({ event_id, number, startAfter: laterThan(now, times[index]) })),
+      )
+      return failed.length
     })
     total += queued
     if (queued < RETRY_BATCH) return total
   }
+}
+
+/** Mails that were given up, in the order in which they were to go out, without a time: their old one does not count beside the new. */
+async function takeFailed(tx: Transaction, eventId: string | null): Promise<(MailJob & { user_id: string })[]> {
+  const { rows } = await tx.query<MailJob & { user_id: string }>(
+    `with failed as (
+       select event_id, queued_at, send_after
+       from email_deliveries
+       where status = 'failed' and ($1::text is null or event_id = $1)
+       order by queued_at, event_id
+       limit $2
+       for update
+     ),
+     taken as (
+       update email_deliveries as mail
+       set status = 'queued', attempts = 0, job_number = job_number + 1, send_after = null
+       from failed
+       where mail.event_id = failed.event_id
+       returning mail.event_id, mail.user_id, job_number as number
+     )
+     select taken.event_id, user_id, number
+     from taken
+     join failed using (event_id)
+     order by failed.send_after nulls first, queued_at, event_id`,
+    [eventId, RETRY_BATCH],
+  )
+  return rows
 }
 
 export type DeliveryStatus = 'queued' | 'sent' | 'failed'

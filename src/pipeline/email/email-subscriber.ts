@@ -10,14 +10,13 @@ import {
   EMAIL_QUEUE_NAME,
   findUnknown,
   insertDeliveries,
-  listSendTimes,
   type MailJob,
   recordError,
   recordFailure,
   recordSent,
 } from './email-deliveries.ts'
-import { HOUR_MS, nextSendTime } from './mail-limit.ts'
 import { describeError, type Mailer, MailRefused, type OnMailTried } from './mailer.ts'
+import { planSendTimes } from './plan-send-times.ts'
 import { hasMail, type RenderMail, toMailContent } from './render-mail.ts'
 
 /** For `installJobQueues`. With `MAX_ATTEMPTS` a mail is tried for about a day before it is given up. */
@@ -118,13 +117,17 @@ async function queueMails(tx: Transaction, jobs: JobQueue, events: readonly Orde
   const unknown = await findUnknown(tx, [...new Set(events.map((event) => event.id))])
   const fresh = [...new Map(events.map((event) => [event.id, event])).values()].filter((event) => unknown.has(event.id))
   if (fresh.length === 0) return 0
-  const accounts = [...new Set(fresh.map((event) => event.data.order.user_id))]
-  const taken = limit === null ? new Map<string, number[]>() : await listSendTimes(tx, accounts, new Date(now.getTime() - HOUR_MS), limit)
-  const mails = fresh.map((event) => {
-    const times = taken.get(event.data.order.user_id) ?? []
-    const sendAt = limit === null ? now.getTime() : nextSendTime(times, limit, now.getTime())
-    taken.set(event.data.order.user_id, [...times, sendAt].slice(-(limit ?? 1)))
-    return { orderId: event.data.order.id, eventType: event.type, content: toMailContent(event), sendAfter: new Date(sendAt) }
-  })
+  const times = await planSendTimes(
+    tx,
+    fresh.map((event) => event.data.order.user_id),
+    limit,
+    now,
+  )
+  const mails = fresh.map((event, index) => ({
+    orderId: event.data.order.id,
+    eventType: event.type,
+    content: toMailContent(event),
+    sendAfter: times[index] ?? now,
+  }))
   return insertDeliveries(tx, jobs, mails, now)
 }

@@ -9,6 +9,7 @@ import { nextSendTime } from './mail-limit.ts'
 import { MailRefused } from './mailer.ts'
 
 const HOUR_MS = 3_600_000
+const UNLIMITED = { maxPerHour: null, now: new Date() }
 
 test('mails that were given up are tried again, one or all, even when their jobs are long gone', async (t) => {
   let isMended = false
@@ -25,12 +26,12 @@ test('mails that were given up are tried again, one or all, even when their jobs
   for (const event of [bob, eve]) await waitForDelivery(db, event, 'failed')
   await db.pool.query('delete from pgboss.job')
   isMended = true
-  assert.equal(await retryFailed(db.pool, jobs, ada.id), 0, 'one that is out is not sent again')
-  assert.equal(await retryFailed(db.pool, jobs, bob.id), 1)
+  assert.equal(await retryFailed(db.pool, jobs, { ...UNLIMITED, eventId: ada.id }), 0, 'one that is out is not sent again')
+  assert.equal(await retryFailed(db.pool, jobs, { ...UNLIMITED, eventId: bob.id }), 1)
   const sent = await waitForDelivery(db, bob, 'sent')
   assert.deepEqual([sent.attempts, sent.last_error], [1, null])
   assert.equal((await waitForDelivery(db, eve, 'failed')).last_error, '550 5.7.1 no')
-  assert.equal(await retryFailed(db.pool, jobs, null), 1)
+  assert.equal(await retryFailed(db.pool, jobs, { ...UNLIMITED, eventId: null }), 1)
   await waitForDelivery(db, eve, 'sent')
   assert.deepEqual(mails.map(({ eventId }) => eventId).toSorted(), events.map(({ id }) => id).toSorted())
 })
@@ -46,7 +47,7 @@ test('a mail that is retried twice at once is queued once', async (t) => {
   await publish([event])
   await waitForDelivery(db, event, 'failed')
   isMended = true
-  const queued = await Promise.all([1, 2, 3].map(() => retryFailed(db.pool, jobs, null)))
+  const queued = await Promise.all([1, 2, 3].map(() => retryFailed(db.pool, jobs, { ...UNLIMITED, eventId: null })))
   assert.equal(
     queued.reduce((sum, count) => sum + count, 0),
     1,
@@ -69,7 +70,7 @@ test('a job of before sends nothing while the mail is being tried again', async 
   const event = makeOrderEvent({ order: { user_id: await insertUser(db, 'ada@example.com') } })
   await publish([event])
   await waitForDelivery(db, event, 'failed')
-  await retryFailed(db.pool, jobs, null)
+  await retryFailed(db.pool, jobs, { ...UNLIMITED, eventId: null })
   await eventually(async () => tries === 2)
   const old = jobIdOf(`${event.id}#1`)
   await db.pool.query(`update pgboss.job set state = 'retry', completed_on = null where id = $1`, [old])
@@ -142,6 +143,54 @@ test('an account’s mails beyond the limit wait for their hour and are not lost
   assert.equal(mails.length, 6)
   const jobs = await db.pool.query(`select start_after from pgboss.job where data->>'event_id' = $1`, [events[4]?.id])
   assert.deepEqual(jobs.rows, [{ start_after: last.send_after }])
+})
+
+test('mails that are tried again count anew, and those beyond an account’s limit wait for their hour', async (t) => {
+  const clock = { ms: Date.now() - 2 * HOUR_MS }
+  const now = () => new Date(clock.ms)
+  let isMended = false
+  const { db, jobs, mails, publish } = await startMailSubscriber(t, {
+    maxPerHour: 2,
+    now,
+    async send({ to }) {
+      if (!isMended && to.address !== 'eve@example.com') throw new MailRefused('550 no')
+    },
+  })
+  const [ada, bob, eve] = await Promise.all(['ada', 'bob', 'eve'].map((name) => insertUser(db, `${name}@example.com`)))
+  const eventOf = (user?: string) => makeOrderEvent({ order: { user_id: user } as { user_id: string } })
+  const events = [eventOf(ada), eventOf(ada), eventOf(bob), eventOf(eve)]
+  await publish(events)
+  clock.ms += HOUR_MS
+  const later = [eventOf(ada), eventOf(ada)]
+  await publish(later)
+  for (const event of [...events.slice(0, 3), ...later]) await waitForDelivery(db, event, 'failed')
+  await waitForDelivery(db, events[3] ?? eventOf(), 'sent')
+  isMended = true
+  // The two that were refused just now do not count beside themselves.
+  assert.equal(await retryFailed(db.pool, jobs, { eventId: null, maxPerHour: 2, now: now() }), 5)
+  for (const event of [...events, ...later]) await waitForDelivery(db, event, 'sent')
+  const startedAt = clock.ms
+  const next = eventOf(ada)
+  await publish([next])
+  const timesOf = async (user?: string) => {
+    const { rows } = await db.pool.query(
+      'select event_id, send_after from email_deliveries where user_id = $1 order by send_after, event_id',
+      [user],
+    )
+    return rows.map(({ event_id, send_after }) => [event_id, (send_after.getTime() - startedAt) / HOUR_MS])
+  }
+  const byId = (batch: { id: string }[]) => batch.map(({ id }) => id).toSorted()
+  assert.deepEqual(await timesOf(ada), [
+    ...byId(events.slice(0, 2)).map((id) => [id, 0]),
+    ...byId(later).map((id) => [id, 1]),
+    [next.id, 2],
+  ])
+  assert.deepEqual(await timesOf(bob), [[events[2]?.id, 0]])
+  const { rows } = await db.pool.query(`select start_after from pgboss.job where data ->> 'event_id' = $1 and data ->> 'number' = '2'`, [
+    later[0]?.id,
+  ])
+  assert.deepEqual(rows, [{ start_after: new Date(startedAt + HOUR_MS) }])
+  assert.equal(mails.filter(({ to }) => to.address === 'ada@example.com').length, 4)
 })
 
 test('no hour holds more mails of an account than the limit, however they come', () => {
