@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
 import { after, describe, type TestContext, test } from 'node:test'
 import { nanos } from '@nats-io/transport-node'
-import { createTestDatabase } from '../../test/database.ts'
-import { eventually } from '../../test/eventually.ts'
-import { connectManager, connectNatsTopic } from '../../test/nats-harness.ts'
-import { NO_NATS, startNatsServer } from '../../test/nats-server.ts'
-import { idsOf, makeOutgoing } from '../../test/topic-harness.ts'
-import type { PublishedEvent } from './delivery-log.ts'
+import { createTestDatabase } from '../../../test/database.ts'
+import { eventually } from '../../../test/eventually.ts'
+import { connectManager, connectNatsTopic } from '../../../test/nats-harness.ts'
+import { NO_NATS, startNatsServer } from '../../../test/nats-server.ts'
+import { idsOf, makeOutgoing } from '../../../test/topic-harness.ts'
+import type { PublishedEvent } from '../delivery-log.ts'
 
 const server = NO_NATS ? null : await startNatsServer({ after })
 const url = server?.url ?? ''

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { JetStreamApiError, type JetStreamClient, type JetStreamManager, jetstream, jetstreamManager } from '@nats-io/jetstream'
 import { connect, credsAuthenticator, type NatsConnection, type NodeConnectionOptions } from '@nats-io/transport-node'
 import type { Logger } from 'pino'
-import { PubAcks } from './nats-acks.ts'
+import { PubAcks } from './acks.ts'
 
 export interface NatsSettings {
   /** `nats://` or `tls://` addresses of servers, with commas between; `user:password@` or `token@` in the first that has one counts. */
