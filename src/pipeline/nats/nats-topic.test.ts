@@ -5,14 +5,13 @@ import { headers, TimeoutError } from '@nats-io/transport-node'
 import pino from 'pino'
 import { createTestDatabase } from '../../../test/database.ts'
 import { eventually } from '../../../test/eventually.ts'
-import { connectManager, connectNatsTopic, natsSettings } from '../../../test/nats-harness.ts'
+import { connectManager, connectNatsTopic } from '../../../test/nats-harness.ts'
 import { NO_NATS, startNatsServer } from '../../../test/nats-server.ts'
 import { makeOrderEvent, makeOrderItem } from '../../../test/order-event-factory.ts'
 import { idsOf, makeOutgoing, Recording, subscribe } from '../../../test/topic-harness.ts'
 import { createPostgresTopic, TopicMoved } from '../postgres-topic.ts'
 import { type CorruptMessage, epochOf, type Topic } from '../topic.ts'
 import { topicConformance } from '../topic-conformance.ts'
-import { NatsClient, natsConnectOptions } from './connection.ts'
 import { StreamUnfit } from './stream.ts'
 
 const server = NO_NATS ? null : await startNatsServer({ after })
@@ -168,32 +167,5 @@ describe('with a broker that goes away', { skip: NO_NATS }, () => {
     assert.deepEqual(idsOf(await topic.read(0, 10)), idsOf(replayed))
     assert.deepEqual(idsOf(await topic.read(seen.messages[6]?.sequence ?? 0, 10)), idsOf(sent.slice(5)))
     assert.ok(lines.some((line) => /was lost and made anew/.test(line)))
-  })
-})
-
-describe('the login', () => {
-  const FORMS = [
-    { server: 'authorization { token: "p@ss" }', login: 'p%40ss' },
-    { server: 'authorization { user: "store", password: "a:b" }', login: 'store:a%3Ab' },
-  ]
-  for (const { server, login } of FORMS) {
-    test(`is taken from the address: ${login}`, { skip: NO_NATS }, async (t) => {
-      const own = await startNatsServer(t, server)
-      const logger = pino({ level: 'silent' })
-      const client = new NatsClient(natsSettings(`nats://${login}@127.0.0.1:${own.port}`), 'test', logger)
-      const stranger = new NatsClient(natsSettings(own.url), 'test', logger)
-      t.after(() => Promise.all([client.close(), stranger.close()]))
-      assert.equal((await client.get()).connection.isClosed(), false)
-      await assert.rejects(stranger.get(), /authorization/i)
-    })
-  }
-
-  test('and the servers come from the addresses, TLS from tls:// or from the files', () => {
-    const plain = natsConnectOptions(natsSettings('nats://a:4222, nats://me:pw@b'), 'store')
-    assert.deepEqual([plain.servers, plain.user, plain.pass, plain.token, plain.tls], [['a:4222', 'b'], 'me', 'pw', undefined, undefined])
-    assert.deepEqual(natsConnectOptions(natsSettings('tls://a'), 'store').tls, {})
-    const files = { caFile: '/ca.pem', certFile: '/cert.pem', keyFile: '/key.pem' }
-    assert.deepEqual(natsConnectOptions(natsSettings('nats://a', files), 'store').tls, files)
-    assert.throws(() => natsConnectOptions(natsSettings('nats://a', { credentialsFile: '/no/such.creds' }), 'store'), /ENOENT/)
   })
 })
