@@ -60,5 +60,5 @@ async function openTopic(pool: Pool): Promise<Topic> {
   const options = { pool, url: DATABASE_URL, logger }
   const { nats } = readConfig(process.env)
   if (nats === null) return (await import('../src/pipeline/postgres-topic.ts')).createPostgresTopic(options)
-  return (await import('../src/pipeline/nats-topic.ts')).createNatsTopic({ ...options, nats, replicas: nats.replicas })
+  return (await import('../src/pipeline/nats/nats-topic.ts')).createNatsTopic({ ...options, nats, replicas: nats.replicas })
 }

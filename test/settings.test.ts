@@ -230,7 +230,13 @@ test('takes several brokers, and refuses an address of anything else without sho
     assert.equal(refusal({ NATS_URL }), 'NATS_URL must list URLs that start with nats:// or tls://, with commas between')
   }
   assert.equal(refusal({ NATS_URL: 'nats://a', NATS_CERT: '/cert.pem' }), 'NATS_CERT and NATS_KEY must be set together')
-  assert.match(refusal({ NATS_URL: 'nats://a', NATS_REPLICAS: '7' }), /^NATS_REPLICAS must be a whole number from 1 to 5$/)
+  assert.deepEqual(
+    ['1', '3', '5'].map((NATS_REPLICAS) => readConfig({ NATS_URL: 'nats://a', NATS_REPLICAS }).nats?.replicas),
+    [1, 3, 5],
+  )
+  for (const NATS_REPLICAS of ['0', '2', '4', '7', 'three']) {
+    assert.equal(refusal({ NATS_URL: 'nats://a', NATS_REPLICAS }), 'NATS_REPLICAS must be one of 1, 3, 5')
+  }
 })
 
 test('narrows the roles to those named on the command line, in the order of the list', () => {

@@ -20,6 +20,9 @@ export interface TopicUnderTest {
   connect(): Promise<Topic>
   /** Breaks the connection of the active subscription of this name, from the broker's side. */
   breakConnection(subscriber: string): Promise<void>
+  /** Takes away what stores the messages, for everybody, until `mendBroker` gives it back with what it had stored. */
+  breakBroker(): Promise<void>
+  mendBroker(): Promise<void>
   /** Puts a message on the topic that is none of the store's. `event` is a JSON text. */
   inject(id: string, event: string): Promise<void>
 }

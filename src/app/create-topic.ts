@@ -2,7 +2,7 @@ import type { Logger } from 'pino'
 import type { Config } from '../config.ts'
 import type { Pool } from '../db/pool.ts'
 import type { PublishedEvent } from '../pipeline/delivery-log.ts'
-import { createNatsTopic } from '../pipeline/nats-topic.ts'
+import { createNatsTopic } from '../pipeline/nats/nats-topic.ts'
 import { createPostgresTopic } from '../pipeline/postgres-topic.ts'
 import type { Topic } from '../pipeline/topic.ts'
 

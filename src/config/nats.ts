@@ -4,6 +4,7 @@ import { ConfigError, type Settings } from './settings.ts'
 export interface NatsConfig {
   /** Addresses with commas between; a login in one of them counts for all. */
   readonly servers: string
+  /** 1, 3 or 5: an even number of servers survives the loss of no more than the odd one below it. */
   readonly replicas: number
   readonly credentialsFile: string | null
   readonly caFile: string | null
@@ -12,7 +13,7 @@ export interface NatsConfig {
 }
 
 /** Null without `NATS_URL`. Throws ConfigError. */
-export function readNats({ optional, integer }: Settings): NatsConfig | null {
+export function readNats({ optional, oneOf }: Settings): NatsConfig | null {
   const servers = optional('NATS_URL')
   const files = {
     credentialsFile: optional('NATS_CREDENTIALS'),
@@ -20,7 +21,7 @@ export function readNats({ optional, integer }: Settings): NatsConfig | null {
     certFile: optional('NATS_CERT'),
     keyFile: optional('NATS_KEY'),
   }
-  const replicas = integer('NATS_REPLICAS', 1, 1, 5)
+  const replicas = Number(oneOf('NATS_REPLICAS', ['1', '3', '5'], '1'))
   if (servers === null) return null
   const isAddress = (text: string) => URL.canParse(text) && ['nats:', 'tls:'].includes(new URL(text).protocol) && new URL(text).host !== ''
   // The value is not echoed: it may hold a password.

@@ -3,6 +3,19 @@ import { orderEventSchemas } from './event-schemas.ts'
 
 const JSON_SCHEMA = 'http://json-schema.org/draft-07/schema#'
 
+const NATS_HEADERS = {
+  type: 'object',
+  required: ['Nats-Msg-Id'],
+  properties: {
+    'Nats-Msg-Id': { type: 'string', description: "The event's `id`." },
+    'Content-Encoding': {
+      const: 'zstd',
+      description: 'The payload is compressed (RFC 8878), as that of an event above 64 KiB. Else absent.',
+    },
+    'Storefront-Position': { type: 'string', description: "The store's own; may change or be absent." },
+  },
+}
+
 /** Files for those who read the events, by name: a JSON Schema for each event, and an AsyncAPI document of all. Pure. */
 export function orderEventFiles(): Record<string, object> {
   const schemas = Object.entries(orderEventSchemas()).map(([type, schema]) => [
@@ -24,11 +37,25 @@ export function orderEventDocument(): object {
         'Every change of an order gives one event. Delivery is at least once; dedupe by `id`. Events of one order come in order.',
     },
     defaultContentType: 'application/cloudevents+json',
+    servers: {
+      nats: {
+        host: '{host}',
+        protocol: 'nats',
+        description: 'NATS with JetStream, when the store runs with `NATS_URL`. Else the topic is a table of its own database.',
+        variables: { host: { default: '127.0.0.1:4222', description: 'Host and port of `NATS_URL`.' } },
+      },
+    },
     channels: {
       orders: {
-        // Where it is depends on the installation.
-        address: null,
+        address: 'orders.{order_id}.{version}',
         title: 'The notification topic',
+        description:
+          'The JetStream stream `ORDERS`, with one message for each subject. A payload may be compressed: see `Content-Encoding`.',
+        servers: [{ $ref: '#/servers/nats' }],
+        parameters: {
+          order_id: { description: "The order's id.", location: '$message.payload#/subject' },
+          version: { description: 'The number of the change, from 1.', location: '$message.payload#/data/order/version' },
+        },
         messages: Object.fromEntries(schemas.map(([type]) => [shortName(type), { $ref: `#/components/messages/${shortName(type)}` }])),
       },
     },
@@ -37,7 +64,10 @@ export function orderEventDocument(): object {
     },
     components: {
       messages: Object.fromEntries(schemas.map(([type]) => [shortName(type), messageOf(type)])),
-      schemas: Object.fromEntries(schemas.map(([type, schema]) => [shortName(type), withoutId(schema)])),
+      schemas: {
+        ...Object.fromEntries(schemas.map(([type, schema]) => [shortName(type), withoutId(schema)])),
+        'nats-headers': NATS_HEADERS,
+      },
     },
   }
 }
@@ -47,6 +77,7 @@ function messageOf(type: string): object {
     name: type,
     title: `An order was ${type.split('.').at(-1)}`,
     contentType: 'application/cloudevents+json',
+    headers: { $ref: '#/components/schemas/nats-headers' },
     payload: { $ref: `#/components/schemas/${shortName(type)}` },
   }
 }

@@ -4,20 +4,15 @@ import pino from 'pino'
 import { onCleanup } from '../../test/cleanup.ts'
 import { createTestDatabase, setConnectable, type TestDatabase, terminateBackends } from '../../test/database.ts'
 import { eventually } from '../../test/eventually.ts'
-import { idsOf, makeOutgoing, Recording, subscribe } from '../../test/topic-harness.ts'
+import { idsOf, makeOutgoing, Recording, subscribe, type TopicUnderTest } from '../../test/topic-harness.ts'
 import { createPool } from '../db/pool.ts'
 import { createPostgresTopic } from './postgres-topic.ts'
-import type { Topic } from './topic.ts'
 import { topicConformance } from './topic-conformance.ts'
 
 const logger = pino({ level: 'silent' })
 
-interface PostgresTopicUnderTest {
+interface PostgresTopicUnderTest extends TopicUnderTest {
   db: TestDatabase
-  topic: Topic
-  connect(): Promise<Topic>
-  breakConnection(subscriber: string): Promise<void>
-  inject(id: string, event: string): Promise<void>
 }
 
 async function makeTopic(t: TestContext): Promise<PostgresTopicUnderTest> {
@@ -40,7 +35,12 @@ async function makeTopic(t: TestContext): Promise<PostgresTopicUnderTest> {
     await db.pool.query(`insert into topic_messages (id, type, subject, position, event) values ($1, '', '', '', $2)`, [id, event])
     await db.pool.query(`notify storefront_topic`)
   }
-  return { db, topic: await connect(), connect, breakConnection, inject }
+  const breakBroker = async () => {
+    await setConnectable(db, false)
+    await terminateBackends(db)
+  }
+  const mendBroker = async () => void (await setConnectable(db, true))
+  return { db, topic: await connect(), connect, breakConnection, breakBroker, mendBroker, inject }
 }
 
 topicConformance('the topic in PostgreSQL', makeTopic)
@@ -91,32 +91,6 @@ test('a duplicate uses up no sequence', async (t) => {
     seen.messages.map(({ sequence }) => sequence),
     [1, 2],
   )
-})
-
-test('refuses to publish while the database is away, and goes on, subscribers too, when it is back', async (t) => {
-  const { db, topic } = await makeTopic(t)
-  const sent = makeOutgoing(4)
-  const [kept, own] = [new Recording(), new Recording()]
-  await subscribe(t, topic, 'keeper', kept.handle)
-  await subscribe(t, topic, 'owner', own.handle, { lastSequence: async () => own.messages.at(-1)?.sequence ?? 0 })
-  await topic.publish(sent.slice(0, 2))
-  await kept.until(2)
-  await own.until(2)
-
-  await setConnectable(db, false)
-  await terminateBackends(db)
-  await assert.rejects(topic.publish(sent.slice(2)))
-  await assert.rejects(topic.newestPosition())
-  await setConnectable(db, true)
-
-  await eventually(async () => {
-    await topic.publish(sent.slice(2))
-    return true
-  })
-  await eventually(async () => kept.ids.at(-1) === sent[3]?.event.id)
-  await own.until(4)
-  assert.deepEqual([...new Set(kept.ids)], idsOf(sent))
-  assert.deepEqual(own.ids, idsOf(sent))
 })
 
 test('keeps type, subject and position of each message beside it', async (t) => {

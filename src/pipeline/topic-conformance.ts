@@ -12,6 +12,7 @@ export function topicConformance(name: string, makeTopic: MakeTopic): void {
   describe(name, () => {
     publishing(makeTopic)
     reading(makeTopic)
+    outages(makeTopic)
     corruptMessagesConformance(makeTopic)
     subscriptionConformance(makeTopic)
   })
@@ -211,5 +212,50 @@ function reading(makeTopic: MakeTopic): void {
     }
     await fast.until(3)
     assert.deepEqual(fast.ids, idsOf(sent))
+  })
+}
+
+function outages(makeTopic: MakeTopic): void {
+  test('refuses to publish while the broker is away, and goes on, subscribers too, when it is back', async (t) => {
+    const { topic, breakBroker, mendBroker } = await makeTopic(t)
+    const sent = makeOutgoing(4)
+    const [kept, owned] = [new Recording(), new Recording()]
+    await subscribe(t, topic, 'keeper', kept.handle)
+    await subscribe(t, topic, 'owner', owned.handle, { lastSequence: async () => owned.messages.at(-1)?.sequence ?? 0 })
+    await topic.publish(sent.slice(0, 2))
+    await kept.until(2)
+    await owned.until(2)
+    await breakBroker()
+    await Promise.all([assert.rejects(topic.publish(sent.slice(2))), assert.rejects(topic.newestPosition())])
+    await mendBroker()
+    await eventually(() =>
+      topic.publish(sent.slice(2)).then(
+        () => true,
+        () => false,
+      ),
+    )
+    await eventually(async () => kept.ids.at(-1) === sent[3]?.event.id)
+    await owned.until(4)
+    assert.deepEqual([...new Set(kept.ids)], idsOf(sent))
+    assert.deepEqual(owned.ids, idsOf(sent))
+  })
+
+  test('keeps what it had stored, its order and its ids, while the broker was away', async (t) => {
+    const { topic, connect, breakBroker, mendBroker } = await makeTopic(t)
+    const sent = makeOutgoing(5)
+    await topic.publish(sent.slice(0, 3))
+    const before = await topic.read(0, 10)
+    await breakBroker()
+    await mendBroker()
+    const later = await connect()
+    await eventually(() =>
+      later.publish(sent).then(
+        () => true,
+        () => false,
+      ),
+    )
+    const stored = await later.read(0, 10)
+    assert.deepEqual(idsOf(stored), idsOf(sent))
+    assert.deepEqual(stored.slice(0, 3), before)
   })
 }

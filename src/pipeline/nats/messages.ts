@@ -1,12 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import type { Msg } from '@nats-io/transport-node'
-import type { OrderEvent } from '../orders/events.ts'
-import type { Jetstream } from './nats-connection.ts'
-import { NatsPull, type PulledMessage } from './nats-pull.ts'
-import { addConsumer, type Consumer, type Extent, type OrderStream, readExtent } from './nats-stream.ts'
-import { type MessageSource, SourceStalled } from './subscriber.ts'
-import type { StoredMessage } from './topic.ts'
+import type { OrderEvent } from '../../orders/events.ts'
+import { type MessageSource, SourceStalled } from '../subscriber.ts'
+import type { StoredMessage } from '../topic.ts'
+import type { Jetstream } from './connection.ts'
+import { NatsPull, type PulledMessage } from './pull.ts'
+import { addConsumer, type Consumer, type Extent, type OrderStream, readExtent } from './stream.ts'
 
 /** Change-stream position of the commit that the event tells of. */
 export const POSITION_HEADER = 'Storefront-Position'

@@ -9,10 +9,10 @@ import {
 } from '@nats-io/jetstream'
 import { nanos } from '@nats-io/transport-node'
 import type { Logger } from 'pino'
-import type { Pool } from '../db/pool.ts'
-import { inTransaction } from '../db/transaction.ts'
-import { type Jetstream, jetstreamErrorCode } from './nats-connection.ts'
-import { EPOCH_SEQUENCES } from './topic.ts'
+import type { Pool } from '../../db/pool.ts'
+import { inTransaction } from '../../db/transaction.ts'
+import { EPOCH_SEQUENCES } from '../topic.ts'
+import { type Jetstream, jetstreamErrorCode } from './connection.ts'
 
 const STREAM_NOT_FOUND = 10_059
 const STREAM_NAME_IN_USE = 10_058

@@ -1,8 +1,10 @@
 import { readFileSync } from 'node:fs'
+import { isIP } from 'node:net'
+import { checkServerIdentity, type PeerCertificate } from 'node:tls'
 import { JetStreamApiError, type JetStreamClient, type JetStreamManager, jetstream, jetstreamManager } from '@nats-io/jetstream'
 import { connect, credsAuthenticator, type NatsConnection, type NodeConnectionOptions } from '@nats-io/transport-node'
 import type { Logger } from 'pino'
-import { PubAcks } from './nats-acks.ts'
+import { PubAcks } from './acks.ts'
 
 export interface NatsSettings {
   /** `nats://` or `tls://` addresses of servers, with commas between; `user:password@` or `token@` in the first that has one counts. */
@@ -82,6 +84,13 @@ export function natsConnectOptions(settings: NatsSettings, name: string): NodeCo
   const urls = settings.servers.split(',').map((server) => new URL(server.trim()))
   const login = urls.find(({ username }) => username !== '')
   const { caFile, certFile, keyFile, credentialsFile } = settings
+  const tls = {
+    // Not among the driver's own options: it hands on what it does not know to node:tls.
+    checkServerIdentity: identityCheckFor(urls),
+    ...(caFile === null ? {} : { caFile }),
+    ...(certFile === null ? {} : { certFile }),
+    ...(keyFile === null ? {} : { keyFile }),
+  }
   const isSecure = urls.some(({ protocol }) => protocol === 'tls:') || caFile !== null || certFile !== null
   return {
     servers: urls.map(({ host }) => host),
@@ -98,15 +107,22 @@ export function natsConnectOptions(settings: NatsSettings, name: string): NodeCo
     noAsyncTraces: true,
     ...(login === undefined ? {} : loginOf(login)),
     ...(credentialsFile === null ? {} : { authenticator: credsAuthenticator(readFileSync(credentialsFile)) }),
-    ...(isSecure
-      ? {
-          tls: {
-            ...(caFile === null ? {} : { caFile }),
-            ...(certFile === null ? {} : { certFile }),
-            ...(keyFile === null ? {} : { keyFile }),
-          },
-        }
-      : {}),
+    ...(isSecure ? { tls } : {}),
+  }
+}
+
+/**
+ * Of a server that is named by its IP address the driver has no name, and node:tls then checks for `localhost`
+ * (https://github.com/nats-io/nats.js/issues/303): the certificate must be for an address that the settings name.
+ */
+function identityCheckFor(urls: readonly URL[]) {
+  const addresses = urls
+    .map(({ hostname }) => hostname.replace(/^\[(.*)\]$/, '$1'))
+    .filter((host) => isIP(host) !== 0 || host === 'localhost')
+  return (name: string, certificate: PeerCertificate): Error | undefined => {
+    const expected = name === 'localhost' && addresses.length > 0 ? addresses : [name]
+    const errors = expected.map((host) => checkServerIdentity(host, certificate))
+    return errors.includes(undefined) ? undefined : errors[0]
   }
 }
 

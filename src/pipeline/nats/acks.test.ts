@@ -3,10 +3,10 @@ import { randomUUID } from 'node:crypto'
 import { after, describe, type TestContext, test } from 'node:test'
 import { JetStreamApiError, PubHeaders } from '@nats-io/jetstream'
 import { headers, NoRespondersError, TimeoutError } from '@nats-io/transport-node'
-import { natsSettings } from '../../test/nats-harness.ts'
-import { NO_NATS, startNatsServer } from '../../test/nats-server.ts'
-import { silent } from '../../test/stream-harness.ts'
-import { NatsClient } from './nats-connection.ts'
+import { natsSettings } from '../../../test/nats-harness.ts'
+import { NO_NATS, startNatsServer } from '../../../test/nats-server.ts'
+import { silent } from '../../../test/stream-harness.ts'
+import { NatsClient } from './connection.ts'
 
 const PAYLOAD = Buffer.from('{}')
 

@@ -1,12 +1,12 @@
 import type { Logger } from 'pino'
-import type { Pool } from '../db/pool.ts'
-import type { PublishedEvent } from './delivery-log.ts'
-import { type Jetstream, NatsClient, type NatsSettings } from './nats-connection.ts'
-import { NatsSource, POSITION_HEADER } from './nats-messages.ts'
-import { NatsPublisher } from './nats-publisher.ts'
-import { type OrderStream, openStream, readExtent, StreamUnfit } from './nats-stream.ts'
-import { SourceStalled, Subscriber } from './subscriber.ts'
-import type { MessageHandler, OutgoingMessage, StoredMessage, SubscribeOptions, Subscription, Topic } from './topic.ts'
+import type { Pool } from '../../db/pool.ts'
+import type { PublishedEvent } from '../delivery-log.ts'
+import { SourceStalled, Subscriber } from '../subscriber.ts'
+import type { MessageHandler, OutgoingMessage, StoredMessage, SubscribeOptions, Subscription, Topic } from '../topic.ts'
+import { type Jetstream, NatsClient, type NatsSettings } from './connection.ts'
+import { NatsSource, POSITION_HEADER } from './messages.ts'
+import { NatsPublisher } from './publisher.ts'
+import { type OrderStream, openStream, readExtent, StreamUnfit } from './stream.ts'
 
 // Consumers made for one read, each led by a server of the broker's choice: with one of three out of step, one read in two thousand fails.
 const READ_TRIES = 7

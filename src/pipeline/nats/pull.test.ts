@@ -5,12 +5,12 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { after, describe, type TestContext, test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
 import { AckPolicy } from '@nats-io/jetstream'
-import { eventually } from '../../test/eventually.ts'
-import { connectManager, natsSettings } from '../../test/nats-harness.ts'
-import { NO_NATS, startNatsServer } from '../../test/nats-server.ts'
-import { silent } from '../../test/stream-harness.ts'
-import { NatsClient } from './nats-connection.ts'
-import { NatsPull, type PulledMessage } from './nats-pull.ts'
+import { eventually } from '../../../test/eventually.ts'
+import { connectManager, natsSettings } from '../../../test/nats-harness.ts'
+import { NO_NATS, startNatsServer } from '../../../test/nats-server.ts'
+import { silent } from '../../../test/stream-harness.ts'
+import { NatsClient } from './connection.ts'
+import { NatsPull, type PulledMessage } from './pull.ts'
 
 const MEGABYTE = 1_000_000
 

@@ -1,11 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { PubHeaders } from '@nats-io/jetstream'
 import { headers } from '@nats-io/transport-node'
-import type { PublishedEvent } from './delivery-log.ts'
-import { type Jetstream, jetstreamErrorCode } from './nats-connection.ts'
-import { ENCODING_HEADER, encodeEvent, POSITION_HEADER } from './nats-messages.ts'
-import type { OrderStream } from './nats-stream.ts'
-import type { OutgoingMessage } from './topic.ts'
+import type { PublishedEvent } from '../delivery-log.ts'
+import type { OutgoingMessage } from '../topic.ts'
+import { type Jetstream, jetstreamErrorCode } from './connection.ts'
+import { ENCODING_HEADER, encodeEvent, POSITION_HEADER } from './messages.ts'
+import type { OrderStream } from './stream.ts'
 
 const WRONG_LAST_MESSAGE = 10_070
 const STORE_FAILED = 10_077

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { createInbox, type Msg, nanos, type Subscription } from '@nats-io/transport-node'
-import type { Jetstream } from './nats-connection.ts'
+import type { Jetstream } from './connection.ts'
 
 const MAX_BYTES = 8 * 1024 * 1024
 // Some servers drop a request without a word when a message comes just as it expires, so it seldom does.
