@@ -48,7 +48,7 @@ test('takes what a slot without a reader still holds for lag, and what it does n
   const [held = ''] = await store.trade(2)
   const waiting = await store.verify()
   assert.deepEqual([waiting.findings, waiting.topic.lag.events, waiting.undecided], [[], 2, []])
-  assert.match(formatReport(waiting), /; 2 events on the way, the oldest for [\d.]+ s\n[^]*\nnothing is missing, doubled or corrupt$/)
+  assert.match(formatReport(waiting), /; 2 events on the way, the oldest for [\d.]+ s\n[\s\S]*\nnothing is missing, doubled or corrupt$/)
   await store.pool.query(`delete from topic_messages where sequence = (select min(sequence) from topic_messages)`)
   const report = await store.verify()
   assert.deepEqual(summarise(report), ['topic missing 1'])
