@@ -1,12 +1,15 @@
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import pg from 'pg'
+import { orderSlotOf } from '../src/app/prepare-database.ts'
 import { type DataFolder, dataFolder } from '../src/db/data-folder.ts'
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../src/db/embedded-postgres.ts'
+import { connectClient, type Queryable } from '../src/db/pool.ts'
+import { findStandbyReason } from '../src/pipeline/replication-slot.ts'
 import { type Cleanup, onCleanup } from '../test/cleanup.ts'
 import { serverProcesses, untilNoServer } from '../test/data-folders.ts'
 import { eventually } from '../test/eventually.ts'
+import { copyForStandby, startStandby } from '../test/standby.ts'
 import type { Fault } from './fault.ts'
 import { Round } from './round.ts'
 import { VirtualAddress } from './virtual-address.ts'
@@ -109,46 +112,26 @@ export interface Standby {
 export async function makeStandby(round: Round, isSlotSynced: boolean): Promise<Standby> {
   const cluster = clusterOf(round)
   const { folder, server } = cluster
-  await query(round.url, `select pg_create_physical_replication_slot('standby', true)`)
+  await withClient(round.url, (db) => db.query(`select pg_create_physical_replication_slot('standby', true)`))
   await server.stop()
-  const standby = dataFolder(mkdtempSync(join(tmpdir(), 'storefront-standby-')))
-  onCleanup(round.cleanup, () => rmSync(standby.path, { recursive: true, force: true }))
-  mkdirSync(standby.path, { recursive: true })
-  cpSync(folder.path, standby.path, { recursive: true })
-  // As pg_basebackup does: slots of the primary are not the standby's.
-  for (const slot of readdirSync(join(standby.cluster, 'pg_replslot')))
-    rmSync(join(standby.cluster, 'pg_replslot', slot), { recursive: true })
+  const standby = copyForStandby(round.cleanup, folder)
   // What is acknowledged is on the standby, else a failover loses it whatever becomes of the slot.
   const settings = { ...UNSYNCED, synchronous_standby_names: '*', ...(isSlotSynced ? { synchronized_standby_slots: 'standby' } : {}) }
   cluster.server = await startEmbeddedPostgres(folder, { settings })
   cluster.address.moveTo(cluster.server.url)
-  writeFileSync(join(standby.cluster, 'standby.signal'), '')
-  const following = {
-    ...UNSYNCED,
-    primary_conninfo: toConnInfo(cluster.server.url),
-    primary_slot_name: 'standby',
-    hot_standby_feedback: 'on',
-    sync_replication_slots: isSlotSynced ? 'on' : 'off',
-    wal_receiver_status_interval: '1s',
-  }
-  const follower = await startEmbeddedPostgres(standby, { settings: following })
-  onCleanup(round.cleanup, () => follower.stop())
+  const follower = await startStandby(round.cleanup, standby, cluster.server.url, { isSlotSynced })
   return {
     async isReady() {
-      const rows = await query(
-        follower.url,
-        'select from pg_replication_slots where synced and not temporary and invalidation_reason is null',
-      )
-      return rows.length === 1
+      return (await withClient(follower.url, (db) => findStandbyReason(db, orderSlotOf(round.url)))) === null
     },
     async hasten() {
-      await query(cluster.server.url, 'select pg_log_standby_snapshot()')
+      await withClient(cluster.server.url, (db) => db.query('select pg_log_standby_snapshot()'))
     },
     async promote() {
       for (const { pid, program } of serverProcesses(folder.cluster)) if (program === 'postgres') process.kill(pid, 'SIGKILL')
       await cluster.server.stop()
       await untilNoServer(folder.cluster)
-      await query(follower.url, 'select pg_promote(true, 120)')
+      await withClient(follower.url, (db) => db.query('select pg_promote(true, 120)'))
       cluster.server = follower
       cluster.folder = standby
       cluster.address.moveTo(follower.url)
@@ -156,17 +139,10 @@ export async function makeStandby(round: Round, isSlotSynced: boolean): Promise<
   }
 }
 
-function toConnInfo(url: string): string {
-  const { hostname, port, username, password } = new URL(url)
-  return `host=${hostname} port=${port} user=${username} password=${password} dbname=storefront`
-}
-
-async function query(url: string, sql: string): Promise<unknown[]> {
-  const client = new pg.Client({ connectionString: url })
-  client.on('error', () => {})
-  await client.connect()
+async function withClient<T>(url: string, work: (db: Queryable) => Promise<T>): Promise<T> {
+  const client = await connectClient(url, 'faults')
   try {
-    return (await client.query(sql)).rows
+    return await work(client)
   } finally {
     await client.end()
   }

@@ -12,14 +12,19 @@ import type { Topic } from './pipeline/topic.ts'
 import { formatReport } from './pipeline/verify/format-report.ts'
 import { verify } from './pipeline/verify/verify.ts'
 
+// Not 2, which is a command that was called wrongly.
+const EXIT_UNDECIDED = 3
+
 const now = () => new Date()
 
-/** Compares orders, topic, mails and lake. Status 1 when something is missing, doubled or corrupt. */
+/** Compares orders, topic, mails and lake. Status 1 when something is missing, doubled or corrupt, else 3 when it cannot be told. */
 export function verifyCommand(config: Config, terminal: Terminal, format: 'text' | 'json'): Command {
   return withTopic(config, terminal, async (topic, pool, url) => {
-    const report = await verify({ pool, topic, slotName: orderSlotOf(url), lake: await openLake(config), now })
+    const { lakeFlushSeconds } = config
+    const report = await verify({ pool, topic, slotName: orderSlotOf(url), lake: await openLake(config), lakeFlushSeconds, now })
     terminal.out(format === 'json' ? JSON.stringify(report) : formatReport(report))
-    return report.findings.length === 0 ? 0 : 1
+    if (report.findings.length > 0) return 1
+    return report.undecided.length > 0 ? EXIT_UNDECIDED : 0
   })
 }
 

@@ -25,7 +25,7 @@ export const USAGE = `usage: storefront <command>
   webhook rotate ID                         make a new secret and print it, once; both sign for 24 hours
   webhook remove ID                         forget an endpoint and its deliveries
   verify [--json]                           compare orders, topic, mails and lake; exit status 1 when something is missing,
-                                            doubled or corrupt
+                                            doubled or corrupt, 3 when it cannot be told
   replay [--since TIME] [--order ID]        publish order changes that the topic lacks; renews a lost replication slot
   replay --subscriber NAME [--since TIME]   let a subscriber read again what it has missed
   openapi                                   print the OpenAPI document

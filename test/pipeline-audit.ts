@@ -36,7 +36,9 @@ export async function startAuditedStore(t: Cleanup, overrides: StoreOverrides = 
   const slotName = orderSlotOf(store.url)
   const product = await store.addProduct({ stock: null })
   const customer = await store.register()
-  const check = (patienceMs = 60_000) => verify({ pool: store.pool, topic, slotName, lake: lakeStore, now: () => new Date(), patienceMs })
+  const { lakeFlushSeconds } = store.config
+  const common = { pool: store.pool, topic, slotName, lake: lakeStore, lakeFlushSeconds, now: () => new Date() }
+  const check = (patienceMs = 60_000) => verify({ ...common, patienceMs })
   return {
     ...store,
     topic,

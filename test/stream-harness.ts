@@ -27,17 +27,12 @@ export async function startStream(
   t: Cleanup,
   db: StreamDatabase,
   onCommits: ChangeStreamOptions['onCommits'],
-  url: string = db.url,
+  options: Partial<ChangeStreamOptions> = {},
 ): Promise<ChangeStream> {
-  const stream = new ChangeStream({ url, slotName: db.slotName, onCommits, logger: silent })
+  const stream = new ChangeStream({ url: db.url, slotName: db.slotName, onCommits, logger: silent, ...options })
   onCleanup(t, () => stream.stop())
   await stream.start()
   return stream
-}
-
-/** An address whose server ends a reader that is silent for so many seconds, and asks one that is idle whether it is alive after half. */
-export function impatientUrl(db: TestDatabase, seconds = 1): string {
-  return `${db.url}?options=${encodeURIComponent(`-c wal_sender_timeout=${seconds}s`)}`
 }
 
 /** Rows of `orders` written by one statement, as no use case would but any client of the database may. Returns their ids. */

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { rename, rm, writeFile } from 'node:fs/promises'
 import { test } from 'node:test'
 import { onCleanup } from './cleanup.ts'
 import { startAuditedStore } from './pipeline-audit.ts'
@@ -24,6 +25,23 @@ test('verify and replay: statuses, text and JSON, from the command line', async 
   const refill = await runStorefront(t, ['replay', '--order', order.toUpperCase()], { env })
   assert.deepEqual([refill.status, refill.stdout], [0, 'compared 1 events with the topic and published 1 that it lacked\n'])
   assert.equal((await runStorefront(t, ['verify'], { env })).status, 0)
+
+  // A lake that is empty, or not the store's: what it lacks is old, so it is not just on its way.
+  const aside = `${store.lake}-aside`
+  await rename(store.lake, aside)
+  await store.pool.query(`update topic_messages set event = replace(event::text, event ->> 'time', '2026-01-01T00:00:00.000Z')::json`)
+  const unclear = await runStorefront(t, ['verify'], { env })
+  assert.equal(unclear.status, 3)
+  assert.match(unclear.stdout, /\ncannot tell whether anything is missing: see lake\n$/)
+  const unclearJson = await runStorefront(t, ['verify', '--json'], { env })
+  const { findings, undecided } = JSON.parse(unclearJson.stdout)
+  assert.deepEqual([unclearJson.status, findings, undecided], [3, [], ['lake']])
+  await rm(store.lake, { recursive: true, force: true })
+  await writeFile(store.lake, 'no folder')
+  const unreadable = await runStorefront(t, ['verify'], { env })
+  assert.deepEqual([unreadable.status, unreadable.stdout], [1, ''])
+  await rm(store.lake)
+  await rename(aside, store.lake)
 
   const rewound = await runStorefront(t, ['replay', '--subscriber', 'email'], { env })
   assert.match(rewound.stdout, /^email reads again what comes after 0; it was at \d+\n$/)

@@ -8,7 +8,6 @@ import {
   currentPosition,
   endOf,
   idsOf,
-  impatientUrl,
   insertOrders,
   lastReply,
   makeStreamDatabase,
@@ -137,7 +136,7 @@ test('a keep-alive that comes while the connection of a refused batch is being c
     seen.push(...commits)
     throw new Error('the topic is away')
   }
-  await startStream(t, db, refuse, impatientUrl(db))
+  await startStream(t, db, refuse, { patienceSeconds: 1 })
   await eventually(async () => (await readerPid(db)) ?? undefined, { what: 'an active reader' })
   await insertOrders(db.pool, 1)
   await gate.entered

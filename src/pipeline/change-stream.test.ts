@@ -8,7 +8,6 @@ import {
   currentPosition,
   endOf,
   idsOf,
-  impatientUrl,
   insertOrders,
   lastReply,
   makeStreamDatabase,
@@ -100,7 +99,7 @@ test('confirms a position only after the handler returned for everything up to i
       if (seen.all.length > 0) await gate.pass()
       await seen.handle(commits)
     },
-    impatientUrl(db, 6),
+    { patienceSeconds: 6 },
   )
   await insertOrders(db.pool, 1)
   await seen.until(1)
@@ -136,7 +135,7 @@ test('keeps its connection while the handler takes long over the very first comm
       await gate.pass()
       await seen.handle(commits)
     },
-    impatientUrl(db, IMPATIENCE_SECONDS),
+    { patienceSeconds: IMPATIENCE_SECONDS },
   )
   await gate.entered
   const pid = await readerPid(db)
@@ -234,7 +233,7 @@ test('a stream that stands by takes over, with the commits in hand, when the con
 
 test('a slot that has nothing to read moves on while other tables are written', async (t) => {
   const db = await makeStreamDatabase(t)
-  const stream = await startStream(t, db, async () => assert.fail('no order was changed'), impatientUrl(db))
+  const stream = await startStream(t, db, async () => assert.fail('no order was changed'), { patienceSeconds: 1 })
   await eventually(async () => stream.state === 'active')
   await db.pool.query(`insert into topic_subscribers (name, sequence) select 'reader ' || n, n from generate_series(1, 1000) as n`)
   const written = await currentPosition(db)

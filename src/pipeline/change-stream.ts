@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import type { OrderRecord } from '../orders/events.ts'
+import type { ReplicationOptions } from './replication-connection.ts'
 import { SlotReader } from './slot-reader.ts'
 
 /** A change of one order: the row after it, and what an event tells of the row before it, unless it is new. */
@@ -16,7 +17,7 @@ export interface Commit {
   changes: OrderChange[]
 }
 
-export interface ChangeStreamOptions {
+export interface ChangeStreamOptions extends ReplicationOptions {
   /** Address of the database. */
   url: string
   slotName: string

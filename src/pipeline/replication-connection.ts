@@ -1,6 +1,7 @@
 import type { EventEmitter } from 'node:events'
 import type { Socket } from 'node:net'
 import pg from 'pg'
+import { withSessionSettings } from '../db/session-settings.ts'
 import type { Lsn } from './pgoutput.ts'
 import { PUBLICATION } from './replication-slot.ts'
 
@@ -13,6 +14,7 @@ const XLOG_DATA_HEADER_BYTES = 25
 const KEEPALIVE = 0x6b
 const STATUS_UPDATE = 0x72
 const STATUS_UPDATE_BYTES = 34
+const PATIENCE_SECONDS = 8
 // 2000-01-01 in milliseconds since 1970.
 const POSTGRES_EPOCH_MS = 946_684_800_000n
 
@@ -35,6 +37,11 @@ export interface ReplicationConnection {
   close(): Promise<void>
 }
 
+export interface ReplicationOptions {
+  /** PostgreSQL ends the stream, and frees the slot, of a reader that is dead, cut off or paused for this long: 8 unless said otherwise. */
+  patienceSeconds?: number | undefined
+}
+
 /**
  * Opens the slot's stream from its confirmed position. `onMessage` is called in order and must not throw.
  * Nothing is confirmed but by `confirm`. Throws SQLSTATE 55006 when another reader has the slot.
@@ -43,14 +50,13 @@ export async function openReplication(
   url: string,
   slotName: string,
   onMessage: (message: StreamMessage) => void,
+  { patienceSeconds = PATIENCE_SECONDS }: ReplicationOptions = {},
 ): Promise<ReplicationConnection> {
   const client = new pg.Client({
-    connectionString: url,
+    // Times in UTC are read fastest.
+    connectionString: withSessionSettings(url, { wal_sender_timeout: `${patienceSeconds}s`, timezone: 'UTC' }),
     application_name: 'storefront-stream',
     keepAlive: true,
-    // PostgreSQL ends the stream, and frees the slot, of a reader that is dead, cut off or paused for this long.
-    // Times in UTC are read fastest.
-    options: '-c wal_sender_timeout=8s -c timezone=UTC',
     replication: 'database',
   } as pg.ClientConfig)
   let closed = false

@@ -14,7 +14,7 @@ import { startEmbeddedPostgres } from '../db/embedded-postgres.ts'
 import { migrate } from '../db/migrate.ts'
 import { createPool, type Pool } from '../db/pool.ts'
 import { createPostgresTopic } from './postgres-topic.ts'
-import { ensureReplicationSlot, findLostReason, findStandbyReason, readSlotStatus, slotNameFor } from './replication-slot.ts'
+import { ensureReplicationSlot, findLostReason, readSlotStatus, slotNameFor } from './replication-slot.ts'
 
 async function slotNames(pool: Pool): Promise<string[]> {
   const { rows } = await pool.query('select slot_name from pg_replication_slots where database = current_database()')
@@ -64,19 +64,6 @@ test('tells of a slot how much WAL it holds, and of a missing one that it is los
   assert.equal(after.active, false)
   assert.ok(Number(after.lagBytes) > Number(before.lagBytes))
   assert.ok(Number(after.retainedBytes) >= Number(after.lagBytes))
-})
-
-test('calls a slot of a standby fit for promotion only when it is a finished copy', async (t) => {
-  const db = await createTestDatabase(t)
-  const slotName = slotNameFor(db.name)
-  assert.match((await findStandbyReason(db.pool, slotName)) ?? '', /has no copy/)
-  await ensureReplicationSlot(db.pool, slotName)
-  assert.match((await findStandbyReason(db.pool, slotName)) ?? '', /is no copy that follows/)
-  const answer = (row: object) => ({ query: async () => ({ rows: [row] }) }) as unknown as Parameters<typeof findStandbyReason>[0]
-  const copy = { synced: true, temporary: false, invalidation_reason: null }
-  assert.equal(await findStandbyReason(answer(copy), slotName), null)
-  assert.match((await findStandbyReason(answer({ ...copy, temporary: true }), slotName)) ?? '', /has not caught up/)
-  assert.match((await findStandbyReason(answer({ ...copy, invalidation_reason: 'wal_removed' }), slotName)) ?? '', /invalid: wal_removed/)
 })
 
 test('says that the slot is lost, and makes none, when there are orders already', async (t) => {

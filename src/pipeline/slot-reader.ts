@@ -43,7 +43,7 @@ export class SlotReader {
 
   static async open(options: SlotReaderOptions): Promise<SlotReader> {
     const reader = new SlotReader(options)
-    const connection = await openReplication(options.url, options.slotName, (message) => reader.#receive(message))
+    const connection = await openReplication(options.url, options.slotName, (message) => reader.#receive(message), options)
     reader.#connection = connection
     options.onOpened?.()
     // While nothing is written the server says nothing of what another reader has confirmed.

@@ -39,7 +39,8 @@ async function dropSlot(pool: Pool, slotName: string): Promise<void> {
   }
 }
 
-async function holdSlot(url: string, slotName: string): Promise<HeldSlot> {
+/** Keeps the slot from its readers, unless one has it. */
+export async function holdSlot(url: string, slotName: string): Promise<HeldSlot> {
   try {
     // What it sends is dropped and never confirmed: the next reader gets it again.
     const connection = await openReplication(url, slotName, () => {})

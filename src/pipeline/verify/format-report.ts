@@ -15,16 +15,26 @@ const MEANINGS: Partial<Record<`${Place} ${FindingKind}`, string>> = {
 
 /** The report for people: what was compared, what is on its way, and each kind of fault with examples. */
 export function formatReport(report: VerifyReport): string {
-  const { orders, topic, mails, lake, findings } = report
+  const { orders, topic, mails, lake, findings, undecided } = report
   const waiting = topic.isSettled ? '' : '; the change stream has not come past them, so they may be missing'
+  const late = (place: Place) => (undecided.includes(place) ? ', longer than it should take' : '')
   return [
     `orders  ${count(orders.orders, 'order')}, ${count(orders.versions, 'version')}`,
-    `topic   ${count(topic.events, 'event')}${describeLag(topic.lag)}${topic.lag.events > 0 ? waiting : ''}`,
-    `mails   ${mails.sent} sent, ${mails.queued} queued, ${mails.failed} failed${describeLag(mails.lag)}`,
-    `lake    ${count(lake.events, 'event')} in ${count(lake.files, 'file')}${describeLag(lake.lag)}`,
+    `topic   ${count(topic.events, 'event')}${describeLag(topic.lag)}${waiting}`,
+    `mails   ${mails.sent} sent, ${mails.queued} queued, ${mails.failed} failed${describeLag(mails.lag)}${late('mails')}`,
+    `lake    ${count(lake.events, 'event')} in ${count(lake.files, 'file')}${describeLag(lake.lag)}${late('lake')}`,
     ...findings.flatMap(describeFinding),
-    findings.length === 0 ? 'nothing is missing, doubled or corrupt' : `${count(findings.length, 'kind')} of fault`,
+    describeVerdict(report),
   ].join('\n')
+}
+
+function describeVerdict({ findings, undecided }: VerifyReport): string {
+  const faults = `${count(findings.length, 'kind')} of fault`
+  if (undecided.length === 0) return findings.length === 0 ? 'nothing is missing, doubled or corrupt' : faults
+  const open = `see ${undecided.join(', ')}`
+  return findings.length === 0
+    ? `cannot tell whether anything is missing: ${open}`
+    : `${faults}; cannot tell whether more is missing: ${open}`
 }
 
 function describeLag({ events, seconds }: Lag): string {

@@ -8,8 +8,8 @@ import type { Topic } from '../topic.ts'
 import type { Ledger } from './ledger.ts'
 import { readTopic } from './read-topic.ts'
 
-// A reader that has nothing to do confirms its position every ten seconds.
-const PATIENCE_MS = 25_000
+/** A reader that has nothing to do confirms its position every ten seconds. */
+export const PATIENCE_MS = 25_000
 const POLL_MS = 250
 const SLOT_IN_USE = '55006'
 const FETCH_ROWS = 2_000

@@ -3,7 +3,7 @@ import type { LakeStore } from '../lake/lake-store.ts'
 import { listParkedChanges } from '../parked-changes.ts'
 import type { CorruptMessage, Topic } from '../topic.ts'
 import { type Ledger, withLedger } from './ledger.ts'
-import { LACKING, type Settlement, settle } from './pending-changes.ts'
+import { LACKING, PATIENCE_MS, type Settlement, settle } from './pending-changes.ts'
 import { type LakeContents, readLake } from './read-lake.ts'
 import { readMails } from './read-mails.ts'
 import { readOrders } from './read-orders.ts'
@@ -14,8 +14,10 @@ export interface VerifyOptions {
   topic: Topic
   slotName: string
   lake: LakeStore
+  /** For how long the lake may keep events back by its settings; 60 unless said otherwise. */
+  lakeFlushSeconds?: number
   now: () => Date
-  /** How long changes on their way to the topic are waited for. */
+  /** How long changes on their way to the topic are waited for, and how far a subscriber may be behind. */
   patienceMs?: number
 }
 
@@ -47,8 +49,11 @@ export interface VerifyReport {
   mails: { sent: number; queued: number; failed: number; lag: Lag }
   lake: { files: number; events: number; lag: Lag }
   findings: Finding[]
+  /** Places that lack events which are on their way there, or are lost: there is no telling yet. */
+  undecided: Place[]
 }
 
+const LAKE_FLUSH_SECONDS = 60
 const MAX_EXAMPLES = 100
 
 /**
@@ -57,8 +62,9 @@ const MAX_EXAMPLES = 100
  * then be in the earlier one, and what lies before a position must be behind it.
  */
 export async function verify(options: VerifyOptions): Promise<VerifyReport> {
-  const { pool, topic } = options
+  const { pool, topic, patienceMs = PATIENCE_MS, lakeFlushSeconds = LAKE_FLUSH_SECONDS } = options
   return withLedger(async (ledger) => {
+    const startedAt = options.now().getTime()
     const mailPosition = await findSubscriberPosition(pool, 'email')
     await readMails(pool, ledger)
     const lake = await readLake(options.lake, ledger)
@@ -67,6 +73,15 @@ export async function verify(options: VerifyOptions): Promise<VerifyReport> {
     await ledger.add('parked_events', await listParkedChanges(pool))
     const settlement = await settle(ledger, options, topicEnd)
     const findings = await find(ledger, { mailPosition, topicEnd, lake, settlement })
+    const behind = {
+      mails: `from topic_events anti join mail_events using (event_id) where topic_events.sequence > ${mailPosition}`,
+      lake: `from topic_events anti join lake_events using (event_id) where topic_events.sequence > ${lake.lastSequence}`,
+    }
+    // Measured from the beginning: what came to the topic since need not be in what was read before it.
+    const isOverdue = async (sql: string, mayTakeMs: number) => (await ledger.count(`${sql} and changed_at < ${startedAt - mayTakeMs}`)) > 0
+    const undecided: Place[] = settlement.isSettled ? [] : ['topic']
+    if (await isOverdue(behind.mails, patienceMs)) undecided.push('mails')
+    if (await isOverdue(behind.lake, patienceMs + lakeFlushSeconds * 1_000)) undecided.push('lake')
     const lagOf = (sql: string) => measureLag(ledger, sql, options.now())
     const mails = await ledger.select<{ status: string; n: number }>('select status, count(*) as n from mail_events group by status')
     const mailsThatAre = (status: string) => mails.find((row) => row.status === status)?.n ?? 0
@@ -81,14 +96,15 @@ export async function verify(options: VerifyOptions): Promise<VerifyReport> {
         sent: mailsThatAre('sent'),
         queued: mailsThatAre('queued'),
         failed: mailsThatAre('failed'),
-        lag: await lagOf(`from topic_events anti join mail_events using (event_id) where topic_events.sequence > ${mailPosition}`),
+        lag: await lagOf(behind.mails),
       },
       lake: {
         files: lake.files,
         events: await ledger.count('from lake_events'),
-        lag: await lagOf(`from topic_events anti join lake_events using (event_id) where topic_events.sequence > ${lake.lastSequence}`),
+        lag: await lagOf(behind.lake),
       },
       findings,
+      undecided,
     }
   })
 }

@@ -1,0 +1,31 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { onCleanup } from '../../test/cleanup.ts'
+import { eventually } from '../../test/eventually.ts'
+import { insertOrders, makeStreamDatabase } from '../../test/stream-harness.ts'
+import { openReplication } from './replication-connection.ts'
+
+test('times come in UTC and a silent reader is given up in time, whatever options the address has', async (t) => {
+  const db = await makeStreamDatabase(t)
+  await insertOrders(db.pool, 1)
+  const options = encodeURIComponent('-c wal_sender_timeout=10min -c timezone=Asia/Kolkata')
+  const texts: string[] = []
+  const connection = await openReplication(
+    `${db.url}?options=${options}`,
+    db.slotName,
+    (message) => {
+      if (message.kind === 'pgoutput') texts.push(message.message.toString('latin1'))
+    },
+    { patienceSeconds: 1 },
+  )
+  onCleanup(t, () => connection.close())
+  await eventually(async () => texts.some((text) => /\d\d:\d\d:\d\d(\.\d+)?\+00/.test(text)), { what: 'the order, its times in UTC' })
+  assert.ok(!texts.some((text) => text.includes('+05:30')))
+  // It says nothing to the server, as a process that was paused.
+  const ended = connection.ended.then(
+    () => 'closed from here',
+    () => 'ended by the server',
+  )
+  const late = new Promise((resolve) => setTimeout(resolve, 30_000, 'still open').unref())
+  assert.equal(await Promise.race([ended, late]), 'ended by the server')
+})

@@ -1,0 +1,44 @@
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type DataFolder, dataFolder } from '../src/db/data-folder.ts'
+import { type EmbeddedPostgres, startEmbeddedPostgres } from '../src/db/embedded-postgres.ts'
+import { type Cleanup, onCleanup } from './cleanup.ts'
+
+/** A copy of a cluster whose server has stopped, to follow it as a physical standby. */
+export function copyForStandby(cleanup: Cleanup, primary: DataFolder): DataFolder {
+  const standby = dataFolder(mkdtempSync(join(tmpdir(), 'storefront-standby-')))
+  onCleanup(cleanup, () => rmSync(standby.path, { recursive: true, force: true }))
+  mkdirSync(standby.path, { recursive: true })
+  cpSync(primary.path, standby.path, { recursive: true })
+  // As pg_basebackup does: slots of the primary are not the standby's.
+  for (const slot of readdirSync(join(standby.cluster, 'pg_replslot')))
+    rmSync(join(standby.cluster, 'pg_replslot', slot), { recursive: true })
+  return standby
+}
+
+/** Starts a copy as a standby that streams through the primary's physical slot `standby`, and copies its logical slots if told to. */
+export async function startStandby(
+  cleanup: Cleanup,
+  standby: DataFolder,
+  primaryUrl: string,
+  { isSlotSynced }: { isSlotSynced: boolean },
+): Promise<EmbeddedPostgres> {
+  writeFileSync(join(standby.cluster, 'standby.signal'), '')
+  const settings = {
+    fsync: 'off',
+    primary_conninfo: toConnInfo(primaryUrl),
+    primary_slot_name: 'standby',
+    hot_standby_feedback: 'on',
+    sync_replication_slots: isSlotSynced ? 'on' : 'off',
+    wal_receiver_status_interval: '1s',
+  }
+  const server = await startEmbeddedPostgres(standby, { settings })
+  onCleanup(cleanup, () => server.stop())
+  return server
+}
+
+function toConnInfo(url: string): string {
+  const { hostname, port, username, password } = new URL(url)
+  return `host=${hostname} port=${port} user=${username} password=${password} dbname=storefront`
+}
