@@ -11,7 +11,9 @@ export const LOAD_FAULTS: Fault[] = [
       await round.survive('stream,email,lake')
       await round.shop.trade(Math.ceil(orders / 2))
       // An order of nobody: its account is gone.
-      round.shop.userIds.push(randomUUID())
+      const userId = randomUUID()
+      round.shop.userIds.push(userId)
+      round.shop.unreachable.add(userId)
       await round.shop.trade(Math.ceil(orders / 2))
     },
   },

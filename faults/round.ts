@@ -146,8 +146,8 @@ export class Round {
 
   check(): Promise<IndependentReport> {
     const { url, lake, broker } = this
-    const { initialStock, acknowledged } = this.shop
-    return checkIndependently({ url, broker, lake, taken: this.sink.taken, initialStock, acknowledged })
+    const { initialStock, acknowledged, unreachable } = this.shop
+    return checkIndependently({ url, broker, lake, taken: this.sink.taken, initialStock, acknowledged, unreachable })
   }
 
   async verify(): Promise<VerifyReport> {

@@ -70,14 +70,14 @@ async function judge(fault: Fault, round: Round, seed: number, result: FaultResu
   const { findings } = await insist(() => round.verify())
   result.rounds += 1
   result.orders += report.orders
-  result.lost += report.ordersLost + report.topicLost + report.mailsLost + report.lakeLost
+  result.lost += report.ordersLost + report.topicLost + report.mailsLost + report.mailsGivenUp + report.lakeLost
   result.topicDoubles += report.topicDoubled
   result.lakeDoubles += report.lakeDoubles
   result.mailDoubles += report.mailDoubles
   result.wrongStock += report.wrongStock
-  const { ordersLost, topicLost, topicDoubled, mailsLost, lakeLost, lakeDoubles, wrongStock } = report
+  const { ordersLost, topicLost, topicDoubled, mailsLost, mailsGivenUp, lakeLost, lakeDoubles, wrongStock } = report
   const mailDoubles = fault.mayRepeatMails ? 0 : report.mailDoubles
-  const counts = { ordersLost, topicLost, topicDoubled, mailsLost, mailDoubles, lakeLost, lakeDoubles, wrongStock }
+  const counts = { ordersLost, topicLost, topicDoubled, mailsLost, mailsGivenUp, mailDoubles, lakeLost, lakeDoubles, wrongStock }
   for (const [name, count] of Object.entries(counts)) {
     if (count > 0) result.complaints.push(`seed ${seed}: independent check: ${name} ${count}`)
   }

@@ -89,6 +89,24 @@ function deliberateFaults(): void {
     assert.deepEqual(verify, ['topic missing'])
   })
 
+  test('a round is red when mails are given up whose customer can be reached; verify counts them as settled', {
+    timeout: TIMEOUT_MS,
+  }, async (t) => {
+    const fault: Fault = {
+      name: 'gives up',
+      title: 'mails of a customer who can be reached are given up',
+      async run(round, orders) {
+        // As the store is led to believe; the shop knows better.
+        round.sink.refusedAddress = round.shop.address
+        await round.survive('stream,email,lake')
+        await round.shop.placeTogether(orders)
+      },
+    }
+    const result = await runFault(fault, { rounds: 1, orders: 3, seed, log: (line) => t.diagnostic(line) })
+    assert.deepEqual(result.complaints, [`seed ${seed}: independent check: mailsGivenUp 3`])
+    assert.equal(result.lost, 3)
+  })
+
   test('the independent check catches a shop that forgets to return stock; verify knows nothing of stock', {
     timeout: TIMEOUT_MS,
   }, async (t) => {
