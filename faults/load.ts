@@ -42,14 +42,13 @@ export const LOAD_FAULTS: Fault[] = [
     name: 'backlog',
     title: '100,000 orders of backlog, read by a new handler and a new lake',
     rounds: 1,
-    isLongOnly: true,
     isAlone: true,
     ordersPerRound: 100_000,
     // A mail server takes some hundred mails a second from one worker.
     drainTimeoutMs: 1_200_000,
     async run(round, orders) {
       for (let placed = 0; placed < orders; placed += 10_000) await round.shop.placeTogether(Math.min(10_000, orders - placed))
-      await round.survive('stream,email,lake', { LAKE_FLUSH_SECONDS: '10' })
+      await round.survive('stream,email,lake', { LAKE_FLUSH_SECONDS: String(Math.ceil(orders / 10_000)) })
     },
   },
 ]

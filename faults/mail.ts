@@ -52,7 +52,6 @@ export const MAIL_FAULTS: Fault[] = [
     name: 'mail-worker',
     title: 'kill -9 of the mail worker',
     mayRepeatMails: true,
-    isLongOnly: true,
     async run(round, orders) {
       await round.survive('stream,lake')
       const worker = await round.start('email')

@@ -16,12 +16,13 @@ const seed = Date.now() % 1_000_000
 
 // Most of a round is waiting.
 describe('the short round', { concurrency: 8 }, () => {
-  for (const fault of FAULTS.filter(({ isLongOnly }) => !isLongOnly)) shortRound(fault)
+  for (const fault of FAULTS) shortRound(fault)
   deliberateFaults()
 })
 
 function shortRound(fault: Fault): void {
-  test(`loses and doubles nothing: ${fault.title}`, { timeout: TIMEOUT_MS }, async (t) => {
+  const size = fault.ordersPerRound === undefined ? '' : `; ${ORDERS} here`
+  test(`loses and doubles nothing: ${fault.title}${size}`, { timeout: TIMEOUT_MS }, async (t) => {
     try {
       const result = await runFault(fault, { rounds: 1, orders: ORDERS, seed, log: (line) => t.diagnostic(line) })
       assert.deepEqual(result.complaints, [])
