@@ -15,7 +15,7 @@ export async function dieAndGoOn(round: Round, orders: number, step: string): Pr
 }
 
 /** The active handler stands still until PostgreSQL has given its slot to another one, and then goes on where it stood. */
-async function pauseAndWake(round: Round, orders: number): Promise<void> {
+export async function pauseAndWake(round: Round, orders: number): Promise<void> {
   await round.survive('email,lake')
   const first = await round.start('stream')
   const holder = await eventually(() => findReader(round), { what: 'a reader of the slot' })
