@@ -6,7 +6,8 @@ import type { Round } from './round.ts'
 /** The handler is killed at a step, and another one starts. */
 export async function dieAndGoOn(round: Round, orders: number, step: string): Promise<void> {
   await round.survive('email,lake')
-  const dying = await round.start('stream', { FAULT: step, FAULT_AFTER: String(Math.floor(round.random() * 5)) })
+  const [after, seed] = [Math.floor(round.random() * 5), Math.floor(round.random() * 2 ** 32)]
+  const dying = await round.start('stream', { FAULT: step, FAULT_AFTER: String(after), FAULT_SEED: String(seed) })
   await round.shop.trade(orders)
   // On a busy machine the orders come in fewer batches than it takes.
   while (dying.child.signalCode === null) await round.shop.trade(1)

@@ -2,6 +2,7 @@ import { type Cleanup, onCleanup } from '../test/cleanup.ts'
 import { insist } from '../test/eventually.ts'
 import { type Fault, openRound } from './fault.ts'
 import { Skipped } from './lake.ts'
+import { makeRandom } from './random.ts'
 import { DRAIN_TIMEOUT_MS, type Round } from './round.ts'
 
 /** What a fault has done in all its rounds. */
@@ -83,17 +84,6 @@ async function judge(fault: Fault, round: Round, seed: number, result: FaultResu
   }
   for (const { place, kind, count, examples } of findings) {
     result.complaints.push(`seed ${seed}: storefront verify: ${place} ${kind} ${count} (${examples[0]})`)
-  }
-}
-
-/** mulberry32: small, and the same on every machine. */
-function makeRandom(seed: number): () => number {
-  let state = seed >>> 0
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1)
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296
   }
 }
 
