@@ -115,8 +115,9 @@ export class Round {
   /** Roles that live through the fault, in this process. */
   async survive(roles: string, overrides: Record<string, string> = {}): Promise<() => Promise<void>> {
     const app = await createApp({ config: readConfig(this.environment(roles, overrides)), logger: silent })
-    await app.start()
+    // Also when it could not start: what has been opened by then would outlive the round.
     onCleanup(this.cleanup, () => app.stop())
+    await app.start()
     return () => app.stop()
   }
 

@@ -13,6 +13,7 @@ const HEAD = [
 ]
 const RUN = /^- (.*): (run on .*)$/
 const ALL = 'all faults'
+const NATS_SERVER = 'nats-server'
 
 /** How a run was made, for the table's foot. */
 export interface Run {
@@ -64,6 +65,6 @@ function toRuns(old: readonly string[], results: readonly FaultResult[], run: Ru
 
 function natsVersion(): string {
   const PATH = `${process.env.PATH}${delimiter}/usr/local/sbin${delimiter}/usr/sbin`
-  const { stdout } = spawnSync('nats-server', ['--version'], { encoding: 'utf8', env: { ...process.env, PATH } })
-  return stdout?.trim().replace(': v', ' ') || 'no nats-server'
+  const { stdout } = spawnSync(NATS_SERVER, ['--version'], { encoding: 'utf8', env: { ...process.env, PATH } })
+  return stdout?.trim().replace(': v', ' ') || `no ${NATS_SERVER}`
 }
