@@ -1,7 +1,6 @@
-import { setTimeout as pause } from 'node:timers/promises'
 import type { Pool } from '../src/db/pool.ts'
-import type { Lsn } from '../src/pipeline/pgoutput.ts'
 import type { OutgoingMessage, Topic } from '../src/pipeline/topic.ts'
+import { untilConfirmed } from './until-confirmed.ts'
 
 /** The topic with a deliberate fault, to see that the checks turn red. Any other name of a fault leaves it as it is. */
 export function breakTopic(topic: Topic, pool: Pool, fault: string): Topic {
@@ -34,17 +33,6 @@ export function breakTopic(topic: Topic, pool: Pool, fault: string): Topic {
 
   /** Stores later what it says is stored, and the process dies in between: once PostgreSQL was told that it need not give it again. */
   async function ackBeforePublish(messages: readonly OutgoingMessage[]): Promise<void> {
-    void dieOnceConfirmed(BigInt(`0x${messages.at(-1)?.position.split('/')[1]}`))
-  }
-
-  async function dieOnceConfirmed(position: Lsn): Promise<never> {
-    while (true) {
-      const { rowCount } = await pool.query(
-        `select from pg_replication_slots where database = current_database() and confirmed_flush_lsn >= '0/0'::pg_lsn + $1::numeric`,
-        [String(position)],
-      )
-      if (rowCount === 1) process.kill(process.pid, 'SIGKILL')
-      await pause(5)
-    }
+    void untilConfirmed(pool, messages.at(-1)?.position ?? '').then(() => process.kill(process.pid, 'SIGKILL'))
   }
 }

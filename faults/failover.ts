@@ -9,7 +9,6 @@ export const FAILOVER_FAULTS: Fault[] = [
   {
     name: 'failover-ready',
     title: 'failover to a standby with a synced slot',
-    isLongOnly: true,
     mayRepeatMails: true,
     open,
     async run(round, orders) {

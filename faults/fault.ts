@@ -14,8 +14,7 @@ export interface Fault {
   run(round: Round, orders: number): Promise<void>
   /** Makes the round, when it needs a server of its own. */
   open?(cleanup: Cleanup, random: () => number): Promise<Round>
-  /** Not part of the short round of `npm test`. */
-  isLongOnly?: boolean
+  /** Of the long run; the short round of `npm test` has as many as of any other. */
   ordersPerRound?: number
   /** How long everything may take to arrive; five minutes unless said otherwise. */
   drainTimeoutMs?: number

@@ -1,16 +1,44 @@
 import { setTimeout as pause } from 'node:timers/promises'
+import { eventually } from '../test/eventually.ts'
 import type { Fault } from './fault.ts'
 import type { Round } from './round.ts'
 
 /** The handler is killed at a step, and another one starts. */
 export async function dieAndGoOn(round: Round, orders: number, step: string): Promise<void> {
   await round.survive('email,lake')
-  const dying = await round.start('stream', { FAULT: step, FAULT_AFTER: String(Math.floor(round.random() * 5)) })
+  const [after, seed] = [Math.floor(round.random() * 5), Math.floor(round.random() * 2 ** 32)]
+  const dying = await round.start('stream', { FAULT: step, FAULT_AFTER: String(after), FAULT_SEED: String(seed) })
   await round.shop.trade(orders)
   // On a busy machine the orders come in fewer batches than it takes.
   while (dying.child.signalCode === null) await round.shop.trade(1)
   await round.start('stream')
   await round.shop.trade(3)
+}
+
+/** The active handler stands still until PostgreSQL has given its slot to another one, and then goes on where it stood. */
+export async function pauseAndWake(round: Round, orders: number): Promise<void> {
+  await round.survive('email,lake')
+  const first = await round.start('stream')
+  const holder = await eventually(() => findReader(round), { what: 'a reader of the slot' })
+  const trading = round.shop.trade(orders)
+  await pause(round.random() * 200)
+  first.child.kill('SIGSTOP')
+  await round.start('stream')
+  await trading
+  // Whatever the first one had done by then, something waits.
+  await round.shop.trade(3)
+  await eventually(async () => ((await findReader(round)) ?? holder) !== holder, { what: 'another reader of the slot', timeoutMs: 120_000 })
+  await round.shop.trade(5)
+  first.child.kill('SIGCONT')
+  await round.shop.trade(5)
+}
+
+/** The process of PostgreSQL that serves the slot's reader. */
+async function findReader(round: Round): Promise<number | undefined> {
+  const { rows } = await round.pool.query<{ reader: number | null }>(
+    'select active_pid as reader from pg_replication_slots where database = current_database()',
+  )
+  return rows[0]?.reader ?? undefined
 }
 
 const STEPS = ['after read', 'during publish', 'after publish', 'after confirm'] as const
@@ -28,21 +56,6 @@ export const HANDLER_FAULTS: Fault[] = [
   {
     name: 'two-handlers',
     title: 'two handlers, the active one paused and woken',
-    async run(round, orders) {
-      await round.survive('email,lake')
-      const first = await round.start('stream')
-      const trading = round.shop.trade(orders)
-      await pause(round.random() * 200)
-      first.child.kill('SIGSTOP')
-      await round.start('stream')
-      await trading
-      // PostgreSQL gives the slot to the second one when it ends the silent first; a woken one must then do no harm.
-      await round.pool.query(
-        'select pg_terminate_backend(active_pid) from pg_replication_slots where active and database = current_database()',
-      )
-      await round.shop.trade(5)
-      first.child.kill('SIGCONT')
-      await round.shop.trade(5)
-    },
+    run: pauseAndWake,
   },
 ]

@@ -13,6 +13,8 @@ export interface IndependentReport {
   topicLost: number
   topicDoubled: number
   mailsLost: number
+  /** By the store, although their customers can be reached. */
+  mailsGivenUp: number
   /** Not settled yet. */
   mailsQueued: number
   mailDoubles: number
@@ -33,6 +35,8 @@ export interface CheckedStore {
   initialStock: ReadonlyMap<string, number>
   /** Versions of orders whose commit was acknowledged, by order id. */
   acknowledged: ReadonlyMap<string, number>
+  /** Users to whom no mail can ever be sent. */
+  unreachable: ReadonlySet<string>
 }
 
 /** Shares no code with the store and none with `storefront verify`. */
@@ -43,6 +47,7 @@ export async function checkIndependently({
   taken,
   initialStock,
   acknowledged,
+  unreachable,
 }: CheckedStore): Promise<IndependentReport> {
   const client = new pg.Client({ connectionString: url })
   client.on('error', () => {})
@@ -51,13 +56,14 @@ export async function checkIndependently({
     const read = async (sql: string) => (await client.query(sql)).rows as Record<string, string>[]
     // Later places first: what they have must be in the earlier ones.
     const inLake = await readLakeIds(lake)
-    const refused = new Set((await read(`select event_id from email_deliveries where status = 'failed'`)).map((row) => row.event_id))
+    const givenUp = new Set((await read(`select event_id from email_deliveries where status = 'failed'`)).map((row) => row.event_id ?? ''))
     const onTopic =
       broker === null
         ? (await read(`select event ->> 'id' as id from topic_messages`)).map((row) => row.id ?? '')
         : await broker.readEventIds()
-    const orders = await read('select id, version from orders')
+    const orders = await read('select id, version, user_id from orders')
     const wanted = orders.flatMap(({ id, version }) => Array.from({ length: Number(version) }, (_, index) => `${id}.${index + 1}`))
+    const hopeless = new Set(orders.filter(({ user_id = '' }) => unreachable.has(user_id)).map(({ id }) => id))
     const versions = new Map(orders.map(({ id = '', version }) => [id, Number(version)]))
     const lostFrom = (ids: Iterable<string>) => {
       const found = new Set(ids)
@@ -69,7 +75,8 @@ export async function checkIndependently({
       ordersLost: [...acknowledged].reduce((sum, [id, version]) => sum + Math.max(0, version - (versions.get(id) ?? 0)), 0),
       topicLost: lostFrom(onTopic),
       topicDoubled: onTopic.length - new Set(onTopic).size,
-      mailsLost: wanted.filter((id) => !taken.has(id) && !refused.has(id)).length,
+      mailsLost: wanted.filter((id) => !taken.has(id) && !givenUp.has(id)).length,
+      mailsGivenUp: [...givenUp].filter((id) => !hopeless.has(id.split('.')[0])).length,
       mailsQueued: (await read(`select event_id from email_deliveries where status = 'queued'`)).length,
       mailDoubles: [...taken.values()].reduce((sum, times) => sum + times - 1, 0),
       lakeLost: lostFrom(inLake),

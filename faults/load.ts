@@ -11,7 +11,9 @@ export const LOAD_FAULTS: Fault[] = [
       await round.survive('stream,email,lake')
       await round.shop.trade(Math.ceil(orders / 2))
       // An order of nobody: its account is gone.
-      round.shop.userIds.push(randomUUID())
+      const userId = randomUUID()
+      round.shop.userIds.push(userId)
+      round.shop.unreachable.add(userId)
       await round.shop.trade(Math.ceil(orders / 2))
     },
   },
@@ -40,14 +42,13 @@ export const LOAD_FAULTS: Fault[] = [
     name: 'backlog',
     title: '100,000 orders of backlog, read by a new handler and a new lake',
     rounds: 1,
-    isLongOnly: true,
     isAlone: true,
     ordersPerRound: 100_000,
     // A mail server takes some hundred mails a second from one worker.
     drainTimeoutMs: 1_200_000,
     async run(round, orders) {
       for (let placed = 0; placed < orders; placed += 10_000) await round.shop.placeTogether(Math.min(10_000, orders - placed))
-      await round.survive('stream,email,lake', { LAKE_FLUSH_SECONDS: '10' })
+      await round.survive('stream,email,lake', { LAKE_FLUSH_SECONDS: String(Math.ceil(orders / 10_000)) })
     },
   },
 ]

@@ -31,7 +31,9 @@ export const MAIL_FAULTS: Fault[] = [
     title: 'SMTP refuses one address for good',
     async run(round, orders) {
       round.sink.refusedAddress = `${randomUUID()}@example.com`
-      await round.shop.addCustomer(randomUUID(), round.sink.refusedAddress)
+      const userId = randomUUID()
+      await round.shop.addCustomer(userId, round.sink.refusedAddress)
+      round.shop.unreachable.add(userId)
       await round.survive('stream,email,lake')
       await round.shop.trade(orders)
     },
@@ -50,7 +52,6 @@ export const MAIL_FAULTS: Fault[] = [
     name: 'mail-worker',
     title: 'kill -9 of the mail worker',
     mayRepeatMails: true,
-    isLongOnly: true,
     async run(round, orders) {
       await round.survive('stream,lake')
       const worker = await round.start('email')

@@ -4,7 +4,7 @@ import { eventually, insist } from '../test/eventually.ts'
 import { NO_NATS, startNatsServer } from '../test/nats-server.ts'
 import { Broker } from './broker.ts'
 import type { Fault } from './fault.ts'
-import { dieAndGoOn } from './handler.ts'
+import { dieAndGoOn, pauseAndWake } from './handler.ts'
 import { Skipped } from './lake.ts'
 import { NatsCluster, untilWhole } from './nats-cluster.ts'
 import { Round } from './round.ts'
@@ -50,6 +50,12 @@ export const NATS_FAULTS: Fault[] = [
         run: (round, orders) => dieAndGoOn(round, orders, step),
       }) satisfies Fault,
   ),
+  {
+    name: 'nats-two-handlers',
+    title: 'NATS: two handlers, the active one paused and woken',
+    open: openWithServer,
+    run: pauseAndWake,
+  },
   {
     name: 'nats-dedupe-window',
     title: 'NATS: handler killed after PubAck, back after the broker has forgotten the message ids',

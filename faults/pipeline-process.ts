@@ -2,12 +2,15 @@ import { pino } from 'pino'
 import type { Pool } from '../src/db/pool.ts'
 import type { Topic } from '../src/pipeline/topic.ts'
 import { failSyncs, hookLakeSteps } from './lake-hooks.ts'
+import { makeRandom } from './random.ts'
 
 // The real pipeline in a process of its own, which may kill itself at a step. The hooks are here and nowhere in the product.
 // FAULT: a step (`after read`, `during publish`, `after publish`, `after confirm`, or one of lake-hooks.ts), a deliberate fault that a
-// check must catch (see broken-topic.ts), or nothing. FAULT_AFTER: how many times the step goes well before.
-const { FAULT = '', FAULT_AFTER = '0', ROLES = '', DATABASE_URL = '' } = process.env
+// check must catch (see broken-topic.ts), or nothing. FAULT_AFTER: how many times the step goes well before. FAULT_SEED: of
+// what is left to chance within a step.
+const { FAULT = '', FAULT_AFTER = '0', FAULT_SEED = '0', ROLES = '', DATABASE_URL = '' } = process.env
 let remaining = Number(FAULT_AFTER)
+const random = makeRandom(Number(FAULT_SEED))
 
 function dieAt(step: string): void {
   if (step === FAULT && remaining-- <= 0) process.kill(process.pid, 'SIGKILL')
@@ -34,6 +37,7 @@ async function startStream(): Promise<void> {
   const { createOrderStreamHandler } = await import('../src/pipeline/order-stream-handler.ts')
   const { slotNameFor } = await import('../src/pipeline/replication-slot.ts')
   const { breakTopic } = await import('./broken-topic.ts')
+  const { untilConfirmed } = await import('./until-confirmed.ts')
   const pool = createPool({ url: DATABASE_URL, size: 2, applicationName: 'faults', onError: () => {} })
   const topic = breakTopic(await openTopic(pool), pool, FAULT)
   const publish = topic.publish.bind(topic)
@@ -46,10 +50,11 @@ async function startStream(): Promise<void> {
       async publish(messages: Parameters<typeof publish>[0]) {
         dieAt('after read')
         const published = publish(messages)
-        if (FAULT === 'during publish') setTimeout(() => dieAt('during publish'), Math.random() * 10)
+        if (FAULT === 'during publish') setTimeout(() => dieAt('during publish'), random() * 10)
         await published
         dieAt('after publish')
-        if (FAULT === 'after confirm') setTimeout(() => dieAt('after confirm'), Math.random() * 20)
+        // The handler confirms when this has returned.
+        if (FAULT === 'after confirm') void untilConfirmed(pool, messages.at(-1)?.position ?? '').then(() => dieAt('after confirm'))
       },
     }),
   })

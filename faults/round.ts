@@ -115,8 +115,9 @@ export class Round {
   /** Roles that live through the fault, in this process. */
   async survive(roles: string, overrides: Record<string, string> = {}): Promise<() => Promise<void>> {
     const app = await createApp({ config: readConfig(this.environment(roles, overrides)), logger: silent })
-    await app.start()
+    // Also when it could not start: what has been opened by then would outlive the round.
     onCleanup(this.cleanup, () => app.stop())
+    await app.start()
     return () => app.stop()
   }
 
@@ -146,8 +147,8 @@ export class Round {
 
   check(): Promise<IndependentReport> {
     const { url, lake, broker } = this
-    const { initialStock, acknowledged } = this.shop
-    return checkIndependently({ url, broker, lake, taken: this.sink.taken, initialStock, acknowledged })
+    const { initialStock, acknowledged, unreachable } = this.shop
+    return checkIndependently({ url, broker, lake, taken: this.sink.taken, initialStock, acknowledged, unreachable })
   }
 
   async verify(): Promise<VerifyReport> {

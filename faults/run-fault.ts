@@ -2,6 +2,7 @@ import { type Cleanup, onCleanup } from '../test/cleanup.ts'
 import { insist } from '../test/eventually.ts'
 import { type Fault, openRound } from './fault.ts'
 import { Skipped } from './lake.ts'
+import { makeRandom } from './random.ts'
 import { DRAIN_TIMEOUT_MS, type Round } from './round.ts'
 
 /** What a fault has done in all its rounds. */
@@ -70,30 +71,19 @@ async function judge(fault: Fault, round: Round, seed: number, result: FaultResu
   const { findings } = await insist(() => round.verify())
   result.rounds += 1
   result.orders += report.orders
-  result.lost += report.ordersLost + report.topicLost + report.mailsLost + report.lakeLost
+  result.lost += report.ordersLost + report.topicLost + report.mailsLost + report.mailsGivenUp + report.lakeLost
   result.topicDoubles += report.topicDoubled
   result.lakeDoubles += report.lakeDoubles
   result.mailDoubles += report.mailDoubles
   result.wrongStock += report.wrongStock
-  const { ordersLost, topicLost, topicDoubled, mailsLost, lakeLost, lakeDoubles, wrongStock } = report
+  const { ordersLost, topicLost, topicDoubled, mailsLost, mailsGivenUp, lakeLost, lakeDoubles, wrongStock } = report
   const mailDoubles = fault.mayRepeatMails ? 0 : report.mailDoubles
-  const counts = { ordersLost, topicLost, topicDoubled, mailsLost, mailDoubles, lakeLost, lakeDoubles, wrongStock }
+  const counts = { ordersLost, topicLost, topicDoubled, mailsLost, mailsGivenUp, mailDoubles, lakeLost, lakeDoubles, wrongStock }
   for (const [name, count] of Object.entries(counts)) {
     if (count > 0) result.complaints.push(`seed ${seed}: independent check: ${name} ${count}`)
   }
   for (const { place, kind, count, examples } of findings) {
     result.complaints.push(`seed ${seed}: storefront verify: ${place} ${kind} ${count} (${examples[0]})`)
-  }
-}
-
-/** mulberry32: small, and the same on every machine. */
-function makeRandom(seed: number): () => number {
-  let state = seed >>> 0
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1)
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296
   }
 }
 

@@ -9,9 +9,12 @@ import { writeTable } from './write-table.ts'
 const ROUNDS = 20
 const LANES = 3
 const ORDERS = 40
+const RARE = FAULTS.flatMap(({ name, rounds }) =>
+  rounds === undefined ? [] : `${name} ${rounds === 1 ? 'once' : `${rounds} times`}`,
+).join(', ')
 const USAGE = `usage: npm run faults -- [--only NAME]… [--rounds N] [--seed N] [--lanes N] [--write]
 
-  runs every fault at least ${ROUNDS} times and writes the table of docs/delivery.md
+  runs every fault ${ROUNDS} times, but ${RARE}, and writes the table of docs/delivery.md
 
   --only    this fault, by its name, instead of all
   --rounds  how often each
@@ -36,6 +39,7 @@ if (values.help) {
 const chosen = FAULTS.filter((fault) => values.only === undefined || values.only.includes(fault.name))
 if (chosen.length === 0) throw new Error(`--only must be one of ${FAULTS.map(({ name }) => name).join(', ')}`)
 const seed = Number(values.seed ?? Date.now() % 1_000_000)
+const lanes = Number(values.lanes ?? LANES)
 
 await globalSetup()
 const results: FaultResult[] = []
@@ -45,13 +49,13 @@ try {
   const nextOf = (faults: Fault[]) => async () => {
     for (let fault = faults.shift(); fault !== undefined; fault = faults.shift()) await attempt(fault)
   }
-  await Promise.all(Array.from({ length: Number(values.lanes ?? LANES) }, nextOf(together)))
+  await Promise.all(Array.from({ length: lanes }, nextOf(together)))
   await nextOf(chosen.filter(({ isAlone }) => isAlone))()
 } finally {
   await globalTeardown()
 }
 const isWhole = values.only === undefined && values.rounds === undefined
-if (isWhole || values.write) writeTable(results, skipped)
+if (isWhole || values.write) writeTable(results, skipped, { seed, lanes, isWhole })
 for (const line of skipped) console.log(`skipped: ${line}`)
 const complaints = results.flatMap((result) => result.complaints.map((complaint) => `${result.name}: ${complaint}`))
 for (const complaint of complaints) console.log(complaint)

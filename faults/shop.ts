@@ -29,6 +29,8 @@ export class Shop {
   readonly userId = randomUUID()
   readonly address = `${randomUUID()}@example.com`
   readonly userIds: string[] = []
+  /** Customers whose mails can only be given up. */
+  readonly unreachable = new Set<string>()
   /** Deliberately wrong, to check the checkers. */
   forgetsStock = false
   cancelled = 0

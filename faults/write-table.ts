@@ -1,34 +1,70 @@
+import { spawnSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
+import { delimiter } from 'node:path'
 import { FAULTS } from './faults.ts'
 import type { FaultResult } from './run-fault.ts'
 
 const FILE = new URL('../docs/delivery.md', import.meta.url)
 const BEGIN = '<!-- faults: written by npm run faults -->'
 const END = '<!-- end of faults -->'
+const HEAD = [
+  '| fault | repetitions | orders | lost | lake doubles | mail doubles | longest time without service | time to drain |',
+  '|---|---|---|---|---|---|---|---|',
+]
+const RUN = /^- (.*): (run on .*)$/
+const ALL = 'all faults'
+const NATS_SERVER = 'nats-server'
+
+/** How a run was made, for the table's foot. */
+export interface Run {
+  /** Of the first round of each fault. */
+  seed: number
+  /** Faults side by side. */
+  lanes: number
+  /** `YYYY-MM-DD`; today unless said otherwise. */
+  date?: string
+  /** Whether every fault was run; what was written of earlier runs goes then. */
+  isWhole: boolean
+}
 
 /** Puts the results into docs/delivery.md, a row for each fault in the order of the list; rows of faults that were not run stay. */
-export function writeTable(results: readonly FaultResult[], skipped: readonly string[]): void {
+export function writeTable(results: readonly FaultResult[], skipped: readonly string[], run: Run): void {
   const text = readFileSync(FILE, 'utf8')
   const [before = '', rest = ''] = text.split(BEGIN)
   const [old = '', after = ''] = rest.split(END)
-  const rows = new Map(
-    old
-      .split('\n')
-      .filter((line) => line.startsWith('| '))
-      .slice(1)
-      .map((line) => [line.split(' | ')[0]?.slice(2) ?? '', line]),
-  )
+  const lines = old.split('\n')
+  const table = toTable(lines, results)
+  const runs = toRuns(lines, results, run)
+  const notes = skipped.map((line) => `- skipped: ${line}`)
+  writeFileSync(FILE, [before, BEGIN, '\n', [...table, '', ...runs, ...notes].join('\n'), '\n', END, after].join(''))
+}
+
+function toTable(old: readonly string[], results: readonly FaultResult[]): string[] {
+  const rows = new Map(old.filter((line) => line.startsWith('| ')).map((line) => [line.split(' | ')[0]?.slice(2), line]))
   for (const result of results) rows.set(result.title, toRow(result))
-  const table = [
-    '| fault | repetitions | orders | lost | lake doubles | mail doubles | longest time without service | time to drain |',
-    '|---|---|---|---|---|---|---|---|',
-    ...FAULTS.flatMap(({ title }) => rows.get(title) ?? []),
-  ]
-  const notes = skipped.map((line) => `Skipped: ${line}\n`)
-  writeFileSync(FILE, [before, BEGIN, '\n', table.join('\n'), '\n', ...notes, END, after].join(''))
+  return [...HEAD, ...FAULTS.flatMap(({ title }) => rows.get(title) ?? [])]
 }
 
 function toRow({ title, rounds, orders, lost, lakeDoubles, mailDoubles, longestGapMs, longestDrainMs }: FaultResult): string {
   const seconds = (ms: number) => `${(ms / 1_000).toFixed(1)} s`
   return `| ${title} | ${rounds} | ${orders} | ${lost} | ${lakeDoubles} | ${mailDoubles} | ${seconds(longestGapMs)} | ${seconds(longestDrainMs)} |`
+}
+
+/** A line for each run whose rows are in the table. A later line holds for the faults that it names. */
+function toRuns(old: readonly string[], results: readonly FaultResult[], run: Run): string[] {
+  const { seed, lanes, isWhole, date = new Date().toISOString().slice(0, 10) } = run
+  const names = results.map(({ name }) => name)
+  const earlier = (isWhole ? [] : old).flatMap((line) => {
+    const [, faults, facts] = RUN.exec(line) ?? []
+    const left = faults?.split(', ').filter((name) => !names.includes(name)) ?? []
+    return left.length === 0 ? [] : `- ${left.join(', ')}: ${facts}`
+  })
+  const facts = `run on ${date}, seeds from ${seed} on, lanes: ${lanes}, Node ${process.version}, ${natsVersion()}`
+  return [...earlier, `- ${isWhole ? ALL : names.join(', ')}: ${facts}`]
+}
+
+function natsVersion(): string {
+  const PATH = `${process.env.PATH}${delimiter}/usr/local/sbin${delimiter}/usr/sbin`
+  const { stdout } = spawnSync(NATS_SERVER, ['--version'], { encoding: 'utf8', env: { ...process.env, PATH } })
+  return stdout?.trim().replace(': v', ' ') || `no ${NATS_SERVER}`
 }
