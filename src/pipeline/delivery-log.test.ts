@@ -39,14 +39,16 @@ test('knows nothing of what has not happened', async (t) => {
 
 test('keeps the first time of what is told again, with what is new beside it', async (t) => {
   const { pool } = await createTestDatabase(t)
-  const events = makePublished(3)
+  const [late, ...events] = makePublished(4)
   await write(pool, PUBLISHED, (log) => log.published(events.slice(0, 2)))
   await write(pool, LATER, (log) => log.published(events))
+  await write(pool, LATER, (log) => log.published([{ ...late, at: STORED }]))
   const known = await Promise.all(events.map((event) => deliveriesOf(pool, event)))
   assert.deepEqual(
     known.map((deliveries) => deliveries.get(1)?.publishedAt),
     [PUBLISHED, PUBLISHED, LATER],
   )
+  assert.deepEqual((await deliveriesOf(pool, late)).get(1)?.publishedAt, STORED, 'what turned out to be there was published before')
 })
 
 test('keeps the first times of an event that comes again by another message, after the topic was lost', async (t) => {

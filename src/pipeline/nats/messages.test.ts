@@ -1,13 +1,16 @@
 import assert from 'node:assert/strict'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { after, describe, type TestContext, test } from 'node:test'
 import type { ConsumerAPI, ConsumerConfig } from '@nats-io/jetstream'
 import { createTestDatabase } from '../../../test/database.ts'
+import { eventually } from '../../../test/eventually.ts'
 import { connectManager, connectNatsTopic } from '../../../test/nats-harness.ts'
 import { NO_NATS, startNatsServer } from '../../../test/nats-server.ts'
 import { makeOrderEvent } from '../../../test/order-event-factory.ts'
 import { idsOf, makeOutgoing, Recording, subscribe } from '../../../test/topic-harness.ts'
 import { sortMessages } from '../sort-messages.ts'
-import type { OutgoingMessage, Subscription, Topic } from '../topic.ts'
+import { EPOCH_SEQUENCES, type OutgoingMessage, type Subscription, type Topic } from '../topic.ts'
 
 const server = NO_NATS ? null : await startNatsServer({ after })
 const url = server?.url ?? ''
@@ -35,6 +38,20 @@ async function restrictFirstConsumer(t: TestContext, filter: string): Promise<{ 
     return add.call(this, stream, { ...config, ...restriction })
   })
   return consumers
+}
+
+/** Flips a bit of a message's payload in the server's files. */
+function spoil(directory: string, message: OutgoingMessage | undefined): void {
+  const files = readdirSync(directory, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.blk'))
+  for (const file of files.map((name) => join(directory, name))) {
+    const bytes = readFileSync(file)
+    const at = bytes.lastIndexOf(`"id":"${message?.event.subject}"`)
+    if (at === -1) continue
+    bytes[at] = (bytes[at] ?? 0) ^ 1
+    writeFileSync(file, bytes)
+    return
+  }
+  throw new Error('the message is in none of the files')
 }
 
 type Reader = (t: TestContext, topic: Topic) => Promise<Recording>
@@ -92,6 +109,49 @@ describe('reading from NATS', { skip: NO_NATS }, () => {
     await subscribe(t, topic, 'reader', recording.handle)
     await recording.until(3)
     assert.deepEqual([recording.ids, consumers.made], [left, 2])
+  })
+
+  test('keeps what came before the message that was left out', async (t) => {
+    const { topic } = await makeTopic(t)
+    const consumers = await restrictFirstConsumer(t, '*.1')
+    const sent = [...makeOutgoing(2), ...makeVersions()]
+    await topic.publish(sent)
+    const made: number[] = []
+    const recording = new Recording()
+    await subscribe(t, topic, 'reader', async (messages, signal) => {
+      made.push(...messages.map(() => consumers.made))
+      await recording.handle(messages, signal)
+    })
+    await recording.until(sent.length)
+    assert.deepEqual([recording.ids, made], [idsOf(sent), [1, 1, 1, 2, 2]])
+  })
+
+  test('passes over deleted messages that are large, of which some servers forget that they were', async (t) => {
+    const { db, topic, manager, stream } = await makeTopic(t)
+    await topic.start()
+    for (let number = 1; number <= 12; number++) await manager.jetstream().publish(`${db.name}.large.${number}`, Buffer.alloc(900_000))
+    for (const number of [5, 6, 7, 9, 11, 12]) await manager.streams.deleteMessage(stream, number)
+    const read = await topic.read(0, 20)
+    assert.deepEqual(
+      read.map(({ sequence }) => sequence % EPOCH_SEQUENCES),
+      [1, 2, 3, 4, 8, 10],
+    )
+  })
+
+  test('passes over a message that a single server can no longer read', async (t) => {
+    const own = await startNatsServer(t)
+    const db = await createTestDatabase(t)
+    const topic = connectNatsTopic(t, db, own.url)
+    const sent = makeOutgoing(9)
+    await topic.publish(sent)
+    await own.end('SIGTERM')
+    spoil(own.directory, sent[4])
+    await own.start()
+    const recording = new Recording()
+    const subscription = await subscribe(t, topic, 'reader', recording.handle)
+    await recording.until(8)
+    assert.deepEqual(recording.ids, idsOf(sent.toSpliced(4, 1)))
+    await eventually(async () => subscription.state === 'active')
   })
 
   test('passes over messages that are too old for the stream', async (t) => {

@@ -6,7 +6,7 @@ import { type MessageSource, SourceStalled } from '../subscriber.ts'
 import type { StoredMessage } from '../topic.ts'
 import type { Jetstream } from './connection.ts'
 import { NatsPull, type PulledMessage } from './pull.ts'
-import { addConsumer, type Consumer, type Extent, type OrderStream, readExtent } from './stream.ts'
+import { addConsumer, assertSame, type Consumer, firstFrom, newestIn, type OrderStream } from './stream.ts'
 
 /** Change-stream position of the commit that the event tells of. */
 export const POSITION_HEADER = 'Storefront-Position'
@@ -56,6 +56,8 @@ export class NatsSource implements MessageSource {
   #idleTakes = 0
   /** The newest message that the stream was seen to have. */
   #awaited = 0
+  /** Why nothing more is taken from this consumer. */
+  #gap: SourceStalled | null = null
 
   private constructor(jetstream: Jetstream, stream: OrderStream, consumer: Consumer, sent: number) {
     this.#jetstream = jetstream
@@ -68,7 +70,7 @@ export class NatsSource implements MessageSource {
   static async open(jetstream: Jetstream, stream: OrderStream, after: number): Promise<NatsSource> {
     const consumer = await addConsumer(jetstream, stream, after)
     // The consumer may be of a stream that was made anew in between.
-    await readExtent(jetstream, stream)
+    await assertSame(jetstream, stream)
     return new NatsSource(jetstream, stream, consumer, Math.max(after - stream.base, 0))
   }
 
@@ -78,18 +80,18 @@ export class NatsSource implements MessageSource {
     const messages = await this.#pull.take(signal)
     // Comes while these are handled.
     if (messages.length > 0) this.#pull.ask(BATCH_SIZE)
-    await this.#assertWhole(messages)
-    if (!signal.aborted) this.#assertMoving(messages)
-    return messages.map((message) => this.#toStored(message))
+    const whole = await this.#untilGap(messages)
+    if (!signal.aborted) this.#assertMoving(whole)
+    return whole.map((message) => this.#toStored(message))
   }
 
   /** Up to `limit` messages; none when none came for a second. */
   async read(limit: number): Promise<StoredMessage[]> {
     this.#pull.ask(Math.min(limit, BATCH_SIZE))
     const messages = await this.#pull.take()
-    await this.#assertWhole(messages)
-    this.#assertMoving(messages)
-    return messages.map((message) => this.#toStored(message))
+    const whole = await this.#untilGap(messages)
+    this.#assertMoving(whole)
+    return whole.map((message) => this.#toStored(message))
   }
 
   async close(): Promise<void> {
@@ -99,18 +101,20 @@ export class NatsSource implements MessageSource {
     await Promise.race([removed, delay(CLOSE_PATIENCE_MS, undefined, { ref: false })])
   }
 
-  /** See decision 0047. */
-  async #assertWhole(taken: readonly PulledMessage[]): Promise<void> {
-    let extent: Extent | null = null
+  /** What was sent up to the first message that was left out, although it is there. See decision 0047. */
+  async #untilGap(taken: readonly PulledMessage[]): Promise<readonly PulledMessage[]> {
+    if (this.#gap !== null) throw this.#gap
     let before = this.#sent
-    for (const { streamSequence } of taken) {
-      if (streamSequence > before + 1) {
-        extent ??= await readExtent(this.#jetstream, this.#stream)
-        const leftOut = extent.findBetween(before + 1, streamSequence - 1)
-        if (leftOut !== undefined) throw this.#stalled(`has left out ${leftOut}, which is there`)
+    for (const [index, { streamSequence }] of taken.entries()) {
+      const held = streamSequence > before + 1 ? await firstFrom(this.#jetstream, this.#stream, before + 1) : null
+      if (held !== null && held < streamSequence) {
+        this.#gap = this.#stalled(`has left out ${held}, which is there`)
+        if (index === 0) throw this.#gap
+        return taken.slice(0, index)
       }
       before = streamSequence
     }
+    return taken
   }
 
   /** See decision 0047. */
@@ -137,7 +141,7 @@ export class NatsSource implements MessageSource {
 
   /** Nobody waits for it: that a broker does not answer is found out by the pull. */
   async #look(idleTakes: number): Promise<void> {
-    const { newest } = await readExtent(this.#jetstream, this.#stream).catch(() => ({ newest: 0 }))
+    const newest = await newestIn(this.#jetstream, this.#stream).catch(() => 0)
     // Messages that came meanwhile show that the consumer moves.
     if (this.#idleTakes >= idleTakes) this.#awaited = newest
   }

@@ -5,8 +5,8 @@ import { SourceStalled, Subscriber } from '../subscriber.ts'
 import type { MessageHandler, OutgoingMessage, StoredMessage, SubscribeOptions, Subscription, Topic } from '../topic.ts'
 import { type Jetstream, NatsClient, type NatsSettings } from './connection.ts'
 import { NatsSource, POSITION_HEADER } from './messages.ts'
-import { NatsPublisher } from './publisher.ts'
-import { type OrderStream, openStream, readExtent, StreamUnfit } from './stream.ts'
+import { mayChain, NatsPublisher } from './publisher.ts'
+import { newestIn, type OrderStream, openStream, StreamUnfit } from './stream.ts'
 
 // Consumers made for one read, each led by a server of the broker's choice: with one of three out of step, one read in two thousand fails.
 const READ_TRIES = 7
@@ -118,7 +118,9 @@ class NatsTopic implements Topic {
     const { pool, logger, replicas, onStored = () => {} } = this.#options
     const jetstream = await this.#client.get()
     const stream = await openStream(jetstream, { pool, logger, name: this.#name, replicas })
-    return { jetstream, stream, publisher: new NatsPublisher(jetstream, stream, this.#name, onStored) }
+    // Asked each time: the connection may go to another server while servers are upgraded.
+    const isChained = () => mayChain(jetstream.connection.info?.version ?? '', stream.info.config.num_replicas)
+    return { jetstream, stream, publisher: new NatsPublisher({ jetstream, stream, subjectPrefix: this.#name, isChained, onStored }) }
   }
 }
 
@@ -126,7 +128,7 @@ async function readBehind(jetstream: Jetstream, stream: OrderStream, after: numb
   const messages: StoredMessage[] = []
   // Before the first message of this epoch there is nothing to wait for.
   const position = () => messages.at(-1)?.sequence ?? Math.max(after, stream.base)
-  const newest = async () => stream.base + (await readExtent(jetstream, stream)).newest
+  const newest = async () => stream.base + (await newestIn(jetstream, stream))
   let last = await newest()
   let tries = READ_TRIES
   while (messages.length < limit && position() < last) {

@@ -21,24 +21,38 @@ const RETRY_MS = 100
  * `stored`: at this place in the stream, by now or before, as its window of duplicates knows. `taken`: the stream has the event, by its
  * subject. `outOfTurn`: not where it belongs.
  */
-type Outcome = { kind: 'stored'; streamSequence: number } | { kind: 'taken' } | { kind: 'outOfTurn' | 'failed'; error: unknown }
+type Outcome = { kind: 'stored'; streamSequence: number; at?: Date } | { kind: 'taken' } | { kind: 'outOfTurn' | 'failed'; error: unknown }
+
+export interface NatsPublisherOptions {
+  jetstream: Jetstream
+  stream: OrderStream
+  subjectPrefix: string
+  /** Whether messages may name the one that they follow, see `mayChain`. */
+  isChained: () => boolean
+  /** Hears of what the stream has stored, or turned out to have. */
+  onStored: (events: PublishedEvent[]) => void
+}
+
+/** From here on one message out of turn, refused while it is applied, stops a stream of several servers for good: see decision 0048. */
+const UNCHAINED_FROM = [2, 11] as const
+
+/** `version`: of the server, such as `2.10.27`. */
+export function mayChain(version: string, replicas: number): boolean {
+  const [major = 0, minor = 0] = version.split('.').map(Number)
+  const [fromMajor, fromMinor] = UNCHAINED_FROM
+  return replicas === 1 || major < fromMajor || (major === fromMajor && minor < fromMinor)
+}
 
 /**
  * Publishes to one stream in order: each message names the one that it must follow, so that behind one that got lost, or between
- * which another publisher came, none is stored. An event has a subject of its own, by which the stream refuses it however late it
- * comes again.
+ * which another publisher came, none is stored. Where that is not safe each waits for the one before it. An event has a subject of its
+ * own, by which the stream refuses it however late it comes again.
  */
 export class NatsPublisher {
-  readonly #jetstream: Jetstream
-  readonly #stream: OrderStream
-  readonly #subjectPrefix: string
-  readonly #onStored: (events: PublishedEvent[]) => void
+  readonly #options: NatsPublisherOptions
 
-  constructor(jetstream: Jetstream, stream: OrderStream, subjectPrefix: string, onStored: (events: PublishedEvent[]) => void) {
-    this.#jetstream = jetstream
-    this.#stream = stream
-    this.#subjectPrefix = subjectPrefix
-    this.#onStored = onStored
+  constructor(options: NatsPublisherOptions) {
+    this.#options = options
   }
 
   /** Throws when the broker stores nothing for some seconds; the first messages may be stored then. One call at a time. */
@@ -51,7 +65,7 @@ export class NatsPublisher {
       const done = stop === undefined ? outcomes.length : outcomes.indexOf(stop)
       if (done > 0) deadline = performance.now() + PATIENCE_MS
       const settled = rest.slice(0, done)
-      this.#onStored(settled.flatMap((message, index) => this.#toPublished(message, outcomes[index])))
+      this.#options.onStored(settled.flatMap((message, index) => this.#toPublished(message, outcomes[index])))
       rest = rest.slice(done)
       if (outcomes.some(({ kind }) => kind === 'taken')) {
         const taken = settled.filter((_, index) => outcomes[index]?.kind === 'taken')
@@ -67,12 +81,14 @@ export class NatsPublisher {
   /** Sends until something is wrong, and returns how each went that was sent, in order. */
   async #send(messages: readonly OutgoingMessage[]): Promise<Outcome[]> {
     const sent: Promise<Outcome>[] = []
+    const isChained = this.#options.isChained()
+    const [window, burst] = isChained ? [WINDOW, BURST] : [1, 1]
     let isInterrupted = false
     for (const [index, message] of messages.entries()) {
-      if (index >= WINDOW && index % BURST === 0) await Promise.all(sent.slice(index - WINDOW, index - WINDOW + BURST))
+      if (index >= window && index % burst === 0) await Promise.all(sent.slice(index - window, index - window + burst))
       if (isInterrupted) break
       // The first one may follow anything: all before it are settled.
-      const outcome = this.#sendOne(message, messages[index - 1]?.event.id)
+      const outcome = this.#sendOne(message, isChained ? messages[index - 1]?.event.id : undefined)
       void outcome.then(({ kind }) => {
         isInterrupted ||= kind !== 'stored'
       })
@@ -85,13 +101,14 @@ export class NatsPublisher {
     const { payload, encoding } = encodeEvent(event)
     const header = headers()
     header.append(PubHeaders.MsgIdHdr, event.id)
-    header.append(PubHeaders.ExpectedStreamHdr, this.#stream.name)
+    header.append(PubHeaders.ExpectedStreamHdr, this.#options.stream.name)
     if (follows !== undefined) header.append(PubHeaders.ExpectedLastMsgIdHdr, follows)
     if (position !== '') header.append(POSITION_HEADER, position)
     if (encoding !== null) header.append(ENCODING_HEADER, encoding)
     try {
-      const ack = await this.#jetstream.acks.publish(this.#subjectOf(event.id), payload, header)
-      if (ack.stream !== this.#stream.name) throw new Error(`the message went to the stream ${ack.stream}, not to ${this.#stream.name}`)
+      const ack = await this.#options.jetstream.acks.publish(this.#subjectOf(event.id), payload, header)
+      if (ack.stream !== this.#options.stream.name)
+        throw new Error(`the message went to the stream ${ack.stream}, not to ${this.#options.stream.name}`)
       // Without a sequence the first copy is only on its way, and may still get lost with the stream's leader.
       if (ack.duplicate && ack.seq === 0) throw new Error('the message is a duplicate of one that is not stored yet')
       return { kind: 'stored', streamSequence: ack.seq }
@@ -104,28 +121,27 @@ export class NatsPublisher {
 
   /** The messages whose event the stream lacks. A replica that lags may call one missing; the stream then refuses it again. */
   async #withoutStored(messages: readonly OutgoingMessage[]): Promise<OutgoingMessage[]> {
-    const { name, info } = this.#stream
-    const { direct, streams } = this.#jetstream.manager
+    const { name, info } = this.#options.stream
+    const { direct, streams } = this.#options.jetstream.manager
     const reader = info.config.allow_direct ? direct : streams
     const missing: OutgoingMessage[] = []
     for (let first = 0; first < messages.length; first += WINDOW) {
       const asked = messages.slice(first, first + WINDOW)
       const found = await Promise.all(asked.map(({ event }) => reader.getMessage(name, { last_by_subj: this.#subjectOf(event.id) })))
-      const outcomes = found.map((stored): Outcome | undefined =>
-        stored === null ? undefined : { kind: 'stored', streamSequence: stored.seq },
-      )
-      missing.push(...asked.filter((_, index) => outcomes[index] === undefined))
-      this.#onStored(asked.flatMap((message, index) => this.#toPublished(message, outcomes[index])))
+      const outcomes = found.map((stored) => stored && ({ kind: 'stored', streamSequence: stored.seq, at: stored.time } as const))
+      missing.push(...asked.filter((_, index) => outcomes[index] === null))
+      this.#options.onStored(asked.flatMap((message, index) => this.#toPublished(message, outcomes[index])))
     }
     return missing
   }
 
-  #toPublished({ event }: OutgoingMessage, outcome: Outcome | undefined): PublishedEvent[] {
-    return outcome?.kind === 'stored' ? [{ eventId: event.id, sequence: this.#stream.base + outcome.streamSequence }] : []
+  #toPublished({ event }: OutgoingMessage, outcome: Outcome | null | undefined): PublishedEvent[] {
+    if (outcome?.kind !== 'stored') return []
+    return [{ eventId: event.id, sequence: this.#options.stream.base + outcome.streamSequence, ...(outcome.at && { at: outcome.at }) }]
   }
 
   /** `<prefix>.<order id>.<version>` */
   #subjectOf(eventId: string): string {
-    return `${this.#subjectPrefix}.${eventId}`
+    return `${this.#options.subjectPrefix}.${eventId}`
   }
 }

@@ -2,8 +2,10 @@ import {
   AckPolicy,
   DeliverPolicy,
   DiscardPolicy,
+  type MsgRequest,
   RetentionPolicy,
   StorageType,
+  type StoredMsg,
   type StreamConfig,
   type StreamInfo,
 } from '@nats-io/jetstream'
@@ -146,25 +148,30 @@ export async function addConsumer(jetstream: Jetstream, stream: OrderStream, aft
   return { name, leader: cluster?.leader }
 }
 
-/** What a stream has, by number: an operator may have deleted any message. */
-export interface Extent {
-  /** The newest message, 0 for none. */
-  newest: number
-  /** The first of the messages from one number to another, if there is any. */
-  findBetween(from: number, to: number): number | undefined
+/** The number of the newest message that is there: an operator may have deleted later ones. 0 for none. */
+export async function newestIn(jetstream: Jetstream, stream: OrderStream): Promise<number> {
+  return (await ask(jetstream, stream, { last_by_subj: subjectsOf(stream) }))?.seq ?? 0
 }
 
-/** Throws when the stream was made anew: its numbers would not be those of this epoch. */
-export async function readExtent({ manager: { streams } }: Jetstream, { name, info }: OrderStream): Promise<Extent> {
-  const { state, created } = await streams.info(name, { deleted_details: true })
+/** The number of the first message that is there from `number` on; null for none. Null too when the servers cannot read any. */
+export async function firstFrom(jetstream: Jetstream, stream: OrderStream, number: number): Promise<number | null> {
+  // The driver's types know it of direct reads only.
+  const query: MsgRequest = { seq: number, ...{ next_by_subj: subjectsOf(stream) } }
+  return (await ask(jetstream, stream, query))?.seq ?? null
+}
+
+function subjectsOf({ info }: OrderStream): string {
+  return info.config.subjects?.[0] ?? '>'
+}
+
+// By the leader, and by subject: the list of deleted messages is not whole on every server.
+async function ask(jetstream: Jetstream, stream: OrderStream, query: MsgRequest): Promise<StoredMsg | null> {
+  await assertSame(jetstream, stream)
+  return jetstream.manager.streams.getMessage(stream.name, query)
+}
+
+/** Throws when the stream was made anew: its numbers are not those of this epoch. */
+export async function assertSame({ manager: { streams } }: Jetstream, { name, info }: OrderStream): Promise<void> {
+  const { created } = await streams.info(name)
   if (created !== info.created) throw new Error(`the stream ${name} was made anew`)
-  const deleted = new Set(state.deleted)
-  let newest = state.messages === 0 ? 0 : state.last_seq
-  while (deleted.has(newest)) newest -= 1
-  const findBetween = (from: number, to: number) => {
-    let number = Math.max(from, state.first_seq)
-    while (deleted.has(number)) number += 1
-    return number <= Math.min(to, newest) ? number : undefined
-  }
-  return { newest, findBetween }
 }
