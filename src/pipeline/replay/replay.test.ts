@@ -122,6 +122,8 @@ test('rewinds to a time, never forwards, and only subscribers that there are', a
   const messages = await store.topic.read(0, 10)
   assert.deepEqual(await rewindSubscriber({ ...options, since }), { from: messages[3]?.sequence, to: messages[1]?.sequence })
   assert.deepEqual(await rewindSubscriber({ ...options, since: now() }), { from: messages[1]?.sequence, to: messages[1]?.sequence })
+  const named = `${options.url}?application_name=shop`
+  assert.equal((await rewindSubscriber({ ...options, url: named, since })).to, messages[1]?.sequence, 'whatever its connections are called')
   await assert.rejects(rewindSubscriber({ ...options, name: 'nobody' }), UnknownSubscriber)
 })
 

@@ -13,13 +13,15 @@ export async function withSubscriberLock<T>(url: string, name: string, work: (ho
   const client = await connectClient(url, 'storefront-replay')
   client.on('error', () => {})
   try {
+    const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid')
+    const ownPid = rows[0]?.pid ?? 0
     // Processes that stand by only try; waiting in the queue, this one is next when the holder is gone.
     let isHolder = false
     const waiting = client.query('select pg_advisory_lock(hashtextextended($1, 0))', [lock]).then(() => {
       isHolder = true
     })
     while (!isHolder) {
-      await endHolder(url, lock)
+      await endHolder(url, lock, ownPid)
       await Promise.race([waiting, delay(RETRY_MS)])
     }
     // What the last holder has in hand is refused from here on.
@@ -30,7 +32,7 @@ export async function withSubscriberLock<T>(url: string, name: string, work: (ho
   }
 }
 
-async function endHolder(url: string, lock: string): Promise<void> {
+async function endHolder(url: string, lock: string, ownPid: number): Promise<void> {
   const client = await connectClient(url, 'storefront-replay')
   try {
     await client.query(
@@ -39,8 +41,10 @@ async function endHolder(url: string, lock: string): Promise<void> {
       where locktype = 'advisory' and granted and objsubid = 1
         and database = (select oid from pg_database where datname = current_database())
         and (classid::bigint << 32 | objid::bigint) = hashtextextended($1, 0)
+        -- A name in DATABASE_URL has the better of the store's.
+        and pid <> $2
         and pid not in (select pid from pg_stat_activity where application_name = 'storefront-replay')`,
-      [lock],
+      [lock, ownPid],
     )
   } finally {
     await client.end()
