@@ -117,7 +117,7 @@ export class DeliveryLog {
 
 async function writePublications(pool: Pool, waiting: readonly Publication[]): Promise<void> {
   // In one order everywhere: the change stream and `storefront replay` may write the same rows.
-  const rows = waiting.toSorted(([a], [b]) => (a < b ? -1 : Number(a > b)))
+  const rows = waiting.toSorted(([a, version], [b, other]) => (a < b ? -1 : a > b ? 1 : Number(version) - Number(other)))
   try {
     await inTransaction(pool, (tx) =>
       copyRows(tx, 'copy order_event_deliveries (order_id, version, sequence, published_at) from stdin', rows),

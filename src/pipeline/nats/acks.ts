@@ -71,7 +71,8 @@ export class PubAcks {
     this.#timer = null
     this.#giveUp(new TimeoutError(), performance.now() - ACK_TIMEOUT_MS)
     const [oldest] = this.#waiting.values()
-    if (oldest !== undefined) this.#timer = setTimeout(() => this.#expire(), oldest.sentAt + ACK_TIMEOUT_MS - performance.now()).unref()
+    if (oldest !== undefined)
+      this.#timer = setTimeout(() => this.#expire(), Math.max(oldest.sentAt + ACK_TIMEOUT_MS - performance.now(), 1)).unref()
   }
 
   #giveUp(error: unknown, sentUntil: number): void {

@@ -119,7 +119,7 @@ class NatsTopic implements Topic {
     const jetstream = await this.#client.get()
     const stream = await openStream(jetstream, { pool, logger, name: this.#name, replicas })
     // Asked each time: the connection may go to another server while servers are upgraded.
-    const isChained = () => mayChain(jetstream.connection.info?.version ?? '', stream.info.config.num_replicas)
+    const isChained = () => mayChain(jetstream.connection.info?.version, stream.info.config.num_replicas)
     return { jetstream, stream, publisher: new NatsPublisher({ jetstream, stream, subjectPrefix: this.#name, isChained, onStored }) }
   }
 }

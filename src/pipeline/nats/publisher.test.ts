@@ -120,7 +120,7 @@ describe('publishing to NATS', { skip: NO_NATS }, () => {
 
   test('names the message that it follows where that is safe, and nowhere else', () => {
     const safe = ['2.9.10', '2.10.27'].map((version) => mayChain(version, 3))
-    const unsafe = ['2.11.0', '2.15.1', '3.0.0'].map((version) => mayChain(version, 3))
-    assert.deepEqual([safe, unsafe, mayChain('2.15.1', 1)], [[true, true], [false, false, false], true])
+    const unsafe = ['2.11.0', '2.15.1', '3.0.0', '', undefined].map((version) => mayChain(version, 3))
+    assert.deepEqual([safe, unsafe, mayChain('2.15.1', 1)], [[true, true], [false, false, false, false, false], true])
   })
 })

@@ -36,11 +36,13 @@ export interface NatsPublisherOptions {
 /** From here on one message out of turn, refused while it is applied, stops a stream of several servers for good: see decision 0048. */
 const UNCHAINED_FROM = [2, 11] as const
 
-/** `version`: of the server, such as `2.10.27`. */
-export function mayChain(version: string, replicas: number): boolean {
-  const [major = 0, minor = 0] = version.split('.').map(Number)
+/** `version`: of the server, such as `2.10.27`; undefined while the connection is being made, when what is sent may wait for any server. */
+export function mayChain(version: string | undefined, replicas: number): boolean {
+  if (replicas === 1) return true
+  const [, major, minor] = (/^(\d+)\.(\d+)\./.exec(version ?? '') ?? []).map(Number)
+  if (major === undefined || minor === undefined) return false
   const [fromMajor, fromMinor] = UNCHAINED_FROM
-  return replicas === 1 || major < fromMajor || (major === fromMajor && minor < fromMinor)
+  return major < fromMajor || (major === fromMajor && minor < fromMinor)
 }
 
 /**
