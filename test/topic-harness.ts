@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
 import type { OrderEvent } from '../src/orders/events.ts'
 import type {
@@ -10,6 +11,7 @@ import type {
   TopicMessage,
 } from '../src/pipeline/topic.ts'
 import { onCleanup } from './cleanup.ts'
+import type { TestDatabase } from './database.ts'
 import { eventually } from './eventually.ts'
 import { makeOrderEvent } from './order-event-factory.ts'
 
@@ -39,6 +41,17 @@ export function makeOutgoing(count: number, from = 1): OutgoingMessage[] {
 
 export const idsOf = (messages: readonly (OutgoingMessage | StoredMessage)[]): string[] =>
   messages.map(({ event }) => (event as OrderEvent).id)
+
+/** Ends, from the database's side, the connection that holds the lock of the active subscription of this name. */
+export async function endSubscriberConnection(db: TestDatabase, subscriber: string): Promise<void> {
+  // Of several, the one that holds the subscriber's lock.
+  const { rowCount } = await db.pool.query(
+    `select pg_terminate_backend(pid) from pg_stat_activity join pg_locks using (pid)
+    where datname = $1 and application_name = $2 and locktype = 'advisory' and granted`,
+    [db.name, `storefront-${subscriber}`],
+  )
+  assert.equal(rowCount, 1)
+}
 
 /** What a handler was given. */
 export class Recording {

@@ -4,7 +4,7 @@ import pino from 'pino'
 import { onCleanup } from '../../test/cleanup.ts'
 import { createTestDatabase, setConnectable, type TestDatabase, terminateBackends } from '../../test/database.ts'
 import { eventually } from '../../test/eventually.ts'
-import { idsOf, makeOutgoing, Recording, subscribe, type TopicUnderTest } from '../../test/topic-harness.ts'
+import { endSubscriberConnection, idsOf, makeOutgoing, Recording, subscribe, type TopicUnderTest } from '../../test/topic-harness.ts'
 import { createPool } from '../db/pool.ts'
 import { createPostgresTopic } from './postgres-topic.ts'
 import { topicConformance } from './topic-conformance.ts'
@@ -22,15 +22,7 @@ async function makeTopic(t: TestContext): Promise<PostgresTopicUnderTest> {
     onCleanup(t, () => pool.end())
     return createPostgresTopic({ pool, url: db.url, logger })
   }
-  const breakConnection = async (subscriber: string) => {
-    // Of several, the one that holds the subscriber's lock.
-    const { rowCount } = await db.pool.query(
-      `select pg_terminate_backend(pid) from pg_stat_activity join pg_locks using (pid)
-      where datname = $1 and application_name = $2 and locktype = 'advisory' and granted`,
-      [db.name, `storefront-${subscriber}`],
-    )
-    assert.equal(rowCount, 1)
-  }
+  const breakConnection = (subscriber: string) => endSubscriberConnection(db, subscriber)
   const inject = async (id: string, event: string) => {
     await db.pool.query(`insert into topic_messages (id, type, subject, position, event) values ($1, '', '', '', $2)`, [id, event])
     await db.pool.query(`notify storefront_topic`)

@@ -9,7 +9,7 @@ import { eventually } from '../../../test/eventually.ts'
 import { connectManager, connectNatsTopic } from '../../../test/nats-harness.ts'
 import { NO_NATS, startNatsServer } from '../../../test/nats-server.ts'
 import { makeOrderEvent, makeOrderItem } from '../../../test/order-event-factory.ts'
-import { idsOf, makeOutgoing, Recording, subscribe } from '../../../test/topic-harness.ts'
+import { endSubscriberConnection, idsOf, makeOutgoing, Recording, subscribe } from '../../../test/topic-harness.ts'
 import { createPostgresTopic, TopicMoved } from '../postgres-topic.ts'
 import { type CorruptMessage, epochOf, type Topic } from '../topic.ts'
 import { topicConformance } from '../topic-conformance.ts'
@@ -22,14 +22,7 @@ async function makeTopic(t: TestContext) {
   const db = await createTestDatabase(t)
   let isAway = false
   const connect = async () => patient(connectNatsTopic(t, db, url), () => isAway)
-  const breakConnection = async (subscriber: string) => {
-    const { rowCount } = await db.pool.query(
-      `select pg_terminate_backend(pid) from pg_stat_activity join pg_locks using (pid)
-      where datname = $1 and application_name = $2 and locktype = 'advisory' and granted`,
-      [db.name, `storefront-${subscriber}`],
-    )
-    assert.equal(rowCount, 1)
-  }
+  const breakConnection = (subscriber: string) => endSubscriberConnection(db, subscriber)
   const inject = async (id: string, event: string) => {
     await (await connectManager(t, url)).jetstream().publish(`${db.name}.${id}`, event)
   }
