@@ -5,7 +5,6 @@ import {
   type MsgRequest,
   RetentionPolicy,
   StorageType,
-  type StoredMsg,
   type StreamConfig,
   type StreamInfo,
 } from '@nats-io/jetstream'
@@ -148,26 +147,23 @@ export async function addConsumer(jetstream: Jetstream, stream: OrderStream, aft
   return { name, leader: cluster?.leader }
 }
 
-/** The number of the newest message that is there: an operator may have deleted later ones. 0 for none. */
+// Of what is there the leader is asked, and by subject: the list of deleted messages is not whole on every server.
+
+/** The number of the newest message that is there: an operator may have deleted later ones. 0 for none. Throws as `assertSame`. */
 export async function newestIn(jetstream: Jetstream, stream: OrderStream): Promise<number> {
-  return (await ask(jetstream, stream, { last_by_subj: subjectsOf(stream) }))?.seq ?? 0
+  await assertSame(jetstream, stream)
+  return (await jetstream.manager.streams.getMessage(stream.name, { last_by_subj: subjectsOf(stream) }))?.seq ?? 0
 }
 
 /** The number of the first message that is there from `number` on; null for none. Null too when the servers cannot read any. */
-export async function firstFrom(jetstream: Jetstream, stream: OrderStream, number: number): Promise<number | null> {
+export async function firstFrom({ manager: { streams } }: Jetstream, stream: OrderStream, number: number): Promise<number | null> {
   // The driver's types know it of direct reads only.
   const query: MsgRequest = { seq: number, ...{ next_by_subj: subjectsOf(stream) } }
-  return (await ask(jetstream, stream, query))?.seq ?? null
+  return (await streams.getMessage(stream.name, query))?.seq ?? null
 }
 
 function subjectsOf({ info }: OrderStream): string {
   return info.config.subjects?.[0] ?? '>'
-}
-
-// By the leader, and by subject: the list of deleted messages is not whole on every server.
-async function ask(jetstream: Jetstream, stream: OrderStream, query: MsgRequest): Promise<StoredMsg | null> {
-  await assertSame(jetstream, stream)
-  return jetstream.manager.streams.getMessage(stream.name, query)
 }
 
 /** Throws when the stream was made anew: its numbers are not those of this epoch. */
