@@ -5,8 +5,11 @@ import { openReplication, type ReplicationConnection, type StreamMessage } from 
 
 // Far below the wal_sender_timeout that the connection asks for.
 const STATUS_INTERVAL_MS = 2_000
-/** Past this many changes or bytes in memory the socket is no longer read. A batch is what came while the one before was stored. */
-const MAX_WAITING_CHANGES = 8_000
+/**
+ * Past this many changes or bytes in memory the socket is no longer read. A batch is what came while the one before was stored; young
+ * objects of much larger ones outlive a garbage collection, and are copied.
+ */
+const MAX_WAITING_CHANGES = 1_000
 const MAX_WAITING_BYTES = 16 * 1024 * 1024
 
 export interface SlotReaderOptions extends ChangeStreamOptions {

@@ -3,7 +3,8 @@ import { quoteReadPath, quoteText, withDuckDB } from './lake-database.ts'
 import { LAKE_COLUMNS, LAKE_SCHEMA_VERSION } from './lake-row.ts'
 
 const DEFAULT_MAXIMUM_OBJECT_BYTES = 16 * 1024 * 1024
-const WRITE_CHARACTERS = 1024 * 1024
+const CHUNK_BYTES = 256 * 1024
+const NEWLINE = 0x0a
 const UTF8_BYTES_PER_CHARACTER = 3
 
 /**
@@ -25,7 +26,7 @@ export async function writeParquet(path: string, lines: readonly string[], name:
           compression = 'uncompressed',
           auto_detect = false,
           hive_partitioning = false,
-          maximum_object_size = ${Math.max(DEFAULT_MAXIMUM_OBJECT_BYTES, longest * UTF8_BYTES_PER_CHARACTER + 1)},
+          maximum_object_size = ${Math.max(DEFAULT_MAXIMUM_OBJECT_BYTES, longest + 1)},
           columns = { ${columns.map(([name, type]) => `${name}: '${type}'`).join(', ')} }
         )
       )
@@ -52,20 +53,27 @@ export async function readParquetName(path: string): Promise<string> {
   })
 }
 
-/** Returns the length of the longest line in UTF-16 code units. */
+/** Returns the length of the longest line in bytes. */
 async function writeLines(path: string, lines: readonly string[]): Promise<number> {
   const file = await open(path, 'w')
   let longest = 0
   try {
-    let chunk = ''
+    // One piece of memory for all: a large text that grows is copied twice on its way into a file.
+    let chunk = Buffer.allocUnsafeSlow(CHUNK_BYTES)
+    let filled = 0
     for (const line of lines) {
-      longest = Math.max(longest, line.length)
-      chunk += `${line}\n`
-      if (chunk.length < WRITE_CHARACTERS) continue
-      await file.writeFile(chunk)
-      chunk = ''
+      const most = line.length * UTF8_BYTES_PER_CHARACTER + 1
+      if (filled + most > chunk.length) {
+        await file.writeFile(chunk.subarray(0, filled))
+        filled = 0
+        if (most > chunk.length) chunk = Buffer.allocUnsafeSlow(most)
+      }
+      const written = chunk.write(line, filled)
+      longest = Math.max(longest, written)
+      filled += written
+      chunk[filled++] = NEWLINE
     }
-    await file.writeFile(chunk)
+    await file.writeFile(chunk.subarray(0, filled))
   } finally {
     await file.close()
   }
