@@ -87,11 +87,15 @@ export interface Topic {
   start(): Promise<void>
   stop(): Promise<void>
   /**
-   * Returns when every message is durable, in the order given; drops a message whose event id the topic has already.
-   * Throws when it cannot, and then some of the first messages may be stored: publish the same again.
+   * Returns when every message is durable, and drops a message whose event id the topic has already. They are in the order given, but
+   * when a broker loses one on its way only those of each order are. Throws when it cannot, and then some messages may be stored: publish
+   * the same again.
    */
   publish(messages: readonly OutgoingMessage[]): Promise<void>
-  /** Position of the newest message, null for an empty topic. */
+  /**
+   * A position before which the topic has every commit that its newest messages tell of: that of the newest message, or one that is
+   * lower by no more than is under way at once. Null for an empty topic.
+   */
   newestPosition(): Promise<string | null>
   /** Sequence of the newest message; of an empty topic one that is below that of every message to come. */
   newestSequence(): Promise<number>

@@ -8,7 +8,7 @@ import type { Jetstream } from './connection.ts'
 import { NatsPull, type PulledMessage } from './pull.ts'
 import { addConsumer, assertSame, type Consumer, firstFrom, newestIn, type OrderStream } from './stream.ts'
 
-/** Change-stream position of the commit that the event tells of. */
+/** Change-stream position before which the topic had every commit when the message was sent. */
 export const POSITION_HEADER = 'Storefront-Position'
 /** `zstd` for a compressed event, else absent. */
 export const ENCODING_HEADER = 'Content-Encoding'

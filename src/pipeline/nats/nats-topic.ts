@@ -5,7 +5,7 @@ import { SourceStalled, Subscriber } from '../subscriber.ts'
 import type { MessageHandler, OutgoingMessage, StoredMessage, SubscribeOptions, Subscription, Topic } from '../topic.ts'
 import { type Jetstream, NatsClient, type NatsSettings } from './connection.ts'
 import { NatsSource, POSITION_HEADER } from './messages.ts'
-import { mayChain, NatsPublisher } from './publisher.ts'
+import { NatsPublisher } from './publisher.ts'
 import { newestIn, type OrderStream, openStream, StreamUnfit } from './stream.ts'
 
 // Consumers made for one read, each led by a server of the broker's choice: with one of three out of step, one read in two thousand fails.
@@ -118,9 +118,7 @@ class NatsTopic implements Topic {
     const { pool, logger, replicas, onStored = () => {} } = this.#options
     const jetstream = await this.#client.get()
     const stream = await openStream(jetstream, { pool, logger, name: this.#name, replicas })
-    // Asked each time: the connection may go to another server while servers are upgraded.
-    const isChained = () => mayChain(jetstream.connection.info?.version, stream.info.config.num_replicas)
-    return { jetstream, stream, publisher: new NatsPublisher({ jetstream, stream, subjectPrefix: this.#name, isChained, onStored }) }
+    return { jetstream, stream, publisher: new NatsPublisher({ jetstream, stream, subjectPrefix: this.#name, onStored }) }
   }
 }
 

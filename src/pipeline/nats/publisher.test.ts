@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { after, describe, type TestContext, test } from 'node:test'
+import { setTimeout as delay } from 'node:timers/promises'
 import { zstdDecompressSync } from 'node:zlib'
 import type { JetStreamManager } from '@nats-io/jetstream'
-import { nanos } from '@nats-io/transport-node'
+import { nanos, TimeoutError } from '@nats-io/transport-node'
 import { Value } from 'typebox/value'
 import { onCleanup } from '../../../test/cleanup.ts'
 import { createTestDatabase } from '../../../test/database.ts'
@@ -13,14 +14,19 @@ import { NO_NATS, startNatsServer } from '../../../test/nats-server.ts'
 import { makeOrderEvent } from '../../../test/order-event-factory.ts'
 import { silent } from '../../../test/stream-harness.ts'
 import { idsOf, makeOutgoing } from '../../../test/topic-harness.ts'
+import type { OrderEvent } from '../../orders/events.ts'
 import type { PublishedEvent } from '../delivery-log.ts'
 import { EPOCH_SEQUENCES, type OutgoingMessage } from '../topic.ts'
-import { NatsClient } from './connection.ts'
-import { mayChain, NatsPublisher } from './publisher.ts'
+import { PubAcks } from './acks.ts'
+import { type Jetstream, NatsClient } from './connection.ts'
+import { POSITION_HEADER } from './messages.ts'
+import { NatsPublisher } from './publisher.ts'
 import { type OrderStream, openStream } from './stream.ts'
 
 const server = NO_NATS ? null : await startNatsServer({ after })
 const url = server?.url ?? ''
+/** How long the lossy one waits for what will not come: others are stored meanwhile. */
+const SHORT_PATIENCE_MS = 100
 
 /** A topic that tells what it has stored, and the broker's own look at it. */
 async function makeTopic(t: TestContext) {
@@ -30,8 +36,8 @@ async function makeTopic(t: TestContext) {
   return { db, topic, told, manager: await connectManager(t, url) }
 }
 
-/** Publishers on one stream, as they would be on a server that chains or does not. */
-async function makePublisher(t: TestContext, isChained: boolean) {
+/** Publishers on one stream, and what lies in it. */
+async function makePublisher(t: TestContext) {
   const { name, pool } = await createTestDatabase(t)
   const client = new NatsClient(natsSettings(url), 'test', silent)
   onCleanup(t, () => client.close())
@@ -39,15 +45,36 @@ async function makePublisher(t: TestContext, isChained: boolean) {
   const stream = await openStream(jetstream, { pool, logger: silent, name, replicas: 1 })
   const told: PublishedEvent[] = []
   const onStored = (events: PublishedEvent[]) => void told.push(...events)
-  const connect = () => new NatsPublisher({ jetstream, stream, subjectPrefix: name, isChained: () => isChained, onStored })
+  const connect = (acks: PubAcks = jetstream.acks) =>
+    new NatsPublisher({ jetstream: { ...jetstream, acks }, stream, subjectPrefix: name, onStored })
   const manager = await connectManager(t, url)
-  const readIds = async () => {
+  const readStored = async () => {
     const { state } = await manager.streams.info(stream.name)
     const numbers = Array.from({ length: state.last_seq }, (_, index) => index + 1)
     const stored = await Promise.all(numbers.map((seq) => manager.streams.getMessage(stream.name, { seq })))
-    return stored.map((message) => message?.json<{ id: string }>().id)
+    return stored.map((message) => ({ id: message?.json<{ id: string }>().id, position: message?.header.get(POSITION_HEADER) ?? '' }))
   }
-  return { publisher: connect(), connect, stream, told, manager, readIds }
+  return { jetstream, publisher: connect(), connect, stream, told, manager, readStored }
+}
+
+/** Loses, once each, messages and acknowledgements of messages that the broker stored. By event id. */
+class LossyAcks extends PubAcks {
+  readonly #losses: Map<string, 'message' | 'acknowledgement'>
+
+  constructor({ connection }: Jetstream, losses: ReadonlyMap<string, 'message' | 'acknowledgement'>) {
+    super(connection)
+    this.#losses = new Map(losses)
+  }
+
+  override async publish(...message: Parameters<PubAcks['publish']>): ReturnType<PubAcks['publish']> {
+    const eventId = message[0].split('.').slice(1).join('.')
+    const loss = this.#losses.get(eventId)
+    this.#losses.delete(eventId)
+    if (loss === undefined) return super.publish(...message)
+    if (loss === 'acknowledgement') await super.publish(...message)
+    await delay(SHORT_PATIENCE_MS)
+    throw new TimeoutError()
+  }
 }
 
 /** Waits until the broker knows the message no more by its id. */
@@ -93,34 +120,65 @@ describe('publishing to NATS', { skip: NO_NATS }, () => {
     assert.deepEqual(told, stored)
   })
 
-  for (const isChained of [true, false])
-    test(`drops an event that it has, however long after the broker has forgotten the message id, and keeps the order, ${isChained ? '' : 'not '}chained`, async (t) => {
-      const { publisher, stream, told, manager, readIds } = await makePublisher(t, isChained)
-      const [old, fresh] = [makeOutgoing(700), makeOutgoing(700, 1_000)]
-      await publisher.publish(old)
-      await forget(manager, stream, old[0])
-      told.length = 0
-      await publisher.publish([...old.slice(0, 100), ...fresh.slice(0, 300), ...old.slice(100), ...fresh.slice(300)])
-      const ids = idsOf([...old, ...fresh])
-      assert.deepEqual(await readIds(), ids)
-      assert.deepEqual(
-        bySequence(told).map(({ eventId, sequence }) => [eventId, sequence]),
-        ids.map((id, index) => [id, EPOCH_SEQUENCES + index + 1]),
-      )
-      const { time } = (await manager.streams.getMessage(stream.name, { seq: 1 })) ?? {}
-      assert.deepEqual(told.find(({ eventId }) => eventId === ids[0])?.at, time, 'it was stored then')
-    })
-
-  test('two at once, unchained, with the same events in another order, store each once', async (t) => {
-    const { publisher, connect, readIds } = await makePublisher(t, false)
-    const sent = makeOutgoing(300)
-    await Promise.all([publisher.publish(sent), connect().publish(sent.toReversed())])
-    assert.deepEqual((await readIds()).toSorted(), idsOf(sent).toSorted())
+  test('drops an event that it has, however long after the broker has forgotten the message id, and keeps the order', async (t) => {
+    const { publisher, stream, told, manager, readStored } = await makePublisher(t)
+    const [old, fresh] = [makeOutgoing(700), makeOutgoing(700, 1_000)]
+    await publisher.publish(old)
+    await forget(manager, stream, old[0])
+    told.length = 0
+    await publisher.publish([...old.slice(0, 100), ...fresh.slice(0, 300), ...old.slice(100), ...fresh.slice(300)])
+    const ids = idsOf([...old, ...fresh])
+    assert.deepEqual(
+      (await readStored()).map(({ id }) => id),
+      ids,
+    )
+    assert.deepEqual(
+      [...new Map(bySequence(told).map(({ eventId, sequence }) => [eventId, sequence]))],
+      ids.map((id, index) => [id, EPOCH_SEQUENCES + index + 1]),
+    )
+    const { time } = (await manager.streams.getMessage(stream.name, { seq: 1 })) ?? {}
+    assert.deepEqual(told.find(({ eventId }) => eventId === ids[0])?.at, time, 'it was stored then')
   })
 
-  test('names the message that it follows where that is safe, and nowhere else', () => {
-    const safe = ['2.9.10', '2.10.27'].map((version) => mayChain(version, 3))
-    const unsafe = ['2.11.0', '2.15.1', '3.0.0', '', undefined].map((version) => mayChain(version, 3))
-    assert.deepEqual([safe, unsafe, mayChain('2.15.1', 1)], [[true, true], [false, false, false, false, false], true])
+  test('two at once with the same events in another order store each once', async (t) => {
+    const { publisher, connect, readStored } = await makePublisher(t)
+    const sent = makeOutgoing(1_500)
+    await Promise.all([publisher.publish(sent), connect().publish(sent.toReversed())])
+    assert.deepEqual((await readStored()).map(({ id }) => id).toSorted(), idsOf(sent).toSorted())
+  })
+
+  test('stores each event once and those of an order in order whatever gets lost, and tells up to where all are stored', async (t) => {
+    const { jetstream, connect, readStored } = await makePublisher(t)
+    const sent = makeOutgoing(1_500)
+    const [eventAt, idAt] = [(index: number) => sent[index]?.event as OrderEvent, (index: number) => eventAt(index).id]
+    for (const [first, second] of [
+      [700, 704],
+      [1_100, 1_101],
+    ] as const) {
+      const { position = '' } = sent[second] ?? {}
+      sent[second] = { position, event: makeOrderEvent({ order: { id: eventAt(first).subject, version: 2 } }) }
+    }
+    const losses = new Map(
+      [3, 300, 301, 700, 1_100, 1_499].map((index) => [idAt(index), index === 301 ? ('acknowledgement' as const) : ('message' as const)]),
+    )
+    await connect(new LossyAcks(jetstream, losses)).publish(sent)
+    const stored = await readStored()
+    assert.deepEqual(stored.map(({ id }) => id).toSorted(), idsOf(sent).toSorted())
+    const versions = new Map<string, number>()
+    for (const { id = '' } of stored) {
+      const [order = '', version] = id.split('.')
+      assert.equal(Number(version), (versions.get(order) ?? 0) + 1, id)
+      versions.set(order, Number(version))
+    }
+    // Whoever goes on behind any of them misses nothing.
+    const positions = new Map(sent.map(({ event, position }) => [event.id, position]))
+    const missing = new Set(positions.values())
+    for (const { id = '', position } of stored) {
+      missing.delete(positions.get(id) ?? '')
+      assert.ok(
+        [...missing].every((other) => other >= position),
+        `${id} tells of ${position}`,
+      )
+    }
   })
 })

@@ -7,7 +7,6 @@ import { type Jetstream, jetstreamErrorCode } from './connection.ts'
 import { ENCODING_HEADER, encodeEvent, POSITION_HEADER } from './messages.ts'
 import type { OrderStream } from './stream.ts'
 
-const WRONG_LAST_MESSAGE = 10_070
 const STORE_FAILED = 10_077
 /** Messages sent and not yet acknowledged. */
 const WINDOW = 512
@@ -19,36 +18,22 @@ const RETRY_MS = 100
 
 /**
  * `stored`: at this place in the stream, by now or before, as its window of duplicates knows. `taken`: the stream has the event, by its
- * subject. `outOfTurn`: not where it belongs.
+ * subject.
  */
-type Outcome = { kind: 'stored'; streamSequence: number; at?: Date } | { kind: 'taken' } | { kind: 'outOfTurn' | 'failed'; error: unknown }
+type Outcome = { kind: 'stored'; streamSequence: number; at?: Date } | { kind: 'taken' } | { kind: 'failed'; error: unknown }
 
 export interface NatsPublisherOptions {
   jetstream: Jetstream
   stream: OrderStream
   subjectPrefix: string
-  /** Whether messages may name the one that they follow, see `mayChain`. */
-  isChained: () => boolean
   /** Hears of what the stream has stored, or turned out to have. */
   onStored: (events: PublishedEvent[]) => void
 }
 
-/** From here on one message out of turn, refused while it is applied, stops a stream of several servers for good: see decision 0048. */
-const UNCHAINED_FROM = [2, 11] as const
-
-/** `version`: of the server, such as `2.10.27`; undefined while the connection is being made, when what is sent may wait for any server. */
-export function mayChain(version: string | undefined, replicas: number): boolean {
-  if (replicas === 1) return true
-  const [, major, minor] = (/^(\d+)\.(\d+)\./.exec(version ?? '') ?? []).map(Number)
-  if (major === undefined || minor === undefined) return false
-  const [fromMajor, fromMinor] = UNCHAINED_FROM
-  return major < fromMajor || (major === fromMajor && minor < fromMinor)
-}
-
 /**
- * Publishes to one stream in order: each message names the one that it must follow, so that behind one that got lost, or between
- * which another publisher came, none is stored. Where that is not safe each waits for the one before it. An event has a subject of its
- * own, by which the stream refuses it however late it comes again.
+ * Publishes to one stream. Messages go out without waiting for those before them, but for those of the same order. So one may get lost
+ * and later ones not: each tells up to where everything was stored when it was sent. An event has a subject of its own, by which the
+ * stream refuses it however late it comes again. See decision 0048.
  */
 export class NatsPublisher {
   readonly #options: NatsPublisherOptions
@@ -76,35 +61,41 @@ export class NatsPublisher {
       }
       if (stop === undefined) continue
       if (performance.now() > deadline) throw stop.error
-      if (stop.kind === 'failed') await delay(RETRY_MS)
+      await delay(RETRY_MS)
     }
   }
 
   /** Sends until something is wrong, and returns how each went that was sent, in order. */
   async #send(messages: readonly OutgoingMessage[]): Promise<Outcome[]> {
     const sent: Promise<Outcome>[] = []
-    const isChained = this.#options.isChained()
-    const [window, burst] = isChained ? [WINDOW, BURST] : [1, 1]
+    const newestOfOrder = new Map<string, Promise<Outcome>>()
+    /** So many are stored. */
+    let settled = 0
     let isInterrupted = false
     for (const [index, message] of messages.entries()) {
-      if (index >= window && index % burst === 0) await Promise.all(sent.slice(index - window, index - window + burst))
+      if (index >= WINDOW && index % BURST === 0) {
+        settled = index - WINDOW + BURST
+        await Promise.all(sent.slice(settled - BURST, settled))
+      }
+      const before = newestOfOrder.get(message.event.subject)
+      if (before !== undefined) await before
       if (isInterrupted) break
-      // The first one may follow anything: all before it are settled.
-      const outcome = this.#sendOne(message, isChained ? messages[index - 1]?.event.id : undefined)
+      const outcome = this.#sendOne(message, messages[settled]?.position ?? '')
       void outcome.then(({ kind }) => {
         isInterrupted ||= kind !== 'stored'
       })
+      newestOfOrder.set(message.event.subject, outcome)
       sent.push(outcome)
     }
     return Promise.all(sent)
   }
 
-  async #sendOne({ event, position }: OutgoingMessage, follows: string | undefined): Promise<Outcome> {
+  /** `position`: commits before it are stored. */
+  async #sendOne({ event }: OutgoingMessage, position: string): Promise<Outcome> {
     const { payload, encoding } = encodeEvent(event)
     const header = headers()
     header.append(PubHeaders.MsgIdHdr, event.id)
     header.append(PubHeaders.ExpectedStreamHdr, this.#options.stream.name)
-    if (follows !== undefined) header.append(PubHeaders.ExpectedLastMsgIdHdr, follows)
     if (position !== '') header.append(POSITION_HEADER, position)
     if (encoding !== null) header.append(ENCODING_HEADER, encoding)
     try {
@@ -115,9 +106,8 @@ export class NatsPublisher {
       if (ack.duplicate && ack.seq === 0) throw new Error('the message is a duplicate of one that is not stored yet')
       return { kind: 'stored', streamSequence: ack.seq }
     } catch (error) {
-      const code = jetstreamErrorCode(error)
-      if (code === STORE_FAILED && String(error).includes('maximum messages per subject')) return { kind: 'taken' }
-      return { kind: code === WRONG_LAST_MESSAGE ? 'outOfTurn' : 'failed', error }
+      const isTaken = jetstreamErrorCode(error) === STORE_FAILED && String(error).includes('maximum messages per subject')
+      return isTaken ? { kind: 'taken' } : { kind: 'failed', error }
     }
   }
 
