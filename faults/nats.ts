@@ -89,6 +89,34 @@ export const NATS_FAULTS: Fault[] = [
     },
   },
   {
+    name: 'nats-leader-and-handler',
+    title: 'NATS: kill -9 of the leader, and of the handler with a backlog under way',
+    open: openWithCluster,
+    ordersPerRound: 300,
+    async run(round, orders) {
+      await round.survive('email,lake')
+      const first = await round.start('stream')
+      const { cluster, leader } = await untilLed(round)
+      await first.kill()
+      await round.shop.trade(orders)
+      const seed = Math.floor(round.random() * 2 ** 32)
+      const [dying] = await Promise.all([
+        // The first batch is what came before anything was published.
+        round.start('stream', { FAULT: 'during publish', FAULT_AFTER: '1', FAULT_SEED: String(seed) }),
+        pause(round.random() * 1_000).then(() => cluster.kill(leader)),
+      ])
+      // It dies once there is another leader.
+      while (dying.child.signalCode === null) {
+        await round.shop.trade(1)
+        await pause(100)
+      }
+      await round.start('stream')
+      await round.shop.trade(3)
+      await cluster.restart(leader)
+      await round.shop.trade(3)
+    },
+  },
+  {
     name: 'nats-one-lost',
     title: 'NATS: one of three servers lost with its disk',
     open: openWithCluster,
