@@ -93,8 +93,8 @@ export interface Topic {
    */
   publish(messages: readonly OutgoingMessage[]): Promise<void>
   /**
-   * A position before which the topic has every commit that its newest messages tell of: that of the newest message, or one that is
-   * lower by no more than is under way at once. Null for an empty topic.
+   * A position before which the topic has every commit: that of the newest message, or a lower one. Empty when nobody knows one, as
+   * behind events that come from elsewhere; null for an empty topic.
    */
   newestPosition(): Promise<string | null>
   /** Sequence of the newest message; of an empty topic one that is below that of every message to come. */

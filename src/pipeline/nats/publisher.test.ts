@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { after, describe, type TestContext, test } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
 import { zstdDecompressSync } from 'node:zlib'
-import type { JetStreamManager } from '@nats-io/jetstream'
+import { JetStreamApiError, type JetStreamManager } from '@nats-io/jetstream'
 import { nanos, TimeoutError } from '@nats-io/transport-node'
 import { Value } from 'typebox/value'
 import { onCleanup } from '../../../test/cleanup.ts'
@@ -57,22 +57,33 @@ async function makePublisher(t: TestContext) {
   return { jetstream, publisher: connect(), connect, stream, told, manager, readStored }
 }
 
-/** Loses, once each, messages and acknowledgements of messages that the broker stored. By event id. */
-class LossyAcks extends PubAcks {
-  readonly #losses: Map<string, 'message' | 'acknowledgement'>
+/**
+ * `message` and `acknowledgement` get lost, the latter of a message that is stored. `proposed` and `refused`: what servers answer about a
+ * second copy while the first one is under way, which then gets lost.
+ */
+type Mishap = 'message' | 'acknowledgement' | 'proposed' | 'refused'
 
-  constructor({ connection }: Jetstream, losses: ReadonlyMap<string, 'message' | 'acknowledgement'>) {
+/** What goes wrong, once for each event id. */
+class MishapAcks extends PubAcks {
+  readonly #stream: string
+  readonly #mishaps: Map<string, Mishap>
+
+  constructor({ connection }: Jetstream, { name }: OrderStream, mishaps: ReadonlyMap<string, Mishap>) {
     super(connection)
-    this.#losses = new Map(losses)
+    this.#stream = name
+    this.#mishaps = new Map(mishaps)
   }
 
   override async publish(...message: Parameters<PubAcks['publish']>): ReturnType<PubAcks['publish']> {
     const eventId = message[0].split('.').slice(1).join('.')
-    const loss = this.#losses.get(eventId)
-    this.#losses.delete(eventId)
-    if (loss === undefined) return super.publish(...message)
-    if (loss === 'acknowledgement') await super.publish(...message)
+    const mishap = this.#mishaps.get(eventId)
+    this.#mishaps.delete(eventId)
+    if (mishap === undefined) return super.publish(...message)
+    if (mishap === 'acknowledgement') await super.publish(...message)
     await delay(SHORT_PATIENCE_MS)
+    if (mishap === 'proposed') return { stream: this.#stream, seq: 0, duplicate: true, domain: '' }
+    if (mishap === 'refused')
+      throw new JetStreamApiError({ code: 503, err_code: 10_077, description: 'maximum messages per subject exceeded' })
     throw new TimeoutError()
   }
 }
@@ -148,7 +159,7 @@ describe('publishing to NATS', { skip: NO_NATS }, () => {
   })
 
   test('stores each event once and those of an order in order whatever gets lost, and tells up to where all are stored', async (t) => {
-    const { jetstream, connect, readStored } = await makePublisher(t)
+    const { jetstream, stream, connect, readStored } = await makePublisher(t)
     const sent = makeOutgoing(1_500)
     const [eventAt, idAt] = [(index: number) => sent[index]?.event as OrderEvent, (index: number) => eventAt(index).id]
     for (const [first, second] of [
@@ -158,10 +169,17 @@ describe('publishing to NATS', { skip: NO_NATS }, () => {
       const { position = '' } = sent[second] ?? {}
       sent[second] = { position, event: makeOrderEvent({ order: { id: eventAt(first).subject, version: 2 } }) }
     }
-    const losses = new Map(
-      [3, 300, 301, 700, 1_100, 1_499].map((index) => [idAt(index), index === 301 ? ('acknowledgement' as const) : ('message' as const)]),
-    )
-    await connect(new LossyAcks(jetstream, losses)).publish(sent)
+    const mishaps = {
+      200: 'message',
+      201: 'acknowledgement',
+      700: 'message',
+      900: 'proposed',
+      1100: 'message',
+      1300: 'refused',
+      1499: 'message',
+    } as const
+    const byId = new Map(Object.entries(mishaps).map(([index, mishap]) => [idAt(Number(index)), mishap]))
+    await connect(new MishapAcks(jetstream, stream, byId)).publish(sent)
     const stored = await readStored()
     assert.deepEqual(stored.map(({ id }) => id).toSorted(), idsOf(sent).toSorted())
     const versions = new Map<string, number>()
@@ -180,5 +198,20 @@ describe('publishing to NATS', { skip: NO_NATS }, () => {
         `${id} tells of ${position}`,
       )
     }
+  })
+
+  test('notices that another process has made the stream anew, and tells of its messages there', async (t) => {
+    const { db, topic, told, manager } = await makeTopic(t)
+    const [before, lost, after] = makeOutgoing(3).map((message) => [message]) as [OutgoingMessage[], OutgoingMessage[], OutgoingMessage[]]
+    await topic.publish(before)
+    await manager.streams.delete(db.name.toUpperCase())
+    await connectNatsTopic(t, db, url).start()
+    await assert.rejects(topic.publish(lost), /made anew/)
+    told.length = 0
+    await topic.publish(after)
+    assert.deepEqual(
+      told.map(({ eventId, sequence }) => [eventId, sequence]),
+      [[after[0]?.event.id, 2 * EPOCH_SEQUENCES + 2]],
+    )
   })
 })

@@ -5,7 +5,7 @@ import type { PublishedEvent } from '../delivery-log.ts'
 import type { OutgoingMessage } from '../topic.ts'
 import { type Jetstream, jetstreamErrorCode } from './connection.ts'
 import { ENCODING_HEADER, encodeEvent, POSITION_HEADER } from './messages.ts'
-import type { OrderStream } from './stream.ts'
+import { type OrderStream, StreamMadeAnew } from './stream.ts'
 
 const STORE_FAILED = 10_077
 /** Messages sent and not yet acknowledged. */
@@ -22,6 +22,9 @@ const RETRY_MS = 100
  */
 type Outcome = { kind: 'stored'; streamSequence: number; at?: Date } | { kind: 'taken' } | { kind: 'failed'; error: unknown }
 
+/** Reads through the leader, or from any replica. */
+type StreamReader = Jetstream['manager']['direct'] | Jetstream['manager']['streams']
+
 export interface NatsPublisherOptions {
   jetstream: Jetstream
   stream: OrderStream
@@ -37,30 +40,31 @@ export interface NatsPublisherOptions {
  */
 export class NatsPublisher {
   readonly #options: NatsPublisherOptions
+  /** The greatest number that a message got. */
+  #newest = 0
 
   constructor(options: NatsPublisherOptions) {
     this.#options = options
   }
 
-  /** Throws when the broker stores nothing for some seconds; the first messages may be stored then. One call at a time. */
+  /** Throws when the first of what is left is not stored for some seconds; others may be stored then. One call at a time. */
   async publish(messages: readonly OutgoingMessage[]): Promise<void> {
     let rest = messages
     let deadline = performance.now() + PATIENCE_MS
     while (rest.length > 0) {
       const outcomes = await this.#send(rest)
-      const stop = outcomes.find((outcome) => 'error' in outcome)
-      const done = stop === undefined ? outcomes.length : outcomes.indexOf(stop)
-      if (done > 0) deadline = performance.now() + PATIENCE_MS
+      let error = outcomes.find((outcome) => outcome.kind === 'failed')?.error
+      const done = error === undefined ? outcomes.length : outcomes.findIndex(({ kind }) => kind === 'failed')
       const settled = rest.slice(0, done)
       this.#options.onStored(settled.flatMap((message, index) => this.#toPublished(message, outcomes[index])))
       rest = rest.slice(done)
-      if (outcomes.some(({ kind }) => kind === 'taken')) {
-        const taken = settled.filter((_, index) => outcomes[index]?.kind === 'taken')
-        const missing = await this.#withoutStored([...taken, ...rest])
-        rest = missing.filter((message) => !taken.includes(message))
-      }
-      if (stop === undefined) continue
-      if (performance.now() > deadline) throw stop.error
+      const taken = settled.filter((_, index) => outcomes[index]?.kind === 'taken')
+      if (outcomes.some(({ kind }) => kind === 'taken')) rest = await this.#withoutStored([...taken, ...rest], new Set(taken))
+      const isOnItsWay = taken.some((message) => rest.includes(message))
+      if (isOnItsWay) error ??= new Error('the topic refuses an event of which another publisher has a message under way')
+      if (done > taken.length || (taken.length > 0 && !isOnItsWay)) deadline = performance.now() + PATIENCE_MS
+      if (error === undefined) continue
+      if (error instanceof StreamMadeAnew || performance.now() > deadline) throw error
       await delay(RETRY_MS)
     }
   }
@@ -104,6 +108,8 @@ export class NatsPublisher {
         throw new Error(`the message went to the stream ${ack.stream}, not to ${this.#options.stream.name}`)
       // Without a sequence the first copy is only on its way, and may still get lost with the stream's leader.
       if (ack.duplicate && ack.seq === 0) throw new Error('the message is a duplicate of one that is not stored yet')
+      if (!ack.duplicate && ack.seq <= this.#newest) throw new StreamMadeAnew(ack.stream)
+      this.#newest = Math.max(ack.seq, this.#newest)
       return { kind: 'stored', streamSequence: ack.seq }
     } catch (error) {
       const isTaken = jetstreamErrorCode(error) === STORE_FAILED && String(error).includes('maximum messages per subject')
@@ -111,20 +117,39 @@ export class NatsPublisher {
     }
   }
 
-  /** The messages whose event the stream lacks. A replica that lags may call one missing; the stream then refuses it again. */
-  async #withoutStored(messages: readonly OutgoingMessage[]): Promise<OutgoingMessage[]> {
-    const { name, info } = this.#options.stream
+  /**
+   * The messages whose event the stream lacks. A replica that lags may call one missing; the stream then refuses it again. Of `taken`,
+   * which it has refused, those are left that are under way and may yet get lost with the stream's leader.
+   */
+  async #withoutStored(messages: readonly OutgoingMessage[], taken: ReadonlySet<OutgoingMessage>): Promise<OutgoingMessage[]> {
+    const { info } = this.#options.stream
     const { direct, streams } = this.#options.jetstream.manager
-    const reader = info.config.allow_direct ? direct : streams
+    const missing = await this.#findMissing(info.config.allow_direct ? direct : streams, messages)
+    // The leader does not lag.
+    const refused = missing.filter((message) => taken.has(message))
+    const lost = new Set(await this.#findMissing(streams, refused))
+    for (const message of lost) if (await this.#isCounted(message)) lost.delete(message)
+    return missing.filter((message) => !taken.has(message) || lost.has(message))
+  }
+
+  async #findMissing(reader: StreamReader, messages: readonly OutgoingMessage[]): Promise<OutgoingMessage[]> {
     const missing: OutgoingMessage[] = []
     for (let first = 0; first < messages.length; first += WINDOW) {
       const asked = messages.slice(first, first + WINDOW)
-      const found = await Promise.all(asked.map(({ event }) => reader.getMessage(name, { last_by_subj: this.#subjectOf(event.id) })))
+      const query = ({ event }: OutgoingMessage) => ({ last_by_subj: this.#subjectOf(event.id) })
+      const found = await Promise.all(asked.map((message) => reader.getMessage(this.#options.stream.name, query(message))))
       const outcomes = found.map((stored) => stored && ({ kind: 'stored', streamSequence: stored.seq, at: stored.time } as const))
       missing.push(...asked.filter((_, index) => outcomes[index] === null))
       this.#options.onStored(asked.flatMap((message, index) => this.#toPublished(message, outcomes[index])))
     }
     return missing
+  }
+
+  /** Whether the stream has it, though no server may be able to read it any more. */
+  async #isCounted({ event }: OutgoingMessage): Promise<boolean> {
+    const subject = this.#subjectOf(event.id)
+    const { state } = await this.#options.jetstream.manager.streams.info(this.#options.stream.name, { subjects_filter: subject })
+    return (state.subjects?.[subject] ?? 0) > 0
   }
 
   #toPublished({ event }: OutgoingMessage, outcome: Outcome | null | undefined): PublishedEvent[] {

@@ -60,6 +60,15 @@ export class StreamUnfit extends Error {
   override readonly name = 'StreamUnfit'
 }
 
+/** Its numbers are not those of the epoch in hand. */
+export class StreamMadeAnew extends Error {
+  override readonly name = 'StreamMadeAnew'
+
+  constructor(stream: string) {
+    super(`the stream ${stream} was made anew`)
+  }
+}
+
 async function ensureStream(jetstream: Jetstream, { name, replicas, logger }: StreamOptions): Promise<StreamInfo> {
   const { streams } = jetstream.manager
   const streamName = name.toUpperCase()
@@ -166,8 +175,8 @@ function subjectsOf({ info }: OrderStream): string {
   return info.config.subjects?.[0] ?? '>'
 }
 
-/** Throws when the stream was made anew: its numbers are not those of this epoch. */
+/** Throws StreamMadeAnew when the stream is another one by now. */
 export async function assertSame({ manager: { streams } }: Jetstream, { name, info }: OrderStream): Promise<void> {
   const { created } = await streams.info(name)
-  if (created !== info.created) throw new Error(`the stream ${name} was made anew`)
+  if (created !== info.created) throw new StreamMadeAnew(name)
 }
