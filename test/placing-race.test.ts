@@ -3,17 +3,9 @@ import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
 import { addBuyers, networkOf } from './buyers.ts'
 import { onCleanup } from './cleanup.ts'
-import { startStore, type TestStore } from './store.ts'
+import { startStore } from './store.ts'
 
 const BUYERS = 1_000
-
-async function readStock({ pool }: TestStore, ids: string[]): Promise<(number | undefined)[]> {
-  const { rows } = await pool.query<{ product_id: string; available: number }>(
-    'select product_id, available from inventory where product_id = any($1)',
-    [ids],
-  )
-  return ids.map((id) => rows.find((row) => row.product_id === id)?.available)
-}
 
 function countBy(statuses: readonly number[]): Record<string, number> {
   return Object.fromEntries([...Map.groupBy(statuses, (status) => String(status))].map(([status, same]) => [status, same.length]))
@@ -39,7 +31,7 @@ test('sells 100 pieces to exactly 100 of 1,000 buyers who come at once', async (
   assert.deepEqual(countBy(answers.map(({ status }) => status)), { 201: 100, 409: 900 })
   const refused = answers.filter(({ status }) => status === 409).map(({ text }) => JSON.parse(text))
   assert.ok(refused.every(({ code, shortages }) => code === 'insufficient_stock' && shortages[0].available === 0))
-  assert.deepEqual(await readStock(store, [ticket.id]), [0])
+  assert.deepEqual(await store.readStock(ticket), [0])
   const { rows } = await store.pool.query(
     `select count(*) as orders, count(distinct user_id) as buyers, count(distinct number) as numbers, count(distinct xmin::text) < 100 as together
     from orders`,
@@ -62,7 +54,7 @@ test('serves 1,000 baskets that name two scarce products in opposite order, from
     buyers.map((buyer, i) => order((networks[i % 2] ?? assert.fail()).post, buyer.token, i % 4 < 2 ? both : both.toReversed())),
   )
   assert.deepEqual(countBy(answers.map(({ status }) => status)), { 201: 100, 409: 900 })
-  assert.deepEqual(await readStock(store, [left.id, right.id]), [0, 100])
+  assert.deepEqual(await store.readStock(left, right), [0, 100])
   const { rows } = await store.pool.query('select count(*) as orders from orders')
   assert.deepEqual(rows, [{ orders: 100 }])
   const { rows: deadlocks } = await store.pool.query('select deadlocks from pg_stat_database where datname = current_database()')
@@ -81,5 +73,5 @@ test('places one order for one key from 100 connections at once, and answers eac
   assert.deepEqual(new Set(answers.map(({ status, text }) => `${status} ${text}`)).size, 1)
   assert.equal(answers[0]?.status, 201)
   assert.equal(answers.filter(({ headers }) => headers['idempotency-replayed'] === 'true').length, 99)
-  assert.deepEqual(await readStock(store, [lamp.id]), [499])
+  assert.deepEqual(await store.readStock(lamp), [499])
 })

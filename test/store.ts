@@ -26,6 +26,8 @@ export interface TestStore {
   call(method: string, path: string, options?: CallOptions): Promise<Answer>
   register(overrides?: { email?: string; password?: string; name?: string }): Promise<Account>
   addProduct(overrides?: Partial<NewProduct>): Promise<NewProduct & { id: string }>
+  /** What is available of each; null for what is not tracked. */
+  readStock(...products: { id: string }[]): Promise<(number | null | undefined)[]>
 }
 
 export interface CallOptions {
@@ -107,6 +109,7 @@ export async function startStore(t: Cleanup, overrides: StoreOverrides = {}): Pr
     call,
     register: (account) => register(call, account),
     addProduct: (product) => addProduct(database.pool, product),
+    readStock: (...products) => readStock(database.pool, ...products),
   }
 }
 
@@ -181,6 +184,12 @@ export async function addProduct(pool: Pool, overrides: Partial<NewProduct> = {}
   )
   await pool.query('insert into inventory (product_id, available) values ($1, $2)', [id, product.stock])
   return { id, ...product }
+}
+
+/** What is available of each product; null for what is not tracked. */
+export async function readStock(pool: Pool, ...products: { id: string }[]): Promise<(number | null | undefined)[]> {
+  const { rows } = await pool.query<{ product_id: string; available: number | null }>('select product_id, available from inventory')
+  return products.map(({ id }) => rows.find((row) => row.product_id === id)?.available)
 }
 
 /** Every committed version of every order is on the topic, and no mail waits. */

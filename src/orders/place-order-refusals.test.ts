@@ -20,11 +20,6 @@ async function countOrders(): Promise<number> {
   return rows[0]?.count ?? -1
 }
 
-async function readStock(...products: { id: string }[]): Promise<(number | null | undefined)[]> {
-  const { rows } = await store.pool.query<{ product_id: string; available: number | null }>('select product_id, available from inventory')
-  return products.map(({ id }) => rows.find((row) => row.product_id === id)?.available)
-}
-
 test('points to every line of a product that does not exist', async () => {
   const lamp = await store.addProduct({ stock: 5 })
   const before = await countOrders()
@@ -36,7 +31,7 @@ test('points to every line of a product that does not exist', async () => {
     '#/items/3/product_id',
   ])
   assert.equal(await countOrders(), before)
-  assert.deepEqual(await readStock(lamp), [5])
+  assert.deepEqual(await store.readStock(lamp), [5])
 })
 
 test('lists every short line with what is there, and reserves nothing', async () => {
@@ -55,7 +50,7 @@ test('lists every short line with what is there, and reserves nothing', async ()
   ])
   assert.deepEqual(faults(problem), ['#/items/1/quantity', '#/items/3/quantity'])
   assert.equal(await countOrders(), before)
-  assert.deepEqual(await readStock(plenty, few, none, untracked), [50, 3, 0, null])
+  assert.deepEqual(await store.readStock(plenty, few, none, untracked), [50, 3, 0, null])
 })
 
 test('shows a product as sold out once its last piece is ordered', async () => {
@@ -75,7 +70,7 @@ test('sells the last ten pieces to exactly ten of fifty orders at once', async (
   assert.equal(answers.filter(({ status }) => status === 201).length, 10)
   for (const answer of answers.filter(({ status }) => status !== 201)) assertProblem(answer, 409, 'insufficient_stock')
   assert.equal((await countOrders()) - before, 10)
-  assert.deepEqual(await readStock(lamp), [0])
+  assert.deepEqual(await store.readStock(lamp), [0])
 })
 
 test('serves baskets that name the same products in opposite order at once', async () => {
@@ -86,7 +81,7 @@ test('serves baskets that name the same products in opposite order at once', asy
     answers.map(({ status }) => status),
     Array(40).fill(201),
   )
-  assert.deepEqual(await readStock(...products), Array(12).fill(960))
+  assert.deepEqual(await store.readStock(...products), Array(12).fill(960))
 })
 
 test('refuses products of several currencies in one order', async () => {
@@ -94,7 +89,7 @@ test('refuses products of several currencies in one order', async () => {
   const before = await countOrders()
   assertProblem(await order([line(euro), line(yen)]), 422, 'mixed_currencies')
   assert.equal(await countOrders(), before)
-  assert.deepEqual(await readStock(euro, yen), [1, 1])
+  assert.deepEqual(await store.readStock(euro, yen), [1, 1])
   assert.deepEqual((await order([line(yen)])).json.total, { amount: 1_250, currency: 'JPY' })
 })
 
@@ -105,7 +100,7 @@ test('refuses a total that JSON cannot carry exactly', async () => {
   assertProblem(await order([line(most, 2)]), 422, 'total_too_large')
   assertProblem(await order([line(most), line(cent)]), 422, 'total_too_large')
   assert.equal(await countOrders(), before)
-  assert.deepEqual(await readStock(most, cent), [9, 9])
+  assert.deepEqual(await store.readStock(most, cent), [9, 9])
   const placed = await order([line(most)])
   assert.equal(placed.status, 201, placed.text)
   assert.match(placed.text, /"total":\{"amount":9007199254740991,/)
@@ -117,9 +112,9 @@ test('takes each client reference of a customer once, and gives the stock of the
   assert.equal((await order([line(lamp)], more)).status, 201)
   assertProblem(await order([line(lamp)], more), 409, 'client_reference_taken')
   assert.equal((await order([line(lamp)], more, bob.token)).status, 201, 'another customer has references of his own')
-  assert.deepEqual(await readStock(lamp), [3])
+  assert.deepEqual(await store.readStock(lamp), [3])
 
   const rivals = await Promise.all(Array.from({ length: 5 }, () => order([line(lamp)], { client_reference: 'PO-2' })))
   assert.deepEqual(rivals.map(({ status }) => status).sort(), [201, 409, 409, 409, 409])
-  assert.deepEqual(await readStock(lamp), [2])
+  assert.deepEqual(await store.readStock(lamp), [2])
 })

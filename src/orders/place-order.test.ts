@@ -20,11 +20,6 @@ async function countOrders(): Promise<number> {
   return rows[0]?.count ?? -1
 }
 
-async function readStock(...products: { id: string }[]): Promise<(number | null | undefined)[]> {
-  const { rows } = await store.pool.query<{ product_id: string; available: number | null }>('select product_id, available from inventory')
-  return products.map(({ id }) => rows.find((row) => row.product_id === id)?.available)
-}
-
 test('copies names and prices from the catalogue into the order', async () => {
   const startedAt = Date.now()
   const lamp = await store.addProduct({ name: 'L\u00e1mp \u{1f986}', amount: 1_999, stock: 5 })
@@ -61,7 +56,7 @@ test('copies names and prices from the catalogue into the order', async () => {
   })
   const { rows } = await store.pool.query('select user_id, total_amount, currency, status, version from orders where id = $1', [id])
   assert.deepEqual(rows, [{ user_id: ada.id, total_amount: 3_998, currency: 'EUR', status: 'pending', version: 1 }])
-  assert.deepEqual(await readStock(lamp, free), [3, null])
+  assert.deepEqual(await store.readStock(lamp, free), [3, null])
 
   await store.pool.query(`update products set name = 'other', price_amount = 1 where id = $1`, [lamp.id])
   const { timeline: _, ...read } = (await store.call('GET', `/orders/${id}`, { token: ada.token })).json
@@ -188,7 +183,7 @@ test('merges the lines of a product, however its id is written', async () => {
       [vase.id, 2, 10],
     ],
   )
-  assert.deepEqual(await readStock(lamp, vase), [5, 8])
+  assert.deepEqual(await store.readStock(lamp, vase), [5, 8])
 })
 
 test('refuses lines of a product that add up to more than 10,000', async () => {

@@ -16,9 +16,6 @@ const order = (
   { by = ada, headers = {}, at = store }: { by?: typeof ada; headers?: Record<string, string>; at?: TestStore } = {},
 ) => at.call('POST', '/orders', { token: by.token, body: { items, ...more }, headers })
 
-const readStock = async (product: { id: string }) =>
-  (await store.pool.query<{ available: number }>('select available from inventory where product_id = $1', [product.id])).rows[0]?.available
-
 /**
  * Holds the stock of a product, so that what needs it waits, three seconds at most; returns how to let go and how to wait until somebody
  * waits. `letGo` commits what `change` did while the row was held.
@@ -117,7 +114,7 @@ test('places the orders that wait in one transaction, numbered in the order in w
     [lamp.id],
   )
   assert.ok(Number(rows[0]?.count) <= 3, `${rows[0]?.count} transactions`)
-  assert.equal(await readStock(lamp), 0)
+  assert.deepEqual(await store.readStock(lamp), [0])
 })
 
 test('lets no order suffer for a neighbour that the database refuses', async (t) => {
@@ -137,7 +134,7 @@ test('lets no order suffer for a neighbour that the database refuses', async (t)
     answers.map(({ status }) => status),
     [201, 201, 201, 201, 201, 500, 201, 201, 201, 201],
   )
-  assert.equal(await readStock(lamp), 21)
+  assert.deepEqual(await store.readStock(lamp), [21])
 })
 
 test('waits for a key that another process has in hand, and says when to come again if that lasts', async (t) => {
@@ -164,7 +161,7 @@ test('waits for a key that another process has in hand, and says when to come ag
   // Two seconds are as long as it waits, and a machine that stands still may take them.
   assert.equal(waitedMs > 1_500 && answer.status === 409 ? (await again()).text : answer.text, (await first).text)
   assert.equal((await again()).headers['idempotency-replayed'], 'true')
-  assert.equal(await readStock(lamp), 29)
+  assert.deepEqual(await store.readStock(lamp), [29])
 })
 
 test('answers a retry at once, whoever holds the stock of its product', async (t) => {
@@ -175,7 +172,7 @@ test('answers a retry at once, whoever holds the stock of its product', async (t
   const retry = await order([line(lamp)], {}, { headers })
   assert.deepEqual([retry.status, retry.text], [201, first.text])
   await letGo()
-  assert.equal(await readStock(lamp), 2)
+  assert.deepEqual(await store.readStock(lamp), [2])
 })
 
 test('sells at the price that came with the stock it waited for', async (t) => {
@@ -191,48 +188,14 @@ test('sells at the new price, and not at all what is archived, right after the c
   assert.equal((await order([line(lamp), line(vase)])).json.total.amount, 1_300)
   await store.pool.query('update products set archived_at = now() where id = $1', [vase.id])
   assert.deepEqual(faults(assertProblem(await order([line(lamp), line(vase)]), 422, 'unknown_product')), ['#/items/1/product_id'])
-  assert.deepEqual([await readStock(lamp), await readStock(vase)], [8, 8])
+  assert.deepEqual(await store.readStock(lamp, vase), [8, 8])
 })
 
 test('sells at the price that an import brought along with stock that was there before', async (t) => {
   const lamp = await store.addProduct({ amount: 500, stock: 10 })
   assert.equal((await order([line(lamp)])).status, 201)
   assert.equal((await orderDuringRestock(t, lamp, { stock: 50, amount: 99_999 })).json.total?.amount, 99_999)
-  assert.equal(await readStock(lamp), 49)
-})
-
-test('names everything that is wrong with the lines in one answer', async () => {
-  const [few, plenty] = [await store.addProduct({ stock: 2 }), await store.addProduct()]
-  const unknown = randomUUID()
-  const problem = assertProblem(await order([line(few, 3), line({ id: unknown }), line(plenty)]), 422, 'unknown_product')
-  assert.deepEqual(faults(problem), ['#/items/1/product_id', '#/items/0/quantity'])
-  assert.deepEqual(problem.shortages, [{ product_id: few.id, requested: 3, available: 2 }])
-})
-
-test('refuses an order that costs something else than the customer was shown, and says what it costs', async () => {
-  const lamp = await store.addProduct({ amount: 500, stock: 10 })
-  const shown = { expected_total: { amount: 1_000, currency: 'EUR' } }
-  assert.equal((await order([line(lamp, 2)], shown)).status, 201)
-  await store.pool.query('update products set price_amount = 600 where id = $1', [lamp.id])
-  const problem = assertProblem(await order([line(lamp, 2)], shown), 409, 'price_changed')
-  assert.deepEqual(
-    [problem.total, problem.items[0].unit_price],
-    [
-      { amount: 1_200, currency: 'EUR' },
-      { amount: 600, currency: 'EUR' },
-    ],
-  )
-  assertProblem(await order([line(lamp, 2)], { expected_total: { amount: 1_200, currency: 'USD' } }), 409, 'price_changed')
-  for (const expected_total of [
-    1_200,
-    { amount: 1_200 },
-    { amount: '1200', currency: 'EUR' },
-    { amount: 1_200, currency: 'EUR', x: 1 },
-    null,
-  ]) {
-    assertProblem(await order([line(lamp, 2)], { expected_total }), 422, 'invalid_body')
-  }
-  assert.equal(await readStock(lamp), 8)
+  assert.deepEqual(await store.readStock(lamp), [49])
 })
 
 test('leads who repeats a client reference to the order that has it', async () => {
@@ -245,26 +208,7 @@ test('leads who repeats a client reference to the order that has it', async () =
   const rivals = await Promise.all(Array.from({ length: 6 }, () => order([line(lamp)], { client_reference: 'at once' })))
   const winner = rivals.find(({ status }) => status === 201)
   for (const rival of rivals) assert.equal(rival.headers.location, winner?.headers.location)
-  assert.equal(await readStock(lamp), 8)
-})
-
-test('quotes a basket, and neither reserves nor stores anything', async () => {
-  const [lamp, vase] = [await store.addProduct({ amount: 500, stock: 3 }), await store.addProduct({ amount: 100, stock: 1 })]
-  const quote = (items: object[], token: string | undefined = ada.token) =>
-    store.call('POST', '/orders/quote', { body: { items }, ...(token === undefined ? {} : { token }) })
-  const good = await quote([line(lamp, 2), line(vase), line(lamp)])
-  assert.equal(good.status, 200, good.text)
-  assert.deepEqual([good.json.total, good.json.is_available, good.json.shortages], [{ amount: 1_600, currency: 'EUR' }, true, []])
-  assert.deepEqual(
-    good.json.items.map((item: { quantity: number }) => item.quantity),
-    [3, 1],
-  )
-  const short = await quote([line(vase, 2)])
-  assert.deepEqual([short.json.is_available, short.json.shortages], [false, [{ product_id: vase.id, requested: 2, available: 1 }]])
-  assertProblem(await quote([line({ id: randomUUID() })]), 422, 'unknown_product')
-  assertProblem(await quote([]), 422, 'invalid_body')
-  assertProblem(await store.call('POST', '/orders/quote', { body: { items: [line(lamp)] } }), 401, 'unauthenticated')
-  assert.deepEqual([await readStock(lamp), await readStock(vase)], [3, 1])
+  assert.deepEqual(await store.readStock(lamp), [8])
 })
 
 test('sells one customer no more of a product than the limit, however many orders come at once', async (t) => {
@@ -276,7 +220,7 @@ test('sells one customer no more of a product than the limit, however many order
   const refused = answers.find(({ status }) => status === 409)
   const problem = assertProblem(refused ?? answers[0] ?? assert.fail(), 409, 'purchase_limit')
   assert.deepEqual(problem.limits[0], { product_id: ticket.id, requested: 1, bought: 4, limit: 4 })
-  assert.equal(await readStock(ticket), 93)
+  assert.deepEqual(await store.readStock(ticket), [93])
 
   const bought = answers.find(({ status }) => status === 201)?.json.id
   await store.call('POST', `/orders/${bought}/cancel`, { token: ada.token })
