@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type pg from 'pg'
 import type { Logger } from 'pino'
+import { follow } from '../db/follow.ts'
 import type { Queryable } from '../db/pool.ts'
 import { isSessionAlive } from './sessions.ts'
 import { ACCESS_TOKEN_SECONDS, CLOCK_TOLERANCE_SECONDS } from './signing-keys.ts'
@@ -15,7 +16,6 @@ export const REMEMBER_SECONDS = ACCESS_TOKEN_SECONDS + CLOCK_TOLERANCE_SECONDS +
 
 export interface RevocationsOptions {
   pool: Queryable
-  /** Opens a connection of its own, so that a busy pool cannot delay the news. */
   connect: () => Promise<pg.Client>
   logger: Logger
   now: () => Date
@@ -63,14 +63,15 @@ export class Revocations {
     await this.#running
   }
 
-  async #follow(started: () => void): Promise<void> {
+  #follow(started: () => void): Promise<void> {
     const { signal } = this.#stopping
     const { connect, logger } = this.#options
     let isBroken = false
-    while (!signal.aborted) {
-      let client: pg.Client | undefined
-      try {
-        client = await connect()
+    return follow({
+      connect,
+      signal,
+      retryMs: RETRY_MS,
+      work: async (client) => {
         client.on('error', () => {})
         // Transaction ids mean something to one server only, so a new connection reads everything anew.
         let since = '0'
@@ -79,18 +80,15 @@ export class Revocations {
           if (isBroken) logger.info('news of ended sessions comes in again')
           isBroken = false
           started()
-          await pause(POLL_MS, signal)
+          await delay(POLL_MS, undefined, { signal }).catch(() => {})
         }
-      } catch (error) {
+      },
+      onFailure(error) {
         if (!isBroken) logger.warn({ err: error }, 'no news of ended sessions: asking the database for each request meanwhile')
         isBroken = true
         started()
-        await pause(RETRY_MS, signal)
-      } finally {
-        // Not waited for: a connection that hangs would not end either.
-        void client?.end().catch(() => {})
-      }
-    }
+      },
+    })
   }
 
   /** Reads what may be new and returns from where to read next: every transaction before that had ended. */
@@ -119,8 +117,4 @@ export class Revocations {
       this.#revoked.delete(id)
     }
   }
-}
-
-async function pause(ms: number, signal: AbortSignal): Promise<void> {
-  await delay(ms, undefined, { signal }).catch(() => {})
 }

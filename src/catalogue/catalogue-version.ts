@@ -1,7 +1,7 @@
-import { setTimeout as delay } from 'node:timers/promises'
 import type pg from 'pg'
 import type { Logger } from 'pino'
 import { bellOf } from '../db/bell.ts'
+import { follow } from '../db/follow.ts'
 import type { Pool, Queryable, Transaction } from '../db/pool.ts'
 import { CATALOGUE_CHANNEL } from './events.ts'
 
@@ -22,7 +22,6 @@ const VERSION_SQL = 'select sum(changes)::bigint as changes, max(changed_at) as 
 
 export interface CatalogueVersionOptions {
   pool: Queryable
-  /** Opens a connection of its own, so that a busy pool cannot delay the news. */
   connect: () => Promise<pg.Client>
   logger: Logger
 }
@@ -80,14 +79,15 @@ export class CatalogueVersion {
     await this.#running
   }
 
-  async #follow(started: () => void): Promise<void> {
+  #follow(started: () => void): Promise<void> {
     const { signal } = this.#stopping
     const { connect, logger } = this.#options
     let isBroken = false
-    while (!signal.aborted) {
-      let client: pg.Client | undefined
-      try {
-        client = await connect()
+    return follow({
+      connect,
+      signal,
+      retryMs: RETRY_MS,
+      work: async (client) => {
         const bell = bellOf(client)
         await client.query(`listen ${CATALOGUE_CHANNEL}`)
         while (!signal.aborted && !bell.isBroken) {
@@ -98,16 +98,13 @@ export class CatalogueVersion {
           started()
           await bell.wait(POLL_MS, signal)
         }
-      } catch (error) {
+      },
+      onFailure(error) {
         if (!isBroken) logger.warn({ err: error }, 'no news of the catalogue: asking the database for each request meanwhile')
         isBroken = true
         started()
-        await delay(RETRY_MS, undefined, { signal }).catch(() => {})
-      } finally {
-        // Not waited for: a connection that hangs would not end either.
-        void client?.end().catch(() => {})
-      }
-    }
+      },
+    })
   }
 
   async #look(db: Queryable): Promise<Version> {

@@ -4,6 +4,7 @@ import type pg from 'pg'
 import type { Logger } from 'pino'
 import { CATALOGUE_CHANNEL, tagsOf, takeCatalogueChanges } from '../../catalogue/events.ts'
 import { bellOf } from '../../db/bell.ts'
+import { follow } from '../../db/follow.ts'
 import type { Pool } from '../../db/pool.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import type { JobQueue, QueueDefinition } from '../job-queue.ts'
@@ -71,12 +72,13 @@ export function createCataloguePurge({ pool, connect, jobs, purgers, logger }: C
     return found
   }
 
-  async function follow(): Promise<void> {
-    const { signal } = stopping
-    while (!signal.aborted) {
-      let client: pg.Client | undefined
-      try {
-        client = await connect()
+  const { signal } = stopping
+  const followChanges = () =>
+    follow({
+      connect,
+      signal,
+      retryMs: RETRY_MS,
+      async work(client) {
         const bell = bellOf(client)
         await client.query(`listen ${CATALOGUE_CHANNEL}`)
         while (!signal.aborted && !bell.isBroken) {
@@ -84,20 +86,16 @@ export function createCataloguePurge({ pool, connect, jobs, purgers, logger }: C
           if (await takeChanges()) await delay(PAUSE_MS, undefined, { signal }).catch(() => {})
           else await bell.wait(POLL_MS, signal)
         }
-      } catch (error) {
-        if (signal.aborted) break
-        logger.error({ err: error }, 'changes of the catalogue could not be read, will retry')
-        await delay(RETRY_MS, undefined, { signal }).catch(() => {})
-      } finally {
-        await client?.end().catch(() => {})
-      }
-    }
-  }
+      },
+      onFailure(error) {
+        if (!signal.aborted) logger.error({ err: error }, 'changes of the catalogue could not be read, will retry')
+      },
+    })
 
   return {
     async start(): Promise<void> {
       if (purgers.length > 0) worker ??= await jobs.work<{ tags: string[] }>(PURGE_QUEUE.name, WORK, ({ data }) => purge(data.tags))
-      running ??= follow()
+      running ??= followChanges()
     },
     /** Idempotent, safe before start. */
     async stop(): Promise<void> {
