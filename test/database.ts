@@ -72,3 +72,15 @@ export function setConnectable(db: TestDatabase, connectable: boolean): Promise<
 export function terminateBackends(db: TestDatabase): Promise<unknown> {
   return asAdmin((admin) => admin.query('select pg_terminate_backend(pid, 60000) from pg_stat_activity where datname = $1', [db.name]))
 }
+
+/**
+ * Processes of sessions that wait for what `holder` holds. Only those of its database: whoever makes a replication slot, in any, waits for
+ * all transactions.
+ */
+export async function findWaiting(pool: Pool, holder: pg.ClientBase): Promise<number[]> {
+  const { rows } = await pool.query<{ pid: number }>(
+    'select pid from pg_stat_activity where datname = current_database() and $1 = any(pg_blocking_pids(pid))',
+    [(holder as unknown as { processID: number }).processID],
+  )
+  return rows.map(({ pid }) => pid)
+}

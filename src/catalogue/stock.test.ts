@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, test } from 'node:test'
-import { createTestDatabase } from '../../test/database.ts'
+import { createTestDatabase, findWaiting } from '../../test/database.ts'
 import { eventually } from '../../test/eventually.ts'
 import { addProduct } from '../../test/store.ts'
 import { isUnmet } from '../db/insist.ts'
@@ -160,11 +160,8 @@ test('takes nothing once the catalogue is another, also when that was committed 
   await importing.query('begin')
   await importing.query('update inventory set available = 9 where product_id = $1', [lamp.id])
   await importing.query('update products set price_amount = price_amount + 1 where id = $1', [lamp.id])
-  const { processID } = importing as unknown as { processID: number }
   const refused = assert.rejects(takeUnseen(version, [line(lamp, 1)]), isUnmet)
-  await eventually(
-    async () => (await pool.query('select from pg_stat_activity where $1 = any(pg_blocking_pids(pid))', [processID])).rowCount === 1,
-  )
+  await eventually(async () => (await findWaiting(pool, importing)).length === 1)
   await importing.query('commit')
   await refused
   assert.equal((await read(lamp)).available, 9)

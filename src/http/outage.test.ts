@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { pino } from 'pino'
 import { onCleanup } from '../../test/cleanup.ts'
-import { createTestDatabase } from '../../test/database.ts'
+import { createTestDatabase, findWaiting } from '../../test/database.ts'
 import { eventually } from '../../test/eventually.ts'
 import { freePort } from '../../test/free-port.ts'
 import { assertProblem } from '../../test/problem.ts'
@@ -140,15 +140,7 @@ test('writes nothing of an order whose database connection ends half-way, and pl
   await holder.query('begin')
   await holder.query('select from inventory where product_id = $1 for update', [lamp.id])
   const waiting = placeOrder(headers)
-  const pid = await eventually(
-    async () => {
-      const { rows } = await pool.query<{ pid: number }>('select pid from pg_stat_activity where $1 = any(pg_blocking_pids(pid))', [
-        (holder as unknown as { processID: number }).processID,
-      ])
-      return rows[0]?.pid
-    },
-    { what: 'an order that waits for its stock' },
-  )
+  const pid = await eventually(async () => (await findWaiting(pool, holder))[0], { what: 'an order that waits for its stock' })
   await pool.query('select pg_terminate_backend($1)', [pid])
   assertProblem(await waiting, 503, 'unavailable')
   await holder.query('rollback')

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { randomInt, randomUUID } from 'node:crypto'
 import { after, type TestContext, test } from 'node:test'
 import { onCleanup } from '../../test/cleanup.ts'
+import { findWaiting } from '../../test/database.ts'
 import { eventually } from '../../test/eventually.ts'
 import { assertProblem, faults } from '../../test/problem.ts'
 import { startStore, type TestStore } from '../../test/store.ts'
@@ -32,12 +33,7 @@ async function holdStock(t: TestContext, product: { id: string }, change = '') {
     holder.release()
   }
   onCleanup(t, letGo)
-  const { processID } = holder as unknown as { processID: number }
-  const untilWaitedFor = () =>
-    eventually(async () => {
-      const { rows } = await store.pool.query('select from pg_stat_activity where $1 = any(pg_blocking_pids(pid))', [processID])
-      return rows.length > 0
-    })
+  const untilWaitedFor = () => eventually(async () => (await findWaiting(store.pool, holder)).length > 0)
   return { letGo, untilWaitedFor }
 }
 
