@@ -1,18 +1,23 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { eventually } from '../test/eventually.ts'
 import type { Fault } from './fault.ts'
-import type { Round } from './round.ts'
+import type { Round, RoundProcess } from './round.ts'
 
 /** The handler is killed at a step, and another one starts. */
 export async function dieAndGoOn(round: Round, orders: number, step: string): Promise<void> {
   await round.survive('email,lake')
-  const [after, seed] = [Math.floor(round.random() * 5), Math.floor(round.random() * 2 ** 32)]
-  const dying = await round.start('stream', { FAULT: step, FAULT_AFTER: String(after), FAULT_SEED: String(seed) })
+  const dying = await startDying(round, step, Math.floor(round.random() * 5))
   await round.shop.trade(orders)
   // On a busy machine the orders come in fewer batches than it takes.
   while (dying.child.signalCode === null) await round.shop.trade(1)
   await round.start('stream')
   await round.shop.trade(3)
+}
+
+/** A handler that dies at the step, once that has gone well so many times. */
+export function startDying(round: Round, step: string, after: number): Promise<RoundProcess> {
+  const seed = Math.floor(round.random() * 2 ** 32)
+  return round.start('stream', { FAULT: step, FAULT_AFTER: String(after), FAULT_SEED: String(seed) })
 }
 
 /** The active handler stands still until PostgreSQL has given its slot to another one, and then goes on where it stood. */

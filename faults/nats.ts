@@ -4,7 +4,7 @@ import { eventually, insist } from '../test/eventually.ts'
 import { NO_NATS, startNatsServer } from '../test/nats-server.ts'
 import { Broker } from './broker.ts'
 import type { Fault } from './fault.ts'
-import { dieAndGoOn, pauseAndWake } from './handler.ts'
+import { dieAndGoOn, pauseAndWake, startDying } from './handler.ts'
 import { Skipped } from './lake.ts'
 import { NatsCluster, untilWhole } from './nats-cluster.ts'
 import { Round } from './round.ts'
@@ -99,10 +99,9 @@ export const NATS_FAULTS: Fault[] = [
       const { cluster, leader } = await untilLed(round)
       await first.kill()
       await round.shop.trade(orders)
-      const seed = Math.floor(round.random() * 2 ** 32)
       const [dying] = await Promise.all([
         // The first batch is what came before anything was published.
-        round.start('stream', { FAULT: 'during publish', FAULT_AFTER: '1', FAULT_SEED: String(seed) }),
+        startDying(round, 'during publish', 1),
         pause(round.random() * 1_000).then(() => cluster.kill(leader)),
       ])
       // It dies once there is another leader.
