@@ -28,6 +28,7 @@ const moveLines = (lines: (object | string)[], as = token) =>
     headers: { 'content-type': 'application/x-ndjson' },
   })
 const ids = (answer: { json: { data: { id: string }[] } }) => answer.json.data.map(({ id }) => id)
+
 test('lets nobody but operators see or move orders of others', async () => {
   const order = await place(await store.addProduct())
   for (const [method, path] of [

@@ -14,6 +14,7 @@ async function place(product: { id: string }, age: string, status = 'pending'): 
 }
 const read = async (id: string) =>
   (await store.pool.query('select status, version, status_history -> -1 as last from orders where id = $1', [id])).rows[0]
+
 // It is due each minute.
 test('cancels, as a scheduled job, what has been pending for too long, gives its stock back and says why', async () => {
   const lamp = await store.addProduct({ stock: 10 })

@@ -95,3 +95,11 @@ test('keeps type, subject and position of each message beside it', async (t) => 
     sent.map(({ position, event }) => ({ id: event.id, type: event.type, subject: event.subject, position })),
   )
 })
+
+test('knows the very position of its newest message', async (t) => {
+  const { topic, connect } = await makeTopic(t)
+  const sent = makeOutgoing(3)
+  await topic.publish(sent)
+  assert.equal(await topic.newestPosition(), sent[2]?.position)
+  assert.equal(await (await connect()).newestPosition(), sent[2]?.position)
+})

@@ -25,8 +25,8 @@ import { type OrderStream, openStream } from './stream.ts'
 
 const server = NO_NATS ? null : await startNatsServer({ after })
 const url = server?.url ?? ''
-/** How long the lossy one waits for what will not come: others are stored meanwhile. */
-const SHORT_PATIENCE_MS = 100
+/** How long a mishap takes to be told: others are stored meanwhile. */
+const MISHAP_MS = 100
 
 /** A topic that tells what it has stored, and the broker's own look at it. */
 async function makeTopic(t: TestContext) {
@@ -80,7 +80,7 @@ class MishapAcks extends PubAcks {
     this.#mishaps.delete(eventId)
     if (mishap === undefined) return super.publish(...message)
     if (mishap === 'acknowledgement') await super.publish(...message)
-    await delay(SHORT_PATIENCE_MS)
+    await delay(MISHAP_MS)
     if (mishap === 'proposed') return { stream: this.#stream, seq: 0, duplicate: true, domain: '' }
     if (mishap === 'refused')
       throw new JetStreamApiError({ code: 503, err_code: 10_077, description: 'maximum messages per subject exceeded' })
@@ -144,7 +144,7 @@ describe('publishing to NATS', { skip: NO_NATS }, () => {
       ids,
     )
     assert.deepEqual(
-      [...new Map(bySequence(told).map(({ eventId, sequence }) => [eventId, sequence]))],
+      bySequence(told).map(({ eventId, sequence }) => [eventId, sequence]),
       ids.map((id, index) => [id, EPOCH_SEQUENCES + index + 1]),
     )
     const { time } = (await manager.streams.getMessage(stream.name, { seq: 1 })) ?? {}

@@ -15,6 +15,7 @@ const BURST = 128
 /** Without progress for this long `publish` throws, and its caller tries again later. A process that stops waits no longer. */
 const PATIENCE_MS = 3_500
 const RETRY_MS = 100
+const UNDER_WAY = 'the topic refuses an event of which another publisher has a message under way'
 
 /**
  * `stored`: at this place in the stream, by now or before, as its window of duplicates knows. `taken`: the stream has the event, by its
@@ -53,17 +54,16 @@ export class NatsPublisher {
     let deadline = performance.now() + PATIENCE_MS
     while (rest.length > 0) {
       const outcomes = await this.#send(rest)
-      let error = outcomes.find((outcome) => outcome.kind === 'failed')?.error
-      const done = error === undefined ? outcomes.length : outcomes.findIndex(({ kind }) => kind === 'failed')
-      const settled = rest.slice(0, done)
+      const failed = outcomes.find((outcome) => outcome.kind === 'failed')
+      const settled = rest.slice(0, failed === undefined ? outcomes.length : outcomes.indexOf(failed))
       this.#options.onStored(settled.flatMap((message, index) => this.#toPublished(message, outcomes[index])))
-      rest = rest.slice(done)
-      const taken = settled.filter((_, index) => outcomes[index]?.kind === 'taken')
-      if (outcomes.some(({ kind }) => kind === 'taken')) rest = await this.#withoutStored([...taken, ...rest], new Set(taken))
-      const isOnItsWay = taken.some((message) => rest.includes(message))
-      if (isOnItsWay) error ??= new Error('the topic refuses an event of which another publisher has a message under way')
-      if (done > taken.length || (taken.length > 0 && !isOnItsWay)) deadline = performance.now() + PATIENCE_MS
-      if (error === undefined) continue
+      const taken = new Set(settled.filter((_, index) => outcomes[index]?.kind === 'taken'))
+      let left = rest.slice(settled.length)
+      if (outcomes.some(({ kind }) => kind === 'taken')) left = await this.#withoutStored([...taken, ...left], taken)
+      if (left.length < rest.length) deadline = performance.now() + PATIENCE_MS
+      rest = left
+      const error = failed?.error ?? (rest.some((message) => taken.has(message)) ? new Error(UNDER_WAY) : null)
+      if (error === null) continue
       if (error instanceof StreamMadeAnew || performance.now() > deadline) throw error
       await delay(RETRY_MS)
     }
@@ -133,11 +133,11 @@ export class NatsPublisher {
   }
 
   async #findMissing(reader: StreamReader, messages: readonly OutgoingMessage[]): Promise<OutgoingMessage[]> {
+    const { name } = this.#options.stream
     const missing: OutgoingMessage[] = []
     for (let first = 0; first < messages.length; first += WINDOW) {
       const asked = messages.slice(first, first + WINDOW)
-      const query = ({ event }: OutgoingMessage) => ({ last_by_subj: this.#subjectOf(event.id) })
-      const found = await Promise.all(asked.map((message) => reader.getMessage(this.#options.stream.name, query(message))))
+      const found = await Promise.all(asked.map(({ event }) => reader.getMessage(name, { last_by_subj: this.#subjectOf(event.id) })))
       const outcomes = found.map((stored) => stored && ({ kind: 'stored', streamSequence: stored.seq, at: stored.time } as const))
       missing.push(...asked.filter((_, index) => outcomes[index] === null))
       this.#options.onStored(asked.flatMap((message, index) => this.#toPublished(message, outcomes[index])))
