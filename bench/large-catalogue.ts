@@ -2,7 +2,7 @@ import { inSnapshot } from '../src/catalogue/catalogue-version.ts'
 import { listProducts } from '../src/catalogue/list-products.ts'
 import { cursorScope, readListing } from '../src/catalogue/product-query.ts'
 import { readConfig } from '../src/config.ts'
-import { openSharedDatabase } from '../src/db/open-database.ts'
+import { openExistingDatabase } from '../src/db/open-database.ts'
 import { createPool, type Pool } from '../src/db/pool.ts'
 import { encodeCursor } from '../src/http/pagination.ts'
 import { wordOfRank } from './generate-products.ts'
@@ -22,8 +22,8 @@ const SORTS = ['created_at', 'name', 'price'] as const
  * `node bench/generate-products.ts 1000000 > products.ndjson && npx storefront catalogue import products.ndjson`.
  */
 export async function run(): Promise<void> {
-  const database = await openSharedDatabase(readConfig())
-  const pool = createPool({ url: database.url, size: 2, applicationName: 'bench', onError: () => {} })
+  const database = await openExistingDatabase(readConfig())
+  const pool = createPool({ url: database.addresses.api, size: 2, applicationName: 'bench', onError: () => {} })
   try {
     const { rows } = await pool.query<{ count: number }>('select count(*) as count from products')
     console.log(`${rows[0]?.count.toLocaleString('en')} products, ${ROUNDS} rounds, milliseconds`)

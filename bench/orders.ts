@@ -1,5 +1,5 @@
 // POST /orders beside bare `pg` that writes the same rows, one transaction each, and GET /orders beside bare `node:http` with bare `pg`.
-// Options: --seconds 3 --runs 3 --clients 1,16,64 --lines 1,20 --only place|list
+// Options: --seconds 3 --runs 3 --clients 1,16,64 --accounts 64 --lines 1,20 --only place|list
 import { availableParallelism } from 'node:os'
 import { parseArgs } from 'node:util'
 import type { BareOrdersLoad } from './orders/bare-pg-orders.ts'
@@ -41,6 +41,7 @@ export async function run(args: string[]): Promise<void> {
       seconds: { type: 'string', default: '3' },
       runs: { type: 'string', default: '3' },
       clients: { type: 'string', default: '1,16,64' },
+      accounts: { type: 'string', default: String(MAX_CLIENTS) },
       lines: { type: 'string', default: '1,20' },
       only: { type: 'string', default: '' },
     },
@@ -51,7 +52,7 @@ export async function run(args: string[]): Promise<void> {
   const [http, bare, listing] = [startChild('./http-load.ts'), startChild('./bare-pg-orders.ts'), startChild('./bare-order-list.ts')]
   try {
     const accounts: Account[] = []
-    for (let i = 0; i < MAX_CLIENTS; i++) accounts.push(await store.register())
+    for (let i = 0; i < Number(options.accounts); i++) accounts.push(await store.register())
     const products = await addProducts(store)
     const bench: Bench = {
       store,
@@ -155,7 +156,7 @@ function placingLoad({ store, accounts, seconds }: Bench, baskets: readonly obje
   const connections = baskets.map((mine, client) => ({
     head:
       'POST /orders HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n' +
-      `authorization: Bearer ${accounts[client]?.token}\r\nidempotency-key: "{unique}"\r\n`,
+      `authorization: Bearer ${accounts[client % accounts.length]?.token}\r\nidempotency-key: "{unique}"\r\n`,
     bodies: mine.map((items) => JSON.stringify({ items })),
   }))
   return { port: store.port, warmUpSeconds: WARM_UP_SECONDS, seconds, status: 201, connections }

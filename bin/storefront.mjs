@@ -7,12 +7,23 @@ import * as module from 'node:module'
 import { fileURLToPath } from 'node:url'
 
 const MINIMUM_MAJOR = 26
+const GROUP_SIGNAL_MS = 200
 const main = new URL('../src/main.ts', import.meta.url)
 
 if (Number(process.versions.node.split('.')[0]) < MINIMUM_MAJOR) {
   const node = module.createRequire(import.meta.url).resolve('node/bin/node')
-  const child = spawn(node, [fileURLToPath(import.meta.url), ...process.argv.slice(2)], { stdio: 'inherit' })
-  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP']) process.on(signal, () => child.kill(signal))
+  const child = spawn(node, [fileURLToPath(import.meta.url), ...process.argv.slice(2)], { stdio: ['inherit', 'inherit', 'inherit', 'ipc'] })
+  // A terminal and systemd signal the whole group, `kill` this process only: what the child tells that it has got is not sent to it again.
+  const received = new Map()
+  child.on('message', (signal) => received.set(signal, performance.now()))
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP']) {
+    process.on(signal, () => {
+      const sentAt = performance.now()
+      setTimeout(() => {
+        if (!(received.get(signal) >= sentAt - GROUP_SIGNAL_MS)) child.kill(signal)
+      }, GROUP_SIGNAL_MS)
+    })
+  }
   child.on('exit', (code, signal) => {
     process.exitCode = code ?? 128 + (signal === 'SIGKILL' ? 9 : 15)
   })

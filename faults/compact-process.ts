@@ -14,5 +14,5 @@ const { withLakeLock } = await import('../src/pipeline/lake/lake-lock.ts')
 
 const config = readConfig()
 const store = await openLake(config)
-await withLakeLock(config.databaseUrl ?? '', (assertAlone) => compactLake({ store, isWanted: () => true, assertAlone }))
+await withLakeLock(config.databaseAddresses?.api ?? '', (assertAlone) => compactLake({ store, isWanted: () => true, assertAlone }))
 store.close()

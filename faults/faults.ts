@@ -3,6 +3,7 @@ import { DATABASE_FAULTS } from './database.ts'
 import { FAILOVER_FAULTS } from './failover.ts'
 import type { Fault } from './fault.ts'
 import { HANDLER_FAULTS } from './handler.ts'
+import { KILLED_REPLAY_FAULT } from './killed-replay.ts'
 import { LAKE_FAULTS } from './lake.ts'
 import { LOAD_FAULTS } from './load.ts'
 import { MAIL_FAULTS } from './mail.ts'
@@ -11,6 +12,7 @@ import { NATS_FAULTS } from './nats.ts'
 export const FAULTS: Fault[] = [
   ...HANDLER_FAULTS,
   ...DATABASE_FAULTS,
+  KILLED_REPLAY_FAULT,
   ...FAILOVER_FAULTS,
   ...LAKE_FAULTS,
   ...BUCKET_FAULTS,

@@ -10,6 +10,7 @@ import { openLake } from '../src/app/open-lake.ts'
 import { orderSlotOf, prepareDatabase } from '../src/app/prepare-database.ts'
 import { createApp } from '../src/app.ts'
 import { readConfig } from '../src/config.ts'
+import { oneRole } from '../src/db/addresses.ts'
 import { createPool, type Pool } from '../src/db/pool.ts'
 import { type ReplayReport, replay } from '../src/pipeline/replay/replay.ts'
 import type { Topic } from '../src/pipeline/topic.ts'
@@ -26,6 +27,7 @@ import { type MailSink, startMailSink } from './mail-sink.ts'
 import { Shop } from './shop.ts'
 
 const PROCESS = fileURLToPath(new URL('pipeline-process.ts', import.meta.url))
+const REPLAY_PROCESS = fileURLToPath(new URL('../test/replay-process.ts', import.meta.url))
 const COMPACT_PROCESS = fileURLToPath(new URL('compact-process.ts', import.meta.url))
 export const DRAIN_TIMEOUT_MS = 300_000
 
@@ -79,7 +81,7 @@ export class Round {
     const url = ownUrl ?? (await createTestDatabase(cleanup)).url
     const pool = createPool({ url, size: 6, applicationName: 'faults', onError: () => {} })
     onCleanup(cleanup, () => pool.end())
-    await prepareDatabase(url, pool, silent)
+    await prepareDatabase(oneRole(url), silent)
     const dataDir = mkdtempSync(join(tmpdir(), 'storefront-fault-'))
     onCleanup(cleanup, () => rmSync(dataDir, { recursive: true, force: true }))
     const round = new Round(cleanup, random, url, pool, await startMailSink(cleanup), dataDir, broker)
@@ -133,9 +135,14 @@ export class Round {
     return this.#spawn(COMPACT_PROCESS, this.environment('lake', overrides))
   }
 
-  #spawn(program: string, environment: Record<string, string>): RoundProcess {
+  /** Replays in a process of its own, which ends itself before its statement of this number. For the topic in PostgreSQL. */
+  replayUntil(statement: number): RoundProcess {
+    return this.#spawn(REPLAY_PROCESS, this.environment('stream'), [this.url, String(statement)])
+  }
+
+  #spawn(program: string, environment: Record<string, string>, args: string[] = []): RoundProcess {
     const env = { PATH: process.env.PATH ?? '', ...environment }
-    const child = spawn(process.execPath, [program], { env, stdio: ['ignore', 'pipe', 'inherit'] })
+    const child = spawn(process.execPath, [program, ...args], { env, stdio: ['ignore', 'pipe', 'inherit'] })
     const ended = once(child, 'exit').then(() => {})
     const kill = async (signal: NodeJS.Signals = 'SIGKILL') => {
       if (child.exitCode === null && child.signalCode === null) child.kill(signal)
@@ -154,13 +161,13 @@ export class Round {
   async verify(): Promise<VerifyReport> {
     const { pool, url } = this
     const lake = await openLake(readConfig(this.environment('lake')))
-    const options = { pool, topic: this.#topic, slotName: orderSlotOf(url), lake, now: () => new Date() }
+    const options = { pool, streamUrl: url, topic: this.#topic, slotName: orderSlotOf(url), lake, now: () => new Date() }
     return verify(options).finally(() => lake.close())
   }
 
   replay(): Promise<ReplayReport> {
     const { pool, url } = this
-    return replay({ pool, url, topic: this.#topic, slotName: orderSlotOf(url) })
+    return replay({ pool, streamUrl: url, topic: this.#topic, slotName: orderSlotOf(url) })
   }
 
   /** Messages of the topic. */

@@ -13,6 +13,15 @@ const NEXT: Record<string, string[]> = {
   delivered: ['returned'],
 }
 
+/** A line of an order, at the price that every product has. */
+function lampLine(product_id: string, quantity: number) {
+  const price = { amount: 1250, currency: 'EUR' }
+  return { product_id, sku: 'LAMP', name: 'Lamp', unit_price: price, quantity, total: { ...price, amount: 1250 * quantity } }
+}
+
+/** The line of an order of a product that was deleted, which is in no stock. */
+export const DELETED_LAMP = JSON.stringify([lampLine(randomUUID(), 1)])
+
 /**
  * Customers and operators by plain SQL, as many a second as the database takes: an order takes its stock in its own transaction, a
  * move writes its version and its history, a cancelled order gives its stock back. A statement that fails is tried again, so the shop
@@ -74,9 +83,9 @@ export class Shop {
     const history = [{ status: 'pending', at: at.toISOString(), actor: { type: 'customer', id: this.userId }, reason: null }]
     await this.#pool.query(
       `insert into orders (id, user_id, status, items, total_amount, currency, status_history, created_at, updated_at)
-      select gen_random_uuid(), $1, 'pending', '[]', 0, 'EUR', $2, $3, $3
+      select gen_random_uuid(), $1, 'pending', $5, 1250, 'EUR', $2, $3, $3
       from generate_series(1, $4)`,
-      [this.userId, JSON.stringify(history), at, count],
+      [this.userId, JSON.stringify(history), at, count, DELETED_LAMP],
     )
   }
 
@@ -84,16 +93,7 @@ export class Shop {
     const id = randomUUID()
     const product_id = this.#pick(this.#products)
     const quantity = 1 + Math.floor(this.#random() * 3)
-    const items = [
-      {
-        product_id,
-        sku: 'LAMP',
-        name: 'Lamp',
-        unit_price: { amount: 1250, currency: 'EUR' },
-        quantity,
-        total: { amount: 1250 * quantity, currency: 'EUR' },
-      },
-    ]
+    const items = [lampLine(product_id, quantity)]
     const at = new Date()
     const userId = this.#pick(this.userIds)
     const history = [{ status: 'pending', at: at.toISOString(), actor: { type: 'customer', id: userId }, reason: null }]

@@ -18,11 +18,11 @@ export function adminCreateCommand(config: Config, terminal: Terminal, email: st
   })
 }
 
-/** Adds a key that signs access tokens from now on. A store that runs takes it up within a few seconds. */
+/** Publishes a key that signs access tokens once nobody can lack it. A store that runs takes it up within a second. */
 export function keysRotateCommand(config: Config, terminal: Terminal): Command {
   return withDatabase(config, terminal, async (pool) => {
-    const id = await rotateSigningKeys(pool, secretOf(config))
-    terminal.out(`new access tokens are signed with the key ${id}`)
+    const { id, signsFrom } = await rotateSigningKeys(pool, secretOf(config))
+    terminal.out(`published the key ${id}\nit signs new access tokens from ${signsFrom.toISOString()} on`)
     return 0
   })
 }

@@ -3,11 +3,12 @@ import { authOptions, createApi, createCatalogue, listening } from './app/create
 import { createEmail, createLake, createWebhook, type Watched } from './app/create-subscribers.ts'
 import { createTopic } from './app/create-topic.ts'
 import { openLake } from './app/open-lake.ts'
-import { createHousekeeping } from './app/order-housekeeping.ts'
+import { createHousekeeping, erasureOf } from './app/order-housekeeping.ts'
 import { orderSlotOf, prepareDatabase } from './app/prepare-database.ts'
 import { failingSubscribers, readinessCheck } from './app/readiness.ts'
 import { createWebhookSealing, secretOf } from './app/secrets.ts'
 import { inOrder, type Service } from './app/service.ts'
+import { warnAboutSettings } from './app/warn-about-settings.ts'
 import { createAuth } from './auth/auth.ts'
 import { createSealing } from './auth/sealed.ts'
 import { loadSigningKeys } from './auth/signing-keys.ts'
@@ -21,6 +22,7 @@ import type { HttpServer } from './http/server.ts'
 import { Metrics } from './operations/metrics.ts'
 import { OperationsServer } from './operations/operations-server.ts'
 import { CONNECTIONS_FOR_PLACING } from './orders/checkout.ts'
+import { eraseAddressesOf } from './orders/erase-addresses.ts'
 import { createCataloguePurge } from './pipeline/cdn/purge-catalogue.ts'
 import { createPurgers } from './pipeline/cdn/purger.ts'
 import type { ChangeStream } from './pipeline/change-stream.ts'
@@ -56,32 +58,41 @@ const PLACING_SET_UP = 'set plan_cache_mode = force_generic_plan; set enable_seq
 
 /** Puts a store together from its configuration, the embedded database and its schema included, and starts nothing yet. */
 export async function createApp({ config, logger, now = () => new Date(), ...given }: AppOptions): Promise<App> {
-  const isEmbedded = config.databaseUrl === null
+  warnAboutSettings(config, logger)
+  const isEmbedded = config.databaseAddresses === null
   const database = given.database ?? (await openOwnDatabase(config))
-  const onError = (error: Error) => logger.warn({ reason: error.message }, 'an idle database connection broke')
-  const shared = { url: database.url, applicationName: 'storefront', onError }
+  let isClosing = false
+  const onError = (error: Error) => {
+    // The pools end before their connections do: the embedded server then ends them.
+    if (!isClosing) logger.warn({ reason: error.message }, 'an idle database connection broke')
+  }
+  const { addresses } = database
+  const url = addresses.api
+  const shared = { url, applicationName: 'storefront', onError }
   const placingPoolSize = Math.min(CONNECTIONS_FOR_PLACING, Math.floor(config.databasePoolSize / 2))
   const pool = createPool({ ...shared, size: config.databasePoolSize - placingPoolSize })
   // Placing has its own, which is pipelined; an import's COPY does not go with that.
   const placingPool = createPool({ ...shared, size: placingPoolSize, isPipelined: true, setUp: PLACING_SET_UP })
   const close = async () => {
+    isClosing = true
     await Promise.all([pool.end(), placingPool.end()])
     await database.close()
   }
   try {
-    if (isEmbedded) await prepareDatabase(database.url, pool, logger)
+    if (isEmbedded) await prepareDatabase(addresses, logger)
     else await assertMigrated(pool)
+    await warnOfSuperuser(pool, logger)
     if (isEmbedded && (await loadSampleCatalogue(pool))) logger.info('loaded the sample catalogue')
 
     const metrics = new Metrics()
     metrics.watchPools({ general: pool, placing: placingPool })
     metrics.watchDatabase(() => pool.query('select 1'))
     const deliveryLog = new DeliveryLog({ pool, logger })
-    const topic = createTopic(config, { pool, url: database.url, logger, onStored: deliveryLog.published })
-    const stream = config.roles.includes('stream') ? createStream(database.url, { pool, topic, metrics, logger }) : null
-    if (stream !== null) metrics.watchChangeStream(stream, () => readSlotStatus(pool, orderSlotOf(database.url)))
+    const topic = createTopic(config, { pool, url, logger, onStored: deliveryLog.published })
+    const stream = config.roles.includes('stream') ? createStream(addresses.stream, { pool, topic, metrics, logger }) : null
+    if (stream !== null) metrics.watchChangeStream(stream, () => readSlotStatus(pool, orderSlotOf(url)))
     const watched: Watched = { metrics, subscriptions: new Map() }
-    const check = readinessCheck(pool, stream, database.url)
+    const check = readinessCheck(pool, stream, url)
     const checkAll: ReadinessCheck = async () => [...(await check()), ...failingSubscribers(watched.subscriptions)]
     const operations = config.operations === null ? null : new OperationsServer({ ...config.operations, metrics, check: checkAll, logger })
     if (operations !== null) metrics.collectProcess()
@@ -93,7 +104,7 @@ export async function createApp({ config, logger, now = () => new Date(), ...giv
     const sealing = createSealing(secret, 'account mail')
     const purgers = stream === null ? [] : createPurgers(config.cdnPurgeUrls)
     const hasJobs = hasEmail || hasWebhook || purgers.length > 0
-    const jobs = createJobQueue({ url: database.url, logger, supervise: hasJobs, keepsTime: hasApi })
+    const jobs = createJobQueue({ url, logger, supervise: hasJobs, keepsTime: hasApi })
     if (hasApi || hasJobs) services.push(jobs)
     if (config.roles.some((role) => role !== 'api')) services.push(topic)
     if (config.roles.includes('lake'))
@@ -101,7 +112,7 @@ export async function createApp({ config, logger, now = () => new Date(), ...giv
     if (hasEmail) services.push(createEmail(config, { pool, topic, jobs, sealing, logger, now, watched }))
     if (hasWebhook) services.push(createWebhook(config, { pool, topic, jobs, sealing: createWebhookSealing(secret), logger, now, watched }))
     if (stream !== null) {
-      const connect = () => connectClient(database.url, 'storefront-purge')
+      const connect = (signal: AbortSignal) => connectClient(url, 'storefront-purge', signal)
       services.push(stream, createCataloguePurge({ pool, connect, jobs, purgers, logger }))
     }
     let server: HttpServer | null = null
@@ -110,10 +121,11 @@ export async function createApp({ config, logger, now = () => new Date(), ...giv
         ...authOptions(config, pool, logger, now),
         keys: await loadSigningKeys(pool, secret),
         secret,
-        connect: () => connectClient(database.url, 'storefront-sessions'),
+        connect: (signal) => connectClient(url, 'storefront-sessions', signal),
         sendAccountMail: (tx, mail) => queueAccountMail(tx, jobs, sealing, mail),
+        onAccountDeleted: async (tx, userId) => void (await eraseAddressesOf(tx, userId, erasureOf(config), now())),
       })
-      const catalogue = createCatalogue(config, pool, logger, () => connectClient(database.url, 'storefront-catalogue'))
+      const catalogue = createCatalogue(config, pool, logger, (signal) => connectClient(url, 'storefront-catalogue', signal))
       server = await createApi({ config, pool, placingPool, auth, catalogue, logger, now, check, metrics })
       const housekeeping = createHousekeeping(config, { pool, jobs, logger, now })
       services.push(auth, catalogue.version, housekeeping, listening(server, config, logger))
@@ -137,6 +149,13 @@ export async function createApp({ config, logger, now = () => new Date(), ...giv
     await close()
     throw error
   }
+}
+
+async function warnOfSuperuser(pool: Pool, logger: Logger): Promise<void> {
+  const { rows } = await pool.query<{ role: string }>('select rolname as role from pg_roles where rolname = current_user and rolsuper')
+  const [superuser] = rows
+  if (superuser !== undefined)
+    logger.warn(superuser, "the API's role in the database is a superuser: whoever gets in can do anything there; see docs/operations.md")
 }
 
 interface StreamOptions {

@@ -1,41 +1,15 @@
-import { parseArgs } from 'node:util'
 import type { DeliveryFilter } from './pipeline/email/email-deliveries.ts'
 import type { ReplayArguments } from './pipeline-commands.ts'
 
-/** The command line cannot be understood. */
+/** The command line cannot be understood. `command`: the one that is meant, where that is known. */
 export class UsageError extends Error {
   override readonly name = 'UsageError'
-}
+  readonly command: string | undefined
 
-export function readArguments(args: string[]) {
-  try {
-    return parseArgs({
-      args,
-      allowPositionals: true,
-      options: {
-        role: { type: 'string', multiple: true },
-        format: { type: 'string' },
-        status: { type: 'string' },
-        order: { type: 'string' },
-        limit: { type: 'string' },
-        events: { type: 'string' },
-        'all-failed': { type: 'boolean' },
-        since: { type: 'string' },
-        subscriber: { type: 'string' },
-        date: { type: 'string' },
-        json: { type: 'boolean' },
-        write: { type: 'string' },
-        help: { type: 'boolean', short: 'h' },
-      },
-    })
-  } catch (error) {
-    throw new UsageError((error as Error).message)
+  constructor(message: string, command?: string) {
+    super(message)
+    this.command = command
   }
-}
-
-export function onlyArgument([, value, ...more]: string[], name: string): string {
-  if (value === undefined || more.length > 0) throw new UsageError(`give one ${name}`)
-  return value
 }
 
 export function readFormat(value: string | undefined): 'ndjson' | 'csv' | undefined {
@@ -43,11 +17,7 @@ export function readFormat(value: string | undefined): 'ndjson' | 'csv' | undefi
   throw new UsageError('--format must be ndjson or csv')
 }
 
-export function readMailFilter(
-  [, ...more]: string[],
-  { status, order, limit }: { status?: string; order?: string; limit?: string },
-): DeliveryFilter {
-  if (more.length > 0) throw new UsageError('mail list takes options only')
+export function readMailFilter({ status, order, limit }: { status?: string; order?: string; limit?: string }): DeliveryFilter {
   if (order !== undefined && !ORDER.test(order)) throw new UsageError('--order must be an id or a number of an order')
   return { status: readStatus(status, ['queued', 'sent', 'failed']), order, limit: readLimit(limit) }
 }
@@ -86,8 +56,6 @@ export function readReplayArguments({
   subscriber?: string
 }): ReplayArguments {
   if (order !== undefined && !UUID.test(order)) throw new UsageError('--order must be the id of an order')
-  if (order !== undefined && subscriber !== undefined) throw new UsageError('--order and --subscriber do not go together')
-  if (subscriber === 'lake' && since !== undefined) throw new UsageError('the lake finds out by itself what it lacks: leave --since out')
   const time = since === undefined ? undefined : new Date(since)
   if (time !== undefined && Number.isNaN(time.getTime())) throw new UsageError('--since must be a time such as 2026-03-01T12:00:00Z')
   return { since: time, orderId: order?.toLowerCase(), subscriber }

@@ -39,10 +39,10 @@ function importProgress({ err }: Terminal): (lines: number) => void {
 }
 
 /** Writes the catalogue to standard output, in a form that the import reads back. */
-export function exportCommand(config: Config, terminal: Terminal, format: ImportFormat): Command {
+export function exportCommand(config: Config, terminal: Terminal, format: ImportFormat, withStock: boolean): Command {
   return withDatabase(config, terminal, async (pool) => {
     try {
-      await pipeline(exportCatalogue(pool, format), process.stdout, { end: false })
+      await pipeline(exportCatalogue(pool, format, { withStock }), process.stdout, { end: false })
       return 0
     } catch (error) {
       // Whoever reads has seen enough, such as `head`.

@@ -1,9 +1,11 @@
 import { resolve } from 'node:path'
+import { readDatabaseAddresses } from './config/database.ts'
 import { type LakeBucket, readLakeBucket } from './config/lake-bucket.ts'
 import { type NatsConfig, readNats } from './config/nats.ts'
 import { readCorsOrigins, readPurgeUrls, readTrustProxy } from './config/network.ts'
 import { ConfigError, parseList, type Settings, settingsOf } from './config/settings.ts'
 import { isCurrency } from './currency.ts'
+import type { DatabaseAddresses } from './db/addresses.ts'
 
 const ROLES = ['api', 'stream', 'email', 'lake', 'webhook'] as const
 export type Role = (typeof ROLES)[number]
@@ -20,8 +22,8 @@ export interface Config {
   /** The address clients use, without a slash at the end. It is also the issuer of access tokens. */
   readonly baseUrl: string
   readonly dataDir: string
-  /** Null means: the embedded PostgreSQL in `dataDir`. */
-  readonly databaseUrl: string | null
+  /** Null means: the embedded PostgreSQL in `dataDir`. They may carry passwords: not for logs. */
+  readonly databaseAddresses: DatabaseAddresses | null
   readonly databasePoolSize: number
   /** Null means: the notification topic is a table of the database. */
   readonly nats: NatsConfig | null
@@ -65,6 +67,10 @@ export interface Config {
   readonly maxQuantityPerProductAndUser: number | null
   /** After how many seconds an order that is still pending is cancelled; null for never. */
   readonly pendingOrderTtlSeconds: number | null
+  /** How many orders of one customer can be pending at once; null for any number. */
+  readonly maxPendingOrdersPerUser: number | null
+  /** For how many days after an order's last change its address and note are kept when its account is deleted. */
+  readonly retainOrderAddressDays: number
   /** Where metrics and health are, null for nowhere. */
   readonly operations: OperationsConfig | null
   readonly roles: readonly Role[]
@@ -79,6 +85,10 @@ interface OperationsConfig {
 }
 
 const SECRET_MIN_LENGTH = 32
+// Longer than a bank transfer takes, and than a shop is closed over a long weekend. See decision 0112.
+const PENDING_ORDER_TTL_SECONDS = 7 * 86_400
+// Four times what the busiest account of a real wholesaler orders in three weeks. See decision 0113.
+const MAX_PENDING_ORDERS = 500
 // Settings of the design that this release cannot honour yet: ignoring one silently would lose mail or data.
 const NOT_YET = ['WEB_CONCURRENCY'] as const
 
@@ -91,17 +101,17 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   const host = read.text('HOST', '127.0.0.1')
   const port = read.integer('PORT', 3000, 0, 65_535)
   const basePath = readBasePath(read.text('BASE_PATH', ''))
-  const databaseUrl = read.url('DATABASE_URL', ['postgres:', 'postgresql:'])
+  const databaseAddresses = readDatabaseAddresses(read)
   return Object.freeze({
     host,
     port,
     basePath,
     baseUrl: (read.url('BASE_URL', ['http:', 'https:']) ?? `http://localhost:${port}${basePath}`).replace(/\/+$/, ''),
     dataDir: resolve(read.text('DATA_DIR', './data')),
-    databaseUrl,
+    databaseAddresses,
     databasePoolSize: read.integer('DATABASE_POOL_SIZE', 10, 2, 1_000),
     nats: readNats(read),
-    secret: readSecret(read.optional('STOREFRONT_SECRET'), databaseUrl),
+    secret: readSecret(read.optional('STOREFRONT_SECRET'), databaseAddresses),
     smtpUrl: read.url('SMTP_URL', ['smtp:', 'smtps:']),
     mailFrom: read.text('MAIL_FROM', 'Storefront <no-reply@storefront.example>'),
     mailTemplates: optionalPath(read.optional('MAIL_TEMPLATES')),
@@ -109,7 +119,7 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
     mailMaxPerHour: read.integer('MAIL_MAX_PER_HOUR', 200, 0, 10_000) || null,
     isPrivateWebhookAllowed: read.oneOf('WEBHOOK_ALLOW_PRIVATE', ['on', 'off'], 'off') === 'on',
     lakeBucket: readLakeBucket(read),
-    lakeFlushSeconds: read.integer('LAKE_FLUSH_SECONDS', databaseUrl === null ? 10 : 60, 1, 86_400),
+    lakeFlushSeconds: read.integer('LAKE_FLUSH_SECONDS', databaseAddresses === null ? 10 : 60, 1, 86_400),
     lakeFlushRows: read.integer('LAKE_FLUSH_ROWS', 50_000, 1, 1_000_000),
     refreshGraceSeconds: read.integer('REFRESH_GRACE_SECONDS', 10, 0, 300),
     isEmailVerificationRequired: read.oneOf('EMAIL_VERIFICATION', ['off', 'required'], 'off') === 'required',
@@ -121,8 +131,10 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
     pageCacheBytes: read.integer('PAGE_CACHE_MB', 64, 0, 16_384) * 1_048_576,
     sharedCacheSeconds: read.integer('CDN_MAX_AGE_SECONDS', 60, 0, 31_536_000),
     cdnPurgeUrls: readPurgeUrls(read.optional('CDN_PURGE_URL')),
-    maxQuantityPerProductAndUser: read.integer('MAX_QUANTITY_PER_PRODUCT_AND_USER', 0, 0, 1_000_000) || null,
-    pendingOrderTtlSeconds: read.integer('PENDING_ORDER_TTL', 0, 0, 366 * 86_400) || null,
+    maxQuantityPerProductAndUser: read.integerOrOff('MAX_QUANTITY_PER_PRODUCT_AND_USER', null, 1_000_000),
+    pendingOrderTtlSeconds: read.integerOrOff('PENDING_ORDER_TTL', PENDING_ORDER_TTL_SECONDS, 366 * 86_400),
+    maxPendingOrdersPerUser: read.integerOrOff('MAX_PENDING_ORDERS_PER_USER', MAX_PENDING_ORDERS, 1_000_000),
+    retainOrderAddressDays: read.integer('RETAIN_ORDER_ADDRESS_DAYS', 3_650, 30, 36_500),
     operations: readOperations(read),
     roles: read.list('ROLES', ROLES),
     logLevel: read.oneOf('LOG_LEVEL', LOG_LEVELS, 'info'),
@@ -165,8 +177,8 @@ function optionalPath(value: string | null): string | null {
   return value === null ? null : resolve(value)
 }
 
-function readSecret(value: string | null, databaseUrl: string | null): string | null {
-  if (value === null && databaseUrl !== null) throw new ConfigError('STOREFRONT_SECRET is required with DATABASE_URL')
+function readSecret(value: string | null, databaseAddresses: DatabaseAddresses | null): string | null {
+  if (value === null && databaseAddresses !== null) throw new ConfigError('STOREFRONT_SECRET is required with DATABASE_URL')
   if (value !== null && value.length < SECRET_MIN_LENGTH) {
     throw new ConfigError(`STOREFRONT_SECRET must have at least ${SECRET_MIN_LENGTH} characters`)
   }

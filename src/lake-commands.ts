@@ -4,13 +4,13 @@ import type { Config } from './config.ts'
 import { formatTable } from './format-table.ts'
 import { compactLake } from './pipeline/lake/compact-lake.ts'
 import { withLakeLock } from './pipeline/lake/lake-lock.ts'
-import { queryLake } from './pipeline/lake/lake-query.ts'
+import { type LakeQueryOptions, queryLake } from './pipeline/lake/lake-query.ts'
 
 /** Runs SQL over the lake and prints a table. Needs no server: the lake is files. */
-export async function lakeQueryCommand(config: Config, terminal: Terminal, sql: string): Command {
+export async function lakeQueryCommand(config: Config, terminal: Terminal, text: string, options: LakeQueryOptions): Command {
   const store = await openLake(config)
   try {
-    terminal.out(formatTable(await queryLake(store, sql)))
+    terminal.out(formatTable(await queryLake(store, text, options)))
     return 0
   } finally {
     store.close()
@@ -20,7 +20,7 @@ export async function lakeQueryCommand(config: Config, terminal: Terminal, sql: 
 /** Merges the small files of one day, or of every day before today. Status 1 when a day could not be merged. */
 export function lakeCompactCommand(config: Config, terminal: Terminal, date: string | undefined): Command {
   const today = new Date().toISOString().slice(0, 10)
-  return withDatabase(config, terminal, async (_, url) => {
+  return withDatabase(config, terminal, async (_, { api: url }) => {
     const store = await openLake(config)
     try {
       const report = await withLakeLock(url, (assertAlone) =>

@@ -26,7 +26,7 @@ export function mailListCommand(config: Config, terminal: Terminal, filter: Deli
 
 /** Queues a mail again that was given up, or all of them for null. Status 1 when the one that was asked for is not among them. */
 export function mailRetryCommand(config: Config, terminal: Terminal, eventId: string | null): Command {
-  return withDatabase(config, terminal, async (pool, url) => {
+  return withDatabase(config, terminal, async (pool, { api: url }) => {
     const options = { eventId, maxPerHour: config.mailMaxPerHour, now: new Date() }
     const queued = await withJobs(url, terminal, (jobs) => retryFailed(pool, jobs, options))
     if (queued > 0 || eventId === null) {

@@ -1,22 +1,14 @@
 import pino from 'pino'
-import {
-  onlyArgument,
-  readArguments,
-  readDate,
-  readFormat,
-  readLimit,
-  readMailFilter,
-  readReplayArguments,
-  readStatus,
-  UsageError,
-} from './arguments.ts'
+import { readDate, readFormat, readLimit, readMailFilter, readReplayArguments, readStatus, UsageError } from './arguments.ts'
+import { readCommandLine } from './command-line.ts'
 import type { Terminal } from './commands.ts'
 import { type Config, parseRoles, readConfig } from './config.ts'
 import { isDatabaseOutage } from './db/constraints.ts'
 import { loggableError } from './db/loggable-error.ts'
 import type { DatabaseOptions } from './db/open-database.ts'
 import { readPassword } from './read-password.ts'
-import { USAGE } from './usage.ts'
+import { onStopSignal } from './stop-signal.ts'
+import { USAGE, usageOf } from './usage.ts'
 
 const EXIT_FAILURE = 1
 const EXIT_USAGE = 2
@@ -36,14 +28,14 @@ const load = {
 }
 
 async function run(args: string[]): Promise<number> {
-  const { positionals, values } = readArguments(args)
-  const [command, ...rest] = positionals
-  if (values.help) {
+  const { command, rest, values } = readCommandLine(args)
+  const [argument = '', other] = rest
+  if (values.help || command === undefined) {
     console.log(USAGE)
     return 0
   }
   const config = readConfig()
-  switch ([command, ...rest.slice(0, 1)].join(' ')) {
+  switch (command) {
     case 'serve':
       return serve(values.role === undefined ? config : Object.freeze({ ...config, roles: parseRoles(values.role) }))
     case 'migrate':
@@ -53,59 +45,46 @@ async function run(args: string[]): Promise<number> {
     case 'asyncapi':
       return (await load.documents()).asyncApiCommand(terminal(config), values.write ?? null)
     case 'catalogue import':
-      return (await load.catalogue()).importCommand(config, terminal(config), onlyArgument(rest, 'FILE'), readFormat(values.format))
+      return (await load.catalogue()).importCommand(config, terminal(config), argument, readFormat(values.format))
     case 'catalogue export':
-      if (rest.length > 1) throw new UsageError('catalogue export takes no argument: it writes to standard output')
-      return (await load.catalogue()).exportCommand(config, terminal(config), readFormat(values.format) ?? 'ndjson')
+      return (await load.catalogue()).exportCommand(config, terminal(config), readFormat(values.format) ?? 'ndjson', values.stock ?? false)
     case 'admin create': {
-      const email = onlyArgument(rest, 'EMAIL')
       const password = await readPassword('Password (empty: make one up): ')
-      return password === null ? EXIT_INTERRUPTED : (await load.accounts()).adminCreateCommand(config, terminal(config), email, password)
+      return password === null ? EXIT_INTERRUPTED : (await load.accounts()).adminCreateCommand(config, terminal(config), argument, password)
     }
     case 'keys rotate':
-      if (rest.length > 1) throw new UsageError('keys rotate takes no argument')
       return (await load.accounts()).keysRotateCommand(config, terminal(config))
     case 'mail list':
-      return (await load.mail()).mailListCommand(config, terminal(config), readMailFilter(rest, values))
+      return (await load.mail()).mailListCommand(config, terminal(config), readMailFilter(values))
     case 'mail retry':
-      return (await load.mail()).mailRetryCommand(
-        config,
-        terminal(config),
-        values['all-failed'] ? null : onlyArgument(rest, 'EVENT_ID or --all-failed'),
-      )
+      return (await load.mail()).mailRetryCommand(config, terminal(config), values['all-failed'] ? null : argument)
     case 'webhook add':
-      return (await load.webhooks()).webhookAddCommand(config, terminal(config), onlyArgument(rest, 'URL'), values.events)
+      return (await load.webhooks()).webhookAddCommand(config, terminal(config), argument, values.events)
     case 'webhook list':
       return (await load.webhooks()).webhookListCommand(config, terminal(config))
     case 'webhook deliveries': {
       const status = readStatus(values.status, ['queued', 'delivered', 'failed'])
-      return (await load.webhooks()).webhookDeliveriesCommand(config, terminal(config), onlyArgument(rest, 'ID'), {
+      return (await load.webhooks()).webhookDeliveriesCommand(config, terminal(config), argument, {
         status,
         limit: readLimit(values.limit),
       })
     }
-    case 'webhook redeliver': {
-      const [verb = '', id = '', ...more] = rest
-      const eventId = values['all-failed'] ? null : onlyArgument([verb, ...more], 'EVENT_ID or --all-failed')
-      return (await load.webhooks()).webhookRedeliverCommand(config, terminal(config), id, eventId)
-    }
+    case 'webhook redeliver':
+      return (await load.webhooks()).webhookRedeliverCommand(config, terminal(config), argument, other ?? null)
     case 'webhook enable':
-      return (await load.webhooks()).webhookEnableCommand(config, terminal(config), onlyArgument(rest, 'ID'))
+      return (await load.webhooks()).webhookEnableCommand(config, terminal(config), argument)
     case 'webhook rotate':
-      return (await load.webhooks()).webhookRotateCommand(config, terminal(config), onlyArgument(rest, 'ID'))
+      return (await load.webhooks()).webhookRotateCommand(config, terminal(config), argument)
     case 'webhook remove':
-      return (await load.webhooks()).webhookRemoveCommand(config, terminal(config), onlyArgument(rest, 'ID'))
+      return (await load.webhooks()).webhookRemoveCommand(config, terminal(config), argument)
     case 'verify':
       return (await load.pipeline()).verifyCommand(config, terminal(config), values.json ? 'json' : 'text')
     case 'replay':
       return (await load.pipeline()).replayCommand(config, terminal(config), readReplayArguments(values))
     case 'lake query':
-      return (await load.lake()).lakeQueryCommand(config, terminal(config), onlyArgument(rest, 'SQL'))
+      return (await load.lake()).lakeQueryCommand(config, terminal(config), argument, { allowFiles: values['allow-files'] === true })
     case 'lake compact':
-      if (rest.length > 1) throw new UsageError('lake compact takes options only')
       return (await load.lake()).lakeCompactCommand(config, terminal(config), readDate(values.date))
-    default:
-      throw new UsageError(command === undefined ? 'which command?' : `there is no such command: ${positionals.join(' ')}`)
   }
 }
 
@@ -132,13 +111,15 @@ async function serve(config: Config): Promise<number> {
   // Not one write for each line where many requests come: lines that come while one is being written leave together.
   const logger = pino({ level: config.logLevel, serializers }, pino.destination({ fd: 1, sync: false }))
   const ended = Promise.withResolvers<number>()
-  process.once('SIGTERM', () => ended.resolve(0))
-  process.once('SIGINT', () => ended.resolve(0))
+  onStopSignal(
+    () => ended.resolve(0),
+    () => process.exit(EXIT_INTERRUPTED),
+  )
   const onUnexpectedExit = (message: string) => {
     logger.fatal(message)
     ended.resolve(EXIT_FAILURE)
   }
-  const { createApp, database } = await loadStore({ ...config, onUnexpectedExit })
+  const { createApp, database } = await loadStore({ ...config, onUnexpectedExit, onWarning: (message) => logger.warn(message) })
   const app = await createApp({ config, logger, database })
   try {
     await app.start()
@@ -160,10 +141,14 @@ const PLAIN_ERRORS = [
   'AppError',
   'ConfigError',
   'DataFolderInUse',
+  'DataFolderOpen',
   'LakeBusy',
   'LakeQueryError',
   'MigrationsPending',
   'PostgresUnavailable',
+  'SecretUnusable',
+  'StoreMissing',
+  'SlotUnavailable',
   'TemplateError',
   'WebhookRefused',
   'UnknownSubscriber',
@@ -178,7 +163,7 @@ try {
   process.exitCode = await run(process.argv.slice(2))
 } catch (error) {
   const { code = '', message, name } = error as NodeJS.ErrnoException
-  if (error instanceof UsageError) console.error(`storefront: ${message}\n\n${USAGE}`)
+  if (error instanceof UsageError) console.error(`storefront: ${message}\n\n${usageOf(error.command)}`)
   else if (PLAIN_ERRORS.includes(name) || code === 'EADDRINUSE' || code === 'ENOENT') console.error(`storefront: ${message}`)
   else if (isDatabaseOutage(error) || DATABASE_REFUSALS.includes(code))
     console.error(`storefront: the database cannot be used: ${message || code}`)

@@ -6,12 +6,15 @@ export const USAGE = `usage: storefront <command>
   migrate                                   bring the database's schema up to date
   catalogue import FILE|- [--format ndjson|csv]
                                             add and update products by sku; exit status 1 when a line was refused
-  catalogue export [--format ndjson|csv]    write every product to standard output, as the import reads it
-  lake query "select …"                     run SQL over the views order_events and orders
+  catalogue export [--format ndjson|csv] [--stock]
+                                            write every product to standard output, as the import reads it; its stock
+                                            only with --stock, because an import of that sets it back
+  lake query "select …" [--allow-files]     run SQL over the views order_events and orders; --allow-files lets it read and
+                                            write every file that you may
   lake compact [--date YYYY-MM-DD]          merge the small files of each day before today, or of one day
   admin create EMAIL                        make an operator's account; the password is asked for, or read from standard
                                             input, or made up and printed when it is empty
-  keys rotate                               sign access tokens with a new key; the old one is good until they expire
+  keys rotate                               publish a new key, which signs access tokens six minutes later
   mail list [--status queued|sent|failed] [--order ID|NUMBER] [--limit N]
                                             the newest order mails and what became of them
   mail retry EVENT_ID|--all-failed          try a mail again that was given up, or all of them
@@ -33,3 +36,10 @@ export const USAGE = `usage: storefront <command>
                                             for each event into a folder
 
 Settings come from the environment; README.md lists them.`
+
+/** The lines of one command, in the same form; all of them when it is not known. */
+export function usageOf(command: string | undefined): string {
+  const [, commands = ''] = USAGE.split('\n\n')
+  const entries = commands.split(/\n(?= {2}\S)/).filter((entry) => command !== undefined && `${entry} `.startsWith(`  ${command} `))
+  return entries.length === 0 ? USAGE : `usage: ${entries.map((entry) => `storefront ${entry.trim()}`).join('\n')}`
+}

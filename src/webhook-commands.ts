@@ -61,7 +61,7 @@ export function webhookDeliveriesCommand(
 
 /** Queues deliveries again: that of one event, or all that failed for null. Status 1 when there was no such delivery. */
 export function webhookRedeliverCommand(config: Config, terminal: Terminal, id: string, eventId: string | null): Command {
-  return withEndpoint(config, terminal, id, async (pool, url) => {
+  return withEndpoint(config, terminal, id, async (pool, { api: url }) => {
     const queued = await withJobs(url, terminal, (jobs) => redeliver(pool, jobs, id, eventId))
     if (queued === 0 && eventId !== null) {
       terminal.err(`the endpoint ${id} has no delivery of ${eventId}`)
@@ -102,9 +102,9 @@ export function webhookRemoveCommand(config: Config, terminal: Terminal, id: str
 
 /** Status 1 when there is no such endpoint. */
 function withEndpoint(config: Config, terminal: Terminal, id: string, work: Parameters<typeof withDatabase>[2]): Command {
-  return withDatabase(config, terminal, async (pool, url) => {
+  return withDatabase(config, terminal, async (pool, addresses) => {
     const endpoints = await listEndpoints(pool)
-    if (endpoints.some((endpoint) => endpoint.id === id)) return work(pool, url)
+    if (endpoints.some((endpoint) => endpoint.id === id)) return work(pool, addresses)
     terminal.err(`there is no endpoint ${id}`)
     return 1
   })

@@ -21,7 +21,8 @@ test('shows its usage when asked, and says what is wrong with a command it does 
   const help = await runStorefront(t, ['--help'])
   assert.deepEqual([help.status, help.stderr], [0, ''])
   assert.match(help.stdout, /^usage: storefront <command>/)
-  const mistakes = [[], ['serve', '--nonsense'], ['serve', 'more'], ['catalogue', 'import']]
+  const mistakes = [[], ['serve', '--nonsense'], ['serve', 'more'], ['catalogue', 'import'], ['verify', '--all-failed']]
+  mistakes.push(['mail', 'retry', 'an event', '--all-failed'])
   for (const { status, stdout, stderr } of await Promise.all(mistakes.map((args) => runStorefront(t, args, { env })))) {
     assert.deepEqual([status, stdout], [2, ''])
     assert.match(stderr, /^storefront: .+\n\nusage: /)
@@ -70,6 +71,7 @@ test('imports a catalogue into a store that does not run: the good lines, and st
   mkdirSync(folder.path, { recursive: true, mode: 0o700 })
   const file = join(folder.path, 'catalogue.ndjson')
   writeFileSync(file, GOOD_AND_BAD)
+  assert.equal((await runStorefront(t, ['migrate'], { env })).status, 0)
   const mixed = await runStorefront(t, ['catalogue', 'import', file], { env })
   assert.deepEqual([mixed.status, mixed.stdout], [1, '2 created, 0 updated, 0 unchanged, 2 refused\n'])
   assert.match(mixed.stderr, /^line 2: .+\nline 3: .+\n$/)

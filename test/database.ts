@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import pg from 'pg'
+import type { DatabaseAddresses } from '../src/db/addresses.ts'
 import { createPool, type Pool } from '../src/db/pool.ts'
 import { type Cleanup, onCleanup } from './cleanup.ts'
 import { eventually } from './eventually.ts'
@@ -7,16 +8,25 @@ import { eventually } from './eventually.ts'
 export const TEMPLATE = 'storefront_template'
 const OBJECT_IN_USE = '55006'
 
-/** Address of a database on the run's server. */
-export function databaseUrl(database: string): string {
-  const server = process.env.TEST_DATABASE_URL
+/** Address of a database on the run's server, for its superuser unless another role is named. */
+export function databaseUrl(database: string, role: keyof DatabaseAddresses = 'owner'): string {
+  const server = process.env.TEST_DATABASE_ADDRESSES
   if (server === undefined) throw new Error('no test server: run the tests with npm test')
-  return server.replace(/\/\w+$/, `/${database}`)
+  const { [role]: address } = JSON.parse(server) as DatabaseAddresses
+  return Object.assign(new URL(address), { pathname: `/${database}`, search: '' }).href
+}
+
+/** Addresses of a database on the run's server, for a store with roles of few rights. */
+function databaseAddresses(database: string): DatabaseAddresses {
+  return { api: databaseUrl(database, 'api'), stream: databaseUrl(database, 'stream'), owner: databaseUrl(database) }
 }
 
 export interface TestDatabase {
   name: string
+  /** For the superuser, as `pool`. */
   url: string
+  /** For the roles that a store connects by. */
+  addresses: DatabaseAddresses
   pool: Pool
 }
 
@@ -37,7 +47,7 @@ export async function createTestDatabase(t: Cleanup): Promise<TestDatabase> {
       await whileInUse(() => admin.query(`drop database ${name} with (force)`))
     })
   })
-  return { name, url, pool }
+  return { name, url, addresses: databaseAddresses(name), pool }
 }
 
 // A slot stays active for a moment after its reader was ended, and PostgreSQL waits five seconds for others to leave a database.

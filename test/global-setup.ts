@@ -4,9 +4,11 @@ import { join } from 'node:path'
 import pg from 'pg'
 import pino from 'pino'
 import { JOB_QUEUES } from '../src/app/prepare-database.ts'
+import { roleOf } from '../src/db/addresses.ts'
 import { dataFolder } from '../src/db/data-folder.ts'
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../src/db/embedded-postgres.ts'
 import { migrate } from '../src/db/migrate.ts'
+import { grantRights } from '../src/db/rights.ts'
 import { installJobQueues } from '../src/pipeline/job-queue.ts'
 import { databaseUrl, TEMPLATE } from './database.ts'
 
@@ -23,13 +25,17 @@ export async function globalSetup(): Promise<void> {
     // Durability is what the suites that start their own server test; here it would only cost time.
     settings: { fsync: 'off', max_wal_size: '512MB', max_connections: '400', max_replication_slots: '60', max_wal_senders: '60' },
   })
-  process.env.TEST_DATABASE_URL = server.url
+  process.env.TEST_DATABASE_ADDRESSES = JSON.stringify(server.addresses)
   const admin = new pg.Client({ connectionString: server.url })
   await admin.connect()
   await admin.query(`create database ${TEMPLATE}`)
   await admin.end()
   await migrate(databaseUrl(TEMPLATE))
   await installJobQueues({ url: databaseUrl(TEMPLATE), logger: pino({ level: 'silent' }), queues: JOB_QUEUES })
+  const owner = new pg.Client({ connectionString: databaseUrl(TEMPLATE) })
+  await owner.connect()
+  await grantRights(owner, roleOf(server.addresses.api))
+  await owner.end()
 }
 
 /** Memory where there is plenty: hundreds of databases are made here, each of hundreds of files. */

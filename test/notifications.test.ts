@@ -75,10 +75,10 @@ test('refuses arguments and templates it cannot use, and says why', async (t) =>
   const refusals: [string[], number, RegExp][] = [
     [['mail', 'list', '--status', 'lost'], 2, /--status must be one of queued, sent, failed/],
     [['mail', 'list', '--order', "1' or true"], 2, /--order must be an id or a number/],
-    [['mail', 'retry'], 2, /give one EVENT_ID or --all-failed/],
+    [['mail', 'retry'], 2, /mail retry: give an event id or --all-failed, one of the two\n/],
     [['mail', 'retry', 'nothing.1'], 1, /^there is no mail of the event nothing\.1\n$/],
     [['webhook', 'add', 'https://me:hunter2@shop.example/'], 1, /^storefront: the URL must hold no user name and no password\n$/],
-    [['webhook', 'redeliver', 'x'], 2, /give one EVENT_ID or --all-failed/],
+    [['webhook', 'redeliver', 'x'], 2, /webhook redeliver: give an event id or --all-failed, one of the two\n/],
     [['webhook', 'enable', 'x'], 1, /^there is no endpoint x\n$/],
   ]
   const results = await Promise.all(refusals.map(([args]) => runStorefront(t, args, { env: { DATA_DIR: folder.path } })))

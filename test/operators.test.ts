@@ -19,6 +19,7 @@ async function post(url: string, path: string, body: object) {
 }
 
 test('admin create makes an operator, with a password from standard input or one that it prints once', async (t) => {
+  assert.equal((await runStorefront(t, ['migrate'], { env })).status, 0)
   const given = await runStorefront(t, ['admin', 'create', 'Boss@Example.com'], { env, input: 'the passphrase of the boss\n' })
   assert.deepEqual(given, { status: 0, stdout: 'made the admin boss@example.com\n', stderr: '' })
   const store = await serve(t, { env })
@@ -44,8 +45,8 @@ test('admin create promotes nobody, and refuses bad addresses and passwords in o
     [['Eve <new@example.com>'], password, /e-mail address is not acceptable/, 1],
     [['new@example.com'], 'short', /must have 8 to 128 characters/, 1],
     [['new@example.com'], 'password1', /first an attacker would try/, 1],
-    [[], password, /give one EMAIL/, 2],
-    [['a@example.com', 'b@example.com'], password, /give one EMAIL/, 2],
+    [[], password, /admin create lacks an argument/, 2],
+    [['a@example.com', 'b@example.com'], password, /admin create takes 1 at most; leave out b@example\.com/, 2],
   ]
   for (const [args, input, message, expected] of refusals) {
     const { status, stdout, stderr } = await runStorefront(t, ['admin', 'create', ...args], { env, input: `${input}\n` })
@@ -56,7 +57,7 @@ test('admin create promotes nobody, and refuses bad addresses and passwords in o
   assert.equal((await post(store.url, '/auth/login', { email: 'eve@example.com', password })).json.user.role, 'customer')
 })
 
-test('keys rotate works beside a running store, which takes the key up within seconds and keeps the old one', async (t) => {
+test('keys rotate works beside a running store, which publishes the key within seconds and signs with the old one meanwhile', async (t) => {
   const store = await serve(t, { env })
   const credentials = { email: 'ada@example.com', password: 'a long enough passphrase' }
   const { json: before } = await post(store.url, '/auth/register', credentials)
@@ -67,12 +68,14 @@ test('keys rotate works beside a running store, which takes the key up within se
   const [oldId] = await keyIds()
   const rotated = await runStorefront(t, ['keys', 'rotate'], { env })
   assert.deepEqual([rotated.status, rotated.stderr], [0, ''])
-  const newId = /the key (\S{43})\n$/.exec(rotated.stdout)?.[1]
+  const [, newId, signsFrom = ''] = /^published the key (\S{43})\nit signs new access tokens from (\S+Z) on\n$/.exec(rotated.stdout) ?? []
+  const waitSeconds = (Date.parse(signsFrom) - Date.now()) / 1_000
+  assert.ok(waitSeconds > 240 && waitSeconds <= 360, rotated.stdout)
   const stopwatch = new Stopwatch(t)
   await eventually(async () => (await keyIds()).join() === [newId, oldId].join(), { what: 'the new key' })
   assert.ok(stopwatch.ms < 5_000)
   const { json: now } = await post(store.url, '/auth/login', credentials)
-  assert.equal(JSON.parse(Buffer.from(now.access_token.split('.')[0], 'base64url').toString()).kid, newId)
+  assert.equal(JSON.parse(Buffer.from(now.access_token.split('.')[0], 'base64url').toString()).kid, oldId)
   for (const { access_token } of [before, now]) {
     assert.equal((await fetch(`${store.url}/me`, { headers: { authorization: `Bearer ${access_token}` } })).status, 200)
   }

@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict'
+import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { simpleParser } from 'mailparser'
 import { readConfig } from '../src/config.ts'
 import { addBuyers } from './buyers.ts'
 import { eventually } from './eventually.ts'
 import { queryFolder } from './lake-harness.ts'
 import { NO_NATS, startNatsServer } from './nats-server.ts'
+import { startAuditedStore, summarise } from './pipeline-audit.ts'
 import { startStore } from './store.ts'
 
 const LINES = 600
@@ -74,6 +77,56 @@ test('carries all 600 lines of an order through its whole life to topic and lake
   )
 })
 
+test('brings payment and parcel to mail, topic and lake, and replay brings back a shipped event with them', async (t) => {
+  const store = await startAuditedStore(t)
+  const stop = await store.startPipeline()
+  const [ada, [admin]] = [await store.register({ name: 'Ada' }), await addBuyers(store, 1, 'admin')]
+  const { id: product_id } = await store.addProduct()
+  const placed = await store.call('POST', '/orders', { token: ada.token, body: { items: [{ product_id, quantity: 1 }] } })
+  const tracking = { carrier: 'DHL & Söhne', number: 'JJD0001', url: 'https://track.example/parcels?id=JJD0001' }
+  const moves = [
+    { to: 'confirmed', reference: 'pay_1' },
+    { to: 'shipped', reference: 'parcel_1', tracking },
+    { to: 'delivered', reference: 'signature_1' },
+  ]
+  const makeMoves = async () => {
+    for (const body of moves) {
+      const moved = await store.call('POST', `/admin/orders/${placed.json.id}/transitions`, { token: admin?.token ?? '', body })
+      assert.equal(moved.status, 200, moved.text)
+    }
+  }
+  await makeMoves()
+  await store.untilDelivered()
+  await makeMoves()
+  await stop()
+  assert.deepEqual((await store.verify()).findings, [])
+
+  const folder = join(store.config.dataDir, 'mail')
+  const mails = await Promise.all(readdirSync(folder, { encoding: 'utf8' }).map((name) => simpleParser(readFileSync(join(folder, name)))))
+  const [shipped, ...others] = mails.filter(({ subject }) => subject?.endsWith('is on its way'))
+  assert.deepEqual([mails.length, others.length], [4, 0], 'repeated moves cause no mail')
+  assert.ok(shipped?.text?.includes(`DHL & Söhne, tracking number JJD0001\n${tracking.url}\n`), String(shipped?.text))
+  assert.match(`${shipped?.html}`, /DHL &amp; Söhne, tracking number <a href="https:[^"]*JJD0001">JJD0001<\/a>/)
+
+  const readEvents = async () =>
+    (await store.pool.query('select id, event from topic_messages where subject = $1 order by id', [placed.json.id])).rows as {
+      id: string
+      event: { data: { order: { status_history: object[] } }; traceparent?: string }
+    }[]
+  const events = await readEvents()
+  assert.deepEqual(
+    events.map(({ event }) => event.data.order.status_history.map((entry) => pickMove(entry))),
+    [1, 2, 3, 4].map((version) => [{ status: 'pending' }, ...moves.map(({ to, ...move }) => ({ status: to, ...move }))].slice(0, version)),
+  )
+  await store.pool.query('delete from topic_messages where id = $1', [`${placed.json.id}.3`])
+  assert.deepEqual(summarise(await store.verify()), ['topic missing 1'])
+  assert.equal((await store.replay()).published, 1)
+  const [, , , after] = [null, ...(await readEvents())]
+  const { traceparent: _, ...before } = events[2]?.event ?? assert.fail()
+  assert.deepEqual(after?.event, before)
+  assert.deepEqual((await store.verify()).findings, [])
+})
+
 test('tells the timeline also of a topic in NATS', { skip: NO_NATS }, async (t) => {
   const nats = await startNatsServer(t)
   const settings = readConfig({ NATS_URL: nats.url }).nats
@@ -91,6 +144,10 @@ test('tells the timeline also of a topic in NATS', { skip: NO_NATS }, async (t) 
   )
   assert.ok(step !== undefined && step.at <= `${step.published_at}` && `${step.published_at}` <= `${step.lake_at}`)
 })
+
+function pickMove({ status, reference, tracking }: { status?: string; reference?: string; tracking?: object }) {
+  return { status, ...(reference && { reference }), ...(tracking && { tracking }) }
+}
 
 interface Step {
   version: number

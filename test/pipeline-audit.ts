@@ -37,7 +37,15 @@ export async function startAuditedStore(t: Cleanup, overrides: StoreOverrides = 
   const product = await store.addProduct({ stock: null })
   const customer = await store.register()
   const { lakeFlushSeconds } = store.config
-  const common = { pool: store.pool, topic, slotName, lake: lakeStore, lakeFlushSeconds, now: () => new Date() }
+  const common = {
+    pool: store.pool,
+    streamUrl: store.addresses.stream,
+    topic,
+    slotName,
+    lake: lakeStore,
+    lakeFlushSeconds,
+    now: () => new Date(),
+  }
   const check = (patienceMs = 60_000) => verify({ ...common, patienceMs })
   return {
     ...store,
@@ -50,7 +58,7 @@ export async function startAuditedStore(t: Cleanup, overrides: StoreOverrides = 
     },
     trade: (count) => trade(store, customer, product.id, count),
     verify: check,
-    replay: (filter = {}) => replay({ pool: store.pool, url: store.url, topic, slotName, filter }),
+    replay: (filter = {}) => replay({ pool: store.pool, streamUrl: store.addresses.stream, topic, slotName, filter }),
     async untilDelivered() {
       await eventually(
         async () => {

@@ -52,10 +52,10 @@ async function post(url: string, body: unknown, headers: Record<string, string> 
 
 test('gives the retry its order when the store was killed between commit and answer', async (t) => {
   const database = await createTestDatabase(t)
-  await prepareDatabase(database.url, database.pool, pino({ level: 'silent' }))
+  await prepareDatabase(database.addresses, pino({ level: 'silent' }))
   const dataDir = mkdtempSync(join(tmpdir(), 'storefront-test-'))
   onCleanup(t, () => rmSync(dataDir, { recursive: true, force: true }))
-  const wire = await openWire(t, database.url)
+  const wire = await openWire(t, database.addresses.api)
   const env = { STOREFRONT_SECRET: TEST_SECRET, DATA_DIR: dataDir, ROLES: 'api', BASE_URL: 'http://localhost:3000' }
   const lamp = await addProduct(database.pool, { stock: 5 })
   const items = [{ product_id: lamp.id, quantity: 2 }]
@@ -70,7 +70,7 @@ test('gives the retry its order when the store was killed between commit and ans
   await doomed.end('SIGKILL')
   await unanswered
 
-  const heir = await serve(t, { env: { ...env, DATABASE_URL: database.url } })
+  const heir = await serve(t, { env: { ...env, DATABASE_URL: database.addresses.api } })
   const [retry, again] = [await post(`${heir.url}/orders`, { items }, headers), await post(`${heir.url}/orders`, { items }, headers)]
   assert.deepEqual([retry.status, retry.replayed], [201, 'true'], retry.text)
   assert.equal(again.text, retry.text)

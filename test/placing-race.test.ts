@@ -41,7 +41,7 @@ test('sells 100 pieces to exactly 100 of 1,000 buyers who come at once', async (
 
 test('serves 1,000 baskets that name two scarce products in opposite order, from two processes', async (t) => {
   const store = await startStore(t)
-  const second = await startStore(t, { databaseUrl: store.url })
+  const second = await startStore(t, { databaseAddresses: store.config.databaseAddresses })
   const networks = [networkOf(store), networkOf(second)]
   for (const network of networks) onCleanup(t, network.close)
   const buyers = await addBuyers(store, BUYERS)

@@ -4,7 +4,7 @@ import { startEmbeddedPostgres } from '../src/db/embedded-postgres.ts'
 
 // Owns the server of a data folder and commits row after row, naming each on standard output, until it is killed.
 const [directory = ''] = process.argv.slice(2)
-const server = await startEmbeddedPostgres(dataFolder(directory))
+const server = await startEmbeddedPostgres(dataFolder(directory), { onWarning: console.error })
 const client = new pg.Client({ connectionString: server.url })
 await client.connect()
 await client.query('drop table if exists kept')

@@ -7,9 +7,10 @@ import { after, describe, type TestContext, test } from 'node:test'
 import pino from 'pino'
 import { prepareDatabase } from '../src/app/prepare-database.ts'
 import type { DataFolder } from '../src/db/data-folder.ts'
-import { startEmbeddedPostgres } from '../src/db/embedded-postgres.ts'
+import { findEmbeddedPostgres, startEmbeddedPostgres } from '../src/db/embedded-postgres.ts'
 import { createPool } from '../src/db/pool.ts'
 import { createJobQueue } from '../src/pipeline/job-queue.ts'
+import { onCleanup } from './cleanup.ts'
 import { makeDataFolder, serverProcesses, untilNoServer } from './data-folders.ts'
 import { createTestDatabase, type TestDatabase } from './database.ts'
 import { eventually, Stopwatch } from './eventually.ts'
@@ -31,6 +32,25 @@ test('answers on an empty folder with the sample catalogue, and ends on SIGTERM 
   assert.equal(await store.end('SIGTERM'), 0)
   assert.ok(stopping.ms < 10_000)
   assert.deepEqual(serverProcesses(folder.path), [])
+})
+
+test('no connection of an embedded store is a superuser, and only the change stream may replicate', async (t) => {
+  const store = await serve(t, { env })
+  await store.untilLogged(/^change stream is active/)
+  const addresses = (await findEmbeddedPostgres(folder)) ?? assert.fail('no server')
+  const pool = createPool({ url: addresses.owner, size: 1, applicationName: 'test', onError: () => {} })
+  onCleanup(t, () => pool.end())
+  const { rows } = await pool.query(
+    `select distinct rolname as role, rolsuper, rolreplication
+    from pg_stat_activity
+    join pg_roles on rolname = usename
+    where application_name like 'storefront%'
+    order by role`,
+  )
+  assert.deepEqual(rows, [
+    { role: 'storefront_api', rolsuper: false, rolreplication: false },
+    { role: 'storefront_stream', rolsuper: false, rolreplication: true },
+  ])
 })
 
 test('a second store says in one line that the folder is in use and leaves the first one alone', async (t) => {
@@ -95,9 +115,11 @@ async function passTime(folder: DataFolder): Promise<void> {
 /** Settings of processes that share a database of their own. */
 async function splitOptions(t: TestContext): Promise<{ db: TestDatabase; env: Record<string, string> & { DATA_DIR: string } }> {
   const db = await createTestDatabase(t)
-  await prepareDatabase(db.url, db.pool, pino({ level: 'silent' }))
+  await prepareDatabase(db.addresses, pino({ level: 'silent' }))
   const { path } = makeDataFolder(t)
-  return { db, env: { DATABASE_URL: db.url, STOREFRONT_SECRET: TEST_SECRET, DATA_DIR: path, LAKE_FLUSH_SECONDS: '1' } }
+  const { api, stream } = db.addresses
+  const addresses = { DATABASE_URL: api, DATABASE_STREAM_URL: stream }
+  return { db, env: { ...addresses, STOREFRONT_SECRET: TEST_SECRET, DATA_DIR: path, LAKE_FLUSH_SECONDS: '1' } }
 }
 
 describe('on a database that runs elsewhere', { concurrency: true }, () => {

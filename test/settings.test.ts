@@ -20,16 +20,16 @@ function refusal(settings: Record<string, string>): string {
 }
 
 test('needs no setting: the embedded store on this machine', () => {
-  const { host, port, basePath, baseUrl, dataDir, databaseUrl, secret, smtpUrl, currency, roles, logLevel, ...rest } = readConfig({})
+  const { host, port, basePath, baseUrl, dataDir, databaseAddresses, secret, smtpUrl, currency, roles, logLevel, ...rest } = readConfig({})
   assert.deepEqual(
-    { host, port, basePath, baseUrl, dataDir, databaseUrl, secret, smtpUrl, currency, roles, logLevel },
+    { host, port, basePath, baseUrl, dataDir, databaseAddresses, secret, smtpUrl, currency, roles, logLevel },
     {
       host: '127.0.0.1',
       port: 3_000,
       basePath: '',
       baseUrl: 'http://localhost:3000',
       dataDir: resolve('data'),
-      databaseUrl: null,
+      databaseAddresses: null,
       secret: null,
       smtpUrl: null,
       currency: 'EUR',
@@ -107,6 +107,7 @@ test('takes each setting it knows', () => {
     CORS_ORIGINS: 'https://shop.example, http://localhost:5173,capacitor://localhost',
     OPS_PORT: '9000',
     OPS_HOST: '0.0.0.0',
+    RETAIN_ORDER_ADDRESS_DAYS: '2922',
   })
   const { isEmailVerificationRequired, accountUrl, trustProxy, nats, ...known } = config
   assert.deepEqual(known, {
@@ -115,7 +116,7 @@ test('takes each setting it knows', () => {
     basePath: '/shop/v1',
     baseUrl: 'https://shop.example/v1',
     dataDir: '/var/lib/shop',
-    databaseUrl: DATABASE_URL,
+    databaseAddresses: { api: DATABASE_URL, stream: DATABASE_URL, owner: DATABASE_URL },
     databasePoolSize: 40,
     secret: SECRET,
     smtpUrl: 'smtps://me:hunter2@mail.example',
@@ -129,7 +130,9 @@ test('takes each setting it knows', () => {
     sharedCacheSeconds: 3_600,
     cdnPurgeUrls: ['varnish://cache:6081'],
     maxQuantityPerProductAndUser: null,
-    pendingOrderTtlSeconds: null,
+    pendingOrderTtlSeconds: 604_800,
+    maxPendingOrdersPerUser: 500,
+    retainOrderAddressDays: 2_922,
     mailTemplates: resolve('mails'),
     mailLocale: 'de-AT',
     mailMaxPerHour: null,

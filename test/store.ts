@@ -7,6 +7,7 @@ import pino, { type Logger } from 'pino'
 import { prepareDatabase } from '../src/app/prepare-database.ts'
 import { type App, createApp } from '../src/app.ts'
 import { type Config, readConfig } from '../src/config.ts'
+import type { DatabaseAddresses } from '../src/db/addresses.ts'
 import type { Pool } from '../src/db/pool.ts'
 import type { HttpServer } from '../src/http/server.ts'
 import { type Cleanup, onCleanup } from './cleanup.ts'
@@ -18,10 +19,13 @@ export const TEST_SECRET = 'a secret for tests, long enough to be one'
 export interface TestStore {
   app: App
   server: HttpServer
+  /** The test's own, as superuser: the store connects by roles of few rights. */
   pool: Pool
   config: Config
-  /** The database's address, for a second process or pool. */
+  /** The database's address for the superuser, as `pool`. */
   url: string
+  /** Those that the store connects by. */
+  addresses: DatabaseAddresses
   /** Sends a request without a network. `token` goes into `Authorization`, an object as body becomes JSON. */
   call(method: string, path: string, options?: CallOptions): Promise<Answer>
   register(overrides?: { email?: string; password?: string; name?: string }): Promise<Account>
@@ -66,7 +70,12 @@ export interface NewProduct {
   stock: number | null
 }
 
-export type StoreOverrides = Partial<Config> & { now?: () => Date; logger?: Logger }
+export type StoreOverrides = Partial<Config> & {
+  now?: () => Date
+  logger?: Logger
+  /** Gets the store while it can still be changed, such as to put a fault into it. */
+  beforeStart?: (app: App) => void
+}
 
 const testLogger = () => pino({ level: process.env.TEST_LOG_LEVEL ?? 'silent' })
 
@@ -75,12 +84,14 @@ const testLogger = () => pino({ level: process.env.TEST_LOG_LEVEL ?? 'silent' })
  * unless `roles` says otherwise. After the test it is stopped, and the test fails when its pipeline has left something undone.
  */
 export async function startStore(t: Cleanup, overrides: StoreOverrides = {}): Promise<TestStore> {
-  const { now, logger = testLogger(), ...settings } = overrides
+  const { now, logger = testLogger(), beforeStart, ...settings } = overrides
   const database = await createTestDatabase(t)
-  await prepareDatabase(database.url, database.pool, logger)
+  await prepareDatabase(database.addresses, logger)
   const dataDir = mkdtempSync(join(tmpdir(), 'storefront-test-'))
   const environment = {
-    DATABASE_URL: database.url,
+    DATABASE_URL: database.addresses.api,
+    DATABASE_STREAM_URL: database.addresses.stream,
+    DATABASE_OWNER_URL: database.addresses.owner,
     STOREFRONT_SECRET: TEST_SECRET,
     DATA_DIR: dataDir,
     PORT: '0',
@@ -97,6 +108,7 @@ export async function startStore(t: Cleanup, overrides: StoreOverrides = {}): Pr
       rmSync(dataDir, { recursive: true, force: true })
     }
   })
+  beforeStart?.(app)
   await app.start()
   if (app.server === null) throw new Error('a test store needs the role api')
   const call = caller(app.server)
@@ -106,6 +118,7 @@ export async function startStore(t: Cleanup, overrides: StoreOverrides = {}): Pr
     pool: database.pool,
     config,
     url: database.url,
+    addresses: database.addresses,
     call,
     register: (account) => register(call, account),
     addProduct: (product) => addProduct(database.pool, product),
@@ -147,7 +160,8 @@ function caller(server: HttpServer): TestStore['call'] {
       status: answer.statusCode,
       headers: answer.headers as Answer['headers'],
       text: answer.body,
-      json: isJson ? JSON.parse(answer.body) : undefined,
+      // An answer to HEAD has a type and no body.
+      json: isJson && answer.body !== '' ? JSON.parse(answer.body) : undefined,
     }
   }
 }

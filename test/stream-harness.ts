@@ -6,6 +6,7 @@ import type { Queryable } from '../src/db/pool.ts'
 import { ChangeStream, type ChangeStreamOptions, type Commit } from '../src/pipeline/change-stream.ts'
 import type { Lsn } from '../src/pipeline/pgoutput.ts'
 import { ensureReplicationSlot, slotNameFor } from '../src/pipeline/replication-slot.ts'
+import { setStatus } from './broken-rows.ts'
 import { type Cleanup, onCleanup } from './cleanup.ts'
 import { createTestDatabase, type TestDatabase } from './database.ts'
 import { eventually } from './eventually.ts'
@@ -41,16 +42,16 @@ export async function insertOrders(db: Queryable, count: number, lines = 1): Pro
   const items = JSON.stringify(Array.from({ length: lines }, () => makeOrderItem({ sku: randomUUID() })))
   await db.query(
     `insert into orders (id, user_id, status, items, total_amount, currency, version, status_history, created_at, updated_at)
-    select id, gen_random_uuid(), 'pending', $2, 2500, 'EUR', 1, '[]', now(), now()
+    select id, gen_random_uuid(), 'pending', $2, $3, 'EUR', 1, $4, now(), now()
     from unnest($1::uuid[]) with ordinality as new (id, ordinality)
     order by ordinality`,
-    [ids, items],
+    [ids, items, 2_500 * lines, JSON.stringify([{ status: 'pending', at: new Date(), actor: { type: 'system', id: null }, reason: null }])],
   )
   return ids
 }
 
 export async function moveOrder(db: Queryable, id: string, status: string): Promise<void> {
-  await db.query('update orders set status = $2, version = version + 1, updated_at = now() where id = $1', [id, status])
+  await setStatus(db, [id], status)
 }
 
 /** Ids of the changed orders, commit by commit. */

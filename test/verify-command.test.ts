@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { rename, rm, writeFile } from 'node:fs/promises'
 import { test } from 'node:test'
+import { allowBrokenRows } from './broken-rows.ts'
 import { onCleanup } from './cleanup.ts'
 import { startAuditedStore } from './pipeline-audit.ts'
 import { TEST_SECRET } from './store.ts'
@@ -8,7 +9,8 @@ import { runStorefront } from './store-process.ts'
 
 test('verify and replay: statuses, text and JSON, from the command line', async (t) => {
   const store = await startAuditedStore(t)
-  const env = { DATABASE_URL: store.url, STOREFRONT_SECRET: TEST_SECRET, DATA_DIR: store.config.dataDir }
+  const { api, stream } = store.addresses
+  const env = { DATABASE_URL: api, DATABASE_STREAM_URL: stream, STOREFRONT_SECRET: TEST_SECRET, DATA_DIR: store.config.dataDir }
   const stop = await store.startPipeline()
   const [order = ''] = await store.trade(2)
   await store.untilDelivered()
@@ -42,6 +44,28 @@ test('verify and replay: statuses, text and JSON, from the command line', async 
   assert.deepEqual([unreadable.status, unreadable.stdout], [1, ''])
   await rm(store.lake)
   await rename(aside, store.lake)
+
+  await allowBrokenRows(store.pool)
+  const quantify = (from: number, to: number) =>
+    store.pool.query('update orders set items = replace(items::text, $2, $3)::json where id = $1', [
+      order,
+      `"quantity":${from}`,
+      `"quantity":${to}`,
+    ])
+  await quantify(1, 0)
+  const broken = await runStorefront(t, ['verify'], { env })
+  assert.equal(broken.status, 1)
+  assert.match(broken.stdout, new RegExp(`\\norders: 1 invalid \\(.+\\)\\n  ${order}: the lines .+\\n1 kind of fault\\n$`))
+  const brokenJson = await runStorefront(t, ['verify', '--json'], { env })
+  assert.equal(brokenJson.status, 1)
+  assert.deepEqual(
+    JSON.parse(brokenJson.stdout).findings.map(({ examples, ...finding }: { examples: string[] }) => ({
+      ...finding,
+      ids: examples.map((e) => e.slice(0, 36)),
+    })),
+    [{ place: 'orders', kind: 'invalid', count: 1, ids: [order] }],
+  )
+  await quantify(0, 1)
 
   const rewound = await runStorefront(t, ['replay', '--subscriber', 'email'], { env })
   assert.match(rewound.stdout, /^email reads again what comes after 0; it was at \d+\n$/)

@@ -21,7 +21,7 @@ process.on('message', async (load: BareOrdersLoad) => {
   const end = measureFrom + load.seconds * 1_000
   const latencies: number[] = []
   const clients = Array.from({ length: load.clients }, async (_, client) => {
-    const userId = load.userIds[client] ?? ''
+    const userId = load.userIds[client % load.userIds.length] ?? ''
     const baskets = (load.baskets[client] ?? []).map((lines) => prepare(userId, lines))
     for (let index = 0; performance.now() < end; index++) {
       const basket = baskets[index % baskets.length]
@@ -78,7 +78,7 @@ async function place(pool: pg.Pool, userId: string, basket: ReturnType<typeof pr
   })
   await client.query({
     name: 'take',
-    text: `update inventory set available = inventory.available - line.quantity
+    text: `update inventory set available = inventory.available - line.quantity, version = inventory.version + 1
     from unnest($1::uuid[], $2::bigint[]) as line (product_id, quantity)
     where inventory.product_id = line.product_id`,
     values: [basket.productIds, basket.quantities],

@@ -31,7 +31,7 @@ export async function startStoreProcess(poolSize: number, env: Record<string, st
   const dataDir = mkdtempSync(join(tmpdir(), 'storefront-bench-'))
   const server = await startEmbeddedPostgres(dataFolder(dataDir))
   const pool = createPool({ url: server.url, size: 4, applicationName: 'bench', onError: () => {} })
-  await prepareDatabase(server.url, pool, pino({ level: 'silent' }))
+  await prepareDatabase(server.addresses, pino({ level: 'silent' }))
   const port = await freePort()
   const log = openSync(join(dataDir, 'store.log'), 'a')
   const flags = (process.env.BENCH_NODE_FLAGS ?? '').split(' ').filter((flag) => flag !== '')
@@ -41,11 +41,13 @@ export async function startStoreProcess(poolSize: number, env: Record<string, st
       ...process.env,
       PORT: String(port),
       OPS_PORT: '0',
-      DATABASE_URL: server.url,
+      DATABASE_URL: Object.assign(new URL(server.addresses.api), { search: '' }).href,
       DATABASE_POOL_SIZE: String(poolSize),
       STOREFRONT_SECRET: 'a secret for the benchmark, long enough',
       // All clients come from one address, and register at once.
       RATE_LIMITS: 'off',
+      // Few accounts place everything, and nobody confirms it. A number, so that it is compared as in production.
+      MAX_PENDING_ORDERS_PER_USER: '1000000',
       LOG_LEVEL: 'info',
       ...env,
     },

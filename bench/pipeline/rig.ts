@@ -46,10 +46,11 @@ export async function startRig(cleanup: Cleanup, kind: TopicKind): Promise<Rig> 
   const pool = createPool({ url: server.socketUrl, size: 4, applicationName: 'bench', onError: () => {} })
   onCleanup(cleanup, () => pool.end())
   const logger = pino({ level: 'silent' })
-  await prepareDatabase(server.socketUrl, pool, logger)
+  await prepareDatabase(server.addresses, logger)
   const broker = kind === 'nats' ? await Broker.open(cleanup, [(await startNatsServer(cleanup)).url], 1) : null
   const settings = {
-    DATABASE_URL: server.socketUrl,
+    DATABASE_URL: server.addresses.api,
+    DATABASE_STREAM_URL: server.addresses.stream,
     DATA_DIR: join(dataDir, 'store'),
     STOREFRONT_SECRET: 'a secret for the benchmark, long enough',
     LAKE_FLUSH_SECONDS: '1',

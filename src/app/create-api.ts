@@ -1,5 +1,4 @@
 import { availableParallelism } from 'node:os'
-import type pg from 'pg'
 import type { Logger } from 'pino'
 import { type Auth, createAuth } from '../auth/auth.ts'
 import { canonicalEmail } from '../auth/email-address.ts'
@@ -11,9 +10,12 @@ import { CatalogueVersion } from '../catalogue/catalogue-version.ts'
 import { PageCache } from '../catalogue/page-cache.ts'
 import { catalogueRoutes } from '../catalogue/routes.ts'
 import { type CatalogueContext, catalogueShortcut } from '../catalogue/serve-catalogue.ts'
+import { stockRoutes } from '../catalogue/stock-routes.ts'
 import type { Config } from '../config.ts'
+import type { Connect } from '../db/follow.ts'
 import type { Pool } from '../db/pool.ts'
 import { publicCorsHeaders } from '../http/cors.ts'
+import { drain } from '../http/drain.ts'
 import { healthRoutes, type ReadinessCheck } from '../http/health.ts'
 import { createHttpServer, type HttpServer, openApiRoute, requestId } from '../http/server.ts'
 import { addShortcut } from '../http/shortcut.ts'
@@ -48,7 +50,14 @@ export function authOptions(config: Config, pool: Pool, logger: Logger, now: () 
 export async function createApiForDocument(config: Config, pool: Pool, keys: SigningKeys, logger: Logger): Promise<HttpServer> {
   const now = () => new Date()
   const unused = () => Promise.reject(new Error('there is no database'))
-  const auth = createAuth({ ...authOptions(config, pool, logger, now), keys, secret: '', connect: unused, sendAccountMail: unused })
+  const auth = createAuth({
+    ...authOptions(config, pool, logger, now),
+    keys,
+    secret: '',
+    connect: unused,
+    sendAccountMail: unused,
+    onAccountDeleted: unused,
+  })
   const catalogue = createCatalogue(config, pool, logger, unused)
   return createApi({ config, pool, placingPool: pool, auth, catalogue, logger, now, check: async () => [] })
 }
@@ -79,24 +88,24 @@ export async function createApi({
 }: ApiOptions): Promise<HttpServer> {
   const { baseUrl, basePath, trustProxy, corsOrigins } = config
   const counting = metrics === undefined ? {} : { onAnswered: metrics.requestAnswered }
-  const server = await createHttpServer({ logger, baseUrl, trustProxy, corsOrigins, ...counting })
+  const server = await createHttpServer({ logger, baseUrl, trustProxy, corsOrigins, authenticate: auth.authenticate, ...counting })
   const shortcut = { logger, requestIdOf: requestId, headers: publicCorsHeaders(corsOrigins), ...counting }
   addShortcut(server, catalogueShortcut(catalogue), shortcut)
-  const { authenticate } = auth
   await server.register(
     async (scope) => {
-      authRoutes(scope, auth.context, authenticate)
+      authRoutes(scope, auth.context)
       catalogueRoutes(scope, catalogue)
-      catalogueAdminRoutes(scope, { context: catalogue, authenticate, currency: config.currency })
+      catalogueAdminRoutes(scope, { context: catalogue, currency: config.currency })
+      stockRoutes(scope, catalogue)
       const observer = metrics === undefined ? {} : { observer: metrics }
       const orders = {
         pool,
-        authenticate,
         baseUrl,
         now,
         findDeliveries: ((order) => findDeliveries(pool, order)) satisfies FindDeliveries,
       }
-      orderRoutes(scope, { ...orders, ...observer, placingPool, maxQuantityPerProductAndUser: config.maxQuantityPerProductAndUser })
+      const { maxQuantityPerProductAndUser, maxPendingOrdersPerUser } = config
+      orderRoutes(scope, { ...orders, ...observer, placingPool, maxQuantityPerProductAndUser, maxPendingOrdersPerUser })
       adminOrderRoutes(scope, { ...orders, findUserId: async (email) => (await findUserByEmail(pool, canonicalEmail(email)))?.id ?? null })
       healthRoutes(scope, check)
       openApiRoute(scope)
@@ -107,12 +116,13 @@ export async function createApi({
 }
 
 /** What answering for the catalogue takes, on this pool and a connection of its own. */
-export function createCatalogue(config: Config, pool: Pool, logger: Logger, connect: () => Promise<pg.Client>): CatalogueContext {
+export function createCatalogue(config: Config, pool: Pool, logger: Logger, connect: Connect): CatalogueContext {
+  const pages: CatalogueContext['pages'] = new PageCache(config.pageCacheBytes)
   return {
     pool,
     baseUrl: config.baseUrl,
-    version: new CatalogueVersion({ pool, connect, logger }),
-    pages: new PageCache(config.pageCacheBytes),
+    version: new CatalogueVersion({ pool, connect, logger, onWentBack: () => pages.clear() }),
+    pages,
     lifetimes: { browserSeconds: BROWSER_CACHE_SECONDS, sharedSeconds: config.sharedCacheSeconds },
   }
 }
@@ -121,13 +131,12 @@ export function createCatalogue(config: Config, pool: Pool, logger: Logger, conn
 export function listening(server: HttpServer, config: Config, logger: Logger): Service {
   return {
     async start() {
-      await server.listen({ host: config.host, port: config.port })
+      // For `localhost` Fastify opens a second listener, which a drain could not end in order.
+      await server.listen({ host: config.host === 'localhost' ? '127.0.0.1' : config.host, port: config.port })
       logger.info({ addresses: server.addresses() }, `Storefront answers at ${config.baseUrl}`)
     },
     async stop() {
-      const impatience = setTimeout(() => server.server.closeAllConnections(), DRAIN_MS)
-      await server.close()
-      clearTimeout(impatience)
+      await drain(server, DRAIN_MS)
     },
   }
 }

@@ -1,6 +1,8 @@
 import type { Logger } from 'pino'
+import { type DatabaseAddresses, roleOf } from '../db/addresses.ts'
 import { migrate } from '../db/migrate.ts'
-import type { Pool } from '../db/pool.ts'
+import { connectClient } from '../db/pool.ts'
+import { grantRights } from '../db/rights.ts'
 import { PURGE_QUEUE } from '../pipeline/cdn/purge-catalogue.ts'
 import { ACCOUNT_MAIL_QUEUE } from '../pipeline/email/account-mail.ts'
 import { EMAIL_QUEUE } from '../pipeline/email/email-subscriber.ts'
@@ -12,16 +14,31 @@ import { HOUSEKEEPING_QUEUE } from './order-housekeeping.ts'
 /** The queues of a store. */
 export const JOB_QUEUES = [EMAIL_QUEUE, ACCOUNT_MAIL_QUEUE, WEBHOOK_QUEUE, PURGE_QUEUE, HOUSEKEEPING_QUEUE]
 
-/** Brings schema, replication slot and job queue up to date. Several processes may do it at once. */
-export async function prepareDatabase(url: string, pool: Pool, logger: Logger): Promise<void> {
-  const applied = await migrate(url)
+/**
+ * Brings schema, replication slot, job queue and the API's rights up to date: the schema as its owner, the slot as the role that may
+ * replicate. Several processes may do it at once.
+ */
+export async function prepareDatabase(addresses: DatabaseAddresses, logger: Logger): Promise<void> {
+  const applied = await migrate(addresses.owner)
   if (applied.length > 0) logger.info({ applied }, 'migrated the database')
-  const slot = await ensureReplicationSlot(pool, orderSlotOf(url))
-  if (slot === 'lost') logger.error('the replication slot of the order stream is gone: order changes since then are not published')
-  await installJobQueues({ url, logger, queues: JOB_QUEUES })
+  await installJobQueues({ url: addresses.owner, logger, queues: JOB_QUEUES })
+  const owner = await connectClient(addresses.owner, 'storefront-migrate')
+  try {
+    const slot = await ensureReplicationSlot(owner, orderSlotOf(addresses.owner), async (create) => {
+      const stream = await connectClient(addresses.stream, 'storefront-migrate')
+      await create(stream).finally(() => stream.end())
+    })
+    if (slot === 'lost') logger.error('the replication slot of the order stream is gone: order changes since then are not published')
+    const role = roleOf(addresses.api)
+    if (role !== roleOf(addresses.owner) && (await grantRights(owner, role))) logger.info({ role }, "changed the rights of the API's role")
+  } finally {
+    await owner.end()
+  }
 }
 
 /** The replication slot of the order stream of the database at this address. */
 export function orderSlotOf(url: string): string {
-  return slotNameFor(decodeURIComponent(new URL(url).pathname.slice(1)))
+  const { pathname, username } = new URL(url)
+  // An address without a database means the one that is named after the user.
+  return slotNameFor(decodeURIComponent(pathname.slice(1) || username))
 }

@@ -250,3 +250,31 @@ test('is refused over a real connection when it comes twice or is a megabyte', a
     assert.match(answer, /\r\nwww-authenticate: Bearer realm="storefront", error="invalid_token"\r\n/i)
   }
 })
+
+test('is taken in its canonical spelling only, though others stand for the same bytes', async (t) => {
+  const { store, ada } = await startForge(t)
+  const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
+  const [header = '', payload = '', signature = ''] = ada.token.split('.')
+  const bytes = Buffer.from(signature, 'base64url')
+  const others = [...ALPHABET].map((last) => signature.slice(0, -1) + last).filter((text) => Buffer.from(text, 'base64url').equals(bytes))
+  assert.ok(others.length > 1, 'a signature of 64 bytes leaves four bits over')
+  const spellings = [...others.filter((text) => text !== signature), `${signature}=`, `${signature}==`, `${signature}A`, `${signature}.`]
+  for (const spelling of spellings) await assertRefused(store, `${header}.${payload}.${spelling}`, spelling)
+  await assertRefused(store, `${header}=.${payload}.${signature}`, 'a padded header')
+  await assertRefused(store, ada.token.replaceAll('-', '+').replaceAll('_', '/').replace(/$/, '='), 'plain base64')
+  assert.equal((await store.call('GET', '/me', { token: ada.token })).status, 200)
+})
+
+test('refresh tokens are taken in their canonical spelling only', async (t) => {
+  const { store, ada } = await startForge(t)
+  const token = ada.refreshToken
+  const refresh = (refresh_token: string) => store.call('POST', '/auth/refresh', { body: { refresh_token } })
+  const same = [...'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_']
+    .map((last) => token.slice(0, -1) + last)
+    .filter((text) => text !== token && Buffer.from(text, 'base64url').equals(Buffer.from(token, 'base64url')))
+  assert.ok(same.length > 0)
+  for (const spelling of [...same, `${token}=`, ` ${token}`, `${token}\n`, token.toLowerCase()]) {
+    assertProblem(await refresh(spelling), 401, 'invalid_refresh_token', JSON.stringify(spelling))
+  }
+  assert.equal((await refresh(token)).status, 200, 'no other spelling has used it up')
+})

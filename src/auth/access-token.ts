@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { errors, type JWTPayload, jwtVerify, SignJWT } from 'jose'
+import { errors, type JWTPayload, type JWTVerifyResult, jwtVerify, SignJWT } from 'jose'
 import { AppError } from '../errors.ts'
 import type { Caller } from '../http/caller.ts'
 import type { KeyRing } from './key-ring.ts'
@@ -16,13 +16,21 @@ export interface IssuedToken {
   expiresIn: number
 }
 
+/** What is remembered of a token that was verified. */
+interface VerifiedToken {
+  caller: Caller
+  /** Of the key that signed it: a key that is deleted ends its tokens. */
+  keyId: string
+  expiresAtMs: number
+}
+
 /** Issues and verifies access tokens: JWTs after RFC 9068, signed with EdDSA, verified after RFC 8725. */
 export class AccessTokens {
   readonly #keys: KeyRing
   /** Issuer and audience: this store is both. */
   readonly #issuer: string
   /** Tokens whose signature and claims were found good, until they expire. The oldest make room. */
-  readonly #verified = new Map<string, { caller: Caller; expiresAtMs: number }>()
+  readonly #verified = new Map<string, VerifiedToken>()
 
   constructor(keys: KeyRing, issuer: string) {
     this.#keys = keys
@@ -56,17 +64,18 @@ export class AccessTokens {
    */
   async verify(token: string, now: Date): Promise<Caller> {
     const known = this.#verified.get(token)
-    if (known !== undefined && known.expiresAtMs > now.getTime()) return known.caller
-    if (token.length > MAX_LENGTH) throw invalidToken()
-    const payload = await this.#verifyClaims(token, now)
+    if (known !== undefined && known.expiresAtMs > now.getTime() && (await this.#keys.find(known.keyId)) !== undefined) return known.caller
+    if (token.length > MAX_LENGTH || !token.split('.').every(isCanonical)) throw invalidToken()
+    const { payload, protectedHeader } = await this.#verifyClaims(token, now)
     const caller = toCaller(payload)
-    this.#remember(token, caller, ((payload.exp ?? 0) + CLOCK_TOLERANCE_SECONDS) * 1000)
+    const expiresAtMs = ((payload.exp ?? 0) + CLOCK_TOLERANCE_SECONDS) * 1000
+    this.#remember(token, { caller, keyId: protectedHeader.kid ?? '', expiresAtMs })
     return caller
   }
 
-  async #verifyClaims(token: string, now: Date): Promise<JWTPayload> {
+  async #verifyClaims(token: string, now: Date): Promise<JWTVerifyResult> {
     try {
-      const { payload } = await jwtVerify(token, async ({ kid }) => this.#findKey(kid), {
+      return await jwtVerify(token, async ({ kid }) => this.#findKey(kid), {
         algorithms: [ALGORITHM],
         typ: TYPE,
         issuer: this.#issuer,
@@ -76,7 +85,6 @@ export class AccessTokens {
         clockTolerance: CLOCK_TOLERANCE_SECONDS,
         currentDate: now,
       })
-      return payload
     } catch (error) {
       if (error instanceof errors.JOSEError) throw invalidToken(error)
       throw error
@@ -89,13 +97,18 @@ export class AccessTokens {
     return key
   }
 
-  #remember(token: string, caller: Caller, expiresAtMs: number): void {
+  #remember(token: string, verified: VerifiedToken): void {
     if (this.#verified.size >= MAX_VERIFIED) {
       const [oldest] = this.#verified.keys()
       if (oldest !== undefined) this.#verified.delete(oldest)
     }
-    this.#verified.set(token, { caller, expiresAtMs })
+    this.#verified.set(token, verified)
   }
+}
+
+/** Whether base64url is as an encoder writes it (RFC 4648 §3.5): decoders ignore the last bits, so other spellings stand for the same bytes. */
+function isCanonical(part: string): boolean {
+  return Buffer.from(part, 'base64url').toString('base64url') === part
 }
 
 function toCaller({ sub, sid, role }: JWTPayload): Caller {

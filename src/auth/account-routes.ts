@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
-import { type Authenticate, bearer, callerOf, requireCaller } from '../http/caller.ts'
-import { problemResponses } from '../http/problem.ts'
+import { callerOf } from '../http/caller.ts'
+import { NEEDLESS_BODY, problemResponses } from '../http/problem.ts'
 import type { HttpServer } from '../http/server.ts'
 import { changePassword } from './change-password.ts'
 import { clientOf } from './client.ts'
@@ -16,19 +16,24 @@ const ResetConfirmation = Type.Object({ token: Token, password: NewPassword }, s
 const AccountChange = Type.Object({ name: Type.Optional(Type.Union([Name, Type.Null()])) }, strict)
 const Accepted = Type.Object({ status: Type.Literal('accepted') })
 
+const WHAT_IS_KEPT = [
+  'Erased at once: the e-mail address, the name, the password, all sessions and tokens, and answers kept for retries.',
+  'Kept: each order with its number, lines, amounts, times, reference and the id of the account; events and the data lake have them too.',
+  'The shipping address, its name and phone, and the note of an order are erased RETAIN_ORDER_ADDRESS_DAYS after its last change (ten',
+  'years, unless the shop has chosen less): at once where that is past, otherwise when it comes; not before the order was shipped or cancelled.',
+].join(' ')
+
 const tags = ['accounts']
 const badBody = ['malformed_json', 'unsupported_media_type', 'payload_too_large', 'invalid_body'] as const
 const badToken = ['unauthenticated', 'invalid_token'] as const
 
 /** The caller's own account, and passwords. */
-export function accountRoutes(server: HttpServer, context: AuthContext, authenticate: Authenticate): void {
-  const onRequest = requireCaller(authenticate)
-
+export function accountRoutes(server: HttpServer, context: AuthContext): void {
   server.get(
     '/me',
     {
-      onRequest,
-      schema: { tags, summary: "The caller's account", security: bearer, response: { 200: UserSchema, ...problemResponses(...badToken) } },
+      config: { access: 'caller' },
+      schema: { tags, summary: "The caller's account", response: { 200: UserSchema, ...problemResponses(...badToken) } },
     },
     async (request, reply) => {
       const user = await getUser(context.pool, callerOf(request).userId)
@@ -39,11 +44,10 @@ export function accountRoutes(server: HttpServer, context: AuthContext, authenti
   server.patch(
     '/me',
     {
-      onRequest,
+      config: { access: 'caller' },
       schema: {
         tags,
         summary: "Changes the caller's name; null takes it away",
-        security: bearer,
         body: AccountChange,
         response: { 200: UserSchema, ...problemResponses(...badBody, ...badToken) },
       },
@@ -60,12 +64,15 @@ export function accountRoutes(server: HttpServer, context: AuthContext, authenti
   server.delete(
     '/me',
     {
-      onRequest,
+      config: { access: 'caller' },
       schema: {
         tags,
-        summary: "Erases the caller's account; orders stay, without a name or address of the account",
-        security: bearer,
-        response: { 204: Type.Null({ description: 'The account and all its sessions are gone.' }), ...problemResponses(...badToken) },
+        summary: "Deletes the caller's account; its orders stay for as long as law asks",
+        description: WHAT_IS_KEPT,
+        response: {
+          204: Type.Null({ description: 'The account and all its sessions are gone.' }),
+          ...problemResponses(...badToken, ...NEEDLESS_BODY),
+        },
       },
     },
     async (request, reply) => {
@@ -77,11 +84,10 @@ export function accountRoutes(server: HttpServer, context: AuthContext, authenti
   server.post(
     '/auth/password',
     {
-      onRequest,
+      config: { access: 'caller' },
       schema: {
         tags,
         summary: "Changes the caller's password and ends the other sessions",
-        security: bearer,
         body: PasswordChange,
         response: {
           204: Type.Null({ description: 'The password is changed.' }),
@@ -98,6 +104,7 @@ export function accountRoutes(server: HttpServer, context: AuthContext, authenti
   server.post(
     '/auth/password-reset',
     {
+      config: { access: 'public' },
       schema: {
         tags,
         summary: 'Mails a token for a new password, if there is such an account',
@@ -117,6 +124,7 @@ export function accountRoutes(server: HttpServer, context: AuthContext, authenti
   server.post(
     '/auth/password-reset/confirm',
     {
+      config: { access: 'public' },
       schema: {
         tags,
         summary: 'Sets a new password by a mailed token and ends every session',

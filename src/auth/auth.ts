@@ -1,11 +1,12 @@
-import type pg from 'pg'
 import type { Logger } from 'pino'
+import type { Connect } from '../db/follow.ts'
 import type { Pool } from '../db/pool.ts'
 import type { Authenticate } from '../http/caller.ts'
 import { AccessTokens } from './access-token.ts'
 import type { SendAccountMail } from './account-mail.ts'
 import { createAuthenticate } from './authenticate.ts'
-import type { AuthContext } from './context.ts'
+import { canonicalizeEmails } from './canonicalize-emails.ts'
+import type { AuthContext, OnAccountDeleted } from './context.ts'
 import type { HashingOptions } from './hashing-threads.ts'
 import { Housekeeping } from './housekeeping.ts'
 import { KeyRing } from './key-ring.ts'
@@ -17,7 +18,7 @@ import { Throttle } from './throttle.ts'
 export interface AuthOptions {
   pool: Pool
   /** Opens a connection outside the pool. */
-  connect: () => Promise<pg.Client>
+  connect: Connect
   keys: SigningKeys
   /** Encrypts signing keys and keys the throttle's hashes. */
   secret: string
@@ -28,6 +29,7 @@ export interface AuthOptions {
   isVerificationRequired: boolean
   isThrottled: boolean
   sendAccountMail: SendAccountMail
+  onAccountDeleted: OnAccountDeleted
   logger: Logger
   now: () => Date
 }
@@ -53,6 +55,7 @@ export function createAuth(options: AuthOptions): Auth {
     revocations,
     throttle: new Throttle({ pool, secret, isEnabled: options.isThrottled }),
     sendAccountMail: options.sendAccountMail,
+    onAccountDeleted: options.onAccountDeleted,
     isVerificationRequired: options.isVerificationRequired,
     refreshGraceSeconds: options.refreshGraceSeconds,
     now,
@@ -62,7 +65,7 @@ export function createAuth(options: AuthOptions): Auth {
     context,
     authenticate: createAuthenticate(context),
     async start() {
-      await Promise.all(parts.map((part) => part.start()))
+      await Promise.all([canonicalizeEmails(pool, logger), ...parts.map((part) => part.start())])
     },
     async stop() {
       await Promise.all([...parts, context.passwords].map((part) => part.stop()))

@@ -7,6 +7,7 @@ export type SecurityEvent =
   | 'registration_pending'
   | 'registration_refused'
   | 'email_verified'
+  | 'email_verification_failed'
   | 'logged_in'
   | 'login_failed'
   | 'password_rehashed'

@@ -1,9 +1,12 @@
-import type { Pool } from '../db/pool.ts'
+import type { Pool, Transaction } from '../db/pool.ts'
 import type { AccessTokens } from './access-token.ts'
 import type { SendAccountMail } from './account-mail.ts'
 import type { Passwords } from './password.ts'
 import type { Revocations } from './revocations.ts'
 import type { Throttle } from './throttle.ts'
+
+/** Does in the transaction that deletes an account what other slices keep of it. */
+export type OnAccountDeleted = (tx: Transaction, userId: string) => Promise<void>
 
 /** What the use cases of this slice work with. */
 export interface AuthContext {
@@ -13,6 +16,7 @@ export interface AuthContext {
   revocations: Revocations
   throttle: Throttle
   sendAccountMail: SendAccountMail
+  onAccountDeleted: OnAccountDeleted
   /** Whether an account is made only when its address has been proven. */
   isVerificationRequired: boolean
   refreshGraceSeconds: number

@@ -19,7 +19,7 @@ export async function createAdmin(pool: Pool, passwords: Passwords, input: { ema
   }
   passwords.assertAcceptable(input.password, email)
   const user: User = { id: randomUUIDv7(), email, name: null, role: 'admin', created_at: new Date() }
-  await insertUser(pool, user, await passwords.hash(input.password))
+  await insertUser(pool, user, await passwords.hash(input.password), null)
   return user
 }
 

@@ -4,14 +4,18 @@ import type { Client } from './client.ts'
 import type { AuthContext } from './context.ts'
 import { getUser } from './users.ts'
 
-/** Erases the account, its name, its address and its sessions. Its orders stay, under an id that nothing else knows any more. */
-export async function deleteAccount({ pool, revocations }: AuthContext, caller: Caller, client: Client): Promise<void> {
+/**
+ * Erases the account, its name, its address and its sessions. Its orders stay, under an id that nothing else knows any more, and lose
+ * what was shipped where when the law's time is over: see docs/decisions/0103-what-a-deleted-account-leaves.md.
+ */
+export async function deleteAccount({ pool, revocations, onAccountDeleted }: AuthContext, caller: Caller, client: Client): Promise<void> {
   const ended = await inTransaction(pool, async (tx) => {
     const user = await getUser(tx, caller.userId)
     await tx.query('delete from password_resets where user_id = $1', [user.id])
     await tx.query('delete from pending_registrations where email = $1', [user.email])
     const { rows } = await tx.query<{ id: string }>('delete from sessions where user_id = $1 returning id', [user.id])
     await tx.query('delete from users where id = $1', [user.id])
+    await onAccountDeleted(tx, user.id)
     return rows.map((row) => row.id)
   })
   revocations.add(caller.sessionId, ...ended)

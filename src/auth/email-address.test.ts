@@ -18,9 +18,50 @@ test('an address has one form, whatever case or composition it is typed in', () 
 
 test('takes plain addresses, up to 254 characters', () => {
   const long = `${'a'.repeat(242)}@example.com`
-  for (const good of ['a@b.co', "o'brien+tag@sub.example.co.uk", 'user_name-1%x@example.com', 'дмитрий@пример.рф', long]) {
+  for (const good of ['a@b.co', "o'brien+tag@sub.example.co.uk", 'user_name-1%x@example.com', 'дмитрий@xn--e1afmkfd.xn--p1ai', long]) {
     assert.equal(parseEmail(good), good)
     assert.match(good, new RegExp(EMAIL_PATTERN, 'u'))
+  }
+})
+
+test('a domain has its ASCII form, so that one mailbox is one account', () => {
+  for (const [typed, form] of [
+    ['ada@bücher.example', 'ada@xn--bcher-kva.example'],
+    ['Ada@BU\u0308CHER.example', 'ada@xn--bcher-kva.example'],
+    ['ada@XN--BCHER-KVA.example', 'ada@xn--bcher-kva.example'],
+    ['дмитрий@пример.рф', 'дмитрий@xn--e1afmkfd.xn--p1ai'],
+    ['ada@ｅｘａｍｐｌｅ.com', 'ada@example.com'],
+    ['ada@faß.example', 'ada@xn--fa-hia.example'],
+  ] as const) {
+    assert.equal(parseEmail(typed), form, typed)
+    assert.equal(canonicalEmail(form), form)
+  }
+})
+
+test('refuses what is no name of a mail domain', () => {
+  for (const domain of [
+    '127.0.0.1',
+    '0x7f.1',
+    '1.2.3',
+    'example.123',
+    'ex%61mple.com',
+    'a_b.example.com',
+    '-a.example.com',
+    'a-.example.com',
+    '!a.example.com',
+    `${'a'.repeat(64)}.example.com`,
+    `${'ü'.repeat(60)}.example.com`,
+    // ASCII forms of nothing, or of something that has another.
+    'xn--.example.com',
+    'xn--a.example.com',
+    'xn--example-.com',
+    'xn--Bcher-Kva-.example',
+    'a\u00ad.example.com',
+    'a\u200d.example.com',
+    'example.com.',
+    '\u0627a.example.com',
+  ]) {
+    assert.throws(() => parseEmail(`ada@${domain}`), AppError, domain)
   }
 })
 
@@ -84,7 +125,7 @@ test('an address is taken in every form of it, and logs in in every form of it',
     assert.equal((await store.call('POST', '/auth/login', { body: { email, password: ada.password } })).status, 200)
   }
   const race = Array.from({ length: 8 }, (_, i) => {
-    const email = i % 2 === 0 ? 'race@example.com' : 'RACE@example.com'
+    const email = i % 2 === 0 ? 'race@bücher.example' : 'RACE@xn--bcher-kva.example'
     return store.call('POST', '/auth/register', { body: { email, password: PASSWORD } })
   })
   assert.deepEqual((await Promise.all(race)).map(({ status }) => status).toSorted(), [201, 409, 409, 409, 409, 409, 409, 409])

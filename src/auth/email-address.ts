@@ -1,3 +1,4 @@
+import { domainToASCII, domainToUnicode } from 'node:url'
 import { AppError } from '../errors.ts'
 
 /** RFC 5321 §4.5.3.1.3 allows a path of 256 octets, of which two are its angle brackets. */
@@ -11,9 +12,22 @@ const PATTERN = new RegExp(EMAIL_PATTERN, 'u')
 // Controls, invisible format characters (direction marks, zero-width spaces), private use, lone surrogates, unassigned.
 const INVISIBLE = /\p{C}/u
 
-/** The one form an address is stored and compared in: NFC, lower case. */
+// RFC 5321 §4.1.2 with RFC 1034 §3.5: letters, digits and hyphens; a domain whose last label is a number is an IP address.
+const DOMAIN = /^(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+(?!\d+$)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/
+// What is ASCII in a domain as it is typed: the rest is for IDNA to judge.
+const TYPED_DOMAIN = /^[a-z0-9.\-\u0080-\u{10ffff}]+$/u
+
+/**
+ * The one form an address is stored and compared in: NFC and lower case, the domain in its ASCII form (IDNA, RFC 5891). A domain that
+ * has none stays as it is.
+ */
 export function canonicalEmail(address: string): string {
-  return address.normalize('NFC').toLowerCase().normalize('NFC')
+  const email = address.normalize('NFC').toLowerCase().normalize('NFC')
+  const at = email.lastIndexOf('@')
+  const domain = email.slice(at + 1)
+  // Only a domain with letters beyond ASCII: the function reads URLs, and makes `127.0.0.1` of `0x7f.1`.
+  const ascii = at === -1 || isAscii(domain) ? '' : domainToASCII(domain)
+  return ascii === '' ? email : `${email.slice(0, at + 1)}${ascii}`
 }
 
 /**
@@ -22,8 +36,26 @@ export function canonicalEmail(address: string): string {
  */
 export function parseEmail(address: string): string {
   const email = canonicalEmail(address)
-  if (PATTERN.test(email) && !INVISIBLE.test(email) && Buffer.byteLength(email) <= EMAIL_MAX_LENGTH) return email
+  const isPlain = PATTERN.test(email) && !INVISIBLE.test(address) && !INVISIBLE.test(email) && hasMailDomain(address, email)
+  if (isPlain && Buffer.byteLength(email) <= EMAIL_MAX_LENGTH) return email
   throw new AppError('invalid_body', 'The e-mail address is not acceptable.', {
     errors: [{ pointer: '#/email', detail: `must be one plain address of at most ${EMAIL_MAX_LENGTH} bytes` }],
   })
+}
+
+function hasMailDomain(typed: string, canonical: string): boolean {
+  const domain = domainOf(canonical)
+  // A label that still begins so is the ASCII form of nothing.
+  const isEncoded = domainToUnicode(domain)
+    .split('.')
+    .some((label) => label.startsWith('xn--'))
+  return TYPED_DOMAIN.test(domainOf(typed).toLowerCase()) && DOMAIN.test(domain) && !isEncoded
+}
+
+function domainOf(address: string): string {
+  return address.slice(address.lastIndexOf('@') + 1)
+}
+
+function isAscii(text: string): boolean {
+  return Buffer.byteLength(text) === text.length
 }

@@ -25,7 +25,7 @@ test('deletes what has run out and leaves everything that can still be used', as
   await pool.query(`update password_resets set expires_at = now() - interval '1 second' where user_id = $1`, [bob.id])
   await pool.query(
     `update signing_keys set retired_at = now() - interval '2 days'
-    where id = (select id from signing_keys where retired_at is not null order by created_at limit 1)`,
+    where id = (select id from signing_keys where retired_at is not null order by created_at desc limit 1)`,
   )
   await pool.query(
     `update session_revocations set revoked_at = now() - interval '1 hour'

@@ -1,20 +1,22 @@
 import type { Logger } from 'pino'
 import type { Pool } from '../db/pool.ts'
+import { sql } from '../db/sql.ts'
 import { REMEMBER_SECONDS } from './revocations.ts'
 
 const INTERVAL_MS = 600_000
 
 /** What has run out, long enough ago that nothing looks at it any more. Each is right to run anywhere, at any time, twice. */
 const STATEMENTS = [
-  `delete from session_revocations where revoked_at < now() - make_interval(secs => ${REMEMBER_SECONDS})`,
+  sql`delete from session_revocations where revoked_at < now() - make_interval(secs => ${REMEMBER_SECONDS})`,
   // With the session go its tokens.
-  `delete from sessions
+  sql`delete from sessions
   where expires_at < now() - interval '1 day' or revoked_at < now() - interval '7 days' or last_used_at < now() - interval '31 days'`,
-  `delete from refresh_tokens where expires_at < now() - interval '1 day'`,
-  `delete from password_resets where expires_at < now()`,
-  `delete from pending_registrations where expires_at < now()`,
-  `delete from signing_keys where retired_at < now() - interval '1 day'`,
-  `delete from rate_limits where expire < extract(epoch from now()) * 1000`,
+  sql`delete from refresh_tokens where expires_at < now() - interval '1 day'`,
+  sql`delete from password_resets where expires_at < now()`,
+  sql`delete from pending_registrations where expires_at < now()`,
+  sql`update signing_keys set sealed_private_key = null where retired_at <= now() and sealed_private_key is not null`,
+  sql`delete from signing_keys where retired_at < now() - interval '1 day'`,
+  sql`delete from rate_limits where expire < extract(epoch from now()) * 1000`,
 ] as const
 
 /** Deletes what has run out, every ten minutes, in every process that has the API. */

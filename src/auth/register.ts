@@ -2,6 +2,7 @@ import { randomUUIDv7 } from 'node:crypto'
 import type { Transaction } from '../db/pool.ts'
 import { inTransaction } from '../db/transaction.ts'
 import { AppError } from '../errors.ts'
+import { assertNoLink } from '../link-in-text.ts'
 import type { Client } from './client.ts'
 import type { AuthContext } from './context.ts'
 import { parseEmail } from './email-address.ts'
@@ -19,14 +20,15 @@ export interface Registration {
 
 /**
  * Makes an account and logs it in. Where addresses must be proven it makes none yet, returns null and sends a mail, to new
- * and taken addresses alike. Throws `email_taken` (without that proof), `password_too_common`, `rate_limited`.
+ * and taken addresses alike. Throws `email_taken` (without that proof), `invalid_body`, `password_too_common`, `rate_limited`.
  */
 export async function register(context: AuthContext, input: Registration, client: Client): Promise<(TokenSet & { user: User }) | null> {
   const { passwords, throttle, isVerificationRequired } = context
   const email = parseEmail(input.email)
+  assertNoLink(input.name, '#/name')
   passwords.assertAcceptable(input.password, email)
   await throttle.countRegistration(client, isVerificationRequired)
-  const account = { email, name: input.name ?? null, passwordHash: await passwords.hash(input.password) }
+  const account = { email, name: input.name ?? null, passwordHash: await passwords.hash(input.password), isProven: false }
   if (!isVerificationRequired) return openAccount(context, account, client)
   await askForProof(context, account)
   client.record('registration_pending')
@@ -37,6 +39,8 @@ interface NewAccount {
   email: string
   name: string | null
   passwordHash: string
+  /** Whether the address is known to be the caller's. */
+  isProven: boolean
 }
 
 async function openAccount(context: AuthContext, account: NewAccount, client: Client) {
@@ -56,7 +60,7 @@ async function openAccount(context: AuthContext, account: NewAccount, client: Cl
 /** Makes an account with its first session. Throws `email_taken`. */
 export async function insertAccount(tx: Transaction, { tokens, now }: AuthContext, account: NewAccount, client: Client) {
   const user: User = { id: randomUUIDv7(), email: account.email, name: account.name, role: 'customer', created_at: now() }
-  await insertUser(tx, user, account.passwordHash)
+  await insertUser(tx, user, account.passwordHash, account.isProven ? user.created_at : null)
   return { user, opened: await openSession(tx, tokens, user, client.userAgent, user.created_at) }
 }
 

@@ -50,7 +50,12 @@ export async function confirmPasswordReset(
     const { rowCount } = await tx.query('delete from password_resets where token_hash = $1', [hashToken(input.token)])
     if (rowCount === 0) throw invalidOneTimeToken()
     await tx.query('delete from password_resets where user_id = $1', [owner.user_id])
-    await tx.query('update users set password_hash = $2 where id = $1', [owner.user_id, passwordHash])
+    // The token came by mail: who has it has the mailbox.
+    await tx.query('update users set password_hash = $2, email_verified_at = coalesce(email_verified_at, $3) where id = $1', [
+      owner.user_id,
+      passwordHash,
+      now(),
+    ])
     await sendAccountMail(tx, { kind: 'password_changed', to: owner.email, expiresAt: new Date(now().getTime() + NOTICE_MS) })
     return revokeSessionsOf(tx, owner.user_id, null, now())
   })

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type pg from 'pg'
 import type { Logger } from 'pino'
-import { follow } from '../db/follow.ts'
+import { type Connect, follow } from '../db/follow.ts'
 import type { Queryable } from '../db/pool.ts'
 import { isSessionAlive } from './sessions.ts'
 import { ACCESS_TOKEN_SECONDS, CLOCK_TOLERANCE_SECONDS } from './signing-keys.ts'
@@ -16,7 +16,7 @@ export const REMEMBER_SECONDS = ACCESS_TOKEN_SECONDS + CLOCK_TOLERANCE_SECONDS +
 
 export interface RevocationsOptions {
   pool: Queryable
-  connect: () => Promise<pg.Client>
+  connect: Connect
   logger: Logger
   now: () => Date
 }

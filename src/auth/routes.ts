@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
-import { type Authenticate, bearer, callerOf, requireCaller } from '../http/caller.ts'
-import { problemResponses } from '../http/problem.ts'
+import { callerOf } from '../http/caller.ts'
+import { NEEDLESS_BODY, problemResponses } from '../http/problem.ts'
 import type { HttpServer } from '../http/server.ts'
 import { accountRoutes } from './account-routes.ts'
 import { clientOf } from './client.ts'
@@ -12,26 +12,31 @@ import { register } from './register.ts'
 import { Email, LoggedIn, Name, NewPassword, PresentedPassword, presentUser, strict, Token, TokenSetSchema } from './schemas.ts'
 import { sessionRoutes } from './session-routes.ts'
 import { revokeSession } from './sessions.ts'
+import { JWKS_MAX_AGE_SECONDS } from './signing-keys.ts'
 import { verifyEmail } from './verify-email.ts'
 
 const Registration = Type.Object({ email: Email, password: NewPassword, name: Type.Optional(Name) }, strict)
 // No pattern and no lower bound here: a wrong address and a wrong password must look alike.
 const Credentials = Type.Object({ email: Type.String({ maxLength: EMAIL_MAX_LENGTH }), password: PresentedPassword }, strict)
 const RefreshRequest = Type.Object({ refresh_token: Token }, strict)
-const Verification = Type.Object({ token: Token }, strict)
+const Verification = Type.Object(
+  { token: Token, password: Type.String({ ...PresentedPassword, description: 'The one that was chosen at this registration.' }) },
+  strict,
+)
 const Pending = Type.Object({ status: Type.Literal('verification_required') })
 
 const tags = ['accounts']
 const badBody = ['malformed_json', 'unsupported_media_type', 'payload_too_large', 'invalid_body'] as const
 
 /** Accounts and sessions. */
-export function authRoutes(server: HttpServer, context: AuthContext, authenticate: Authenticate): void {
-  accountRoutes(server, context, authenticate)
-  sessionRoutes(server, context, authenticate)
+export function authRoutes(server: HttpServer, context: AuthContext): void {
+  accountRoutes(server, context)
+  sessionRoutes(server, context)
 
   server.post(
     '/auth/register',
     {
+      config: { access: 'public' },
       schema: {
         tags,
         summary: 'Makes an account and logs it in',
@@ -55,15 +60,22 @@ export function authRoutes(server: HttpServer, context: AuthContext, authenticat
   server.post(
     '/auth/verify-email',
     {
+      config: { access: 'public' },
       schema: {
         tags,
         summary: 'Makes the account whose address is proven by a mailed token, and logs it in',
+        description:
+          'The mailbox proves the address, the password proves that the same person registered: anybody can register with an address ' +
+          'of somebody else. A wrong password leaves the token usable.',
         body: Verification,
-        response: { 200: LoggedIn, ...problemResponses(...badBody, 'invalid_one_time_token', 'email_taken', 'unavailable') },
+        response: {
+          200: LoggedIn,
+          ...problemResponses(...badBody, 'invalid_one_time_token', 'invalid_credentials', 'email_taken', 'rate_limited', 'unavailable'),
+        },
       },
     },
     async (request, reply) => {
-      const opened = await verifyEmail(context, request.body.token, clientOf(request))
+      const opened = await verifyEmail(context, request.body, clientOf(request))
       return reply.header('cache-control', 'no-store').send({ ...opened, user: presentUser(opened.user) })
     },
   )
@@ -71,6 +83,7 @@ export function authRoutes(server: HttpServer, context: AuthContext, authenticat
   server.post(
     '/auth/login',
     {
+      config: { access: 'public' },
       schema: {
         tags,
         summary: 'Opens a session',
@@ -87,6 +100,7 @@ export function authRoutes(server: HttpServer, context: AuthContext, authenticat
   server.post(
     '/auth/refresh',
     {
+      config: { access: 'public' },
       schema: {
         tags,
         summary: 'Trades a refresh token for a new pair of tokens',
@@ -103,14 +117,13 @@ export function authRoutes(server: HttpServer, context: AuthContext, authenticat
   server.post(
     '/auth/logout',
     {
-      onRequest: requireCaller(authenticate),
+      config: { access: 'caller' },
       schema: {
         tags,
         summary: "Ends the caller's session",
-        security: bearer,
         response: {
           204: Type.Null({ description: 'The session and all its tokens are dead.' }),
-          ...problemResponses('unauthenticated', 'invalid_token'),
+          ...problemResponses('unauthenticated', 'invalid_token', ...NEEDLESS_BODY),
         },
       },
     },
@@ -126,7 +139,7 @@ export function authRoutes(server: HttpServer, context: AuthContext, authenticat
   server.get(
     '/.well-known/jwks.json',
     {
-      config: { isPublic: true },
+      config: { access: 'public', isReadableByAnyOrigin: true },
       schema: {
         tags,
         summary: 'Public keys of access tokens (RFC 7517)',
@@ -135,6 +148,6 @@ export function authRoutes(server: HttpServer, context: AuthContext, authenticat
         },
       },
     },
-    async (_request, reply) => reply.header('cache-control', 'public, max-age=300').send(context.tokens.jwks as never),
+    async (_request, reply) => reply.header('cache-control', `public, max-age=${JWKS_MAX_AGE_SECONDS}`).send(context.tokens.jwks as never),
   )
 }

@@ -24,15 +24,24 @@ export const LoggedIn = Type.Object({ user: UserSchema, ...tokenSet })
 export const strict = { additionalProperties: false }
 
 /** An address that mail may be sent to. */
-export const Email = Type.String({ maxLength: EMAIL_MAX_LENGTH, pattern: EMAIL_PATTERN, description: 'One plain address.' })
+export const Email = Type.String({
+  maxLength: EMAIL_MAX_LENGTH,
+  pattern: EMAIL_PATTERN,
+  description: 'One plain address. It is stored in lower case, its domain in ASCII (IDNA).',
+})
 
 export const NewPassword = Type.String({ minLength: PASSWORD_MIN_LENGTH, maxLength: PASSWORD_MAX_LENGTH })
 
 /** A password that is only compared: no lower bound, for a wrong one must look like any other wrong one. */
 export const PresentedPassword = Type.String({ maxLength: PASSWORD_MAX_LENGTH })
 
-/** One line of visible text. */
-export const Name = Type.String({ minLength: 1, maxLength: 200, pattern: '^[^\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029]+$' })
+/** One line of visible text. `assertNoLink` refuses more. */
+export const Name = Type.String({
+  minLength: 1,
+  maxLength: 200,
+  pattern: '^[^\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029]+$',
+  description: 'Without a URL.',
+})
 
 /** Any text: what is no token of ours is refused as one that is not known. The body's limit bounds it. */
 export const Token = Type.String()

@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
-import { type Authenticate, bearer, callerOf, requireCaller } from '../http/caller.ts'
+import { callerOf } from '../http/caller.ts'
 import { Cursor, Limit, PageOf } from '../http/pagination.ts'
-import { problemResponses } from '../http/problem.ts'
+import { NEEDLESS_BODY, problemResponses } from '../http/problem.ts'
 import type { HttpServer } from '../http/server.ts'
 import { clientOf } from './client.ts'
 import type { AuthContext } from './context.ts'
@@ -21,17 +21,14 @@ const SessionParams = Type.Object({ id: Type.String({ format: 'uuid' }) })
 const tags = ['accounts']
 
 /** Where the caller is logged in. */
-export function sessionRoutes(server: HttpServer, context: AuthContext, authenticate: Authenticate): void {
-  const onRequest = requireCaller(authenticate)
-
+export function sessionRoutes(server: HttpServer, context: AuthContext): void {
   server.get(
     '/auth/sessions',
     {
-      onRequest,
+      config: { access: 'caller' },
       schema: {
         tags,
         summary: "The caller's open sessions, newest first",
-        security: bearer,
         querystring: SessionQuery,
         response: {
           200: PageOf(SessionSchema),
@@ -48,15 +45,14 @@ export function sessionRoutes(server: HttpServer, context: AuthContext, authenti
   server.delete(
     '/auth/sessions/:id',
     {
-      onRequest,
+      config: { access: 'caller' },
       schema: {
         tags,
         summary: "Ends one of the caller's sessions",
-        security: bearer,
         params: SessionParams,
         response: {
           204: Type.Null({ description: 'The session and all its tokens are dead.' }),
-          ...problemResponses('unauthenticated', 'invalid_token', 'not_found'),
+          ...problemResponses('unauthenticated', 'invalid_token', 'not_found', ...NEEDLESS_BODY),
         },
       },
     },

@@ -7,8 +7,12 @@ export const ALGORITHM = 'EdDSA'
 /** How long an access token lives, and so how long a key that no longer signs must still verify. */
 export const ACCESS_TOKEN_SECONDS = 900
 export const CLOCK_TOLERANCE_SECONDS = 5
-// Running processes take up a new key within seconds; until then they sign with the old one.
+/** How long whoever reads the JWKS may keep it. */
+export const JWKS_MAX_AGE_SECONDS = 300
+// Running processes take up a change of the keys within a second; one that is held up signs with the old one for a little longer.
 const TAKE_UP_SECONDS = 60
+// A new key does not sign before every reader of the JWKS has it.
+const PUBLISH_SECONDS = JWKS_MAX_AGE_SECONDS + TAKE_UP_SECONDS
 const PURPOSE = 'signing key'
 
 export interface SigningKeys {
@@ -28,35 +32,43 @@ class WrongSecret extends Error {
 /** Loads the keys of access tokens, making the first one if there is none. Throws WrongSecret. */
 export async function loadSigningKeys(pool: Pool, secret: string): Promise<SigningKeys> {
   const existing = await selectKeys(pool)
-  const rows = existing.some(isCurrent) ? existing : await insertFirstKey(pool, secret)
-  const newest = rows.find(isCurrent)
-  if (newest === undefined) throw new Error('there is no signing key')
+  const rows = existing.some(mayYetSign) ? existing : await insertFirstKey(pool, secret)
+  const current = findCurrent(rows)
+  if (current === undefined) throw new Error('there is no signing key')
   const publicKeys = await Promise.all(rows.map(async (row) => [row.id, await importKey(row.public_key)] as const))
   return {
-    current: { id: newest.id, privateKey: await openPrivateKey(newest, secret) },
+    current: { id: current.id, privateKey: await openPrivateKey(current, secret) },
     verifying: new Map(publicKeys),
     jwks: { keys: rows.map((row) => toPublicJwk(row.public_key, row.id)) },
   }
 }
 
-/** Ids of the keys that sign or verify at this moment, newest first: whether anything has changed. */
-export async function listSigningKeyIds(db: Queryable): Promise<string[]> {
+/** The keys as far as a running process must know of a change: their ids, newest first, and which of them signs. */
+export async function readKeyState(db: Queryable): Promise<{ ids: string[]; currentId: string | undefined }> {
   const rows = await selectKeys(db)
-  return rows.map((row) => row.id)
+  return { ids: rows.map((row) => row.id), currentId: findCurrent(rows)?.id }
 }
 
-/** Adds a key that signs from now on; the old one verifies until its tokens have expired. Returns its id. Throws WrongSecret. */
-export async function rotateSigningKeys(pool: Pool, secret: string): Promise<string> {
+/**
+ * Adds a key that is published from now on, and signs from `signsFrom` on, when nobody keeps a JWKS without it; the first key of a store
+ * signs at once. The key before retires at that time, and verifies until its tokens have expired. Throws WrongSecret.
+ */
+export async function rotateSigningKeys(pool: Pool, secret: string): Promise<{ id: string; signsFrom: Date }> {
   const fresh = await generateKey(secret)
   return inTransaction(pool, async (tx) => {
     await lockKeys(tx)
-    const current = (await selectKeys(tx)).find(isCurrent)
+    const current = findCurrent(await selectKeys(tx))
     // A key that the running processes cannot open would end every login.
     if (current !== undefined) await openPrivateKey(current, secret)
-    await tx.query('update signing_keys set retired_at = now(), sealed_private_key = null where retired_at is null')
-    await insertKey(tx, fresh)
-    return fresh.id
+    const signsFrom = await insertKey(tx, fresh, current === undefined ? 0 : PUBLISH_SECONDS)
+    await tx.query('update signing_keys set retired_at = $2 where retired_at is null and id <> $1', [fresh.id, signsFrom])
+    return { id: fresh.id, signsFrom }
   })
+}
+
+/** Erases the private halves of keys that sign no more. Right to run anywhere, at any time. */
+export async function eraseRetiredPrivateKeys(db: Queryable): Promise<void> {
+  await db.query('update signing_keys set sealed_private_key = null where retired_at <= now() and sealed_private_key is not null')
 }
 
 /** Keys that are in no database, for a server that only shows its OpenAPI document. */
@@ -70,12 +82,21 @@ export async function generateSigningKeys(): Promise<SigningKeys> {
 interface KeyRow {
   id: string
   public_key: JWK
-  /** Null when it was retired. */
+  /** Null when it was erased. */
   sealed_private_key: Buffer | null
+  is_published_only: boolean
+  is_retired: boolean
 }
 
-function isCurrent(row: KeyRow): boolean {
-  return row.sealed_private_key !== null
+/** Whether it signs, or will when its time comes. */
+function mayYetSign({ sealed_private_key, is_retired }: KeyRow): boolean {
+  return sealed_private_key !== null && !is_retired
+}
+
+/** The newest key whose time has come; without one, the key that was published first. `rows` are newest first. */
+function findCurrent(rows: readonly KeyRow[]): KeyRow | undefined {
+  const able = rows.filter(mayYetSign)
+  return able.find((row) => !row.is_published_only) ?? able.at(-1)
 }
 
 function toPublicJwk(jwk: JWK, id: string): JWK {
@@ -84,7 +105,7 @@ function toPublicJwk(jwk: JWK, id: string): JWK {
 
 async function selectKeys(db: Queryable): Promise<KeyRow[]> {
   const { rows } = await db.query<KeyRow>(
-    `select id, public_key, sealed_private_key
+    `select id, public_key, sealed_private_key, signs_from > now() as is_published_only, coalesce(retired_at <= now(), false) as is_retired
     from signing_keys
     where retired_at is null or retired_at > now() - make_interval(secs => $1)
     order by created_at desc, id`,
@@ -99,8 +120,16 @@ async function generateKey(secret: string) {
   return { id: current.id, publicKey, sealed: seal(secret, PURPOSE, JSON.stringify(await exportJWK(current.privateKey))) }
 }
 
-async function insertKey(db: Queryable, key: Awaited<ReturnType<typeof generateKey>>): Promise<void> {
-  await db.query('insert into signing_keys (id, public_key, sealed_private_key) values ($1, $2, $3)', [key.id, key.publicKey, key.sealed])
+/** Returns when it begins to sign. */
+async function insertKey(db: Queryable, key: Awaited<ReturnType<typeof generateKey>>, publishSeconds: number): Promise<Date> {
+  const { rows } = await db.query<{ signs_from: Date }>(
+    `insert into signing_keys (id, public_key, sealed_private_key, signs_from)
+    values ($1, $2, $3, now() + make_interval(secs => $4))
+    returning signs_from`,
+    [key.id, key.publicKey, key.sealed, publishSeconds],
+  )
+  if (rows[0] === undefined) throw new Error('the signing key was not stored')
+  return rows[0].signs_from
 }
 
 async function insertFirstKey(pool: Pool, secret: string): Promise<KeyRow[]> {
@@ -108,8 +137,8 @@ async function insertFirstKey(pool: Pool, secret: string): Promise<KeyRow[]> {
   return inTransaction(pool, async (tx) => {
     await lockKeys(tx)
     const existing = await selectKeys(tx)
-    if (existing.some(isCurrent)) return existing
-    await insertKey(tx, fresh)
+    if (existing.some(mayYetSign)) return existing
+    await insertKey(tx, fresh, 0)
     return selectKeys(tx)
   })
 }

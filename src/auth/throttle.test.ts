@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
 import { mock, type TestContext, test } from 'node:test'
 import { assertProblem } from '../../test/problem.ts'
-import { type Answer, type StoreOverrides, startSecondProcess, startStore, type TestStore } from '../../test/store.ts'
+import { type Answer, type StoreOverrides, startSecondProcess, startStore, TEST_SECRET, type TestStore } from '../../test/store.ts'
 import { Passwords } from './password.ts'
+import { Throttle } from './throttle.ts'
 
 const ATTACKER = '203.0.113.7'
 const OWNER = '198.51.100.20'
@@ -112,17 +113,70 @@ test('counts wrong current passwords of a password change as wrong passwords', a
   assertProblem(await login(store.call, ATTACKER, ada.email), 429, 'rate_limited')
 })
 
-test('limits registrations generously, and finding out which addresses are taken strictly', async (t) => {
+test('limits registrations from one address, and strictly those that find out which addresses are taken', async (t) => {
   const store = await startThrottledStore(t)
   const ada = await store.register()
   const register = (email: string) => store.call('POST', '/auth/register', { body: { email, password: ada.password }, from: ATTACKER })
-  await Promise.all(Array.from({ length: 40 }, (_, i) => register(`customer${i}@example.com`)))
-  const { rows } = await store.pool.query(`select points from rate_limits where key like 'register-address:%' order by points desc limit 1`)
-  assert.equal(rows[0].points, 40)
+  const fresh = await Promise.all(Array.from({ length: 15 }, (_, i) => register(`customer${i}@example.com`)))
+  assert.deepEqual(countByStatus(fresh), { 201: 15 })
   const answers: Answer[] = []
-  for (let i = 0; i < 60; i++) answers.push(await register(ada.email))
-  const { 409: taken = 0, 429: throttled = 0 } = countByStatus(answers)
-  assert.deepEqual([taken, throttled], [56, 4])
+  for (let i = 0; i < 18; i++) answers.push(await register(ada.email))
+  assert.deepEqual(countByStatus(answers), { 409: 15, 429: 3 }, 'each counts for three of sixty')
+  assert.equal(answers.at(-1)?.headers['ratelimit-policy'], '"register-address";q=60;w=60')
+})
+
+test('parallel wrong passwords for many accounts cannot slip under the limit of their address, in two processes', async (t) => {
+  const store = await startThrottledStore(t)
+  const other = await startSecondProcess(t, store)
+  const passwords = new Passwords({ threads: 1, maxWaiting: 200, cost: { memoryKib: 64, passes: 1, parallelism: 1 } })
+  await store.pool.query(
+    `insert into users (id, email, password_hash) select gen_random_uuid(), 'user' || n || '@example.com', $1 from generate_series(1, 150) as n`,
+    [await passwords.hash('x')],
+  )
+  const tries = Array.from({ length: 150 }, (_, n) => login((n % 2 === 0 ? store : other).call, ATTACKER, `user${n + 1}@example.com`))
+  assert.deepEqual(countByStatus(await Promise.all(tries)), { 401: 100, 429: 50 })
+})
+
+test('a right password, a refused try and a check that failed take back what they counted for the address', async (t) => {
+  const store = await startThrottledStore(t)
+  const throttle = new Throttle({ pool: store.pool, secret: TEST_SECRET, isEnabled: true })
+  const client = { address: '2001:db8:1:2::1', userAgent: null, record() {} }
+  const countedFor = async (limit: string) => {
+    const { rows } = await store.pool.query('select points from rate_limits where key like $1', [`${limit}:%`])
+    return rows.map(({ points }) => points)
+  }
+  for (let i = 0; i < 3; i++) assert.equal(await throttle.guardPassword(client, 'ada', async () => 'right'), 'right')
+  await assert.rejects(
+    throttle.guardPassword(client, 'ada', () => Promise.reject(new Error('too much is waiting'))),
+    /too much/,
+  )
+  assert.deepEqual([await countedFor('login-address'), await countedFor('login-site')], [[0], [0]])
+  let checks = 0
+  const wrong = async () => {
+    checks++
+    return null
+  }
+  for (let i = 0; i < 9; i++) await throttle.guardPassword(client, 'ada', wrong).catch(() => {})
+  assert.deepEqual([checks, await countedFor('login-address'), await countedFor('login-site')], [6, [6], [6]])
+})
+
+test('counts an IPv6 client by its /64 and, with four times the bound, by its /48', async (t) => {
+  const store = await startThrottledStore(t)
+  const throttle = new Throttle({ pool: store.pool, secret: TEST_SECRET, isEnabled: true })
+  const from = (address: string) => ({ address, userAgent: null, record() {} })
+  const countAccepted = async (times: number, work: (i: number) => Promise<unknown>) => {
+    const outcomes = await Promise.allSettled(Array.from({ length: times }, (_, i) => work(i)))
+    return outcomes.filter(({ status }) => status === 'fulfilled').length
+  }
+  const register = (address: string) => throttle.countRegistration(from(address), false)
+  assert.equal(await countAccepted(70, (i) => register(`2001:db8:1:2::${i}`)), 60, 'one /64')
+  assert.equal(await countAccepted(300, (i) => register(`2001:db8:2:${i}::1`)), 240, '300 networks of one /48')
+  assert.equal(await countAccepted(5, () => register('2001:db8:3:1::1')), 5, 'another /48')
+  assert.equal(await countAccepted(70, () => register('192.0.2.1')), 60, 'an IPv4 address')
+  const wrong = (address: string, account: string) => throttle.guardPassword(from(address), account, async () => null)
+  assert.equal(await countAccepted(450, (i) => wrong(`2001:db8:4:${i}::1`, `account ${i}`)), 400)
+  const reset = (address: string, account: string) => throttle.countPasswordReset(from(address), account)
+  assert.equal(await countAccepted(260, (i) => reset(`2001:db8:5:${i}::1`, `account ${i}`)), 240)
 })
 
 test('limits mails to one account without locking its owner out', async (t) => {

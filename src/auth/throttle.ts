@@ -2,7 +2,7 @@ import { createHmac, hkdfSync } from 'node:crypto'
 import { RateLimiterPostgres, RateLimiterRes } from 'rate-limiter-flexible'
 import type { Pool } from '../db/pool.ts'
 import { AppError } from '../errors.ts'
-import { networkOf } from '../http/client-address.ts'
+import { networkOf, siteOf } from '../http/client-address.ts'
 import type { Client } from './client.ts'
 
 /** How many `points` a key may use up in `seconds`. */
@@ -12,17 +12,27 @@ interface Limit {
   seconds: number
 }
 
+/** A limit for one client address, an IPv6 client's /64, and a higher one for all addresses of an IPv6 client's /48. */
+interface AddressLimit {
+  address: Limit
+  site: Limit
+}
+
+// A /48 is one customer of a data centre, or some hundred homes of a provider.
+const SITE_FACTOR = 4
+
 // Wrong passwords for one account from one address: five are free, then each must wait, 1 s, 2 s, 4 s … 15 min.
 const WRONG_PASSWORDS: Limit = { name: 'login', points: 5, seconds: 3_600 }
 const MAX_DELAY_SECONDS = 900
 const TURN: Limit = { name: 'login-turn', points: 1, seconds: MAX_DELAY_SECONDS }
-// Wrong passwords from one address for whatever accounts: a whole office mistypes less.
-const WRONG_PASSWORDS_OF_ADDRESS: Limit = { name: 'login-address', points: 100, seconds: 300 }
-// Each costs a hash. A taken address counts for ten, so that a list of addresses cannot be tried out quickly.
-const REGISTRATIONS: Limit = { name: 'register-address', points: 600, seconds: 60 }
-const COSTLY_REGISTRATION = 10
+// Wrong passwords from one address for any accounts: a whole office mistypes less.
+const WRONG_PASSWORDS_OF_ADDRESS = byAddress('login', 100, 300)
+// Each costs a hash, of which a core makes 20 to 50 a second: an address takes 2 to 5 percent of one core. See docs/decisions/0102.
+const REGISTRATIONS = byAddress('register', 60, 60)
+// One for a taken address, or one that mails: a list of addresses cannot be tried out, or flooded, quickly.
+const COSTLY_REGISTRATION = 3
 const RESETS: Limit = { name: 'password-reset', points: 5, seconds: 1_800 }
-const RESETS_OF_ADDRESS: Limit = { name: 'password-reset-address', points: 60, seconds: 1_800 }
+const RESETS_OF_ADDRESS = byAddress('password-reset', 60, 1_800)
 // Never refused, only not mailed: whoever floods a mailbox cannot keep its owner out, who has ten good tokens for as long.
 const MAILS: Limit = { name: 'account-mail', points: 10, seconds: 1_800 }
 
@@ -45,46 +55,56 @@ export class Throttle {
   constructor({ pool, secret, isEnabled }: ThrottleOptions) {
     this.#isEnabled = isEnabled
     this.#key = Buffer.from(hkdfSync('sha256', secret, '', 'storefront rate limits', 32))
-    const all = [WRONG_PASSWORDS, TURN, WRONG_PASSWORDS_OF_ADDRESS, REGISTRATIONS, RESETS, RESETS_OF_ADDRESS, MAILS]
+    const ofAddresses = [WRONG_PASSWORDS_OF_ADDRESS, REGISTRATIONS, RESETS_OF_ADDRESS].flatMap(({ address, site }) => [address, site])
+    const all = [WRONG_PASSWORDS, TURN, RESETS, MAILS, ...ofAddresses]
     this.#limiters = new Map(all.map((limit) => [limit.name, createLimiter(pool, limit)]))
   }
 
-  /** Runs a check of `account`'s password, which gives null when it is wrong. It counts while it runs: hundreds at once are hundreds. */
+  /**
+   * Runs a check of `account`'s password, which gives null when it is wrong. Counted before the check and taken back unless the password
+   * was wrong, so parallel attempts cannot slip under a limit.
+   */
   async guardPassword<T>(client: Client, account: string, check: () => Promise<T | null>): Promise<T | null> {
     if (!this.#isEnabled) return check()
-    const from = this.#hash(networkOf(client.address))
     const pair = this.#hash(networkOf(client.address), account)
-    await this.#refuseOver(WRONG_PASSWORDS_OF_ADDRESS, from, client)
-    const isDelayed = await this.#takeTurn(pair, client)
-    let result: T | null
+    await this.#countAddress(WRONG_PASSWORDS_OF_ADDRESS, client)
+    let isWrong = false
     try {
-      result = await check()
+      const isDelayed = await this.#takeTurn(pair, client)
+      const result = await this.#checkOrTakeBack(pair, check)
+      isWrong = result === null
+      if (!isWrong) await this.#limiter(WRONG_PASSWORDS).delete(pair)
+      if (!isWrong && isDelayed) await this.#limiter(TURN).delete(pair)
+      return result
+    } finally {
+      if (!isWrong) await this.#takeBackAddress(WRONG_PASSWORDS_OF_ADDRESS, client)
+    }
+  }
+
+  async #checkOrTakeBack<T>(pair: string, check: () => Promise<T>): Promise<T> {
+    try {
+      return await check()
     } catch (error) {
       await this.#limiter(WRONG_PASSWORDS).reward(pair)
       throw error
     }
-    if (result === null) {
-      await this.#limiter(WRONG_PASSWORDS_OF_ADDRESS).penalty(from)
-    } else {
-      await this.#limiter(WRONG_PASSWORDS).delete(pair)
-      if (isDelayed) await this.#limiter(TURN).delete(pair)
-    }
-    return result
   }
 
   /** Counts a registration. `isCostly` when each one sends a mail. */
   async countRegistration(client: Client, isCostly: boolean): Promise<void> {
-    await this.#consume(REGISTRATIONS, client, [networkOf(client.address)], isCostly ? COSTLY_REGISTRATION : 1)
+    if (this.#isEnabled) await this.#countAddress(REGISTRATIONS, client, isCostly ? COSTLY_REGISTRATION : 1)
   }
 
   /** Counts that a registration was refused because the address is taken. */
   async countTakenAddress(client: Client): Promise<void> {
-    if (this.#isEnabled) await this.#limiter(REGISTRATIONS).penalty(this.#hash(networkOf(client.address)), COSTLY_REGISTRATION - 1)
+    if (!this.#isEnabled) return
+    for (const [limit, key] of this.#countersOf(REGISTRATIONS, client)) await this.#limiter(limit).penalty(key, COSTLY_REGISTRATION - 1)
   }
 
   async countPasswordReset(client: Client, account: string): Promise<void> {
-    await this.#consume(RESETS_OF_ADDRESS, client, [networkOf(client.address)])
-    await this.#consume(RESETS, client, [networkOf(client.address), account])
+    if (!this.#isEnabled) return
+    await this.#countAddress(RESETS_OF_ADDRESS, client)
+    await this.#consume(RESETS, this.#hash(networkOf(client.address), account), client)
   }
 
   /** Counts a mail to `account` that a stranger can cause. False when there were too many. */
@@ -109,15 +129,38 @@ export class Throttle {
     }
   }
 
-  async #refuseOver(limit: Limit, key: string, client: Client): Promise<void> {
-    const used = await this.#limiter(limit).get(key)
-    if (used !== null && used.consumedPoints >= limit.points) throw toRefusal(used, limit, client)
+  /** Throws `rate_limited`, and has counted nothing then. */
+  async #countAddress(limits: AddressLimit, client: Client, points = 1): Promise<void> {
+    const counted: [Limit, string][] = []
+    for (const [limit, key] of this.#countersOf(limits, client)) {
+      counted.push([limit, key])
+      try {
+        await this.#consume(limit, key, client, points)
+      } catch (error) {
+        if (error instanceof AppError) await this.#takeBack(counted, points)
+        throw error
+      }
+    }
   }
 
-  async #consume(limit: Limit, client: Client, who: string[], points = 1): Promise<void> {
-    if (!this.#isEnabled) return
+  #takeBackAddress(limits: AddressLimit, client: Client): Promise<void> {
+    return this.#takeBack(this.#countersOf(limits, client), 1)
+  }
+
+  async #takeBack(counted: readonly [Limit, string][], points: number): Promise<void> {
+    for (const [limit, key] of counted) await this.#limiter(limit).reward(key, points)
+  }
+
+  #countersOf({ address, site }: AddressLimit, client: Client): [Limit, string][] {
+    const wide = siteOf(client.address)
+    const counters: [Limit, string][] = [[address, this.#hash(networkOf(client.address))]]
+    if (wide !== null) counters.push([site, this.#hash(wide)])
+    return counters
+  }
+
+  async #consume(limit: Limit, key: string, client: Client, points = 1): Promise<void> {
     try {
-      await this.#limiter(limit).consume(this.#hash(...who), points)
+      await this.#limiter(limit).consume(key, points)
     } catch (error) {
       throw toRefusal(error, limit, client)
     }
@@ -131,6 +174,13 @@ export class Throttle {
 
   #hash(...who: string[]): string {
     return createHmac('sha256', this.#key).update(JSON.stringify(who)).digest('base64url')
+  }
+}
+
+function byAddress(name: string, points: number, seconds: number): AddressLimit {
+  return {
+    address: { name: `${name}-address`, points, seconds },
+    site: { name: `${name}-site`, points: points * SITE_FACTOR, seconds },
   }
 }
 

@@ -1,5 +1,7 @@
 import { translateConstraint } from '../db/constraints.ts'
 import type { Queryable, Transaction } from '../db/pool.ts'
+import { sql } from '../db/sql.ts'
+import { assertNoLink } from '../link-in-text.ts'
 import { invalidToken } from './access-token.ts'
 
 export interface User {
@@ -12,19 +14,16 @@ export interface User {
 
 export type UserWithPassword = User & { password_hash: string }
 
-const COLUMNS = 'id, email, name, role, created_at'
+const COLUMNS = sql`id, email, name, role, created_at`
 
-/** Throws `email_taken`. `email` is canonical. */
-export async function insertUser(db: Queryable, user: User, passwordHash: string): Promise<void> {
+/** Throws `email_taken`. `email` is canonical. `emailVerifiedAt` is null when nobody has proven to have that mailbox. */
+export async function insertUser(db: Queryable, user: User, passwordHash: string, emailVerifiedAt: Date | null): Promise<void> {
   try {
-    await db.query('insert into users (id, email, name, role, password_hash, created_at) values ($1, $2, $3, $4, $5, $6)', [
-      user.id,
-      user.email,
-      user.name,
-      user.role,
-      passwordHash,
-      user.created_at,
-    ])
+    await db.query(
+      `insert into users (id, email, name, role, password_hash, created_at, email_verified_at)
+      values ($1, $2, $3, $4, $5, $6, $7)`,
+      [user.id, user.email, user.name, user.role, passwordHash, user.created_at, emailVerifiedAt],
+    )
   } catch (error) {
     throw translateConstraint(error)
   }
@@ -32,13 +31,13 @@ export async function insertUser(db: Queryable, user: User, passwordHash: string
 
 /** `email` is canonical. */
 export async function findUserByEmail(db: Queryable, email: string): Promise<UserWithPassword | null> {
-  const { rows } = await db.query<UserWithPassword>(`select ${COLUMNS}, password_hash from users where email = $1`, [email])
+  const { rows } = await db.query<UserWithPassword>(sql`select ${COLUMNS}, password_hash from users where email = ${email}`)
   return rows[0] ?? null
 }
 
 /** The account of an access token. Throws `invalid_token` when it has been deleted since. */
 export async function getUser(db: Queryable, id: string): Promise<UserWithPassword> {
-  const { rows } = await db.query<UserWithPassword>(`select ${COLUMNS}, password_hash from users where id = $1`, [id])
+  const { rows } = await db.query<UserWithPassword>(sql`select ${COLUMNS}, password_hash from users where id = ${id}`)
   if (rows[0] === undefined) throw invalidToken()
   return rows[0]
 }
@@ -62,9 +61,19 @@ export async function replacePassword(db: Queryable, checked: UserWithPassword, 
   return rowCount === 1
 }
 
-/** Throws `invalid_token` as `getUser` does. */
+/** Throws `invalid_token` as `getUser` does, and `invalid_body` for a name with a link. */
 export async function updateName(db: Queryable, userId: string, name: string | null): Promise<User> {
-  const { rows } = await db.query<User>(`update users set name = $2 where id = $1 returning ${COLUMNS}`, [userId, name])
+  assertNoLink(name, '#/name')
+  const { rows } = await db.query<User>(sql`update users set name = ${name} where id = ${userId} returning ${COLUMNS}`)
   if (rows[0] === undefined) throw invalidToken()
   return rows[0]
+}
+
+/** Throws `email_taken`. `email` is canonical. */
+export async function updateEmail(db: Queryable, userId: string, email: string): Promise<void> {
+  try {
+    await db.query('update users set email = $2 where id = $1', [userId, email])
+  } catch (error) {
+    throw translateConstraint(error)
+  }
 }

@@ -1,36 +1,36 @@
 import type { IncomingMessage } from 'node:http'
-import type { FastifyReply } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
-import { inTransaction } from '../db/transaction.ts'
 import { AppError } from '../errors.ts'
-import { type Authenticate, bearer, requireAdmin } from '../http/caller.ts'
-import { problemResponses } from '../http/problem.ts'
+import { callerOf } from '../http/caller.ts'
+import { NO_BODY_LIMIT } from '../http/limit-chunks.ts'
+import { isBrokenOff, NEEDLESS_BODY, problemResponses } from '../http/problem.ts'
 import type { HttpServer } from '../http/server.ts'
 import { archiveProduct, changeProduct } from './change-product.ts'
 import { createProduct } from './create-product.ts'
 import { importStream } from './import-stream.ts'
-import { NewProductBody, ProductPatchBody, readProductBody, StockBody } from './product-input.ts'
+import { NewProductBody, ProductPatchBody, readProductBody } from './product-input.ts'
 import { type Product, ProductSchema, productETag } from './products.ts'
 import type { CatalogueContext } from './serve-catalogue.ts'
-import { setStock } from './stock.ts'
+import type { StockActor } from './stock-adjustments.ts'
 
 const Params = Type.Object({ id: Type.String({ format: 'uuid' }) })
 const IfMatch = Type.Object({ 'if-match': Type.Optional(Type.String({ description: "The product's ETag." })) })
+/** A description of 10,000 characters, each of them escaped as a surrogate pair, and the rest. */
+const PRODUCT_LIMIT_BYTES = 262_144
 const operator = ['unauthenticated', 'invalid_token', 'forbidden'] as const
 const body = ['malformed_json', 'payload_too_large', 'unsupported_media_type', 'invalid_body'] as const
 
 export interface CatalogueAdminOptions {
   context: CatalogueContext
-  authenticate: Authenticate
   /** ISO 4217. */
   currency: string
 }
 
 /** The catalogue as operators change it. Whoever makes a change sees it at once in this process, and within a second in the others. */
-export function catalogueAdminRoutes(server: HttpServer, { context, authenticate, currency }: CatalogueAdminOptions): void {
+export function catalogueAdminRoutes(server: HttpServer, { context, currency }: CatalogueAdminOptions): void {
   const { pool, baseUrl, version } = context
-  const shared = { tags: ['catalogue'], security: bearer }
-  const onRequest = requireAdmin(authenticate)
+  const shared = { tags: ['catalogue'] }
   const sendProduct = async (reply: FastifyReply, product: Product) => {
     await version.refresh()
     return reply.headers({ etag: `"${productETag(product)}"`, 'cache-control': 'no-store' }).send(product)
@@ -39,7 +39,8 @@ export function catalogueAdminRoutes(server: HttpServer, { context, authenticate
   server.post(
     '/admin/products',
     {
-      onRequest,
+      config: { access: 'admin' },
+      bodyLimit: PRODUCT_LIMIT_BYTES,
       schema: {
         ...shared,
         summary: 'Adds a product',
@@ -48,7 +49,7 @@ export function catalogueAdminRoutes(server: HttpServer, { context, authenticate
       },
     },
     async (request, reply) => {
-      const product = await createProduct(pool, readProductBody(request.body))
+      const product = await createProduct(pool, readProductBody(request.body), operatorOf(request))
       return sendProduct(reply.code(201).header('location', `${baseUrl}/products/${product.id}`), product)
     },
   )
@@ -56,7 +57,8 @@ export function catalogueAdminRoutes(server: HttpServer, { context, authenticate
   server.patch(
     '/admin/products/:id',
     {
-      onRequest,
+      config: { access: 'admin' },
+      bodyLimit: PRODUCT_LIMIT_BYTES,
       schema: {
         ...shared,
         summary: 'Changes a product',
@@ -78,39 +80,19 @@ export function catalogueAdminRoutes(server: HttpServer, { context, authenticate
   server.delete(
     '/admin/products/:id',
     {
-      onRequest,
+      config: { access: 'admin' },
       schema: {
         ...shared,
         summary: 'Archives a product: it leaves every list and cannot be ordered; orders keep it',
         params: Params,
         headers: IfMatch,
-        response: { 204: Type.Null(), ...problemResponses(...operator, 'not_found', 'product_changed') },
+        response: { 204: Type.Null(), ...problemResponses(...operator, 'not_found', 'product_changed', ...NEEDLESS_BODY) },
       },
     },
     async (request, reply) => {
       await archiveProduct(pool, request.params.id, request.headers['if-match'] ?? '*')
       await version.refresh()
       return reply.code(204).send(null)
-    },
-  )
-
-  server.put(
-    '/admin/products/:id/stock',
-    {
-      onRequest,
-      schema: {
-        ...shared,
-        summary: 'Sets how many pieces there are',
-        params: Params,
-        body: StockBody,
-        response: { 200: StockBody, ...problemResponses(...operator, ...body, 'not_found') },
-      },
-    },
-    async (request, reply) => {
-      const { stock } = request.body
-      await inTransaction(pool, (tx) => setStock(tx, request.params.id, stock))
-      await version.refresh()
-      return reply.header('cache-control', 'no-store').send({ stock })
     },
   )
 
@@ -121,7 +103,9 @@ export function catalogueAdminRoutes(server: HttpServer, { context, authenticate
     scope.post(
       '/admin/products/import',
       {
-        onRequest,
+        config: { access: 'admin' },
+        // Its lines have limits, and not all of it.
+        bodyLimit: NO_BODY_LIMIT,
         schema: {
           ...shared,
           summary: 'Adds and changes products, one a line (NDJSON), and tells what became of each line (NDJSON)',
@@ -135,11 +119,21 @@ export function catalogueAdminRoutes(server: HttpServer, { context, authenticate
       async (request, reply) => {
         if (request.body === undefined) throw new AppError('unsupported_media_type', 'Send the products as application/x-ndjson.')
         const onEnd = async () => void (await version.refresh())
-        const results = importStream(pool, request.body as IncomingMessage, { currency, logger: request.log, onEnd })
+        const results = importStream(pool, request.body as IncomingMessage, {
+          currency,
+          logger: request.log,
+          isBrokenOff: (error) => isBrokenOff(error, request),
+          onEnd,
+          by: operatorOf(request),
+        })
         return reply.headers({ 'content-type': 'application/x-ndjson', 'cache-control': 'no-store' }).send(results as never)
       },
     )
   })
+}
+
+function operatorOf(request: FastifyRequest): StockActor {
+  return { type: 'admin', id: callerOf(request).userId }
 }
 
 function ifMatch(header: string | undefined): string {

@@ -93,7 +93,9 @@ test('changes what a patch names, if the product is as the operator saw it', asy
   assert.ok(updated_at > created.json.updated_at)
   assertProblem(await patch(id, created.headers.etag, { name: 'C' }), 412, 'product_changed')
   assert.equal((await store.call('GET', `/products/${id}`)).json.name, 'B')
-  assert.equal((await patch(id, changed.headers.etag, { name: 'C' })).status, 200)
+  // As a cache that compresses sends it on.
+  const weak = `W/${changed.headers.etag?.replace(/"$/, '-gzip"')}`
+  assert.equal((await patch(id, weak, { name: 'C' })).status, 200)
 })
 
 test('lets one of two changes that were made of the same state win', async () => {
@@ -127,30 +129,10 @@ test('archives a product: it leaves the lists and cannot be ordered, and old ord
   assert.equal(order.json.items[0].sku, sku)
   assertProblem(await call('DELETE', `/admin/products/${id}`), 404, 'not_found')
   assertProblem(await patch(id, '*', { name: 'B' }), 404, 'not_found')
-  assertProblem(await call('PUT', `/admin/products/${id}/stock`, { body: { stock: 1 } }), 404, 'not_found')
+  assertProblem(await call('PUT', `/admin/products/${id}/stock`, { body: { stock: 1, expected: 4 } }), 404, 'not_found')
   // The cancelled order still gives its piece back.
   assert.equal((await store.call('POST', `/orders/${placed.json.id}/cancel`, { token: ada.token })).status, 200)
   assert.equal((await readStock(id)).available, 5)
-})
-
-test('sets the stock, and says whether there is any', async () => {
-  const { id } = (await create({ stock: 2 })).json
-  const isShown = async () => (await store.call('GET', `/products/${id}`)).json.in_stock
-  assert.equal(await isShown(), true)
-  for (const [stock, inStock] of [
-    [0, false],
-    [7, true],
-    [null, true],
-    [0, false],
-  ] as const) {
-    const answer = await call('PUT', `/admin/products/${id}/stock`, { body: { stock } })
-    assert.deepEqual([answer.status, answer.json], [200, { stock }])
-    assert.deepEqual(await readStock(id), { available: stock, in_stock: inStock })
-    assert.equal(await isShown(), inStock)
-  }
-  for (const stock of [-1, 1.5, '1', 2 ** 53]) {
-    assertProblem(await call('PUT', `/admin/products/${id}/stock`, { body: { stock } }), 422, 'invalid_body', String(stock))
-  }
 })
 
 test('imports lines as they come, and tells what became of each', async () => {
@@ -195,6 +177,7 @@ test('imports lines as they come, and tells what became of each', async () => {
   )
   assert.deepEqual((await send()).at(-1), { created: 0, updated: 0, unchanged: 2, failed: 6 })
   assert.equal((await store.call('GET', '/products?q=IMPORT-5')).json.data.length, 1)
-  assertProblem(await call('POST', '/admin/products/import', { body: {} }), 415, 'unsupported_media_type')
+  const untyped = assertProblem(await call('POST', '/admin/products/import', { body: {} }), 415, 'unsupported_media_type')
+  assert.match(untyped.detail, /application\/x-ndjson/)
   assertProblem(await call('POST', '/admin/products/import'), 415, 'unsupported_media_type')
 })

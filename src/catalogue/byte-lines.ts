@@ -1,4 +1,5 @@
 import { isUtf8 } from 'node:buffer'
+import { TimeSlice } from '../time-slice.ts'
 import { InvalidLine } from './imported-product.ts'
 
 /** The longest line, and the longest CSV record, that is read. */
@@ -14,8 +15,8 @@ export interface ByteLine {
 const LINE_FEED = 0x0a
 const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf])
 
-/** Cuts `source` into lines, numbered from 1. Holds one line at most, however long the lines are. */
-export async function* splitLines(source: AsyncIterable<Uint8Array>): AsyncGenerator<ByteLine> {
+/** Cuts `source` into lines, numbered from 1. Holds one line at most, however long the lines are, and lets other work go on in between. */
+export async function* splitLines(source: AsyncIterable<Uint8Array>, { skipsBlank = false } = {}): AsyncGenerator<ByteLine> {
   let line = 1
   let pieces: Buffer[] = []
   let sizeBytes = 0
@@ -32,12 +33,16 @@ export async function* splitLines(source: AsyncIterable<Uint8Array>): AsyncGener
     line++
     return finished
   }
+  const slice = new TimeSlice()
   for await (const chunk of source) {
     const buffer = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength)
     let start = 0
     for (let end = buffer.indexOf(LINE_FEED); end !== -1; end = buffer.indexOf(LINE_FEED, start)) {
       add(buffer.subarray(start, end))
-      yield finish()
+      if (slice.isOver) await slice.next()
+      const finished = finish()
+      // Not in CSV, where a quoted field may have blank lines.
+      if (!skipsBlank || !isBlank(finished)) yield finished
       start = end + 1
     }
     if (start < buffer.length) add(buffer.subarray(start))

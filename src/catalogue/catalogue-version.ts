@@ -1,9 +1,10 @@
 import type pg from 'pg'
 import type { Logger } from 'pino'
 import { bellOf } from '../db/bell.ts'
-import { follow } from '../db/follow.ts'
+import { type Connect, follow } from '../db/follow.ts'
 import type { Pool, Queryable, Transaction } from '../db/pool.ts'
-import { CATALOGUE_CHANNEL } from './events.ts'
+import { sql } from '../db/sql.ts'
+import { LISTEN_TO_CATALOGUE } from './events.ts'
 
 /** A state of the catalogue. `changes` grows with every committed change of a product. */
 export interface Version {
@@ -18,12 +19,15 @@ const RETRY_MS = 250
 /** What was read longer ago than this is not relied on: then the database is asked. */
 const FRESH_MS = 1_000
 
-const VERSION_SQL = 'select sum(changes)::bigint as changes, max(changed_at) as changed_at from catalogue_versions'
+const VERSION = sql`select sum(changes)::bigint as changes, max(changed_at) as changed_at from catalogue_versions`
+const BEGIN_SNAPSHOT = sql`begin isolation level repeatable read read only; set local random_page_cost = 1.1; ${VERSION}`
 
 export interface CatalogueVersionOptions {
   pool: Queryable
-  connect: () => Promise<pg.Client>
+  connect: Connect
   logger: Logger
+  /** The version went back, as after a restored backup: what was kept by version is of another history. */
+  onWentBack?: () => void
 }
 
 /**
@@ -34,6 +38,8 @@ export class CatalogueVersion {
   readonly #options: CatalogueVersionOptions
   readonly #stopping = new AbortController()
   #known: Version | null = null
+  /** When the known version was learned, by performance.now(). */
+  #learnedAt = Number.NEGATIVE_INFINITY
   /** When the last good look began, by performance.now(). */
   #lookedAt = Number.NEGATIVE_INFINITY
   #asking: Promise<Version> | null = null
@@ -64,7 +70,7 @@ export class CatalogueVersion {
 
   /** Takes note of a version that was read elsewhere. */
   saw(version: Version): void {
-    if (this.#known === null || version.changes > this.#known.changes) this.#known = version
+    if (this.#known === null || version.changes > this.#known.changes) this.#learn(version)
   }
 
   start(): Promise<void> {
@@ -89,7 +95,7 @@ export class CatalogueVersion {
       retryMs: RETRY_MS,
       work: async (client) => {
         const bell = bellOf(client)
-        await client.query(`listen ${CATALOGUE_CHANNEL}`)
+        await client.query(LISTEN_TO_CATALOGUE)
         while (!signal.aborted && !bell.isBroken) {
           bell.silence()
           await this.#look(client)
@@ -107,13 +113,28 @@ export class CatalogueVersion {
     })
   }
 
+  #learn(version: Version): void {
+    this.#known = version
+    this.#learnedAt = performance.now()
+  }
+
   async #look(db: Queryable): Promise<Version> {
     const beganAt = performance.now()
     const version = await readVersion(db)
+    if (this.#known !== null && beganAt > this.#learnedAt && isOfAnotherHistory(version, this.#known)) {
+      this.#options.logger.warn('the catalogue went back to an earlier version, as after a restore: its pages are forgotten')
+      this.#learn(version)
+      this.#options.onWentBack?.()
+    }
     this.saw(version)
     this.#lookedAt = Math.max(this.#lookedAt, beganAt)
     return version
   }
+}
+
+/** Whether a version that was read after another cannot follow it: counts grow, and each change has its time. */
+function isOfAnotherHistory(later: Version, earlier: Version): boolean {
+  return later.changes < earlier.changes || (later.changes === earlier.changes && later.changedAt.getTime() !== earlier.changedAt.getTime())
 }
 
 interface VersionRow {
@@ -122,7 +143,7 @@ interface VersionRow {
 }
 
 async function readVersion(db: Queryable): Promise<Version> {
-  const query: pg.QueryConfig & { query_timeout: number } = { text: VERSION_SQL, query_timeout: QUERY_TIMEOUT_MS }
+  const query: pg.QueryConfig & { query_timeout: number } = { text: VERSION.text, query_timeout: QUERY_TIMEOUT_MS }
   const { rows } = await db.query<VersionRow>(query)
   return toVersion(rows[0])
 }
@@ -138,9 +159,7 @@ export async function inSnapshot<T>(pool: Pool, work: (tx: Transaction, version:
   try {
     // Three statements in one round trip: pg then gives a list of results. Pages elsewhere cost what the next ones cost, on flash and
     // in memory; by PostgreSQL's default a frequent word would be looked for in the wrong way (decision 0022).
-    const results = (await tx.query(
-      `begin isolation level repeatable read read only; set local random_page_cost = 1.1; ${VERSION_SQL}`,
-    )) as unknown as pg.QueryResult<VersionRow>[]
+    const results = (await tx.query(BEGIN_SNAPSHOT.text)) as unknown as pg.QueryResult<VersionRow>[]
     const result = await work(tx, toVersion(results[2]?.rows[0]))
     await tx.query('commit')
     tx.release()

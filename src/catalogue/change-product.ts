@@ -1,12 +1,13 @@
 import { translateConstraint } from '../db/constraints.ts'
 import type { Pool, Transaction } from '../db/pool.ts'
+import { sql } from '../db/sql.ts'
 import { inTransaction } from '../db/transaction.ts'
 import { AppError, notFound } from '../errors.ts'
 import type { ImportedProduct } from './imported-product.ts'
 import { readProductBody } from './product-input.ts'
-import { type Product, type ProductRow, productColumns, productETag, toProduct } from './products.ts'
+import { PRODUCT_COLUMNS, type Product, type ProductRow, productETag, toProduct } from './products.ts'
 
-export type ProductPatch = Partial<Omit<ImportedProduct, 'stock'>>
+export type ProductPatch = Partial<Omit<ImportedProduct, 'stock' | 'stock_delta' | 'reference'>>
 
 /**
  * Changes what `patch` names (RFC 7396), if the product is as `ifMatch` says (RFC 9110 §13.1.1). Stock is not touched: see `setStock`.
@@ -19,17 +20,14 @@ export async function changeProduct(pool: Pool, id: string, ifMatch: string, pat
     const next = readProductBody({ sku, name, description, category, image_url, group, options, price })
     try {
       const { rows } = await tx.query<ProductRow>(
-        `update products
-         set sku = $2, name = $3, description = $4, category = $5, image_url = $6, variant_group = $7, options = $8,
-           price_amount = $9, price_currency = $10,
+        sql`update products
+         set sku = ${next.sku}, name = ${next.name}, description = ${next.description}, category = ${next.category},
+           image_url = ${next.image_url}, variant_group = ${next.group}, options = ${next.options},
+           price_amount = ${next.price.amount}, price_currency = ${next.price.currency},
            -- Two changes within a millisecond are still two states.
            updated_at = greatest(clock_timestamp(), updated_at + interval '1 millisecond')
-         where id = $1
-         returning ${productColumns('products')}`,
-        [
-          ...[id, next.sku, next.name, next.description, next.category, next.image_url, next.group, next.options],
-          ...[next.price.amount, next.price.currency],
-        ],
+         where id = ${id}
+         returning ${PRODUCT_COLUMNS}`,
       )
       return toProduct(rows[0] as ProductRow)
     } catch (error) {
@@ -48,17 +46,21 @@ export async function archiveProduct(pool: Pool, id: string, ifMatch: string): P
 
 async function getProductForUpdate(tx: Transaction, id: string, ifMatch: string): Promise<Product> {
   const { rows } = await tx.query<ProductRow>(
-    `select ${productColumns('products')}
+    sql`select ${PRODUCT_COLUMNS}
     from products
-    where id = $1 and archived_at is null
+    where id = ${id} and archived_at is null
     for update`,
-    [id],
   )
   if (rows[0] === undefined) throw notFound('product')
   const product = toProduct(rows[0])
   const etag = productETag(product)
-  // The tag of any encoding of the product means the product.
-  const wanted = ifMatch.split(',').map((tag) => tag.trim().replace(/-(gzip|gz|br)"$/, '"'))
+  // The tag of any encoding of the product means the product; a cache that compresses makes it a weak one.
+  const wanted = ifMatch.split(',').map((tag) =>
+    tag
+      .trim()
+      .replace(/^W\//, '')
+      .replace(/-(gzip|gz|br)"$/, '"'),
+  )
   if (wanted.includes('*') || wanted.includes(`"${etag}"`)) return product
   throw new AppError('product_changed', 'The product is no longer as If-Match says.', { headers: { etag: `"${etag}"` } })
 }

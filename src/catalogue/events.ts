@@ -1,7 +1,8 @@
 import type { Transaction } from '../db/pool.ts'
+import { sql } from '../db/sql.ts'
 
-/** Notified in the transaction of every change of a product. */
-export const CATALOGUE_CHANNEL = 'storefront_catalogue'
+/** The channel that is notified in the transaction of every change of a product. */
+export const LISTEN_TO_CATALOGUE = 'listen storefront_catalogue'
 
 /** The tag of every answer of the catalogue. */
 export const CATALOGUE_TAG = 'catalogue'
@@ -26,7 +27,7 @@ const MOST_AT_ONCE = 500
  */
 export async function takeCatalogueChanges(tx: Transaction): Promise<CatalogueChanges | null> {
   const { rows } = await tx.query<{ product_ids: string[] | null }>(
-    `delete from catalogue_changes
+    sql`delete from catalogue_changes
      where id in (
        select id
        from catalogue_changes

@@ -19,7 +19,7 @@ const FILE = [
   .join('\n')
 
 async function exportAll(pool: Pool, format: ImportFormat): Promise<string> {
-  return (await Array.fromAsync(exportCatalogue(pool, format))).join('')
+  return (await Array.fromAsync(exportCatalogue(pool, format, { withStock: true }))).join('')
 }
 
 async function importText(pool: Pool, text: string, format: ImportFormat) {
@@ -28,7 +28,7 @@ async function importText(pool: Pool, text: string, format: ImportFormat) {
 }
 
 for (const format of ['ndjson', 'csv'] as const) {
-  test(`what is exported as ${format} makes the same catalogue again, and changes nothing where it came from`, async (t) => {
+  test(`what is exported as ${format} with its stock makes the same catalogue again, and changes nothing where it came from`, async (t) => {
     const [{ pool }, { pool: other }] = [await createTestDatabase(t), await createTestDatabase(t)]
     await importText(pool, FILE, 'ndjson')
     const text = await exportAll(pool, format)

@@ -1,11 +1,13 @@
 import type { Pool } from '../db/pool.ts'
+import { literal, sql } from '../db/sql.ts'
 import { exportHeader, exportLine } from './export-lines.ts'
 import type { ImportFormat } from './import-lines.ts'
 import type { ImportedProduct } from './imported-product.ts'
 
 const FETCH_SIZE = 2_000
 
-interface ExportedRow extends Omit<ImportedProduct, 'price' | 'group'> {
+interface ExportedRow extends Omit<ImportedProduct, 'price' | 'group' | 'stock'> {
+  stock: number | null
   variant_group: string | null
   price_amount: number
   price_currency: string
@@ -13,10 +15,14 @@ interface ExportedRow extends Omit<ImportedProduct, 'price' | 'group'> {
 
 /**
  * The whole catalogue but its archived products, as text that `storefront catalogue import` reads back: one moment's state, by sku.
- * Memory: some thousand products.
+ * Without `withStock` it names no stock, so that a later import of it leaves stock as it is then. Memory: some thousand products.
  */
-export async function* exportCatalogue(pool: Pool, format: ImportFormat): AsyncGenerator<string> {
-  const header = exportHeader(format)
+export async function* exportCatalogue(
+  pool: Pool,
+  format: ImportFormat,
+  { withStock = false }: { withStock?: boolean } = {},
+): AsyncGenerator<string> {
+  const header = exportHeader(format, withStock)
   if (header !== null) yield `${header}\n`
   const tx = await pool.connect()
   let broken = true
@@ -32,9 +38,9 @@ export async function* exportCatalogue(pool: Pool, format: ImportFormat): AsyncG
        order by sku`,
     )
     for (;;) {
-      const { rows } = await tx.query<ExportedRow>(`fetch ${FETCH_SIZE} from exported`)
+      const { rows } = await tx.query<ExportedRow>(sql`fetch ${literal(FETCH_SIZE)} from exported`)
       if (rows.length === 0) break
-      yield rows.map((row) => `${exportLine(toProduct(row), format)}\n`).join('')
+      yield rows.map((row) => `${exportLine(toProduct(row, withStock), format, withStock)}\n`).join('')
     }
     await tx.query('commit')
     broken = false
@@ -43,8 +49,8 @@ export async function* exportCatalogue(pool: Pool, format: ImportFormat): AsyncG
   }
 }
 
-function toProduct({ variant_group, price_amount, price_currency, ...rest }: ExportedRow): ImportedProduct {
+function toProduct({ variant_group, price_amount, price_currency, ...rest }: ExportedRow, withStock: boolean): ImportedProduct {
   const { sku, name, description, category, image_url, options, stock } = rest
   const price = { amount: price_amount, currency: price_currency }
-  return { sku, name, description, category, image_url, group: variant_group, options, price, stock }
+  return { sku, name, description, category, image_url, group: variant_group, options, price, ...(withStock ? { stock } : {}) }
 }

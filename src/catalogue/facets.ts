@@ -1,9 +1,10 @@
 import { type Static, Type } from 'typebox'
 import type { Queryable } from '../db/pool.ts'
+import { allOf, noSql, sql } from '../db/sql.ts'
 import { estimateProducts } from './count-products.ts'
-import { filterConditions, Parameters } from './filter-sql.ts'
+import { filterConditions } from './filter-sql.ts'
 import type { Filters } from './product-query.ts'
-import { toTextQuery } from './search-words.ts'
+import { resolveTextQuery } from './similar-words.ts'
 
 const count = Type.Integer({ minimum: 0 })
 
@@ -29,17 +30,14 @@ const MOST_READ = 50_000
 
 /** How many of the products that the filters mean are in which category and price range. */
 export async function countFacets(db: Queryable, filters: Filters): Promise<Facets> {
-  const textQuery = filters.search === null ? null : toTextQuery(filters.search)
+  const textQuery = filters.search === null ? null : await resolveTextQuery(db, filters.search)
   const share = (await estimateProducts(db, filters, textQuery)) <= MOST_READ ? 1 : await sampleShare(db)
-  const parameters = new Parameters()
-  const conditions = filterConditions('product', filters, textQuery, parameters)
   const { rows } = await db.query<{ category: string; currency: string; range: number; count: number }>(
-    `select product.category, product.price_currency as currency,
-      width_bucket(product.price_amount, ${parameters.add(RANGES)}::bigint[]) as range, count(*) as count
-    from products as product ${share < 1 ? `tablesample system (${(share * 100).toFixed(4)}) repeatable (1)` : ''}
-    where ${conditions.join(' and ')}
+    sql`select product.category, product.price_currency as currency,
+      width_bucket(product.price_amount, ${RANGES}::bigint[]) as range, count(*) as count
+    from products as product ${share < 1 ? sql`tablesample system (${share * 100}) repeatable (1)` : noSql}
+    where ${allOf(filterConditions('product', filters, textQuery))}
     group by product.category, product.price_currency, range`,
-    parameters.values,
   )
   const scaled = (found: number) => Math.round(found / share)
   const total = <Key>(keyOf: (row: (typeof rows)[number]) => Key) =>

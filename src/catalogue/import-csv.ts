@@ -2,16 +2,42 @@ import { CsvError } from 'csv-parse'
 import { parse } from 'csv-parse/sync'
 import { minorDigits } from '../currency.ts'
 import { assertUtf8, type ByteLine, isBlank, LINE_TOO_LONG, MAX_LINE_BYTES } from './byte-lines.ts'
-import { type ImportedProduct, type ImportLine, InvalidLine, importLine, quote, readCurrency, readProduct } from './imported-product.ts'
+import {
+  type ImportedProduct,
+  type ImportLine,
+  InvalidLine,
+  importLine,
+  MAX_STOCK,
+  quote,
+  readCurrency,
+  readProduct,
+} from './imported-product.ts'
 import { parseMajorUnits } from './price-text.ts'
 
-export const COLUMNS = ['sku', 'name', 'description', 'category', 'image_url', 'price', 'currency', 'stock', 'group', 'options'] as const
+const COLUMNS = [
+  'sku',
+  'name',
+  'description',
+  'category',
+  'image_url',
+  'price',
+  'currency',
+  'stock',
+  'group',
+  'options',
+  'stock_delta',
+  'reference',
+] as const
 const REQUIRED_COLUMNS = ['sku', 'name', 'category', 'price'] as const
+/** The `stock` of a product whose stock is not tracked: an empty cell leaves stock as it is. */
+export const NOT_TRACKED = 'untracked'
+
 type Column = (typeof COLUMNS)[number]
 
 /**
  * Reads comma-separated values (RFC 4180) under a header of COLUMNS in any order. `price` is in major units of `currency`,
- * which is `defaultCurrency` where the cell is empty; `options` is a JSON object; no `stock` means not tracked. A line is a record's first.
+ * which is `defaultCurrency` where the cell is empty; `options` is a JSON object. An empty cell of `stock` or `stock_delta` is as good as no
+ * such column: stock stays as it is; NOT_TRACKED ends its tracking. A line is a record's first.
  */
 export async function* readCsv(lines: AsyncGenerator<ByteLine>, defaultCurrency: string): AsyncGenerator<ImportLine> {
   let columns: Column[] | undefined
@@ -65,8 +91,6 @@ function readRow(columns: readonly Column[], fields: readonly string[], defaultC
     const limits = `at most ${minorDigits(currency)} decimals for ${currency}, not negative, below 2^53 minor units`
     throw new InvalidLine(`price must be a number such as 12.50 (${limits})`)
   }
-  const stock = trimmed('stock')
-  if (!/^\d{0,16}$/.test(stock)) throw new InvalidLine(`stock must be empty or a whole number from 0 to ${Number.MAX_SAFE_INTEGER}`)
   return readProduct({
     sku: cell('sku'),
     name: cell('name'),
@@ -76,8 +100,21 @@ function readRow(columns: readonly Column[], fields: readonly string[], defaultC
     group: trimmed('group') || null,
     options: readOptions(trimmed('options')),
     price: { amount, currency },
-    stock: stock === '' ? null : Number(stock),
+    ...readStock(trimmed('stock'), trimmed('stock_delta')),
+    reference: trimmed('reference') || null,
   })
+}
+
+function readStock(stock: string, delta: string): { stock?: number | null; stock_delta?: number } {
+  const isNotTracked = stock === NOT_TRACKED
+  if (!isNotTracked && !/^\d{0,16}$/.test(stock)) {
+    throw new InvalidLine(`stock must be empty, ${NOT_TRACKED} or a whole number from 0 to ${MAX_STOCK}`)
+  }
+  if (!/^([+-]?\d{1,16})?$/.test(delta)) throw new InvalidLine('stock_delta must be empty or a whole number such as 12 or -3')
+  return {
+    ...(stock === '' ? {} : { stock: isNotTracked ? null : Number(stock) }),
+    ...(delta === '' ? {} : { stock_delta: Number(delta) }),
+  }
 }
 
 function readOptions(text: string): unknown {

@@ -44,18 +44,43 @@ async function summary(file: string | Uint8Array, format?: ImportFormat): Promis
 const json = (changes: object = {}) => JSON.stringify({ ...MUG, ...changes })
 
 test('reads a product of each line of NDJSON, and skips blank lines, a byte order mark and carriage returns', async () => {
-  const { description: _, image_url: __, stock: ___, ...least } = MUG
+  const { stock: _, ...withoutStock } = MUG
+  const { description: __, image_url: ___, ...least } = withoutStock
   const file = `\ufeff${json()}\r\n\r\n  \n${JSON.stringify({ ...least, sku: ' MUG-2 ' })}`
   assert.deepEqual(await read(file), [
     { line: 1, product: MUG },
-    { line: 4, product: { ...MUG, sku: 'MUG-2', description: '', stock: null } },
+    { line: 4, product: { ...withoutStock, sku: 'MUG-2', description: '' } },
   ])
+})
+
+test('tells stock that a line leaves as it is from stock that is not tracked, and both from a number and a difference', async () => {
+  const lines = [{ stock: undefined }, { stock: null }, { stock: 0 }, { stock: undefined, stock_delta: -2, reference: ' DN 1 ' }].map(
+    (stock, index) => json({ sku: `N${index}`, ...stock }),
+  )
+  const csv = ['sku,name,category,price,stock,stock_delta,reference', ',,', 'untracked,,', '0,,', ',-2, DN 1 '].map((stock, index) =>
+    index === 0 ? stock : `C${index - 1},Mug,Kitchen,12.50,${stock}`,
+  )
+  const stockOf = async (file: string) =>
+    (await read(file)).map((line) => {
+      if ('error' in line) return line.error
+      const { stock, stock_delta, reference } = line.product
+      return { stock, stock_delta, reference, isNamed: 'stock' in line.product }
+    })
+  const nothing = { stock: undefined, stock_delta: undefined, reference: undefined, isNamed: false }
+  const expected = [
+    nothing,
+    { ...nothing, stock: null, isNamed: true },
+    { ...nothing, stock: 0, isNamed: true },
+    { ...nothing, stock_delta: -2, reference: 'DN 1' },
+  ]
+  assert.deepEqual(await stockOf(lines.join('\n')), expected)
+  assert.deepEqual(await stockOf(csv.join('\n')), expected)
 })
 
 test('reads CSV with columns in any order, fields of several lines, and the default currency', async () => {
   const file =
     '\ufeff\r\nprice,category,sku,name,description\r\n12.50,Kitchen,A,"The ""big"" one, blue","Two\r\nlines"\r\n\r\n7,Kitchen,B,Pot,\r\n'
-  const rest = { category: 'Kitchen', image_url: null, group: null, options: {}, stock: null }
+  const rest = { category: 'Kitchen', image_url: null, group: null, options: {} }
   assert.deepEqual(await read(file), [
     {
       line: 3,
@@ -65,7 +90,7 @@ test('reads CSV with columns in any order, fields of several lines, and the defa
   ])
 })
 
-const whole = 'a whole number from 0 to 9007199254740991'
+const whole = 'a whole number from 0 to 1000000000000'
 const minor = 'price.amount must be a whole number of minor units from 0 to 9007199254740991'
 for (const [what, line, reason] of [
   ['half a line', '{"sku":"A"', 'the line is not valid JSON'],
@@ -95,6 +120,14 @@ for (const [what, line, reason] of [
   ['a price past 2^53', json().replace('1250', '9007199254740992'), minor],
   ['an unknown currency', json({ price: { amount: 1, currency: 'ZZZ' } }), 'price.currency must be an ISO 4217 code such as EUR'],
   ['negative stock', json({ stock: -1 }), `stock must be null or ${whole}`],
+  ['stock and a difference', json({ stock_delta: 1 }), 'stock and stock_delta must not both be given'],
+  [
+    'a broken difference',
+    json({ stock: undefined, stock_delta: 0.5 }),
+    'stock_delta must be a whole number from -1000000000000 to 1000000000000',
+  ],
+  ['a reference of nothing', json({ reference: 'R' }), 'reference must come with a stock_delta'],
+  ['a blank reference', json({ stock: undefined, stock_delta: 1, reference: ' ' }), 'reference must have 1 to 100 characters'],
 ] as const) {
   test(`reports an NDJSON line with ${what} by its number, and reads on`, async () => {
     assert.deepEqual(await summary(`${json({ sku: 'A' })}\n${line}\n${json({ sku: 'B' })}\n`, 'ndjson'), ['1: A', `2: ${reason}`, '3: B'])
@@ -111,7 +144,7 @@ for (const [what, record, reason] of [
   ['a price past 2^53', 'X,Mug,,Kitchen,,90071992547409.92,EUR,1', price('2 decimals for EUR')],
   ['no price', 'X,Mug,,Kitchen,,,EUR,1', price('2 decimals for EUR')],
   ['an unknown currency', 'X,Mug,,Kitchen,,1,eur,1', 'currency must be an ISO 4217 code such as EUR'],
-  ['broken stock', 'X,Mug,,Kitchen,,1,EUR,1.5', `stock must be empty or ${whole}`],
+  ['broken stock', 'X,Mug,,Kitchen,,1,EUR,1.5', `stock must be empty, untracked or ${whole}`],
   ['a NUL', 'X,Mug,a\0b,Kitchen,,1,EUR,1', 'description has a NUL character'],
   ['a quote in a plain field', 'X,7" Mug,,Kitchen,,1,EUR,1', 'a quote stands inside a field that is not quoted'],
   [
@@ -143,7 +176,7 @@ test('says which lines a bad CSV record spans, so that none is lost without a wo
 for (const [header, reason] of [
   [
     'sku;name;category;price',
-    `the header has the unknown column "sku;name;category;price"; known are ${HEADER.replaceAll(',', ', ')}, group, options`,
+    `the header has the unknown column "sku;name;category;price"; known are ${HEADER.replaceAll(',', ', ')}, group, options, stock_delta, reference`,
   ],
   ['sku,name,name,category,price', 'the header has the column name twice'],
   ['sku,name,stock', 'the header lacks the column category, price'],

@@ -23,7 +23,7 @@ const FORMATS: Readonly<Record<string, ImportFormat>> = { '.ndjson': 'ndjson', '
  */
 export async function* readImportLines(source: AsyncIterable<Uint8Array>, options: ImportOptions): AsyncGenerator<ImportLine> {
   const seen = new SeenSkus()
-  for await (const read of readLines(splitLines(source), options)) {
+  for await (const read of readLines(splitLines(source, { skipsBlank: options.format === 'ndjson' }), options)) {
     const earlier = 'product' in read ? seen.add(read.product.sku, read.line) : undefined
     if ('product' in read && earlier !== undefined) {
       yield { line: read.line, error: `sku ${read.product.sku} was already on line ${earlier}` }

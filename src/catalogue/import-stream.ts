@@ -4,10 +4,22 @@ import type { Pool } from '../db/pool.ts'
 import { importBatches, type LineResult } from './import-catalogue.ts'
 import { readImportLines } from './import-lines.ts'
 import type { ImportLine } from './imported-product.ts'
+import type { StockActor } from './stock-adjustments.ts'
 
 /** More lines than this are for `storefront catalogue import`: their results wait in memory for a client that reads them late. */
 const MAX_STREAMED_LINES = 100_000
 const BATCH_SIZE = 500
+
+export interface ImportStreamOptions {
+  /** ISO 4217. */
+  currency: string
+  logger: Pick<Logger, 'error' | 'info'>
+  /** Whether an error of `source` means that its client went away. */
+  isBrokenOff: (error: unknown) => boolean
+  onEnd: () => Promise<void>
+  /** Who changes the stock. */
+  by: StockActor
+}
 
 /**
  * Imports NDJSON as it comes in. Gives NDJSON: `{line, sku, outcome}` or `{line, error}` for each line, and in the end
@@ -16,19 +28,23 @@ const BATCH_SIZE = 500
 export function importStream(
   pool: Pool,
   source: AsyncIterable<Uint8Array>,
-  { currency, logger, onEnd }: { currency: string; logger: Pick<Logger, 'error'>; onEnd: () => Promise<void> },
+  { currency, logger, isBrokenOff, onEnd, by }: ImportStreamOptions,
 ): Readable {
   async function* results(): AsyncGenerator<string> {
     const counts = { created: 0, updated: 0, unchanged: 0, failed: 0 }
     try {
       const lines = atMost(MAX_STREAMED_LINES, readImportLines(source, { format: 'ndjson', currency }))
-      for await (const batch of importBatches(pool, lines, BATCH_SIZE)) {
+      for await (const batch of importBatches(pool, lines, { batchSize: BATCH_SIZE, by })) {
         for (const result of batch) counts['error' in result ? 'failed' : result.outcome]++
         yield batch.map((result: LineResult) => `${JSON.stringify(result)}\n`).join('')
       }
       await onEnd()
       yield `${JSON.stringify(counts)}\n`
     } catch (error) {
+      if (isBrokenOff(error)) {
+        logger.info('the client of an import went away; the lines before are stored')
+        return
+      }
       logger.error({ err: error }, 'an import broke off')
       yield `${JSON.stringify({ error: 'the import broke off; the lines above are stored, the others may be sent again' })}\n`
     }

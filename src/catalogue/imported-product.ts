@@ -1,6 +1,9 @@
 import { isCurrency } from '../currency.ts'
 import type { Price } from './price-text.ts'
 
+/** Pieces that a product can have in stock: far below 2^53, so that what orders give back on top of it is exact. */
+export const MAX_STOCK = 1_000_000_000_000
+
 /** A product as a line of a catalogue file gives it: checked, and ready to be stored. */
 export interface ImportedProduct {
   /** 1 to 64 characters, the product's identity across imports. */
@@ -18,8 +21,12 @@ export interface ImportedProduct {
   /** What tells a variant from the others of its group, such as `{"size": "M"}`. At most 10. */
   options: Record<string, string>
   price: Price
-  /** Pieces that can be sold; null means that stock is not tracked. */
-  stock: number | null
+  /** Pieces that can be sold; null: not tracked. Without it stock stays as it is, and that of a new product is not tracked. */
+  stock?: number | null
+  /** Instead of `stock`: pieces that came, or below 0 went. A new product starts at 0. */
+  stock_delta?: number
+  /** With `stock_delta`: 1 to 100 characters, the name of the movement. It is booked once for each product. */
+  reference?: string
 }
 
 /** A line of a catalogue file, numbered from 1: the product it gives, or one reason why it gives none. */
@@ -40,12 +47,13 @@ export function importLine(line: number, read: () => ImportedProduct): ImportLin
   }
 }
 
-const PROPERTIES = ['sku', 'name', 'description', 'category', 'image_url', 'group', 'options', 'price', 'stock']
+const PROPERTIES = ['sku', 'name', 'description', 'category', 'image_url', 'group', 'options', 'price', 'stock', 'stock_delta', 'reference']
 const PRICE_PROPERTIES = ['amount', 'currency']
 
 /**
- * `value`, parsed JSON, as a product: `{sku, name, description?, category, image_url?, group?, options?, price: {amount, currency}, stock?}`.
- * Without `description` it is '', without `image_url` and `group` null, without `stock` not tracked. Throws InvalidLine.
+ * `value`, parsed JSON, as a product: `{sku, name, description?, category, image_url?, group?, options?, price: {amount, currency}, stock?}`,
+ * or `stock_delta` and `reference?` in the place of `stock`. Without `description` it is '', without `image_url` and `group` null.
+ * Throws InvalidLine.
  */
 export function readProduct(value: unknown): ImportedProduct {
   const product = readObject(value, 'a product', PROPERTIES)
@@ -59,11 +67,29 @@ export function readProduct(value: unknown): ImportedProduct {
     group: (product.group ?? null) === null ? null : readLabel(product.group, 'group', 64),
     options: readOptions(product.options ?? {}),
     price: {
-      amount: readWhole(price.amount, 'price.amount must be a whole number of minor units'),
+      amount: readWhole(price.amount, 'price.amount must be a whole number of minor units', Number.MAX_SAFE_INTEGER),
       currency: readCurrency(price.currency, 'price.currency'),
     },
-    stock: (product.stock ?? null) === null ? null : readWhole(product.stock, 'stock must be null or a whole number'),
+    ...readStock(product),
   }
+}
+
+/** A null of `stock` has a meaning of its own; that of the others is as good as nothing. */
+function readStock({
+  stock,
+  stock_delta,
+  reference,
+}: Record<string, unknown>): Pick<ImportedProduct, 'stock' | 'stock_delta' | 'reference'> {
+  const isRelative = (stock_delta ?? null) !== null
+  if (isRelative && stock !== undefined) throw new InvalidLine('stock and stock_delta must not both be given')
+  if (!isRelative && (reference ?? null) !== null) throw new InvalidLine('reference must come with a stock_delta')
+  if (stock !== undefined) return { stock: stock === null ? null : readWhole(stock, 'stock must be null or a whole number', MAX_STOCK) }
+  if (!isRelative) return {}
+  if (!Number.isSafeInteger(stock_delta) || Math.abs(stock_delta as number) > MAX_STOCK) {
+    throw new InvalidLine(`stock_delta must be a whole number from ${-MAX_STOCK} to ${MAX_STOCK}`)
+  }
+  const relative = { stock_delta: stock_delta as number }
+  return (reference ?? null) === null ? relative : { ...relative, reference: readLabel(reference, 'reference', 100) }
 }
 
 /** Throws InvalidLine unless `value` is an ISO 4217 code. */
@@ -91,7 +117,8 @@ function readText(value: unknown, label: string, min: number, max: number): stri
   if (typeof value !== 'string') throw new InvalidLine(`${label} must be a text`)
   if (!value.isWellFormed()) throw new InvalidLine(`${label} has half of a surrogate pair, which is no character`)
   if (value.includes('\0')) throw new InvalidLine(`${label} has a NUL character`)
-  if (value.length < min || (value.length > max && [...value].length > max)) {
+  // A character is one or two units of `length`: a text that is far too long is not counted.
+  if (value.length < min || value.length > 2 * max || (value.length > max && [...value].length > max)) {
     throw new InvalidLine(`${label} must have ${min === 0 ? 'at most' : `${min} to`} ${max.toLocaleString('en')} characters`)
   }
   return value
@@ -118,9 +145,9 @@ function readImageUrl(value: unknown): string | null {
   return url
 }
 
-function readWhole(value: unknown, requirement: string): number {
-  if (!Number.isSafeInteger(value) || (value as number) < 0) {
-    throw new InvalidLine(`${requirement} from 0 to ${Number.MAX_SAFE_INTEGER}`)
+function readWhole(value: unknown, requirement: string, max: number): number {
+  if (!Number.isSafeInteger(value) || (value as number) < 0 || (value as number) > max) {
+    throw new InvalidLine(`${requirement} from 0 to ${max}`)
   }
   return value as number
 }

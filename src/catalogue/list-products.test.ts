@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
 import { after, test } from 'node:test'
 import { assertProblem, faults } from '../../test/problem.ts'
 import { type Answer, startStore } from '../../test/store.ts'
@@ -26,6 +27,10 @@ for (let i = 0; i < 24; i++) {
     amount: AMOUNTS[i % AMOUNTS.length] ?? 0,
   })
   await store.pool.query('update products set created_at = $2 where id = $1', [product.id, DAYS[i % DAYS.length]])
+}
+
+function linkOf({ headers }: Answer, rel: string): string | undefined {
+  return new RegExp(`<http://localhost:3000([^<>]+)>; rel="${rel}"`).exec(headers.link ?? '')?.[1]
 }
 
 /** Every page of a list, followed by `Link` to its end. */
@@ -184,6 +189,63 @@ test('refuses cursors, searches and categories of ten thousand characters', asyn
     const answer = await store.call('GET', `/products?${parameter}=${'a'.repeat(10_000)}`)
     assert.deepEqual(faults(assertProblem(answer, 400, 'invalid_query')), [parameter])
   }
+})
+
+test('a page that is reached backwards has more only while something follows it', async () => {
+  const category = 'backwards'
+  const products: { id: string }[] = []
+  for (let i = 0; i < 4; i++) products.push(await store.addProduct({ category, amount: i, name: `lamp ${i}` }))
+  for (const order of ['sort=price', 'q=lamp']) {
+    await store.pool.query('update products set archived_at = null where category = $1', [category])
+    const [, second] = await readPages(`/products?category=${category}&limit=2&${order}`)
+    const back = (answer: Answer) => linkOf(answer, 'prev') ?? assert.fail('a page before')
+    const followed = await store.call('GET', back(second as Answer))
+    assert.deepEqual([followed.json.data.length, followed.json.has_more], [2, true], order)
+    const ids = (second as Answer).json.data.map(({ id }: Listed) => id)
+    await store.pool.query('update products set archived_at = now() where id = any($1)', [ids])
+    // Another limit: the page before may be in memory for a moment yet.
+    const last = await store.call('GET', back(second as Answer).replace('limit=2', 'limit=3'))
+    assert.deepEqual(
+      [last.json.data.length, last.json.has_more, last.json.next_cursor, linkOf(last, 'next')],
+      [2, false, null, undefined],
+      order,
+    )
+  }
+  await store.pool.query('delete from products where category = $1', [category])
+})
+
+test('a walk backwards ends when everything before was archived', async () => {
+  const category = 'archived before'
+  for (let i = 0; i < 4; i++) await store.addProduct({ category, amount: i, name: `lamp ${i}` })
+  for (const order of ['sort=price', 'q=lamp']) {
+    await store.pool.query('update products set archived_at = null where category = $1', [category])
+    const [first, second] = await readPages(`/products?category=${encodeURIComponent(category)}&limit=2&${order}`)
+    const ids = (first as Answer).json.data.map(({ id }: Listed) => id)
+    await store.pool.query('update products set archived_at = now() where id = any($1)', [ids])
+    const before = await store.call('GET', linkOf(second as Answer, 'prev') ?? '')
+    assert.deepEqual([before.json.data, linkOf(before, 'prev')], [(second as Answer).json.data, undefined], order)
+  }
+  await store.pool.query('delete from products where category = $1', [category])
+})
+
+test('a search without a word matches nothing, and every link of its answer works', async () => {
+  for (const q of ['-', '"!"', '--']) {
+    const answer = await store.call('GET', `/products?q=${encodeURIComponent(q)}`)
+    assert.deepEqual(answer.json, { data: [], has_more: false, next_cursor: null })
+    assert.equal((await store.call('GET', linkOf(answer, 'first') ?? '')).status, 200, q)
+  }
+})
+
+test('links take 4,000 bytes at most, and the cursor in the body leads on without them', async () => {
+  const ids = Array.from({ length: 98 }, () => randomUUID())
+  const products = [await store.addProduct({}), await store.addProduct({})]
+  const query = `ids=${[...ids, ...products.map(({ id }) => id)].join(',')}&limit=1`
+  const answer = await store.call('GET', `/products?${query}`)
+  assert.ok((answer.headers.link ?? '').length <= 4_000, String(answer.headers.link?.length))
+  assert.equal(linkOf(answer, 'first'), undefined)
+  const next = await store.call('GET', `/products?${query}&cursor=${answer.json.next_cursor}`)
+  assert.equal(next.json.data.length, 1)
+  await store.pool.query('delete from products where id = any($1)', [products.map(({ id }) => id)])
 })
 
 test('answers an empty list where nothing matches', async () => {

@@ -3,7 +3,7 @@ import type { Queryable } from '../db/pool.ts'
 import { decodeCursor, encodeCursor, type Page } from '../http/pagination.ts'
 import { UUID_PATTERN } from '../uuid.ts'
 import { countProducts } from './count-products.ts'
-import { Parameters, type TextQuery } from './filter-sql.ts'
+import type { TextQuery } from './filter-sql.ts'
 import { cursorScope, type KeySort, type Listing } from './product-query.ts'
 import { type Product, type ProductRow, toProduct } from './products.ts'
 import { walkCandidates } from './ranked-products.ts'
@@ -21,8 +21,9 @@ const Uuid = Type.String({ pattern: `^${UUID_PATTERN}$` })
 const VALUES = {
   text: Type.String({ pattern: '^[^\\x00]*$' }),
   bigint: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
-  timestamptz: Type.String({ format: 'date-time', pattern: '^[12]\\d{3}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z$' }),
-  real: Type.Number({ minimum: 0, maximum: 1_000 }),
+  timestamptz: Type.String({ format: 'date-time', pattern: '^[12]\\d{3}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:[0-5]\\d\\.\\d{3}Z$' }),
+  // A number below what `real` can hold is an error of PostgreSQL, and no rank.
+  real: Type.Union([Type.Literal(0), Type.Number({ minimum: 1e-37, maximum: 1_000 })]),
 }
 // Read forwards or backwards; whether the search goes by similar words.
 const how = [Type.Enum(['next', 'prev']), Type.Boolean()] as const
@@ -56,34 +57,43 @@ interface Met {
 /** A page of the catalogue and the cursor of the page before it. Throws `invalid_cursor`. */
 export async function listProducts(db: Queryable, listing: Listing): Promise<{ page: ProductPage; previousCursor: string | null }> {
   const start = readCursor(listing)
-  const { met, textQuery, isBackward } = await meet(db, listing, start)
+  const { met, textQuery, start: reached } = await meet(db, listing, start)
+  const { isBackward } = reached
   const hasMore = met.length > listing.limit
   const shown = isBackward ? met.slice(0, listing.limit).reverse() : met.slice(0, listing.limit)
-  const hasNext = isBackward || hasMore
-  const hasPrevious = isBackward ? hasMore : start.from !== null
+  const last = shown.at(-1)
+  // What was behind a page may be gone when the page is reached from there.
+  const hasNext = isBackward ? last !== undefined && (await isFollowed(db, listing, last, textQuery)) : hasMore
+  const hasPrevious = isBackward ? hasMore : reached.from !== null
   const products = shown.map(({ row }) => toProduct(row))
   const page: ProductPage = {
     data: listing.isCollapsed ? await addVariants(db, products) : products,
     has_more: hasNext,
-    next_cursor: hasNext ? (shown.at(-1)?.cursor('next') ?? null) : null,
+    next_cursor: hasNext ? (last?.cursor('next') ?? null) : null,
   }
   if (listing.hasCount) page.count = await countProducts(db, listing, textQuery)
   return { page, previousCursor: hasPrevious ? (shown[0]?.cursor('prev') ?? null) : null }
 }
 
-/** One more product than fit on the page, if there are so many, in the order in which they are met. */
-async function meet(db: Queryable, listing: Listing, start: Start): Promise<{ met: Met[]; textQuery: TextQuery; isBackward: boolean }> {
+/** One more product than fit on the page, if there are that many, in the order in which they are met, from where the page was found. */
+async function meet(db: Queryable, listing: Listing, start: Start): Promise<{ met: Met[]; textQuery: TextQuery; start: Start }> {
   const { search } = listing
   const similar = search !== null && start.isSimilar ? await findSimilarWords(db, search.required) : undefined
   const textQuery = search === null ? null : toTextQuery(search, similar)
   const met = await walk(db, listing, start, textQuery)
-  if (met.length > 0 || textQuery === '') return { met, textQuery, isBackward: start.isBackward }
+  if (met.length > 0 || textQuery === '') return { met, textQuery, start }
   // Everything before the place is gone: the page before it is then the first one.
   if (start.isBackward) return meet(db, listing, { ...start, isBackward: false, from: null, segment: 'ranked' })
   if (start.from !== null || search === null || start.isSimilar || (await matchesAny(db, textQuery))) {
-    return { met, textQuery, isBackward: false }
+    return { met, textQuery, start }
   }
   return meet(db, listing, { ...start, isSimilar: true })
+}
+
+/** Whether there is a product behind `last`. */
+async function isFollowed(db: Queryable, listing: Listing, last: Met, textQuery: TextQuery): Promise<boolean> {
+  const behind = readCursor({ ...listing, cursor: last.cursor('next') })
+  return (await walk(db, { ...listing, limit: 0 }, behind, textQuery)).length > 0
 }
 
 function walk(db: Queryable, listing: Listing, start: Start, textQuery: TextQuery): Promise<Met[]> {
@@ -93,7 +103,7 @@ function walk(db: Queryable, listing: Listing, start: Start, textQuery: TextQuer
 
 async function walkByKey(db: Queryable, listing: Listing, sort: KeySort, start: Start, textQuery: TextQuery): Promise<Met[]> {
   const { isBackward, from, isSimilar } = start
-  const rows = await walkProducts(db, { filters: listing, textQuery, sort, isBackward, from, count: listing.limit + 1 }, new Parameters())
+  const rows = await walkProducts(db, { filters: listing, textQuery, sort, isBackward, from, count: listing.limit + 1 })
   const scope = cursorScope(listing)
   const { of } = sortKey(sort)
   return rows.map((row) => ({ row, cursor: (direction) => encodeCursor(scope, [direction, isSimilar, of(row), row.id]) }))
@@ -118,7 +128,7 @@ async function walkByRelevance(db: Queryable, listing: Listing, start: Start, te
     if (!floor) return []
     const position = segment === 'rest' ? from : null
     const walked = { filters: listing, textQuery, sort: '-created_at', isBackward, from: position, floor, count: left } as const
-    const rows = await walkProducts(db, walked, new Parameters())
+    const rows = await walkProducts(db, walked)
     return rows.map((row) => ({ row, cursor: cursorOf('rest', row.created_at.toISOString(), row.id) }))
   }
 

@@ -65,3 +65,16 @@ test('finds a page by an address that came before, as long as nothing has change
   assert.equal(cache.findByAddress('/a?x', 2), undefined)
   assert.equal(cache.findByAddress('/a?y', 1), undefined)
 })
+
+test('keeps nothing when the versions start again, also of what is being made meanwhile', async () => {
+  const cache = new PageCache<Value>(1_000)
+  await cache.get('a', 7, async () => ({ version: 7, value: value('before') }))
+  const loading = Promise.withResolvers<{ version: number; value: Value }>()
+  const made = cache.get('b', 7, () => loading.promise)
+  cache.clear()
+  loading.resolve({ version: 7, value: value('before') })
+  assert.equal((await made).name, 'before', 'who asked before still gets it')
+  assert.deepEqual([cache.find('a', 7), cache.find('b', 7)], [undefined, undefined])
+  const after = await cache.get('a', 5, async () => ({ version: 5, value: value('after') }))
+  assert.deepEqual([after.name, cache.find('a', 5)?.name], ['after', 'after'], 'an earlier version is kept again')
+})

@@ -17,6 +17,7 @@ export class PageCache<T extends { sizeBytes: number }> {
   #keys = new Map<string, string>()
   #version = -1
   readonly #loading = new Map<string, Promise<Cached<T>>>()
+  #generation = 0
 
   constructor(maxBytes: number) {
     this.#maxBytes = maxBytes
@@ -51,9 +52,17 @@ export class PageCache<T extends { sizeBytes: number }> {
       loading = load().finally(() => this.#loading.delete(loadingKey))
       this.#loading.set(loadingKey, loading)
     }
+    const generation = this.#generation
     const loaded = await loading
-    this.#store(key, loaded)
+    if (generation === this.#generation) this.#store(key, loaded)
     return loaded.value
+  }
+
+  /** Forgets every value, and keeps none that is being made now: versions start again from an earlier one. */
+  clear(): void {
+    this.#generation++
+    this.#loading.clear()
+    this.#empty(-1)
   }
 
   /** Remembers that `address` means `key`. */
@@ -71,13 +80,15 @@ export class PageCache<T extends { sizeBytes: number }> {
 
   #store(key: string, { version, value }: Cached<T>): void {
     if (version < this.#version) return
-    if (version > this.#version) {
-      this.#young.clear()
-      this.#old.clear()
-      this.#youngBytes = 0
-      this.#version = version
-    }
+    if (version > this.#version) this.#empty(version)
     if (!this.#young.has(key)) this.#keep(key, value)
+  }
+
+  #empty(version: number): void {
+    this.#young.clear()
+    this.#old.clear()
+    this.#youngBytes = 0
+    this.#version = version
   }
 
   #keep(key: string, value: T): void {

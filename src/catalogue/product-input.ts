@@ -1,19 +1,21 @@
 import { Type } from 'typebox'
 import { AppError } from '../errors.ts'
-import { type ImportedProduct, InvalidLine, readProduct } from './imported-product.ts'
+import { type ImportedProduct, InvalidLine, MAX_STOCK, readProduct } from './imported-product.ts'
 
-const Stock = Type.Union([Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }), Type.Null()], {
+export const Stock = Type.Union([Type.Integer({ minimum: 0, maximum: MAX_STOCK }), Type.Null()], {
   description: 'Pieces that can be sold; null: not tracked.',
 })
 const strict = { additionalProperties: false }
+// Blanks around it are taken off, and something must be left.
+const label = (maxLength: number) => Type.String({ minLength: 1, maxLength, pattern: '\\S' })
 const properties = {
-  sku: Type.String({ minLength: 1, maxLength: 64 }),
-  name: Type.String({ minLength: 1, maxLength: 300 }),
+  sku: label(64),
+  name: label(300),
   description: Type.String({ maxLength: 10_000 }),
-  category: Type.String({ minLength: 1, maxLength: 100 }),
+  category: label(100),
   image_url: Type.Union([Type.String({ maxLength: 2_000 }), Type.Null()]),
-  group: Type.Union([Type.String({ minLength: 1, maxLength: 64 }), Type.Null()]),
-  options: Type.Record(Type.String(), Type.String({ minLength: 1, maxLength: 100 })),
+  group: Type.Union([label(64), Type.Null()]),
+  options: Type.Record(Type.String(), label(100)),
   price: Type.Object({ amount: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }), currency: Type.String() }, strict),
 }
 const { description, image_url, group, options, ...required } = properties
@@ -30,7 +32,6 @@ export const NewProductBody = Type.Object(
   strict,
 )
 export const ProductPatchBody = Type.Partial(Type.Object(properties), { ...strict, minProperties: 1 })
-export const StockBody = Type.Object({ stock: Stock }, strict)
 
 /** A product from a body, by the rules of an import. Throws `invalid_body`. */
 export function readProductBody(body: object): ImportedProduct {

@@ -91,7 +91,8 @@ export function readListing(query: Static<typeof ProductQuery>): Listing {
 export function toParameters(listing: Listing): Record<string, string> {
   const { search, category, minPrice, maxPrice, inStock, ids, group, sort, limit, isCollapsed, hasCount, cursor } = listing
   const parameters = {
-    q: search === null ? null : normaliseSearch(search),
+    // A search without a word matches nothing, and stays one.
+    q: search === null ? null : normaliseSearch(search) || '-',
     category,
     min_price: minPrice,
     max_price: maxPrice,

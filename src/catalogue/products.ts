@@ -1,5 +1,6 @@
 import { type Static, Type } from 'typebox'
 import type { Queryable } from '../db/pool.ts'
+import { prepared, sql } from '../db/sql.ts'
 import { uuidArray } from '../db/uuid-array.ts'
 import { notFound } from '../errors.ts'
 import { entityTag } from '../http/cacheable.ts'
@@ -44,15 +45,13 @@ export interface ProductRow {
   updated_at: Date
 }
 
-const PRODUCT_COLUMNS = [
-  ...['id', 'sku', 'name', 'description', 'category', 'image_url', 'variant_group', 'options', 'price_amount', 'price_currency'],
-  ...['in_stock', 'created_at', 'updated_at'],
-]
-
-/** What `toProduct` needs, as the columns of `table`. */
-export function productColumns(table: string): string {
-  return PRODUCT_COLUMNS.map((column) => `${table}.${column}`).join(', ')
-}
+/** What `toProduct` needs. */
+export const PRODUCT_COLUMNS = sql`id, sku, name, description, category, image_url, variant_group, options, price_amount, price_currency,
+  in_stock, created_at, updated_at`
+/** The same, of the table that a statement calls `product`. */
+export const COLUMNS_OF_PRODUCT = sql`product.id, product.sku, product.name, product.description, product.category, product.image_url,
+  product.variant_group, product.options, product.price_amount, product.price_currency, product.in_stock, product.created_at,
+  product.updated_at`
 
 export function toProduct(row: ProductRow): Product {
   return {
@@ -78,12 +77,7 @@ export function productETag(product: Product): string {
 
 /** Throws `not_found`, also for an archived product. */
 export async function getProduct(db: Queryable, id: string): Promise<Product> {
-  const { rows } = await db.query<ProductRow>(
-    `select ${productColumns('products')}
-    from products
-    where id = $1 and archived_at is null`,
-    [id],
-  )
+  const { rows } = await db.query<ProductRow>(sql`select ${PRODUCT_COLUMNS} from products where id = ${id} and archived_at is null`)
   if (rows[0] === undefined) throw notFound('product')
   return toProduct(rows[0])
 }
@@ -111,7 +105,7 @@ export interface Prices {
 /**
  * The version in SQL, as text: how often the catalogue was changed, and when last, since a restored backup counts from an earlier number.
  */
-export const PRICES_VERSION = `(select sum(changes) || ' ' || extract(epoch from max(changed_at)) from catalogue_versions)`
+export const PRICES_VERSION = sql`(select sum(changes) || ' ' || extract(epoch from max(changed_at)) from catalogue_versions)`
 
 const MAX_REMEMBERED = 20_000
 
@@ -154,13 +148,10 @@ type SellableRow = Pick<ProductRow, 'id' | 'sku' | 'name' | 'price_amount' | 'pr
 
 /** By one statement, so that the products are those of the version. */
 async function readPrices(db: Queryable, ids: readonly string[]): Promise<Prices> {
-  const { rows } = await db.query<SellableRow & { version: string }>({
-    name: 'read_prices',
-    text: `select id, sku, name, price_amount, price_currency, in_stock, ${PRICES_VERSION} as version
+  const statement = sql`select id, sku, name, price_amount, price_currency, in_stock, ${PRICES_VERSION} as version
     from products
-    where id = any($1) and archived_at is null`,
-    values: [uuidArray(ids)],
-  })
+    where id = any(${uuidArray(ids)}) and archived_at is null`
+  const { rows } = await db.query<SellableRow & { version: string }>(prepared(statement, 'read_prices'))
   const products = rows.map(({ id, sku, name, price_amount, price_currency, in_stock }): [string, SellableProduct] => [
     id,
     { id, sku, name, price: { amount: price_amount, currency: price_currency }, inStock: in_stock },

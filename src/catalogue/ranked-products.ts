@@ -1,7 +1,8 @@
 import type { Queryable } from '../db/pool.ts'
-import { filterConditions, Parameters, textQueryExpression } from './filter-sql.ts'
+import { allOf, noSql, sql } from '../db/sql.ts'
+import { filterConditions, textQueryExpression } from './filter-sql.ts'
 import type { Filters } from './product-query.ts'
-import { type ProductRow, productColumns } from './products.ts'
+import { COLUMNS_OF_PRODUCT, type ProductRow } from './products.ts'
 import type { Position } from './walk-products.ts'
 
 /**
@@ -36,26 +37,28 @@ export interface RankedWalk {
 /** The next `count` candidates by rank, in the order in which they are met. */
 export async function walkCandidates(db: Queryable, walk: RankedWalk): Promise<RankedRow[]> {
   const { filters, textQuery, isBackward, from, floor, count } = walk
-  const parameters = new Parameters()
-  const query = textQueryExpression(textQuery, parameters)
-  const conditions = filterConditions('product', filters, textQuery, parameters)
-  const place = ({ value, id }: Position, type: string) => `(${parameters.add(value)}::${type}, ${parameters.add(id)}::uuid)`
-  if (floor) conditions.push(`(product.created_at, product.id) >= ${place(floor, 'timestamptz')}`)
-  const direction = isBackward ? 'asc' : 'desc'
+  const conditions = filterConditions('product', filters, textQuery)
+  if (floor) conditions.push(sql`(product.created_at, product.id) >= (${floor.value}::timestamptz, ${floor.id}::uuid)`)
+  const direction = isBackward ? sql`asc` : sql`desc`
+  const beyond = isBackward ? sql`>` : sql`<`
   const { rows } = await db.query<RankedRow & { floor_at: Date | null; floor_id: string | null }>(
     // The rank comes after the limit: before it, every match's text would be read and ranked.
-    `with candidate as materialized (
+    sql`with candidate as materialized (
       select product.id, product.created_at
       from products as product
-      where ${conditions.join(' and ')}
+      where ${allOf(conditions)}
       order by product.created_at desc, product.id desc
       limit ${floor === undefined ? CANDIDATES : CANDIDATES_LATER}
     ), rated as materialized (
-      select product.id, product.variant_group, ts_rank('${WEIGHTS}', product.search, ${query}, ${BY_LENGTH}) as rank
+      select product.id, product.variant_group, ts_rank(${WEIGHTS}::real[], product.search, ${textQueryExpression(textQuery)}, ${BY_LENGTH}::integer) as rank
       from candidate
       join products as product on product.id = candidate.id
     ), ranked as (
-      select id, rank, row_number() over (partition by coalesce(variant_group, id::text) order by rank desc, id desc) as place_in_group
+      select id, rank, row_number() over (
+        -- A group may be called like the id of a product that has none.
+        partition by variant_group, case when variant_group is null then id end
+        order by rank desc, id desc
+      ) as place_in_group
       from rated
     ), last_candidate as (
       select created_at, id
@@ -64,16 +67,15 @@ export async function walkCandidates(db: Queryable, walk: RankedWalk): Promise<R
       offset ${CANDIDATES - 1}
       limit 1
     )
-    select ${productColumns('product')}, ranked.rank, last_candidate.created_at as floor_at, last_candidate.id as floor_id
+    select ${COLUMNS_OF_PRODUCT}, ranked.rank, last_candidate.created_at as floor_at, last_candidate.id as floor_id
     from ranked
     join products as product on product.id = ranked.id
     left join last_candidate on true
     where true
-      ${filters.isCollapsed ? 'and ranked.place_in_group = 1' : ''}
-      ${from === null ? '' : `and (ranked.rank, ranked.id) ${isBackward ? '>' : '<'} ${place(from, 'real')}`}
+      ${filters.isCollapsed ? sql`and ranked.place_in_group = 1` : noSql}
+      ${from === null ? noSql : sql`and (ranked.rank, ranked.id) ${beyond} (${from.value}::real, ${from.id}::uuid)`}
     order by ranked.rank ${direction}, ranked.id ${direction}
-    limit ${parameters.add(count)}`,
-    parameters.values,
+    limit ${count}`,
   )
   return rows.map(({ floor_at, floor_id, ...row }) => ({
     ...row,

@@ -168,9 +168,27 @@ test('answers HEAD for a ready page without its body, and leaves other methods a
   assert.equal((await get(path, {}, 'DELETE')).status, 405)
 })
 
+test('forgets its pages when the catalogue goes back to an earlier version, as after a restored backup', async () => {
+  const path = '/products?limit=100&sort=-name'
+  const lamp = await store.addProduct({ name: 'Zz before the restore' })
+  const shows = async (text: string) => (await get(path)).bytes.includes(text)
+  await promptly(store.pool, () => shows('Zz before the restore'), { withinMs: 2_000 })
+  const readChanges = async () => (await store.pool.query('select sum(changes)::int as changes from catalogue_versions')).rows[0].changes
+  const before = await readChanges()
+  // The restored catalogue has another name, and as many changes follow as it lacks.
+  await store.pool.query('update catalogue_versions set changes = changes - 1, changed_at = changed_at - make_interval(days => 1)')
+  await store.pool.query('alter table products disable trigger user')
+  await store.pool.query(`update products set name = 'Zz after the restore' where id = $1`, [lamp.id])
+  await store.pool.query('alter table products enable trigger user')
+  await promptly(store.pool, () => shows('Zz after the restore'), { withinMs: 2_000, what: 'the restored name' })
+  while ((await readChanges()) < before) await store.addProduct({ name: 'A lamp' })
+  await promptly(store.pool, () => shows('Zz after the restore'), { withinMs: 2_000, what: 'the restored name under the old number' })
+  for (let time = 0; time < 50; time++) assert.ok(await shows('Zz after the restore'))
+})
+
 /** Another process of the API on the same database. Returns its port. */
 async function startSecond(t: Parameters<typeof onCleanup>[0]): Promise<number> {
-  const app = await createApp({ config: { ...store.config, databaseUrl: store.url }, logger: pino({ level: 'silent' }) })
+  const app = await createApp({ config: store.config, logger: pino({ level: 'silent' }) })
   onCleanup(t, () => app.stop())
   await app.start()
   if (app.server === null) throw new Error('a second API needs the role')

@@ -26,7 +26,7 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
   server.get(
     '/products',
     {
-      config: { isPublic: true },
+      config: { access: 'public', isReadableByAnyOrigin: true },
       schema: {
         tags,
         summary: 'Products, in pages',
@@ -49,7 +49,7 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
   server.get(
     '/products/facets',
     {
-      config: { isPublic: true },
+      config: { access: 'public', isReadableByAnyOrigin: true },
       schema: {
         tags,
         summary: 'How many products there are by category and price',
@@ -72,7 +72,7 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
   server.get(
     '/products/:id',
     {
-      config: { isPublic: true },
+      config: { access: 'public', isReadableByAnyOrigin: true },
       schema: {
         tags,
         summary: 'One product',

@@ -3,6 +3,7 @@ import type { Pool } from '../db/pool.ts'
 import { inTransaction } from '../db/transaction.ts'
 import { readImportLines } from './import-lines.ts'
 import type { ImportedProduct } from './imported-product.ts'
+import { SYSTEM } from './stock-adjustments.ts'
 import { upsertProducts } from './upsert-products.ts'
 
 const SAMPLE = new URL('./sample-catalogue.ndjson', import.meta.url)
@@ -17,7 +18,7 @@ export async function loadSampleCatalogue(pool: Pool): Promise<boolean> {
     // A statement of its own, after the lock: it sees what the process that had the lock has committed.
     const { rows } = await tx.query<{ has_products: boolean }>('select exists (select from products) as has_products')
     if (rows[0]?.has_products === true) return false
-    await upsertProducts(tx, await readSample())
+    await upsertProducts(tx, await readSample(), SYSTEM)
     return true
   })
 }

@@ -86,6 +86,29 @@ test('counts categories and price ranges for the same filters', async () => {
   ])
 })
 
+test('facets count what the list of the same mistyped search shows', async () => {
+  await store.addProduct({ name: 'Telescope stand', category: 'optics' })
+  for (const q of ['telescpoe', 'telescope']) {
+    const listed = (await store.call('GET', `/products?q=${q}`)).json.data
+    const { categories } = (await store.call('GET', `/products/facets?q=${q}`)).json
+    assert.deepEqual([listed.length, categories], [1, [{ category: 'optics', count: 1 }]], q)
+  }
+})
+
+test('a mistyped word means words of products that are sold, also when more similar ones are archived', async () => {
+  const archived = ['marmaladx', 'marmaladz', 'marmalada', 'marmaladt', 'marmaladu', 'marmaladi'].map((name) =>
+    store.addProduct({ name, category: 'gone' }),
+  )
+  await Promise.all([...archived, store.addProduct({ name: "marmaladeja d'oro", category: 'jam' })])
+  await store.pool.query(`update products set archived_at = now() where category = 'gone'`)
+  const { data } = (await store.call('GET', '/products?q=marmalad3')).json
+  assert.deepEqual(
+    data.map(({ name }: { name: string }) => name),
+    ["marmaladeja d'oro"],
+  )
+  await store.pool.query(`delete from products where category in ('gone', 'jam', 'optics')`)
+})
+
 test('refuses what it does not know or cannot mean', async () => {
   for (const [query, parameter] of [
     ['min_price=2&max_price=1', 'min_price'],

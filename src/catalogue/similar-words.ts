@@ -1,23 +1,47 @@
 import type { Queryable } from '../db/pool.ts'
+import { sql } from '../db/sql.ts'
 import type { TextQuery } from './filter-sql.ts'
+import { type SearchWords, toTextQuery } from './search-words.ts'
 
 /** How many words a mistyped one may have meant. */
 const MAX_SIMILAR = 5
+/** How many of the most similar words are looked at: some are of products that are archived or changed. */
+const MAX_LOOKED_AT = 50
 
-/** Words of the catalogue that share most trigrams with each of `words`; no entry for a word that none is like. */
+const QUOTE = "'"
+const SPECIAL = String.raw`(['\\])`
+const DOUBLED = String.raw`\1\1`
+
+/** Words of products that are sold that share most trigrams with each of `words`; no entry for a word that none is like. */
 export async function findSimilarWords(db: Queryable, words: readonly string[]): Promise<Map<string, string[]>> {
   const { rows } = await db.query<{ word: string; similar: string[] }>(
-    `select wanted.word, array(
-       select known.word
-       from search_words as known
-       where known.word % wanted.word
-       order by similarity(known.word, wanted.word) desc, known.word
+    sql`select wanted.word, array(
+       select nearest.word
+       from (
+         select known.word, similarity(known.word, wanted.word) as similarity
+         from search_words as known
+         where known.word % wanted.word
+         order by 2 desc, 1
+         limit ${MAX_LOOKED_AT}
+       ) as nearest
+       where exists (
+         select from products
+         -- The word as it is: to_tsquery would cut it.
+         where archived_at is null and search @@ (${QUOTE} || regexp_replace(nearest.word, ${SPECIAL}, ${DOUBLED}, 'g') || ${QUOTE})::tsquery
+       )
+       order by nearest.similarity desc, nearest.word
        limit ${MAX_SIMILAR}
      ) as similar
-     from unnest($1::text[]) as wanted (word)`,
-    [words],
+     from unnest(${words}::text[]) as wanted (word)`,
   )
   return new Map(rows.filter(({ similar }) => similar.length > 0).map(({ word, similar }) => [word, similar]))
+}
+
+/** The text query of a search: of its own words, or when no product has them, of words like them. */
+export async function resolveTextQuery(db: Queryable, search: SearchWords): Promise<TextQuery> {
+  const textQuery = toTextQuery(search)
+  if (textQuery === '' || (await matchesAny(db, textQuery))) return textQuery
+  return toTextQuery(search, await findSimilarWords(db, search.required))
 }
 
 /** Whether any product that is sold matches, whatever the other filters. */

@@ -1,8 +1,8 @@
 import { plainArray } from '../db/plain-array.ts'
 import type { Queryable, Transaction } from '../db/pool.ts'
+import { prepared, sql } from '../db/sql.ts'
 import { IS_IN_TRANSACTION } from '../db/transaction.ts'
 import { uuidArray } from '../db/uuid-array.ts'
-import { notFound } from '../errors.ts'
 import { PRICES_VERSION } from './products.ts'
 
 const CHECK_VIOLATION = '23514'
@@ -89,23 +89,22 @@ export async function readStock(db: Queryable, productIds: readonly string[]): P
 export async function saveStock(tx: Transaction, stock: StockLevels): Promise<void> {
   const changes = stock.changes()
   if (changes.length === 0) return
-  const levels = [plainArray(changes.map((change) => change.productId)), plainArray(changes.map((change) => change.now))]
+  const productIds = plainArray(changes.map((change) => change.productId))
+  const levels = sql`unnest(${productIds}::uuid[], ${plainArray(changes.map((change) => change.now))}::bigint[]) as level (product_id, available)`
   const flips = changes.filter((change) => (change.before === 0) !== (change.now === 0)).map((change) => change.productId)
-  await tx.query(
-    flips.length === 0
-      ? { name: 'save_stock', text: SAVE_LEVELS, values: levels }
-      : { name: 'save_stock_and_flip', text: `with flipped as (${FLIP_IN_STOCK}) ${SAVE_LEVELS}`, values: [...levels, plainArray(flips)] },
-  )
+  const save = sql`update inventory set available = level.available, version = inventory.version + 1
+    from ${levels}
+    where inventory.product_id = level.product_id`
+  if (flips.length === 0) {
+    await tx.query(prepared(save, 'save_stock'))
+    return
+  }
+  // The one place where an order's stock touches the catalogue: it reached zero, or left it.
+  const flip = sql`update products set in_stock = level.available > 0, updated_at = now()
+    from ${levels}
+    where products.id = any(${plainArray(flips)}::uuid[]) and products.id = level.product_id and products.in_stock <> (level.available > 0)`
+  await tx.query(prepared(sql`with flipped as (${flip}) ${save}`, 'save_stock_and_flip'))
 }
-
-const SAVE_LEVELS = `update inventory set available = level.available
-  from unnest($1::uuid[], $2::bigint[]) as level (product_id, available)
-  where inventory.product_id = level.product_id`
-
-// The one place where an order's stock touches the catalogue: it reached zero, or left it.
-const FLIP_IN_STOCK = `update products set in_stock = level.available > 0, updated_at = now()
-  from unnest($1::uuid[], $2::bigint[]) as level (product_id, available)
-  where products.id = any($3) and products.id = level.product_id and products.in_stock <> (level.available > 0)`
 
 /**
  * Takes from stock that nobody has looked at, in a pipelined transaction, and insists that some is left of each product and that prices
@@ -120,18 +119,14 @@ export function takeStock(tx: Transaction, quantities: ReadonlyMap<string, numbe
     values: [productIds, quantities.size],
   })
   // A statement of its own: it sees what was committed while the one before it waited.
-  const taken = tx.query({
-    name: 'take_stock',
-    text: `with taken as (
-      update inventory set available = inventory.available - line.quantity
-      from unnest($1::uuid[], $2::bigint[]) as line (product_id, quantity)
+  const taking = sql`with taken as (
+      update inventory set available = inventory.available - line.quantity, version = inventory.version + 1
+      from unnest(${productIds}::uuid[], ${plainArray([...quantities.values()])}::bigint[]) as line (product_id, quantity)
       where inventory.product_id = line.product_id and inventory.available is not null and ${IS_IN_TRANSACTION}
       returning inventory.available
     )
-    select insist(coalesce(bool_and(available > 0), true) and ${PRICES_VERSION} = $3) from taken`,
-    values: [productIds, plainArray([...quantities.values()]), pricesVersion],
-  })
-  return Promise.all([held, taken])
+    select insist(coalesce(bool_and(available > 0), true) and ${PRICES_VERSION} = ${pricesVersion}) from taken`
+  return Promise.all([held, tx.query(prepared(taking, 'take_stock'))])
 }
 
 /** Whether `takeStock` failed because there is less than that. */
@@ -145,18 +140,6 @@ export async function returnStock(tx: Transaction, lines: readonly StockLine[]):
   const stock = await lockStock(tx, [...new Set(lines.map((line) => line.product_id))])
   stock.giveBack(lines)
   await saveStock(tx, stock)
-}
-
-/** Sets the stock of one product, null for not tracked, whatever it was. Throws `not_found`. */
-export async function setStock(tx: Transaction, productId: string, stock: number | null): Promise<void> {
-  // The stock row first, then the product, as everywhere.
-  const { rowCount } = await tx.query(
-    `update inventory set available = $2
-    where product_id = $1 and exists (select from products where id = $1 and archived_at is null)`,
-    [productId, stock],
-  )
-  if (rowCount === 0) throw notFound('product')
-  await tx.query('update products set in_stock = $2, updated_at = now() where id = $1 and in_stock <> $2', [productId, stock !== 0])
 }
 
 interface StockRow {

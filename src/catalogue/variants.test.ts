@@ -70,3 +70,19 @@ test('pages over groups without listing one twice', async () => {
     assert.equal(seen.length, 3, sort)
   }
 })
+
+test('counts what a list that is collapsed shows', async () => {
+  const count = async (query: string) => (await store.call('GET', `/products?limit=1&include=count&${query}`)).json.count
+  assert.deepEqual(await count('collapse=group'), { value: 3, exact: true })
+  assert.deepEqual(await count('collapse=group&q=m'), { value: 2, exact: true })
+  assert.deepEqual(await count('sort=price'), { value: 6, exact: true })
+})
+
+test('a group that is called like the id of a product is another entry than that product', async () => {
+  const lone = await add('Candle', null, {}, 100)
+  await add('Candle holder', lone, { size: 'S' }, 200)
+  for (const sort of ['price', 'relevance']) {
+    assert.deepEqual((await names(`collapse=group&sort=${sort}&q=candle`)).sort(), ['Candle', 'Candle holder'], sort)
+  }
+  assert.equal((await store.call('GET', '/products?q=candle&collapse=group&include=count')).json.count.value, 2)
+})

@@ -27,6 +27,15 @@ export function settingsOf(env: NodeJS.ProcessEnv) {
       if (!(number >= min && number <= max)) throw new ConfigError(`${name} must be a whole number from ${min} to ${max}`)
       return number
     },
+    /** A whole number from 1; null for `off` and for 0. */
+    integerOrOff(name: string, fallback: number | null, max: number) {
+      const value = optional(name)
+      if (value === null) return fallback
+      if (value === 'off') return null
+      const number = /^\d{1,9}$/.test(value) ? Number(value) : Number.NaN
+      if (!(number <= max)) throw new ConfigError(`${name} must be off or a whole number from 0 to ${max}`)
+      return number === 0 ? null : number
+    },
     // The value is not echoed: it may hold a password.
     url(name: string, protocols: string[]) {
       const value = optional(name)

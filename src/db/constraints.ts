@@ -40,3 +40,14 @@ export function isDatabaseOutage(error: unknown): boolean {
     /^(Connection terminated|timeout exceeded when trying to connect|Client (has encountered a connection error|was closed))/.test(message)
   )
 }
+
+// Classes 22 data exception, 23 integrity constraint violation, 40 transaction rollback, 54 program limit exceeded, P0 raised by a
+// trigger; 55P03 a lock that was not free in time.
+const ROW_CLASSES = new Set(['22', '23', '40', '54', 'P0'])
+const LOCK_NOT_AVAILABLE = '55P03'
+
+/** Whether PostgreSQL undid a transaction for what may be the fault of one of its rows, so that the others can be written without it. */
+export function canOneRowBeAtFault(error: unknown): boolean {
+  const { code, severity } = (error ?? {}) as { code?: string; severity?: string }
+  return severity !== undefined && code !== undefined && (ROW_CLASSES.has(code.slice(0, 2)) || code === LOCK_NOT_AVAILABLE)
+}

@@ -1,5 +1,17 @@
 import { randomBytes } from 'node:crypto'
-import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  closeSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 
@@ -21,12 +33,27 @@ export class DataFolderInUse extends Error {
   override readonly name = 'DataFolderInUse'
 }
 
+/** Other users can enter the folder, or put something into it. Its message is one line for a terminal. */
+export class DataFolderOpen extends Error {
+  override readonly name = 'DataFolderOpen'
+}
+
+/** The file of a secret says nothing. Its message is one line for a terminal. */
+export class SecretUnusable extends Error {
+  override readonly name = 'SecretUnusable'
+}
+
+// What a store puts there, and what a file system has by itself.
+const OWN_ENTRIES =
+  /^(lock(-journal)?|owner|postgres(\.new|\.log|\.probe)?|(postgres-password|secret)(\.new)?|mail|lake(-cache)?|server-root|lost\+found)$/
+
 /**
- * Takes the folder for this process and returns the function that gives it back, idempotent. Throws DataFolderInUse.
+ * Takes the folder for this process and returns the function that gives it back, idempotent. Throws DataFolderInUse or DataFolderOpen.
  * The lock is SQLite's on an empty file: the kernel frees it with the process, however that ends, so none is ever stale.
  */
 export function lockDataFolder(folder: DataFolder): () => void {
   mkdirSync(folder.path, { recursive: true, mode: 0o700 })
+  closeToOthers(folder)
   const lock = new DatabaseSync(join(folder.path, 'lock'), { timeout: 0 })
   const ownerFile = join(folder.path, 'owner')
   try {
@@ -48,20 +75,55 @@ function isBusy(error: unknown): boolean {
   return (error as { errcode?: number }).errcode === SQLITE_BUSY
 }
 
-/** A secret of this folder, made at first use and kept in a file that only its owner can read. Not for two processes at once. */
-export function keepSecret(folder: DataFolder, name: string): string {
-  const file = join(folder.path, name)
-  const kept = readOptional(file)
-  if (kept !== null) return kept.trim()
+/** A folder that holds more than a store is not changed: it may be somebody's home, or the machine's. */
+function closeToOthers({ path }: DataFolder): void {
+  const uid = process.getuid?.()
+  const { mode, uid: owner } = statSync(path)
+  if (uid === undefined || (mode & 0o077) === 0) return
+  const isOwn = (uid === 0 || uid === owner) && readdirSync(path).every((name) => OWN_ENTRIES.test(name))
+  if (!isOwn) {
+    throw new DataFolderOpen(
+      `other users can enter ${path}, and it is not the store's alone; set DATA_DIR to a new folder in it, or run chmod 700 on it`,
+    )
+  }
+  chmodSync(path, 0o700)
+}
+
+/**
+ * A secret of this folder, made at first use and kept in a file that only its owner can read: on disk when this returns. Not for two
+ * processes at once. Throws SecretUnusable.
+ */
+export function readOrCreateSecret(folder: DataFolder, name: string): string {
+  const known = readSecret(folder, name)
+  if (known !== null) return known
   const secret = randomBytes(32).toString('base64url')
-  writeFileSync(`${file}.new`, `${secret}\n`, { mode: 0o600 })
+  const file = join(folder.path, name)
+  // One that a crash has left may be readable to others.
+  rmSync(`${file}.new`, { force: true })
+  writeFileSync(`${file}.new`, `${secret}\n`, { mode: 0o600, flush: true })
   renameSync(`${file}.new`, file)
+  syncFolder(folder.path)
   return secret
 }
 
-/** A secret that the folder's owner has made, null when there is none yet. */
+/** A secret that the folder's owner has made, null when there is none yet. Throws SecretUnusable. */
 export function readSecret(folder: DataFolder, name: string): string | null {
-  return readOptional(join(folder.path, name))?.trim() ?? null
+  const file = join(folder.path, name)
+  const secret = readOptional(file)?.trim() ?? null
+  // After a loss of power a file can have its length, and nothing but zeros in it.
+  if (secret === null || /^[\x21-\x7e]+$/.test(secret)) return secret
+  throw new SecretUnusable(`${file} is empty or damaged: bring it back from a backup; what it protects cannot be read without it`)
+}
+
+function syncFolder(path: string): void {
+  // Windows has no such thing.
+  if (process.platform === 'win32') return
+  const folder = openSync(path, 'r')
+  try {
+    fsyncSync(folder)
+  } finally {
+    closeSync(folder)
+  }
 }
 
 function readOptional(file: string): string | null {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, chownSync, cpSync, existsSync, readdirSync } from 'node:fs'
+import { chmodSync, chownSync, cpSync, existsSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { after, type TestContext, test } from 'node:test'
@@ -11,6 +11,7 @@ import { onCleanup } from '../../test/cleanup.ts'
 import { makeDataFolder, serverProcesses, untilNoServer } from '../../test/data-folders.ts'
 import { startEmbeddedPostgres } from './embedded-postgres.ts'
 import { chooseLauncher, PostgresUnavailable } from './postgres-launcher.ts'
+import { SERVER_USER } from './postgres-namespace.ts'
 
 const OWNER = fileURLToPath(new URL('../../test/postgres-owner-process.ts', import.meta.url))
 const isRoot = process.getuid?.() === 0
@@ -126,9 +127,7 @@ test('says where to look when the server does not start, and frees the folder', 
 test('runs a cluster that belongs to an ordinary user as that user', { skip: !isRoot && 'needs root' }, async (t) => {
   const own = makeDataFolder(t)
   cpSync(folder.path, own.path, { recursive: true })
-  const [program = ''] = chooseLauncher(join(dirname(own.cluster), 'none'))
-    .command('postgres', [])
-    .slice(-1)
+  const program = chooseLauncher(join(own.path, 'none')).program('postgres')
   if (spawnSync(program, ['--version'], { uid: NOBODY, gid: NOBODY }).status !== 0) {
     t.skip('an ordinary user cannot enter this checkout')
     return
@@ -141,6 +140,76 @@ test('runs a cluster that belongs to an ordinary user as that user', { skip: !is
   onCleanup(t, () => server.stop())
   assert.deepEqual(await selectOne(server.url), { one: 1 })
   assert.deepEqual([...new Set(serverProcesses(own.path).map(({ uid }) => uid))], [NOBODY])
+})
+
+/** What the server answers, or why it does not. */
+async function ask(url: string, sql: string): Promise<unknown> {
+  return selectOne(url, sql).catch((error: Error) => error.message)
+}
+
+test('the server of root is a user who can read none of its files, and sees only its own', { skip: !isRoot && 'needs root' }, async (t) => {
+  const warnings: string[] = []
+  const server = await startEmbeddedPostgres(folder, { onWarning: (message) => warnings.push(message) })
+  onCleanup(t, () => server.stop())
+  assert.deepEqual(warnings, [])
+  const outside = join(folder.path, 'roots-own')
+  const inside = join(folder.cluster, 'roots-own')
+  for (const file of [outside, inside]) {
+    writeFileSync(file, 'a secret', { mode: 0o600 })
+    onCleanup(t, () => rmSync(file))
+  }
+  assert.match(String(await ask(server.url, `select pg_read_file('${outside}')`)), /No such file or directory/)
+  assert.match(String(await ask(server.url, `select pg_read_file('${inside}')`)), /Permission denied/)
+  assert.match(String(await ask(server.url, `select pg_read_file('${join(folder.path, 'postgres-password')}')`)), /No such file/)
+  assert.match(String(await ask(server.url, `select pg_read_file('/proc/1/environ')`)), /No such file/)
+  assert.deepEqual(
+    await ask(server.url, `select array_agg(name::text order by name collate "C") @> '{home}' as has_home from pg_ls_dir('/') as name`),
+    { has_home: false },
+  )
+  assert.deepEqual([...new Set(serverProcesses(folder.path).map(({ uid }) => uid))], [SERVER_USER.uid])
+})
+
+test('a folder of root from the version before is given to the server at its next start', { skip: !isRoot && 'needs root' }, async (t) => {
+  const names = () => ['', ...readdirSync(folder.cluster, { recursive: true, encoding: 'utf8' })]
+  for (const name of names()) chownSync(join(folder.cluster, name), 0, 0)
+  const server = await startEmbeddedPostgres(folder)
+  onCleanup(t, () => server.stop())
+  assert.deepEqual(await selectOne(server.url), { one: 1 })
+  assert.deepEqual([...new Set(names().map((name) => statSync(join(folder.cluster, name)).uid))], [SERVER_USER.uid])
+})
+
+test('root needs no folder of system programs in PATH to keep the server in its namespace', {
+  skip: !isRoot && 'needs root',
+}, async (t) => {
+  const path = process.env.PATH
+  process.env.PATH = '/usr/bin:/bin'
+  onCleanup(t, () => {
+    process.env.PATH = path
+  })
+  const server = await startEmbeddedPostgres(folder)
+  onCleanup(t, () => server.stop())
+  assert.deepEqual([...new Set(serverProcesses(folder.path).map(({ uid }) => uid))], [SERVER_USER.uid])
+})
+
+test('where root may make no mount namespace it runs in a user namespace, and says so', { skip: !isRoot && 'needs root' }, async (t) => {
+  // Root without this capability is what it is in most containers.
+  const owner = spawn('setpriv', ['--bounding-set', '-sys_admin', process.execPath, OWNER, folder.path], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  onCleanup(t, () => void owner.kill('SIGKILL'))
+  const exited = once(owner, 'exit')
+  const lines = createInterface(owner.stdout)
+  const [line] = await Promise.race([once(lines, 'line'), exited.then(() => ['ended'])])
+  const [warning] = await once(createInterface(owner.stderr), 'line')
+  assert.match(String(warning), /^PostgreSQL can read every file that root can: /)
+  assert.equal(line, '1')
+  assert.deepEqual([...new Set(serverProcesses(folder.path).map(({ uid }) => uid))], [0])
+  owner.kill('SIGKILL')
+  await exited
+  await untilNoServer(folder.path)
+  const server = await startEmbeddedPostgres(folder)
+  onCleanup(t, () => server.stop())
+  assert.deepEqual([...new Set(serverProcesses(folder.path).map(({ uid }) => uid))], [SERVER_USER.uid])
 })
 
 test('works for root in a folder that only root can enter', { skip: !isRoot && 'needs root' }, async (t) => {

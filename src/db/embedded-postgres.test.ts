@@ -72,7 +72,7 @@ test('is reached by a Unix socket in its folder, and by TCP where the path is to
   try {
     const far = await start(t, long)
     assert.equal(far.socketUrl, far.url)
-    assert.equal(await findEmbeddedPostgres(long), far.url)
+    assert.deepEqual(await findEmbeddedPostgres(long), far.addresses)
     assert.deepEqual([await query(far.url, isLocal), socketsIn(long)], [[{ yes: false }], []])
     await far.stop()
   } finally {
@@ -208,25 +208,26 @@ test('keeps every other secret of the store from the server', { skip: process.pl
 test('is found by other processes while it runs, and only then', async (t) => {
   assert.equal(await findEmbeddedPostgres(folder), null)
   const server = await start(t, folder)
-  assert.equal(await findEmbeddedPostgres(folder), server.socketUrl)
+  assert.deepEqual(await findEmbeddedPostgres(folder), server.addresses)
+  assert.equal(server.addresses.owner, server.socketUrl)
   await server.stop()
   assert.equal(await findEmbeddedPostgres(folder), null)
 })
 
 test('a command uses the server of the store beside it, and starts one for itself when there is none', async (t) => {
-  const options = { databaseUrl: null, dataDir: folder.path }
+  const options = { databaseAddresses: null, dataDir: folder.path }
   const store = await openOwnDatabase(options)
   onCleanup(t, () => store.close())
   const beside = await openSharedDatabase(options)
-  assert.equal(beside.url, store.url)
+  assert.deepEqual(beside.addresses, store.addresses)
   await beside.close()
-  assert.deepEqual(await query(store.url, 'select 1 as one'), [{ one: 1 }])
+  assert.deepEqual(await query(store.addresses.api, 'select 1 as one'), [{ one: 1 }])
   await store.close()
 
   const [first, second] = await Promise.all([openSharedDatabase(options), openSharedDatabase(options)])
   onCleanup(t, () => Promise.all([first.close(), second.close()]).then(() => {}))
-  assert.equal(first.url, second.url)
-  assert.deepEqual(await query(first.url, 'select 1 as one'), [{ one: 1 }])
+  assert.deepEqual(first.addresses, second.addresses)
+  assert.deepEqual(await query(first.addresses.api, 'select 1 as one'), [{ one: 1 }])
   await Promise.all([first.close(), second.close()])
   await untilNoServer(folder.path)
 })

@@ -1,16 +1,19 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { chmodSync, closeSync, mkdirSync, openSync, renameSync, rmSync, statSync } from 'node:fs'
+import { chmodSync, closeSync, existsSync, mkdirSync, openSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import pg from 'pg'
-import { type DataFolder, keepSecret, lockDataFolder, readSecret } from './data-folder.ts'
+import type { DatabaseAddresses } from './addresses.ts'
+import { type DataFolder, lockDataFolder, readOrCreateSecret, readSecret } from './data-folder.ts'
+import { createRoles, embeddedRoles, OWNER } from './embedded-roles.ts'
 import { freePort, isFree } from './free-port.ts'
-import { chooseLauncher, type Launcher, PostgresUnavailable } from './postgres-launcher.ts'
-import { address, DATABASE, endOrphan, PASSWORD_FILE, probe, readPidFile, removeSockets, USER } from './running-postgres.ts'
+import { chooseLauncher, giveTo, type Launcher, PostgresUnavailable } from './postgres-launcher.ts'
+import { address, DATABASE, endOrphan, PASSWORD_FILE, probe, readPidFile, removeSockets } from './running-postgres.ts'
+import { identifier, sql } from './sql.ts'
 
 const POLL_MS = 20
-const PORT_TRIES = 3
+const START_TRIES = 3
 const READY_TIMEOUT_MS = 120_000
 const LOG_MAX_BYTES = 10_000_000
 // What fits into a socket's address everywhere, less the name of the socket: its end is `/.s.PGSQL.65535`.
@@ -55,6 +58,8 @@ export interface EmbeddedOptions {
   findPort?: () => Promise<number>
   /** Called when the server ends without having been stopped. */
   onUnexpectedExit?: (message: string) => void
+  /** Called when the server runs, but not as it should. */
+  onWarning?: (message: string) => void
 }
 
 /** A PostgreSQL server in the data folder, owned by this process. */
@@ -63,6 +68,8 @@ export interface EmbeddedPostgres {
   readonly url: string
   /** The same by a Unix socket in the data folder, which takes half of what TCP costs; `url` where the folder takes none. */
   readonly socketUrl: string
+  /** What the store connects by: likewise by the socket where there is one. */
+  readonly addresses: DatabaseAddresses
   /** Stops the server; `wait` lets its other clients finish first. Idempotent. */
   stop(how?: 'now' | 'wait'): Promise<void>
 }
@@ -79,36 +86,43 @@ export async function startEmbeddedPostgres(folder: DataFolder, options: Embedde
       await server.stop(how)
       unlock()
     }
-    return { url: server.url, socketUrl: server.socketUrl, stop }
+    return { ...server, stop }
   } catch (error) {
     unlock()
     throw error
   }
 }
 
-/** Address of the server that another process runs in this folder, null while there is none that answers. */
-export async function findEmbeddedPostgres(folder: DataFolder): Promise<string | null> {
+/** Addresses of the server that another process runs in this folder, null while there is none that answers. */
+export async function findEmbeddedPostgres(folder: DataFolder): Promise<DatabaseAddresses | null> {
   const password = readSecret(folder, PASSWORD_FILE)
   const server = readPidFile(folder)
   if (password === null || !server?.ready) return null
-  const url = address(server.port, password)
-  if ((await probe(url)) !== null) return null
-  return server.socketFolder === folder.cluster ? socketAddress(url, folder) : url
+  if ((await probe(address(server.port, { role: OWNER, password }))) !== null) return null
+  return addressesOf(server.port, password, server.socketFolder === folder.cluster ? folder.cluster : null)
 }
 
-async function startServer(folder: DataFolder, options: EmbeddedOptions, tries = PORT_TRIES): Promise<EmbeddedPostgres> {
-  const launcher = chooseLauncher(folder.cluster)
-  const password = keepSecret(folder, PASSWORD_FILE)
-  await initialise(folder, launcher)
+function addressesOf(port: number, ownerPassword: string, socketFolder: string | null): DatabaseAddresses {
+  const { api, stream, owner } = embeddedRoles(ownerPassword)
+  const locate = (url: string) => (socketFolder === null ? url : socketAddress(url, socketFolder))
+  return { api: locate(address(port, api)), stream: locate(address(port, stream)), owner: locate(address(port, owner)) }
+}
+
+async function startServer(folder: DataFolder, options: EmbeddedOptions, tries = START_TRIES, isTried = false): Promise<EmbeddedPostgres> {
+  const launcher = chooseLauncher(folder.cluster, { isTried })
+  const password = readOrCreateSecret(folder, PASSWORD_FILE)
+  await initialise(folder, launcher, password)
   await endOrphan(folder)
+  if (launcher.owner !== null) giveTo(folder.cluster, launcher.owner)
+  if (launcher.warning !== null) options.onWarning?.(launcher.warning)
   removeSockets(folder)
   const port = await (options.findPort ?? freePort)()
   const logFile = join(folder.path, 'postgres.log')
   const socketFolder = (await takesSocket(folder.cluster)) ? folder.cluster : ''
   const sockets = { unix_socket_directories: socketFolder, unix_socket_permissions: '0700' }
   const settings = Object.entries({ ...SETTINGS, ...sockets, ...options.settings, port: String(port) })
-  const command = launcher.command('postgres', ['-D', folder.cluster, ...settings.flatMap(([name, value]) => ['-c', `${name}=${value}`])])
-  const keeper = spawnLogged('sh', ['-c', KEEPER, 'storefront-postgres', ...command], launcher, logFile)
+  const server = [launcher.program('postgres'), '-D', folder.cluster, ...settings.flatMap(([name, value]) => ['-c', `${name}=${value}`])]
+  const keeper = spawnLogged(launcher.wrap(['sh', '-c', KEEPER, 'storefront-postgres', ...server], folder.cluster), launcher, logFile)
   const exited = new Promise<void>((resolve) => {
     keeper.once('exit', () => resolve())
     // What could not be started does not end.
@@ -124,25 +138,26 @@ async function startServer(folder: DataFolder, options: EmbeddedOptions, tries =
     }
     await exited
   }
+  const owner = { role: OWNER, password }
   try {
-    await untilReady(keeper, address(port, password, 'postgres'), logFile)
-    await createDatabase(address(port, password, 'postgres'))
+    await untilReady(keeper, address(port, owner, 'postgres'), logFile)
+    await createDatabase(address(port, owner, 'postgres'), password)
   } catch (error) {
     await stop('now')
-    // Somebody else may have taken the port in the moment between finding it and listening on it.
-    if (tries > 1 && !(await isFree(port))) return startServer(folder, options, tries - 1)
+    // Somebody else may have taken the port in the moment between finding it and listening on it, or the machine allows less than it did.
+    if (tries > 1 && (!launcher.isTried || !(await isFree(port)))) return startServer(folder, options, tries - 1, true)
     throw error
   }
   keeper.once('exit', (code, signal) => {
     if (!stopping) options.onUnexpectedExit?.(`the embedded PostgreSQL ended (${signal ?? `exit status ${code}`}); see ${logFile}`)
   })
-  const url = address(port, password)
-  return { url, socketUrl: socketFolder === '' ? url : socketAddress(url, folder), stop }
+  const addresses = addressesOf(port, password, socketFolder === '' ? null : socketFolder)
+  return { url: address(port, owner), socketUrl: addresses.owner, addresses, stop }
 }
 
 /** For the driver, and libpq, the parameter goes before the address's own host. */
-function socketAddress(url: string, { cluster }: DataFolder): string {
-  return `${url}?host=${encodeURIComponent(cluster)}`
+function socketAddress(url: string, folder: string): string {
+  return `${url}?host=${encodeURIComponent(folder)}`
 }
 
 /** PostgreSQL does not start when it cannot make its socket, and some shared folders take none. */
@@ -163,17 +178,26 @@ async function takesSocket(folder: string): Promise<boolean> {
   }
 }
 
+/** Whether a server has ever been made in this folder. */
+export function hasCluster({ cluster }: DataFolder): boolean {
+  return existsSync(join(cluster, 'PG_VERSION'))
+}
+
 /** Makes the cluster aside and renames it, so that a crash in between leaves no half-made one. */
-async function initialise(folder: DataFolder, launcher: Launcher): Promise<void> {
-  if (statSync(join(folder.cluster, 'PG_VERSION'), { throwIfNoEntry: false })) return
+async function initialise(folder: DataFolder, launcher: Launcher, password: string): Promise<void> {
+  if (hasCluster(folder)) return
   const draft = `${folder.cluster}.new`
   rmSync(draft, { recursive: true, force: true })
   mkdirSync(draft, { mode: 0o700 })
+  const passwordFile = join(draft, 'password')
+  writeFileSync(passwordFile, `${password}\n`, { mode: 0o600 })
+  if (launcher.owner !== null) giveTo(draft, launcher.owner)
   const logFile = join(folder.path, 'postgres.log')
+  const cluster = join(draft, 'cluster')
   const args = [
-    `--pgdata=${draft}`,
-    `--username=${USER}`,
-    `--pwfile=${join(folder.path, PASSWORD_FILE)}`,
+    `--pgdata=${cluster}`,
+    `--username=${OWNER}`,
+    `--pwfile=${passwordFile}`,
     '--auth=scram-sha-256',
     '--encoding=UTF8',
     '--locale=C',
@@ -181,14 +205,14 @@ async function initialise(folder: DataFolder, launcher: Launcher): Promise<void>
     '--builtin-locale=C.UTF-8',
     '--data-checksums',
   ]
-  const [program = '', ...rest] = launcher.command('initdb', args)
-  const child = spawnLogged(program, rest, launcher, logFile)
+  const child = spawnLogged(launcher.wrap([launcher.program('initdb'), ...args], draft), launcher, logFile)
   const code = await new Promise((resolve, reject) => child.once('exit', resolve).once('error', reject))
   if (code !== 0) throw new PostgresUnavailable(`PostgreSQL could not make its cluster; see ${logFile}`)
-  renameSync(draft, folder.cluster)
+  renameSync(cluster, folder.cluster)
+  rmSync(draft, { recursive: true })
 }
 
-function spawnLogged(program: string, args: string[], launcher: Launcher, logFile: string): ChildProcess {
+function spawnLogged([program = '', ...args]: string[], launcher: Launcher, logFile: string): ChildProcess {
   const size = statSync(logFile, { throwIfNoEntry: false })?.size ?? 0
   const log = openSync(logFile, size > LOG_MAX_BYTES ? 'w' : 'a', 0o600)
   try {
@@ -220,12 +244,14 @@ async function untilReady(keeper: ChildProcess, url: string, logFile: string): P
   }
 }
 
-async function createDatabase(url: string): Promise<void> {
+/** Makes the database and the roles that are not there yet. `url` is that of the server's own database. */
+async function createDatabase(url: string, ownerPassword: string): Promise<void> {
   const client = new pg.Client({ connectionString: url })
   await client.connect()
   try {
     const { rowCount } = await client.query('select from pg_database where datname = $1', [DATABASE])
-    if (rowCount === 0) await client.query(`create database ${DATABASE}`)
+    if (rowCount === 0) await client.query(sql`create database ${identifier(DATABASE)}`)
+    await createRoles(client, ownerPassword)
   } finally {
     await client.end()
   }

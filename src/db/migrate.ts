@@ -31,7 +31,7 @@ export async function migrate(url: string): Promise<string[]> {
   }
 }
 
-/** Throws MigrationsPending unless every migration has been applied. */
+/** Throws MigrationsPending unless every migration has been applied and `db` may read which. */
 export async function assertMigrated(db: Queryable): Promise<void> {
   const files = await readdir(DIRECTORY)
   const wanted = files.filter((file) => file.endsWith('.sql')).map((file) => file.replace(/\.sql$/, ''))
@@ -45,8 +45,13 @@ async function appliedMigrations(db: Queryable): Promise<Set<string>> {
     const { rows } = await db.query<{ name: string }>('select name from migrations')
     return new Set(rows.map(({ name }) => name))
   } catch (error) {
-    const UNDEFINED_TABLE = '42P01'
-    if ((error as { code?: string }).code === UNDEFINED_TABLE) return new Set()
+    // A role that may not read the table has not been given its rights, which comes with the newest migration.
+    const [UNDEFINED_TABLE, INSUFFICIENT_PRIVILEGE] = ['42P01', '42501']
+    const { code } = error as { code?: string }
+    if (code === UNDEFINED_TABLE) return new Set()
+    if (code === INSUFFICIENT_PRIVILEGE) {
+      throw new MigrationsPending("the API's role lacks its rights in the database; run storefront migrate", { cause: error })
+    }
     throw error
   }
 }

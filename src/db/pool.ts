@@ -66,11 +66,38 @@ function writeTogether(stream: Duplex): void {
   }
 }
 
-/** One connection of its own, for what outlives a query: LISTEN and session locks. */
-export async function connectClient(url: string, applicationName: string): Promise<pg.Client> {
-  const client = new pg.Client({ connectionString: url, application_name: applicationName, keepAlive: true, types })
+const CONNECT_TIMEOUT_MS = 30_000
+
+/**
+ * One connection of its own, for what outlives a query: LISTEN and session locks. When `signal` aborts, connecting ends at once, with
+ * an error, also to a server that does not answer.
+ */
+export async function connectClient(url: string, applicationName: string, signal?: AbortSignal): Promise<pg.Client> {
+  const client = new pg.Client({
+    connectionString: url,
+    application_name: applicationName,
+    keepAlive: true,
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    types,
+  })
   // Without a listener a connection that breaks would end the process; its statements reject, and `end` tells of it.
   client.on('error', () => {})
-  await client.connect()
+  await connectUnlessAborted(client, signal)
   return client
+}
+
+export async function connectUnlessAborted(client: pg.Client, signal?: AbortSignal): Promise<void> {
+  signal?.throwIfAborted()
+  const abandon = () => abandonClient(client)
+  signal?.addEventListener('abort', abandon)
+  try {
+    await client.connect()
+  } finally {
+    signal?.removeEventListener('abort', abandon)
+  }
+}
+
+/** Closes the connection without a word to the server, which may not answer. What waits for an answer rejects. */
+export function abandonClient(client: pg.Client): void {
+  client.connection.stream.destroy()
 }

@@ -3,8 +3,8 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import pg from 'pg'
 import { type DataFolder, readSecret } from './data-folder.ts'
+import { type Credentials, OWNER } from './embedded-roles.ts'
 
-export const USER = 'storefront'
 export const DATABASE = 'storefront'
 export const PASSWORD_FILE = 'postgres-password'
 const POLL_MS = 100
@@ -20,7 +20,7 @@ export async function endOrphan(folder: DataFolder): Promise<void> {
   for (;;) {
     const orphan = readPidFile(folder)
     if (orphan === null || !isAlive(orphan.pid)) return
-    const failure = await probe(address(orphan.port, password))
+    const failure = await probe(address(orphan.port, { role: OWNER, password }))
     // Another process may have got the number since: only a server that knows this folder's password is ours.
     const isOurs = failure === null || (failure as { code?: string }).code === CANNOT_CONNECT_NOW
     const waitedMs = Date.now() - started
@@ -49,8 +49,8 @@ export function readPidFile(folder: DataFolder): { pid: number; port: number; so
   }
 }
 
-export function address(port: number, password: string, database = DATABASE): string {
-  return `postgres://${USER}:${password}@127.0.0.1:${port}/${database}`
+export function address(port: number, { role, password }: Credentials, database = DATABASE): string {
+  return `postgres://${role}:${password}@127.0.0.1:${port}/${database}`
 }
 
 /** Null when the server answers, else what went wrong. */

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Pool, Transaction } from './pool.ts'
+import { literal, type Sql, sql } from './sql.ts'
 
 // Serialization failure and deadlock: PostgreSQL undid everything, so the whole transaction may be run again.
 const RETRYABLE = new Set(['40001', '40P01'])
@@ -14,7 +15,7 @@ const PAUSE_MS = 5
 export async function inTransaction<T>(pool: Pool, work: (tx: Transaction) => Promise<T>, options: TransactionOptions = {}): Promise<T> {
   return retrying(() =>
     attempt(pool, async (tx) => {
-      await tx.query(beginStatement(options))
+      await tx.query(beginStatement(options).text)
       const result = await work(tx)
       await tx.query('commit')
       return result
@@ -32,7 +33,7 @@ export interface Sent<T> {
  * SQL that is true in a pipelined transaction. What writes before anybody knows that the transaction has begun must ask for it: were
  * that refused, each statement would be a transaction of its own.
  */
-export const IS_IN_TRANSACTION = `current_setting('storefront.is_in_transaction', true) = 'yes'`
+export const IS_IN_TRANSACTION = sql`current_setting('storefront.is_in_transaction', true) = 'yes'`
 
 /**
  * As `inTransaction`, in as few round trips as `work` itself takes: the beginning goes out with its first statements, the commit with its last,
@@ -46,7 +47,7 @@ export async function inPipelinedTransaction<T>(
 ): Promise<T> {
   const { result } = await retrying(() =>
     attempt(pool, async (tx) => {
-      const begun = tx.query(`${beginStatement(options)}; set local storefront.is_in_transaction = 'yes'`)
+      const begun = tx.query(sql`${beginStatement(options)}; set local storefront.is_in_transaction = 'yes'`.text)
       const committed = work(tx, begun).then(async (sent) => {
         await allOf([...sent.statements, tx.query('commit')])
         return sent
@@ -72,8 +73,8 @@ export interface TransactionOptions {
   lockTimeoutMs?: number
 }
 
-function beginStatement({ lockTimeoutMs }: TransactionOptions): string {
-  return lockTimeoutMs === undefined ? 'begin' : `begin; set local lock_timeout = ${lockTimeoutMs}`
+function beginStatement({ lockTimeoutMs }: TransactionOptions): Sql {
+  return lockTimeoutMs === undefined ? sql`begin` : sql`begin; set local lock_timeout = ${literal(lockTimeoutMs)}`
 }
 
 async function retrying<T>(run: () => Promise<T>): Promise<T> {

@@ -157,8 +157,8 @@ function takeOver(reply: FastifyReply): string[] {
 
 /** RFC 9110 §12.5.3, as far as browsers and CDNs use it: what is named without `q=0`; brotli before gzip. */
 function chooseEncoding(accepted: string): Encoding {
-  if (/\bbr\b(?!\s*;\s*q=0(\.0*)?(,|\s|$))/.test(accepted)) return 'br'
-  if (/\bgzip\b(?!\s*;\s*q=0(\.0*)?(,|\s|$))/.test(accepted)) return 'gzip'
+  if (/\bbr\b(?!\s*;\s*q=0(\.0*)?(,|\s|$))/i.test(accepted)) return 'br'
+  if (/\bgzip\b(?!\s*;\s*q=0(\.0*)?(,|\s|$))/i.test(accepted)) return 'gzip'
   return 'identity'
 }
 

@@ -1,5 +1,4 @@
 import type { FastifyRequest } from 'fastify'
-import { AppError } from '../errors.ts'
 
 /** Who makes a request. */
 export interface Caller {
@@ -11,26 +10,12 @@ export interface Caller {
 /** Tells who makes a request by its bearer token (RFC 6750). Throws `unauthenticated` or `invalid_token`. */
 export type Authenticate = (request: FastifyRequest) => Promise<Caller>
 
-const CALLER = 'caller'
+/** The decorator of a request that holds its caller. Only `enforceAccess` sets it. */
+export const CALLER = 'caller'
 
-/** Makes a request's caller known before its body is looked at; a stranger learns nothing from it. An `onRequest` hook. */
-export function requireCaller(authenticate: Authenticate) {
-  return async (request: FastifyRequest): Promise<void> => request.setDecorator(CALLER, await authenticate(request))
-}
-
-/** Like `requireCaller`, for operators only. Throws `forbidden` for anybody else who is known. An `onRequest` hook. */
-export function requireAdmin(authenticate: Authenticate) {
-  return async (request: FastifyRequest): Promise<void> => {
-    const caller = await authenticate(request)
-    if (caller.role !== 'admin') throw new AppError('forbidden', 'Only operators may do this.')
-    request.setDecorator(CALLER, caller)
-  }
-}
-
-/** The caller of a request that came through `requireCaller` or `requireAdmin`. */
+/** The caller of a request to a route that is not public. */
 export function callerOf(request: FastifyRequest): Caller {
-  return request.getDecorator<Caller>(CALLER)
+  const caller = request.getDecorator<Caller | undefined>(CALLER)
+  if (caller === undefined || caller === null) throw new Error(`${request.routeOptions.url} is public: its caller is not known`)
+  return caller
 }
-
-/** For the OpenAPI document: the call needs a bearer token. */
-export const bearer = [{ bearer: [] }]

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { clientAddress, networkOf } from './client-address.ts'
+import { clientAddress, networkOf, siteOf } from './client-address.ts'
 
 const at = (ip: string, remoteAddress = '10.0.0.1') => clientAddress({ ip, socket: { remoteAddress } } as never)
 
@@ -20,4 +20,11 @@ test('counts an IPv6 client by its /64', () => {
   }
   assert.equal(networkOf('::1'), '0:0:0:0::/64')
   assert.equal(networkOf('fe80::1%eth0'), 'fe80:0:0:0::/64')
+})
+
+test('knows the /48 that an IPv6 client is in, and none of an IPv4 client', () => {
+  assert.equal(siteOf('2001:db8:1:2::1'), '2001:db8:1::/48')
+  assert.equal(siteOf('2001:0DB8:0001:ffff:0:0:0:9'), '2001:db8:1::/48')
+  assert.equal(siteOf('::1'), '0:0:0::/48')
+  assert.equal(siteOf('192.0.2.7'), null)
 })

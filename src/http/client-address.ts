@@ -15,10 +15,19 @@ function plain(address: string): string {
 
 /** The network that one subscriber has: an IPv4 address, but a whole /64 of IPv6, where the rest is theirs to choose. */
 export function networkOf(address: string): string {
-  if (isIP(address) !== 6) return address
+  return isIP(address) === 6 ? prefixOf(address, 4) : address
+}
+
+/** The /48 of an IPv6 address: a site gets one, and so can whoever would look like 65,536 subscribers. Null for IPv4. */
+export function siteOf(address: string): string | null {
+  return isIP(address) === 6 ? prefixOf(address, 3) : null
+}
+
+/** The first `groups` of the eight 16-bit groups of an IPv6 address. */
+function prefixOf(address: string, groups: number): string {
   // The URL parser writes an address in one form (RFC 5952); a zone id means nothing outside this machine.
   const [head = '', tail = ''] = new URL(`http://[${address.split('%', 1)[0]}]`).hostname.slice(1, -1).split('::')
   const [left, right] = [head, tail].map((part) => (part === '' ? [] : part.split(':')))
   const zeros = Array<string>(8 - (left?.length ?? 0) - (right?.length ?? 0)).fill('0')
-  return `${[...(left ?? []), ...zeros, ...(right ?? [])].slice(0, 4).join(':')}::/64`
+  return `${[...(left ?? []), ...zeros, ...(right ?? [])].slice(0, groups).join(':')}::/${groups * 16}`
 }

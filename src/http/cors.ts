@@ -6,7 +6,7 @@ export type CorsOrigins = readonly string[] | '*'
 declare module 'fastify' {
   interface FastifyContextConfig {
     /** The same answer for everybody, kept by caches: any origin may read it, and it never varies with who asks. */
-    isPublic?: boolean
+    isReadableByAnyOrigin?: boolean
   }
 }
 
@@ -34,7 +34,7 @@ export function createCors(origins: CorsOrigins | null) {
   return {
     allow({ headers: { origin }, routeOptions }: FastifyRequest, reply: FastifyReply): void {
       if (origins === null) return
-      if (origins === '*' || routeOptions?.config?.isPublic === true) reply.headers(PUBLIC)
+      if (origins === '*' || routeOptions?.config?.isReadableByAnyOrigin === true) reply.headers(PUBLIC)
       else {
         reply.header('vary', 'Origin')
         if (mayUse(origin)) reply.headers({ ...PUBLIC, 'access-control-allow-origin': origin })

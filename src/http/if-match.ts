@@ -15,6 +15,7 @@ export function readIfMatch(header: string | undefined): ReadonlySet<string> | n
       errors: [{ parameter: 'If-Match', detail: 'is not a list of entity tags' }],
     })
   }
-  const tags = text.split(',').map((tag) => tag.trim())
-  return new Set(tags.filter((tag) => !tag.startsWith('W/')).map((tag) => tag.replaceAll('"', '')))
+  // A comma between quotes is part of a tag.
+  const tags = text.matchAll(/(?<weak>W\/)?(?:"(?<quoted>[^"]*)"|(?<bare>[\w.-]+))/g)
+  return new Set(tags.flatMap(({ groups }) => (groups?.weak === undefined ? [groups?.quoted ?? groups?.bare ?? ''] : [])))
 }

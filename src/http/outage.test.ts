@@ -69,8 +69,8 @@ async function openWire(t: TestContext, url: string) {
 /** An API whose only way to its database is a wire, and a customer of it. */
 async function startWiredStore(t: TestContext) {
   const database = await createTestDatabase(t)
-  await prepareDatabase(database.url, database.pool, pino({ level: 'silent' }))
-  const wire = await openWire(t, database.url)
+  await prepareDatabase(database.addresses, pino({ level: 'silent' }))
+  const wire = await openWire(t, database.addresses.api)
   const dataDir = mkdtempSync(join(tmpdir(), 'storefront-test-'))
   onCleanup(t, () => rmSync(dataDir, { recursive: true, force: true }))
   const config = readConfig({

@@ -95,16 +95,24 @@ export function nextLink(baseUrl: string, path: string, query: Record<string, un
   return `<${baseUrl}${path}?${parameters}>; rel="next"`
 }
 
-/** RFC 8288 links of a list: to its first page and, where there are any, to the pages before and after. `parameters` without cursor. */
+/** Clients and caches take headers of 8 to 16 kB in all: Node's own fetch fails past that. */
+const MAX_LINK_BYTES = 4_000
+
+/**
+ * RFC 8288 links of a list: to the pages after and before, where there are any, and to its first page. `parameters` without cursor. Those
+ * that do not fit into 4,000 bytes are left out, the first page before the others; undefined when none fits.
+ */
 export function pageLinks(
   address: string,
   parameters: Readonly<Record<string, string>>,
   cursors: { prev: string | null; next: string | null },
-): string {
+): string | undefined {
   const link = (rel: string, cursor?: string) => {
     const query = new URLSearchParams({ ...parameters, ...(cursor === undefined ? {} : { cursor }) }).toString()
     return `<${address}${query === '' ? '' : `?${query}`}>; rel="${rel}"`
   }
   const { prev, next } = cursors
-  return [link('first'), ...(prev === null ? [] : [link('prev', prev)]), ...(next === null ? [] : [link('next', next)])].join(', ')
+  const links = [link('first'), ...(prev === null ? [] : [link('prev', prev)]), ...(next === null ? [] : [link('next', next)])]
+  while (links.join(', ').length > MAX_LINK_BYTES) links.shift()
+  return links.length === 0 ? undefined : links.join(', ')
 }

@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { isDatabaseOutage } from '../db/constraints.ts'
@@ -20,16 +21,20 @@ export const PROBLEMS: Record<ErrorCode, { status: number; title: string }> = {
   method_not_allowed: { status: 405, title: 'The method is not allowed here' },
   email_taken: { status: 409, title: 'The e-mail address is taken' },
   insufficient_stock: { status: 409, title: 'There is not enough stock' },
+  stock_not_tracked: { status: 409, title: 'The stock is not tracked' },
+  adjustment_reference_taken: { status: 409, title: 'The reference belongs to another adjustment' },
   sku_taken: { status: 409, title: 'The sku is taken' },
   illegal_transition: { status: 409, title: 'The order cannot make this move' },
   client_reference_taken: { status: 409, title: 'The client reference is taken' },
   product_changed: { status: 412, title: 'The product has changed' },
   price_changed: { status: 409, title: 'The total is another now' },
+  too_many_pending_orders: { status: 409, title: 'Too many orders wait to be confirmed' },
   purchase_limit: { status: 409, title: 'A customer can buy only so many' },
   request_in_progress: { status: 409, title: 'The same request is being worked on' },
   version_mismatch: { status: 412, title: 'The order has changed since' },
+  precondition_failed: { status: 412, title: 'The state is no longer the expected one' },
   payload_too_large: { status: 413, title: 'The body is too large' },
-  unsupported_media_type: { status: 415, title: 'The body must be application/json' },
+  unsupported_media_type: { status: 415, title: 'The media type of the body is not the one of this call' },
   invalid_body: { status: 422, title: 'The body is not acceptable' },
   password_too_common: { status: 422, title: 'The password is too common' },
   invalid_one_time_token: { status: 422, title: 'The one-time token is not valid' },
@@ -68,6 +73,9 @@ export const Problem = Type.Object(
   { $id: 'Problem', description: 'RFC 9457 problem details; some codes add members.' },
 )
 
+/** Of calls that take no body and read one that is sent all the same: any but GET. */
+export const NEEDLESS_BODY = ['malformed_json', 'payload_too_large', 'unsupported_media_type'] as const
+
 const ANY_ROUTE = ['unavailable', 'internal'] as const
 
 /** Response schemas for the refusals a route can give, besides those that any can, for the OpenAPI document. */
@@ -83,9 +91,17 @@ export function problemResponses(...codes: ErrorCode[]) {
   return responses as Record<never, never>
 }
 
+/** What the log and the metrics see of a client that went away while its body was being read; nobody reads the answer. */
+const BROKEN_OFF = new AppError('malformed_request', 'The connection ended before the body did.')
+
+/** Whether an error is that of the request's own connection. Its codes are those of a broken connection to the database, too. */
+export function isBrokenOff(error: unknown, { raw }: Pick<FastifyRequest, 'raw'>): boolean {
+  return error instanceof Error && error === raw.errored
+}
+
 /** Sends any error as a problem. An unknown one is logged here, once, and tells the client nothing. */
 export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  const known = toAppError(error)
+  const known = isBrokenOff(error, request) ? BROKEN_OFF : toAppError(error, request)
   const { status, title } = PROBLEMS[known.code]
   if (status >= 500) request.log.error({ err: loggableError(error), code: known.code }, 'request failed')
   const { errors, members, headers } = known.details
@@ -102,6 +118,7 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
   if (status === 401) reply.header('www-authenticate', known.code === 'invalid_token' ? `${REALM}, error="invalid_token"` : REALM)
   if (status === 503) reply.header('retry-after', RETRY_AFTER_SECONDS)
   if (headers !== undefined) reply.headers(headers)
+  if (isSendingMuch(request.raw)) reply.header('connection', 'close')
   return reply
     .code(status)
     .header('cache-control', 'no-store')
@@ -110,17 +127,29 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
     .send(JSON.stringify(problem))
 }
 
+const MUCH_BYTES = 16_384
+
+/** Whether the client still sends a body of some size, which nobody will read: the connection ends with the answer. */
+function isSendingMuch({ complete, headers }: IncomingMessage): boolean {
+  if (complete) return false
+  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > MUCH_BYTES
+}
+
 const FASTIFY_CODES: Record<string, AppError> = {
-  FST_ERR_CTP_INVALID_MEDIA_TYPE: new AppError('unsupported_media_type', 'Send the body as application/json.'),
   FST_ERR_CTP_BODY_TOO_LARGE: new AppError('payload_too_large', 'The body is larger than this call accepts.'),
   FST_ERR_MAX_PARAM_LENGTH: new AppError('not_found', 'There is nothing at this address.'),
   FST_ERR_BAD_URL: new AppError('malformed_request', 'The path is not a valid URL.'),
 }
 
-function toAppError(error: unknown): AppError {
+const NDJSON = 'application/x-ndjson'
+
+function toAppError(error: unknown, { server }: Pick<FastifyRequest, 'server'>): AppError {
   if (error instanceof AppError) return error
   // Anything can be thrown, null too.
   const { code, statusCode } = (error ?? {}) as { code?: string; statusCode?: number }
+  if (code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE') {
+    return new AppError('unsupported_media_type', `Send the body as ${server.hasContentTypeParser(NDJSON) ? NDJSON : 'application/json'}.`)
+  }
   const known = FASTIFY_CODES[code ?? '']
   if (known !== undefined) return known
   if (isDatabaseOutage(error)) return new AppError('unavailable', 'The store cannot answer now. Try again in a moment.')

@@ -32,6 +32,7 @@ export function refuseConnection(error: ParserError, socket: Connection): void {
     'content-type: application/problem+json',
     `content-length: ${Buffer.byteLength(problem)}`,
     `x-request-id: ${id}`,
+    'cache-control: no-store',
     ...headers,
     'connection: close',
   ]

@@ -33,7 +33,7 @@ test('refuses a body that is not UTF-8', async () => {
 })
 
 test('refuses JSON that is no object, however deep, naming the body itself', async () => {
-  for (const raw of ['null', '1', '"text"', '[]', 'true', '['.repeat(300_000) + ']'.repeat(300_000)]) {
+  for (const raw of ['null', '1', '"text"', '[]', 'true', '['.repeat(100_000) + ']'.repeat(100_000)]) {
     assert.deepEqual(faults(assertProblem(await order({ raw }), 422, 'invalid_body', raw.slice(0, 20))), ['#'])
   }
 })

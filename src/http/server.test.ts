@@ -1,40 +1,16 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import type { AddressInfo } from 'node:net'
-import { connect } from 'node:net'
 import { after, test } from 'node:test'
 import { pino } from 'pino'
+import { addBuyers } from '../../test/buyers.ts'
 import { eventually } from '../../test/eventually.ts'
 import { assertProblem } from '../../test/problem.ts'
+import { openSocket, sendRaw } from '../../test/raw-http.ts'
 import { startStore } from '../../test/store.ts'
 import { createHttpServer } from './server.ts'
 
 const store = await startStore({ after })
 const ada = await store.register()
-
-async function openSocket() {
-  const { port } = store.server.server.address() as AddressInfo
-  const socket = connect(port, '127.0.0.1')
-  await once(socket, 'connect')
-  return socket
-}
-
-/** Sends bytes and returns the one answer that ends the connection. */
-async function sendRaw(bytes: string | Buffer) {
-  const socket = await openSocket()
-  let text = ''
-  socket.setEncoding('utf8').on('data', (chunk) => {
-    text += chunk
-  })
-  // The server may close while we still write.
-  socket.on('error', () => {})
-  socket.write(bytes)
-  await once(socket, 'close')
-  const [head = '', body = ''] = text.split('\r\n\r\n')
-  const [first = '', ...lines] = head.split('\r\n')
-  const headers = Object.fromEntries(lines.map((line) => line.split(/: ?(.*)/, 2).map((part, i) => (i === 0 ? part.toLowerCase() : part))))
-  return { status: Number(first.split(' ')[1]), headers, text: body }
-}
 
 test('answers what is no HTTP with a problem and closes the connection', async () => {
   for (const bytes of [
@@ -46,18 +22,20 @@ test('answers what is no HTTP with a problem and closes the connection', async (
     'GET /products HTTP/1.1\r\nHost: x\r\nbad header\r\n\r\n',
     Buffer.from([0x16, 0x03, 0x01, 0x02, 0x00, 0x01, 0x00, 0x01, 0xfc, 0x03, 0x03]),
   ]) {
-    assertProblem(await sendRaw(bytes), 400, 'malformed_request', String(bytes))
+    assertProblem(await sendRaw(store, bytes), 400, 'malformed_request', String(bytes))
   }
 })
 
 test('refuses headers that are too large', async () => {
-  assertProblem(await sendRaw(`GET /products HTTP/1.1\r\nHost: x\r\nX: ${'x'.repeat(40_000)}\r\n\r\n`), 431, 'malformed_request')
+  const answer = await sendRaw(store, `GET /products HTTP/1.1\r\nHost: x\r\nX: ${'x'.repeat(40_000)}\r\n\r\n`)
+  assertProblem(answer, 431, 'malformed_request')
+  assert.equal(answer.headers['cache-control'], 'no-store')
 })
 
 test('refuses a chunked body over the limit', async () => {
   const head = `POST /orders HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${ada.token}\r\nContent-Type: application/json\r\n`
   const chunk = `10000\r\n${' '.repeat(0x10000)}\r\n`
-  const answer = await sendRaw(`${head}Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n${chunk.repeat(20)}0\r\n\r\n`)
+  const answer = await sendRaw(store, `${head}Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n${chunk.repeat(20)}0\r\n\r\n`)
   assertProblem(answer, 413, 'payload_too_large')
 })
 
@@ -66,7 +44,7 @@ test('places no order when the body breaks off', async () => {
   const body = JSON.stringify({ items: [{ product_id: lamp.id, quantity: 1 }] })
   const head = `POST /orders HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${ada.token}\r\nContent-Type: application/json\r\n`
   const refused = new Promise<void>((resolve) => store.server.server.once('request', (request) => request.once('close', () => resolve())))
-  const socket = await openSocket()
+  const socket = await openSocket(store)
   socket.on('error', () => {})
   // The part that arrives is a whole order by itself.
   socket.write(`${head}Content-Length: ${body.length + 10}\r\n\r\n${body}`)
@@ -88,24 +66,25 @@ function countConnections(): Promise<number> {
 test('tells the client nothing about a fault of ours, and the log everything', async (t) => {
   const lines: string[] = []
   const logger = pino({ level: 'error' }, { write: (line: string) => void lines.push(line) })
-  const server = await createHttpServer({ logger, baseUrl: 'http://localhost' })
+  const server = await createHttpServer({ logger, baseUrl: 'http://localhost', authenticate: () => Promise.reject(new Error('unused')) })
   t.after(() => server.close())
-  server.get('/throws', async () => {
+  const isPublic = { config: { access: 'public' } } as const
+  server.get('/throws', isPublic, async () => {
     throw new Error('password=hunter2 in select * from users')
   })
-  server.get('/database', async () => {
+  server.get('/database', isPublic, async () => {
     throw Object.assign(new Error('duplicate key value hunter2'), { code: '23505', constraint: 'no_such', detail: 'hunter2' })
   })
-  server.get('/row', async () => {
+  server.get('/row', isPublic, async () => {
     await store.pool.query('insert into rate_limits (key, points) values ($1, 1), ($1, 1)', ['hunter2@example.com'])
   })
-  server.get('/status', async () => {
+  server.get('/status', isPublic, async () => {
     throw Object.assign(new Error('hunter2'), { statusCode: 502 })
   })
-  server.get('/text', async () => {
+  server.get('/text', isPublic, async () => {
     throw 'hunter2'
   })
-  server.get('/null', async () => Promise.reject(null))
+  server.get('/null', isPublic, async () => Promise.reject(null))
   for (const path of ['/throws', '/database', '/row', '/status', '/text', '/null']) {
     lines.length = 0
     const { statusCode, headers, body } = await server.inject(path)
@@ -115,5 +94,23 @@ test('tells the client nothing about a fault of ours, and the log everything', a
     assert.equal(lines.length, 1, path)
     assert.equal(JSON.parse(lines[0] ?? '').request_id, problem.request_id)
     if (path === '/row') assert.doesNotMatch(lines[0] ?? '', /hunter2/)
+  }
+})
+
+test('ends the connection of a client that sends a body in tiny chunks, and takes one in small ones', async () => {
+  const [operator] = await addBuyers(store, 1, 'admin')
+  const body = JSON.stringify({ items: [], note: 'x'.repeat(20_000) })
+  const chunked = (text: string, length: number) =>
+    (text.match(new RegExp(`.{1,${length}}`, 'gs')) ?? []).map((part) => `${part.length.toString(16)}\r\n${part}\r\n`).join('')
+  for (const [path, type, text] of [
+    ['/orders', 'application/json', body],
+    ['/admin/orders/transitions', 'application/x-ndjson', '{}\n'.repeat(5_000)],
+    ['/admin/products/import', 'application/x-ndjson', '{}\n'.repeat(5_000)],
+  ] as const) {
+    const head = `POST ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${operator?.token}\r\nContent-Type: ${type}\r\n`
+    const send = (length: number) =>
+      sendRaw(store, `${head}Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n${chunked(text, length)}0\r\n\r\n`)
+    assert.ok(Number.isNaN((await send(1)).status), `${path} has no answer`)
+    assert.ok([200, 422].includes((await send(100)).status), path)
   }
 })

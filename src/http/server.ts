@@ -5,10 +5,15 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyReply, type FastifyRequest, LogController } from 'fastify'
 import type { Logger } from 'pino'
 import { AppError } from '../errors.ts'
+import { enforceAccess } from './access.ts'
+import type { Authenticate } from './caller.ts'
 import { type CorsOrigins, createCors } from './cors.ts'
+import { findHostFault, toOriginForm } from './host.ts'
+import { limitChunks } from './limit-chunks.ts'
 import { openApiOptions } from './openapi.ts'
 import { Problem, sendError } from './problem.ts'
 import { refuseConnection } from './refuse-connection.ts'
+import { listRoutes } from './route-list.ts'
 import { compileValidator, parseJson, parseQuery } from './validation.ts'
 
 export type HttpServer = FastifyInstance<Server, IncomingMessage, ServerResponse, FastifyBaseLogger, TypeBoxTypeProvider>
@@ -20,13 +25,18 @@ export interface HttpServerOptions {
   trustProxy?: readonly string[] | number | false
   /** Null, which it is unless said otherwise: browsers use the API from its own origin only. */
   corsOrigins?: CorsOrigins | null
+  /** Tells who calls a route that is not public. */
+  authenticate: Authenticate
   onAnswered?: OnAnswered
 }
 
 /** Hears of each answer that was sent: the route's pattern, nothing for an address that has none, and how long it took. */
 export type OnAnswered = (method: string, route: string | undefined, status: number, ms: number) => void
 
-const BODY_LIMIT_BYTES = 1_048_576
+/** Of a body that a route takes and sets no limit for: twice what an account needs with every character escaped. */
+const BODY_LIMIT_BYTES = 16_384
+/** Of a route that takes none: some clients send `{}` with every POST. */
+const NO_BODY_LIMIT_BYTES = 1_024
 const REQUEST_TIMEOUT_MS = 30_000
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
 
@@ -43,6 +53,9 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
     forceCloseConnections: 'idle',
     return503OnClosing: false,
     genReqId: requestId,
+    // `findHostFault` refuses a request without one, as a problem.
+    http: { requireHostHeader: false },
+    rewriteUrl: ({ url = '' }) => toOriginForm(url),
     routerOptions: { querystringParser: parseQuery as never },
     // These come before any hook.
     frameworkErrors: (error, request, reply) => {
@@ -52,7 +65,6 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
     clientErrorHandler: refuseConnection,
   }).withTypeProvider<TypeBoxTypeProvider>()
   server.addSchema(Problem)
-  server.decorateRequest('caller')
   server.setValidatorCompiler(compileValidator as never)
   server.removeAllContentTypeParsers()
   server.addContentTypeParser('application/json', { parseAs: 'buffer' }, (_request, body, done) => {
@@ -64,13 +76,18 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
     }
   })
   server.setErrorHandler((error, request, reply) => sendError(error, request, reply))
-  const allowedMethods = collectRoutes(server)
+  server.addHook('onRoute', (route) => {
+    route.bodyLimit ??= route.schema?.body === undefined ? NO_BODY_LIMIT_BYTES : BODY_LIMIT_BYTES
+  })
+  const { allowedMethods } = listRoutes(server)
   server.addHook('onRequest', (request, reply, done) => {
     cors.allow(request, identify(request, reply))
     if (cors.answerPreflight(request, reply)) return
     // Here and not in a handler, which would only be asked after the body was read and found good.
-    done(request.is404 ? refuseAddress(allowedMethods(request.url)) : undefined)
+    done(findHostFault(request.raw) ?? (request.is404 ? refuseAddress(allowedMethods(request.url)) : undefined))
   })
+  enforceAccess(server, options.authenticate)
+  limitChunks(server)
   server.addHook('preValidation', (request, _reply, done) => {
     // Fastify has a body that was not sent checked as null, which would read as one of the wrong type.
     const isMissing = request.body === undefined && request.routeOptions.schema?.body !== undefined
@@ -91,8 +108,15 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
 
 /** The OpenAPI 3.1 document of every route. */
 export function openApiRoute(server: HttpServer): void {
-  server.get('/openapi.json', { schema: { hide: true }, config: { isPublic: true } }, async (_request, reply) =>
-    reply.header('cache-control', 'public, max-age=300').send(server.swagger()),
+  // Made once: it takes milliseconds, and anybody may ask for it.
+  let document: Buffer | undefined
+  server.get(
+    '/openapi.json',
+    { schema: { hide: true }, config: { access: 'public', isReadableByAnyOrigin: true } },
+    async (_request, reply) => {
+      document ??= Buffer.from(JSON.stringify(server.swagger()))
+      return reply.header('cache-control', 'public, max-age=300').type('application/json; charset=utf-8').send(document)
+    },
   )
 }
 
@@ -121,21 +145,4 @@ function trustedProxies(proxies: readonly string[] | number | false) {
 export function requestId(request: { headers: Record<string, unknown> }): string {
   const sent = request.headers['x-request-id']
   return typeof sent === 'string' && REQUEST_ID.test(sent) ? sent : randomUUIDv7()
-}
-
-/** Watches routes being added; the function it returns tells which methods a path has, to answer 405 with `Allow`. */
-function collectRoutes(server: HttpServer): (url: string) => string[] {
-  const routes: { pattern: RegExp; isFixed: boolean; methods: string[] }[] = []
-  server.addHook('onRoute', ({ url, method }) => {
-    const pattern = new RegExp(`^${url.replaceAll('.', '\\.').replace(/:[A-Za-z_]+/g, '[^/]+')}$`)
-    routes.push({ pattern, isFixed: !url.includes(':'), methods: [method].flat() })
-  })
-  return (url) => {
-    const path = url.split('?', 1)[0] ?? ''
-    const matching = routes.filter(({ pattern }) => pattern.test(path))
-    const fixed = matching.filter((route) => route.isFixed)
-    // `/orders/quote` is not an order: where a path stands as such, what it would be as a parameter does not count.
-    const methods = (fixed.length > 0 ? fixed : matching).flatMap((route) => route.methods)
-    return [...new Set(methods)].sort()
-  }
 }

@@ -3,13 +3,21 @@ import type { FastifySchemaCompiler } from 'fastify'
 import type { TSchema } from 'typebox'
 import { Compile } from 'typebox/compile'
 import { AppError, type ErrorCode, type FieldError } from '../errors.ts'
+import { findExcess } from './json-limits.ts'
 import { countCodePoints } from './text-length.ts'
 
 const MAX_ERRORS = 100
+/** Of a name that is repeated in an explanation. */
+const MAX_NAME_LENGTH = 100
+/** More than any route has, each of them several times. */
+const MAX_PARAMETERS = 100
+const UNKNOWN_PROPERTY = 'is not a known property'
 
 /** Parses a JSON body. JSON is UTF-8 (RFC 8259 §8.1); `__proto__` stays a property and is refused by the schema. */
 export function parseJson(body: Buffer): unknown {
   if (!isUtf8(body)) throw new AppError('malformed_json', 'The body is not valid UTF-8.')
+  const excess = findExcess(body)
+  if (excess !== null) throw new AppError('invalid_body', 'The body is not acceptable.', { errors: [{ pointer: '#', detail: excess }] })
   try {
     return JSON.parse(body.toString('utf8'))
   } catch {
@@ -20,15 +28,21 @@ export function parseJson(body: Buffer): unknown {
 /** A value that percent-decoding cannot make sense of becomes this lone surrogate, which validation then refuses. */
 const UNDECODABLE = '\ud800'
 
-/** Query string → names and values, all text; a name that comes twice has a list. */
+/** Holds the name of the first parameter that was not read. */
+const UNREAD = Symbol('unread')
+
+/** Query string → names and values, all text; a name that comes twice has a list. What is past the limit is left for the validator to refuse. */
 export function parseQuery(query: string): Record<string, unknown> {
   const values: Record<string, unknown> = Object.create(null)
-  for (const pair of query.split('&')) {
-    if (pair === '') continue
+  for (const [index, pair] of query.split('&', MAX_PARAMETERS + 1).entries()) {
     const equals = pair.indexOf('=')
     const name = decode(equals < 0 ? pair : pair.slice(0, equals))
+    if (index === MAX_PARAMETERS) values[UNREAD as never] = name
+    if (pair === '' || index === MAX_PARAMETERS) continue
     const value = equals < 0 ? '' : decode(pair.slice(equals + 1))
-    values[name] = name in values ? [values[name], value].flat() : value
+    const earlier = values[name]
+    if (Array.isArray(earlier)) earlier.push(value)
+    else values[name] = earlier === undefined ? value : [earlier, value]
   }
   return values
 }
@@ -55,8 +69,11 @@ export const compileValidator: FastifySchemaCompiler<TSchema> = ({ schema, httpP
   const { code, message } = FAULTS[httpPart] ?? { code: 'invalid_body', message: '' }
   return (input: unknown) => {
     const value = httpPart === 'querystring' ? convertQuery(schema, input) : input
-    const errors = check.Check(value) ? (isStorable(value) ? [] : findUnstorableText(value)) : describe(check.Errors(value))
-    if (errors.length === 0) return { value }
+    // The check alone decides. The list of errors only explains: TypeBox ends it after a few, and it may be empty.
+    const isValid = check.Check(value)
+    const unread = httpPart === 'querystring' ? (value as { [UNREAD]?: string })[UNREAD] : undefined
+    if (isValid && unread === undefined && isStorable(value)) return { value }
+    const errors = unread !== undefined ? refuseParameters(unread) : isValid ? findUnstorableText(value) : describe(check.Errors(value))
     if (httpPart === 'params') return { error: new AppError(code, message) }
     return { error: new AppError(code, message, { errors: httpPart === 'body' ? errors : errors.map(asParameter) }) }
   }
@@ -74,23 +91,34 @@ function convertQuery(schema: TSchema, input: unknown): unknown {
   return values
 }
 
+function refuseParameters(unread: string): FieldError[] {
+  return [{ pointer: `#/${escapePointer(unread)}`, detail: `comes after ${MAX_PARAMETERS} others, which is the limit` }]
+}
+
 type SchemaError = { keyword: string; instancePath: string; params: object; message: string }
 
 function describe(errors: readonly SchemaError[]): FieldError[] {
+  const described = describeNamed(errors)
+  if (described.length > 0) return described
+  // Nothing but the names that `additionalProperties: false` refuses one by one: the list ended before the error that names them all.
+  return errors.map(({ instancePath }) => ({ pointer: `#${encodeURI(cut(instancePath))}`, detail: UNKNOWN_PROPERTY }))
+}
+
+function describeNamed(errors: readonly SchemaError[]): FieldError[] {
   return errors
     .filter((error) => error.keyword !== 'boolean')
     .flatMap((error): FieldError[] => {
       const { additionalProperties, requiredProperties } = error.params as Record<string, string[] | undefined>
       const named = additionalProperties ?? requiredProperties
-      if (named === undefined) return [{ pointer: `#${error.instancePath}`, detail: error.message }]
-      const detail = additionalProperties === undefined ? 'is required' : 'is not a known property'
-      return named.map((name) => ({ pointer: `#${error.instancePath}/${escapePointer(name)}`, detail }))
+      if (named === undefined) return [{ pointer: `#${cut(error.instancePath)}`, detail: error.message }]
+      const detail = additionalProperties === undefined ? 'is required' : UNKNOWN_PROPERTY
+      return named.slice(0, MAX_ERRORS).map((name) => ({ pointer: `#${cut(error.instancePath)}/${escapePointer(name)}`, detail }))
     })
     .slice(0, MAX_ERRORS)
 }
 
 /** Whether PostgreSQL and UTF-8 can hold every text in a value: they know neither NUL nor lone surrogates. */
-function isStorable(value: unknown): boolean {
+export function isStorable(value: unknown): boolean {
   if (typeof value === 'string') return value.isWellFormed() && !value.includes('\0')
   return typeof value !== 'object' || value === null || Object.values(value).every(isStorable)
 }
@@ -103,7 +131,11 @@ function findUnstorableText(value: unknown, pointer = '#'): FieldError[] {
 
 // A URI fragment: characters that cannot stand there are percent-encoded after the pointer's own escapes (RFC 6901 §6).
 function escapePointer(name: string): string {
-  return encodeURIComponent(name.toWellFormed().replaceAll('~', '~0').replaceAll('/', '~1'))
+  return encodeURIComponent(cut(name).replaceAll('~', '~0').replaceAll('/', '~1'))
+}
+
+function cut(name: string): string {
+  return (name.length > MAX_NAME_LENGTH ? `${name.slice(0, MAX_NAME_LENGTH)}…` : name).toWellFormed()
 }
 
 function asParameter({ pointer = '#', detail }: FieldError): FieldError {

@@ -173,7 +173,35 @@ test('moves many orders by lines, each on its own', async () => {
     { status: 'pending', version: 1 },
   ])
   assertProblem(await moveLines(Array(10_001).fill('{}')), 422, 'invalid_body')
-  assertProblem(await store.call('POST', '/admin/orders/transitions', { token, body: {} }), 415, 'unsupported_media_type')
+  const untyped = assertProblem(await store.call('POST', '/admin/orders/transitions', { token, body: {} }), 415, 'unsupported_media_type')
+  assert.match(untyped.detail, /application\/x-ndjson/)
+  assertProblem(await store.call('POST', '/admin/orders/transitions', { token }), 415, 'unsupported_media_type', 'no body')
+})
+
+test('a line with more values than a move can have is refused before it is explained', async () => {
+  const order = await place(await store.addProduct())
+  const names = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, index) => [`n${index}`, 1]))
+  const answer = await moveLines([
+    names(2_900),
+    names(66),
+    names(20),
+    `${'['.repeat(70)}${']'.repeat(70)}`,
+    { order_id: order.id, to: 'confirmed', reason: '{"[,'.repeat(100) },
+  ])
+  const results = answer.text
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line))
+  assert.deepEqual(
+    results.map(({ line, ok, code, detail }) => [line, ok, code, detail]),
+    [
+      [1, false, 'invalid_body', 'The line has more than 64 values.'],
+      [2, false, 'invalid_body', 'The line has more than 64 values.'],
+      [3, false, 'invalid_body', 'the line must have required properties order_id, to'],
+      [4, false, 'invalid_body', 'The line is nested more than 32 deep.'],
+      [5, true, undefined, undefined],
+    ],
+  )
 })
 
 test('deletes keys that are older than 24 hours and no others', async () => {

@@ -1,6 +1,7 @@
 import { Type } from 'typebox'
 import type { Pool } from '../db/pool.ts'
-import { type Authenticate, bearer, callerOf, requireAdmin } from '../http/caller.ts'
+import { AppError } from '../errors.ts'
+import { callerOf } from '../http/caller.ts'
 import { readIfMatch } from '../http/if-match.ts'
 import { nextLink, PageOf } from '../http/pagination.ts'
 import { problemResponses } from '../http/problem.ts'
@@ -11,11 +12,10 @@ import { getAnyOrder } from './orders.ts'
 import { IfMatch, OrderParams } from './routes.ts'
 import { AdminOrderSchema, type FindUserId, OrderSearch, presentForAdmin, searchOrders } from './search-orders.ts'
 import { type FindDeliveries, OrderDetailSchema, presentOrderDetail } from './timeline.ts'
-import { assertRestock, MAX_TRANSITION_LINES, moveOrdersByLines, Transition } from './transition-lines.ts'
+import { MAX_TRANSITION_LINES, moveOrdersByLines, readTransition, Transition } from './transition-lines.ts'
 
 export interface AdminOrderRoutesOptions {
   pool: Pool
-  authenticate: Authenticate
   baseUrl: string
   now: () => Date
   findDeliveries: FindDeliveries
@@ -29,14 +29,13 @@ const AdminOrderDetailSchema = Type.Object({ ...OrderDetailSchema.properties, us
 
 /** Everybody's orders, for operators. */
 export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOptions): void {
-  const { pool, authenticate, baseUrl, now, findDeliveries, findUserId } = options
-  const shared = { tags: ['operations'], security: bearer }
-  const onRequest = requireAdmin(authenticate)
+  const { pool, baseUrl, now, findDeliveries, findUserId } = options
+  const shared = { tags: ['operations'] }
 
   server.get(
     '/admin/orders',
     {
-      onRequest,
+      config: { access: 'admin' },
       schema: {
         ...shared,
         summary: "Everybody's orders, newest first, in pages",
@@ -55,7 +54,7 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
   server.get(
     '/admin/orders/:id',
     {
-      onRequest,
+      config: { access: 'admin' },
       schema: {
         ...shared,
         summary: "Anybody's order, and how far each of its changes has come",
@@ -73,10 +72,13 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
   server.post(
     '/admin/orders/:id/transitions',
     {
-      onRequest,
+      config: { access: 'admin' },
       schema: {
         ...shared,
         summary: 'Moves an order to another status',
+        description:
+          'With a `reference` a move can be repeated: the same `to` with the same `reference` again changes nothing and answers with the order ' +
+          'as it is now, whatever `If-Match` says, and with `Idempotency-Replayed: true`.',
         params: OrderParams,
         headers: IfMatch,
         body: Transition,
@@ -97,21 +99,18 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
       },
     },
     async (request, reply) => {
-      const { to, reason = null, restock = false } = request.body
-      assertRestock(to, restock)
-      const order = await moveOrder(
+      const { order, isRepeat } = await moveOrder(
         pool,
         {
           orderId: request.params.id,
-          to,
-          reason,
-          restock,
+          ...readTransition(request.body),
           actor: { type: 'admin', userId: callerOf(request).userId },
           versions: readIfMatch(request.headers['if-match']),
           traceparent: traceparentOf(request),
         },
         now(),
       )
+      if (isRepeat) reply.header('idempotency-replayed', 'true')
       return reply.header('cache-control', 'no-store').send(presentForAdmin(order))
     },
   )
@@ -119,26 +118,32 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
   // In a scope of its own: only here are lines a body.
   server.register(async (scope) => {
     scope.removeAllContentTypeParsers()
-    scope.addContentTypeParser(NDJSON, { parseAs: 'string', bodyLimit: LINES_LIMIT_BYTES }, (_request, body, done) => done(null, body))
+    scope.addContentTypeParser(NDJSON, { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
     scope.post(
       '/admin/orders/transitions',
       {
-        onRequest,
+        config: { access: 'admin' },
+        bodyLimit: LINES_LIMIT_BYTES,
         schema: {
           ...shared,
           summary: 'Moves many orders, one a line',
           description:
-            `The body is NDJSON of at most ${MAX_TRANSITION_LINES} lines, each \`{order_id, to, reason?, restock?, version?}\`. The answer is NDJSON ` +
-            'with a line for each: `{line, order_id, ok: true, status, version}` or `{line, order_id, ok: false, code, detail}`.',
+            `The body is NDJSON of at most ${MAX_TRANSITION_LINES} lines, each \`{order_id, to, reason?, reference?, tracking?, restock?, version?}\`. The answer ` +
+            'is NDJSON with a line for each: `{line, order_id, ok: true, status, version}`, with `repeated: true` when the move was made before ' +
+            'under the same reference, or `{line, order_id, ok: false, code, detail}`.',
           consumes: [NDJSON],
           produces: [NDJSON],
-          response: { ...problemResponses(...STRANGERS, 'payload_too_large', 'unsupported_media_type', 'invalid_body') },
+          response: {
+            200: { description: 'One JSON object a line.', content: { [NDJSON]: { schema: Type.String() } } },
+            ...problemResponses(...STRANGERS, 'payload_too_large', 'unsupported_media_type', 'invalid_body'),
+          },
         },
       },
       async (request, reply) => {
         const actor = { type: 'admin', userId: callerOf(request).userId } as const
-        const text = typeof request.body === 'string' ? request.body : ''
-        const results = await moveOrdersByLines(pool, text, actor, traceparentOf(request), now)
+        const { id, log, body } = request
+        if (!Buffer.isBuffer(body)) throw new AppError('unsupported_media_type', `Send the moves as ${NDJSON}.`)
+        const results = await moveOrdersByLines(pool, body, { id, log, actor, traceparent: traceparentOf(request) }, now)
         return reply
           .header('cache-control', 'no-store')
           .type(NDJSON)

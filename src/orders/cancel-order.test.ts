@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, test } from 'node:test'
+import { setStatus } from '../../test/broken-rows.ts'
 import { eventually } from '../../test/eventually.ts'
 import { assertProblem } from '../../test/problem.ts'
 import { type Account, type Answer, startStore } from '../../test/store.ts'
@@ -66,7 +67,7 @@ test('cancels a confirmed order, and refuses to later on, naming the moves that 
     ['cancelled', []],
   ] as const) {
     const placed = await place([{ product_id: lamp.id, quantity: 1 }])
-    await store.pool.query('update orders set status = $2 where id = $1', [placed.id, status])
+    await setStatus(store.pool, [placed.id], status)
     const [before, stock] = [await readOrder(placed.id), await store.readStock(lamp)]
     const problem = assertProblem(await cancel(placed.id), 409, 'illegal_transition', status)
     assert.equal(problem.current_status, status)
@@ -74,7 +75,7 @@ test('cancels a confirmed order, and refuses to later on, naming the moves that 
     assert.deepEqual([await readOrder(placed.id), await store.readStock(lamp)], [before, stock])
   }
   const confirmed = await place([{ product_id: lamp.id, quantity: 1 }])
-  await store.pool.query(`update orders set status = 'confirmed' where id = $1`, [confirmed.id])
+  await setStatus(store.pool, [confirmed.id], 'confirmed')
   assert.equal((await cancel(confirmed.id)).status, 200)
 })
 

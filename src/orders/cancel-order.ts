@@ -12,5 +12,6 @@ export interface Cancellation {
 
 /** Cancels a customer's own order and gives its stock back. Throws `not_found`, `version_mismatch` or `illegal_transition`. */
 export async function cancelOrder(pool: Pool, { userId, ...cancellation }: Cancellation, now: Date): Promise<Order> {
-  return moveOrder(pool, { ...cancellation, to: 'cancelled', actor: { type: 'customer', userId }, ownerId: userId, reason: null }, now)
+  const move = { ...cancellation, to: 'cancelled', actor: { type: 'customer', userId }, ownerId: userId, reason: null } as const
+  return (await moveOrder(pool, move, now)).order
 }

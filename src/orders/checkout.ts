@@ -1,7 +1,8 @@
 import { setImmediate } from 'node:timers/promises'
-import { isDatabaseOutage } from '../db/constraints.ts'
+import { canOneRowBeAtFault, isDatabaseOutage } from '../db/constraints.ts'
 import { AppError } from '../errors.ts'
 import type { OrderRequest, Outcome, PlacedOrder } from './desk.ts'
+import { isLockTimeout } from './request-locks.ts'
 
 export interface CheckoutOptions {
   /** Places several orders in one transaction. Calls `onLocked` as soon as whoever comes after it can only be served after it. */
@@ -11,6 +12,8 @@ export interface CheckoutOptions {
   /** Names of what only one transaction at a time may have in hand. */
   namesOf: (request: OrderRequest) => readonly string[]
   limits?: Partial<typeof LIMITS>
+  /** Called with an unknown error of a batch that none of its orders is answered with: nobody else can log it. */
+  onBatchFailed?: (error: unknown, orders: number) => void
   observer?: CheckoutObserver | undefined
 }
 
@@ -173,15 +176,22 @@ export class Checkout {
   }
 
   /**
-   * Nothing of the batch was committed, unless the database went away: then nobody knows, and only a retry with the same
-   * key is safe. Otherwise one order may be at fault, and the others must not suffer for it.
+   * One order may be at fault, and the others must not suffer for it. That is only safe after an error with which PostgreSQL has undone
+   * the batch; after any other one nobody knows, and only a retry with the same key does not place an order twice.
    */
   async #placeOneByOne(batch: readonly Waiting[], error: unknown): Promise<void> {
-    const isHopeless = isDatabaseOutage(error)
-    for (const waiting of batch) {
-      if (isHopeless) waiting.settle.reject(error)
-      else await this.#placeAlone(waiting)
+    if (!(error instanceof AppError) && !canOneRowBeAtFault(error)) {
+      for (const waiting of batch) waiting.settle.reject(error)
+      return
     }
+    let isAnswered = error instanceof AppError || isLockTimeout(error)
+    for (const waiting of batch) {
+      await this.#placeAlone(waiting)
+      await waiting.settle.promise.catch((refusal) => {
+        isAnswered ||= !(refusal instanceof AppError)
+      })
+    }
+    if (!isAnswered) this.#options.onBatchFailed?.(error, batch.length)
   }
 
   async #workOnContended(): Promise<void> {

@@ -4,6 +4,7 @@ import { assertAvailable, assertTotal, type Basket, type Offer, priceBasket } fr
 import { assertSameRequest, type IdempotencyKey, nameOfKey, type StoredAnswer } from './idempotency.ts'
 import { nameOfReference } from './insert-orders.ts'
 import { fillIn, newOrder, type Order, orderFrame, type ShippingAddress } from './order.ts'
+import type { PendingOrders } from './pending-orders.ts'
 import type { Money } from './price.ts'
 import type { Purchases } from './purchases.ts'
 
@@ -36,9 +37,16 @@ export interface Findings {
   answers: ReadonlyMap<string, StoredAnswer>
   references: ReadonlyMap<string, string>
   purchases: Purchases | null
+  pending: PendingOrders | null
 }
 
-export const NOTHING_FOUND: Findings = { isTaken: () => false, answers: new Map(), references: new Map(), purchases: null }
+export const NOTHING_FOUND: Findings = {
+  isTaken: () => false,
+  answers: new Map(),
+  references: new Map(),
+  purchases: null,
+  pending: null,
+}
 
 /** Of a request that needs no stock: another process has it in hand, or it was answered before. */
 export function isSettled(request: OrderRequest, { isTaken, answers }: Findings): boolean {
@@ -114,6 +122,7 @@ export class Desk {
     const { items, total } = priceBasket(basket, this.#offer)
     assertAvailable(basket, this.#offer.stock, this.#found.purchases?.excessOf(userId, basket.lines) ?? [])
     assertTotal(request.expectedTotal, items, total)
+    this.#found.pending?.add(userId)
     this.#offer.stock.take(basket.lines)
     this.#found.purchases?.add(userId, basket.lines)
     const order = newOrder({ ...request, id: randomUUIDv7(), items, total, now: this.#options.now })

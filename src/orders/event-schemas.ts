@@ -4,9 +4,10 @@ import { orderEventType } from './events.ts'
 import { OrderSchema } from './order.ts'
 import { allowedTransitions, ORDER_STATUSES, type OrderStatus } from './order-status.ts'
 
-const strict = { additionalProperties: false }
-
-/** The JSON Schema (draft-07) of each order event, by event type. A property that is not named in it is not allowed. Pure. */
+/**
+ * The JSON Schema (draft-07) of each order event, by event type. They allow properties that they do not name, at every depth: events grow,
+ * and a consumer that validates takes the next release's too. Pure.
+ */
 export function orderEventSchemas(): Record<string, TObject> {
   return Object.fromEntries(ORDER_STATUSES.map((status) => [orderEventType(status), eventSchema(status)]))
 }
@@ -34,9 +35,9 @@ function eventSchema(status: OrderStatus): TObject {
           description: 'W3C Trace Context of the request that made the change.',
         }),
       ),
-      data: Type.Object({ order: orderSchema(status), previous_status: previousStatus(status) }, strict),
+      data: Type.Object({ order: orderSchema(status), previous_status: previousStatus(status) }),
     },
-    { ...strict, $id: `urn:storefront:event:${type}`, title: type },
+    { $id: `urn:storefront:event:${type}`, title: type },
   )
 }
 
@@ -44,7 +45,7 @@ function eventSchema(status: OrderStatus): TObject {
 function orderSchema(status: OrderStatus): TObject {
   const { allowed_transitions: _, ...shown } = OrderSchema.properties
   const order = Type.Object({ ...shown, user_id: Type.String({ format: 'uuid' }), status: Type.Literal(status) })
-  return closed(order)
+  return open(order)
 }
 
 function previousStatus(status: OrderStatus): TSchema {
@@ -53,14 +54,10 @@ function previousStatus(status: OrderStatus): TSchema {
   return before.length === 0 ? Type.Null({ description }) : Type.Enum(before, { description })
 }
 
-/** The schema with no room for unknown properties at any depth: the API's own schemas, made for answers, leave some. */
-function closed<T extends TSchema>(schema: T): T {
-  const parts = Object.entries(schema).map(([key, value]) => [key, closedPart(key, value)])
-  return Object.fromEntries('properties' in schema ? [...parts, ['additionalProperties', false]] : parts) as T
-}
-
-function closedPart(key: string, value: unknown): unknown {
-  if (key === 'properties') return Object.fromEntries(Object.entries(value as object).map(([name, schema]) => [name, closed(schema)]))
-  if (key === 'items') return closed(value as TSchema)
-  return key === 'anyOf' ? (value as TSchema[]).map(closed) : value
+/** The schema with room for unknown properties at every depth: of the API's own schemas, those that requests share with answers leave none. */
+function open<T>(schema: T): T {
+  if (Array.isArray(schema)) return schema.map(open) as T
+  if (typeof schema !== 'object' || schema === null) return schema
+  const { additionalProperties: _, ...rest } = schema as Record<string, unknown>
+  return Object.fromEntries(Object.entries(rest).map(([key, value]) => [key, open(value)])) as T
 }

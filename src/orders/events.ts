@@ -175,7 +175,20 @@ function isMoney(value: unknown): value is { amount: number; currency: string } 
 }
 
 function isStatusChange(value: unknown): boolean {
-  return isObject(value) && isStatus(value.status) && isTimeOfSomeForm(value.at)
+  if (!isObject(value)) return false
+  const { status, at, reference, tracking } = value
+  const hasReference = reference === undefined || isText(reference)
+  return isStatus(status) && isTimeOfSomeForm(at) && hasReference && (tracking === undefined || isTracking(tracking))
+}
+
+function isTracking(value: unknown): boolean {
+  return isObject(value) && isText(value.carrier) && isText(value.number) && (value.url === undefined || isText(value.url))
+}
+
+/** Whether a text is an absolute http or https URL, without a user's name and password. Pure. */
+export function isWebAddress(text: string): boolean {
+  const url = URL.parse(text)
+  return url !== null && ['http:', 'https:'].includes(url.protocol) && url.username === '' && url.password === ''
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {

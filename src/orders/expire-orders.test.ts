@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
+import { allowBrokenRows, setStatus } from '../../test/broken-rows.ts'
 import { eventually } from '../../test/eventually.ts'
 import { startStore } from '../../test/store.ts'
 import { expireOrders } from './expire-orders.ts'
@@ -9,7 +10,8 @@ const ada = await store.register()
 
 async function place(product: { id: string }, age: string, status = 'pending'): Promise<string> {
   const { json } = await store.call('POST', '/orders', { token: ada.token, body: { items: [{ product_id: product.id, quantity: 1 }] } })
-  await store.pool.query('update orders set created_at = created_at - $2::interval, status = $3 where id = $1', [json.id, age, status])
+  await store.pool.query('update orders set created_at = created_at - $2::interval where id = $1', [json.id, age])
+  if (status !== 'pending') await setStatus(store.pool, [json.id], status)
   return json.id
 }
 const read = async (id: string) =>
@@ -31,6 +33,28 @@ test('cancels, as a scheduled job, what has been pending for too long, gives its
   assert.equal(order.last.reason, 'not confirmed in time')
   assert.deepEqual([(await read(young))?.status, (await read(paid))?.status], ['pending', 'confirmed'])
   assert.deepEqual(await store.readStock(lamp), [8])
+})
+
+test('cancels the others when one order cannot be cancelled, and reports that one', async () => {
+  const lamp = await store.addProduct({ stock: 10 })
+  const ids: string[] = []
+  for (const age of ['5 hours', '4 hours', '3 hours', '2 hours']) ids.push(await place(lamp, age))
+  const [, refused = '', malformed = ''] = ids
+  await allowBrokenRows(store.pool)
+  await store.pool.query(`update orders set status_history = '{}' where id = $1`, [malformed])
+  await store.pool.query(
+    `create function refuse_one() returns trigger language plpgsql as $$ begin raise exception 'not this one'; end $$;
+    create trigger refuse_one before update on orders for each row when (old.client_reference = 'refused') execute function refuse_one()`,
+  )
+  await store.pool.query(`update orders set client_reference = 'refused' where id = $1`, [refused])
+  const failed: string[] = []
+  assert.equal(await expireOrders(store.pool, 3_600, new Date(), (id) => void failed.push(id)), 2)
+  assert.deepEqual(failed.toSorted(), [refused, malformed].sort())
+  assert.deepEqual(await Promise.all(ids.map(async (id) => (await read(id))?.status)), ['cancelled', 'pending', 'pending', 'cancelled'])
+  assert.deepEqual(await store.readStock(lamp), [8])
+  await assert.rejects(expireOrders(store.pool, 3_600, new Date()), /not this one|iterable/)
+  await store.pool.query('drop trigger refuse_one on orders')
+  await store.pool.query('delete from orders where id = any($1)', [[refused, malformed]])
 })
 
 test('cancels each order once when several expire them at once, however many there are', async () => {

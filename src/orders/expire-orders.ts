@@ -1,35 +1,80 @@
+import { isDatabaseOutage } from '../db/constraints.ts'
 import type { Pool } from '../db/pool.ts'
+import { AppError } from '../errors.ts'
 import { newTraceparent } from '../http/trace-context.ts'
-import { moveOrders } from './move-orders.ts'
+import { type MoveOutcome, moveOrders } from './move-orders.ts'
 
 const AT_ONCE = 100
+/** Of one run: a store that was down for days goes on with the next run, and can be stopped in between. */
+const MAX_ORDERS = 10_000
 const REASON = 'not confirmed in time'
 
+/** Hears of an order that cannot be cancelled. The others are, unless it throws. */
+type OnFailed = (orderId: string, error: unknown) => void
+
 /**
- * Cancels orders that have been pending for longer than `ttlSeconds` and gives their stock back. An order that is confirmed meanwhile
- * stays. Right to run anywhere, several times at once. Returns how many it cancelled.
+ * Cancels orders that have been pending for longer than `ttlSeconds`, the oldest first, and gives their stock back. An order that is
+ * confirmed meanwhile stays. Right to run anywhere, several times at once. Returns how many it cancelled.
  */
-export async function expireOrders(pool: Pool, ttlSeconds: number, now: Date): Promise<number> {
+export async function expireOrders(pool: Pool, ttlSeconds: number, now: Date, onFailed: OnFailed = rethrow): Promise<number> {
   const before = new Date(now.getTime() - ttlSeconds * 1_000)
-  const traceparent = newTraceparent()
   let cancelled = 0
-  for (;;) {
-    const { rows } = await pool.query<{ id: string }>(
-      `select id from orders where status = 'pending' and created_at < $1 order by created_at, id limit $2`,
-      [before, AT_ONCE],
+  let after = { id: '00000000-0000-0000-0000-000000000000', created_at: new Date(0) }
+  for (let seen = 0; seen < MAX_ORDERS; seen += AT_ONCE) {
+    const { rows } = await pool.query<{ id: string; created_at: Date }>(
+      `select id, created_at
+      from orders
+      where status = 'pending' and created_at < $1 and (created_at, id) > ($2, $3)
+      order by created_at, id
+      limit $4`,
+      [before, after.created_at, after.id, AT_ONCE],
     )
-    const moves = rows.map(({ id }) => ({
-      orderId: id,
-      to: 'cancelled' as const,
-      from: 'pending' as const,
-      actor: { type: 'system' as const, userId: null },
-      reason: REASON,
-      traceparent,
-    }))
-    const outcomes = moves.length === 0 ? [] : await moveOrders(pool, moves, now)
-    const moved = outcomes.filter((outcome) => outcome.kind === 'moved').length
-    cancelled += moved
-    // What could not be moved was moved by somebody else, or comes again with the next run.
-    if (moved === 0) return cancelled
+    const last = rows.at(-1)
+    if (last === undefined) break
+    const ids = rows.map(({ id }) => id)
+    const outcomes = await expireTogether(pool, ids, now).catch((error) => {
+      if (isDatabaseOutage(error)) throw error
+      return expireOneByOne(pool, ids, now)
+    })
+    for (const [index, outcome] of outcomes.entries()) {
+      if (outcome.kind === 'moved') cancelled += 1
+      // Any refusal means that somebody else has moved it meanwhile.
+      if (outcome.kind === 'refused' && !(outcome.error instanceof AppError)) onFailed(ids[index] ?? '', outcome.error)
+    }
+    after = last
   }
+  return cancelled
+}
+
+function expireTogether(pool: Pool, ids: readonly string[], now: Date): Promise<MoveOutcome[]> {
+  const common = {
+    to: 'cancelled',
+    from: 'pending',
+    actor: { type: 'system', userId: null },
+    reason: REASON,
+    traceparent: newTraceparent(),
+  } as const
+  return moveOrders(
+    pool,
+    ids.map((orderId) => ({ ...common, orderId })),
+    now,
+  )
+}
+
+/** After a failure of all together: one order is at fault, and the others must not hold their stock for it. */
+async function expireOneByOne(pool: Pool, ids: readonly string[], now: Date): Promise<MoveOutcome[]> {
+  const outcomes: MoveOutcome[] = []
+  for (const id of ids) {
+    try {
+      outcomes.push(...(await expireTogether(pool, [id], now)))
+    } catch (error) {
+      if (isDatabaseOutage(error)) throw error
+      outcomes.push({ kind: 'refused', error })
+    }
+  }
+  return outcomes
+}
+
+function rethrow(_orderId: string, error: unknown): never {
+  throw error
 }

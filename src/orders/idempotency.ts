@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
-import { SEPARATOR } from '../db/json-texts.ts'
+import { AT_SEPARATOR, SEPARATOR } from '../db/json-texts.ts'
 import type { Pool, Transaction } from '../db/pool.ts'
+import { prepared, sql } from '../db/sql.ts'
 import { IS_IN_TRANSACTION } from '../db/transaction.ts'
 import { uuidArray } from '../db/uuid-array.ts'
 import { AppError } from '../errors.ts'
@@ -94,30 +95,24 @@ export function insertAnswers(
   answers: readonly { key: IdempotencyKey; orderId: string; frame: string }[],
 ): Promise<unknown> {
   if (answers.length === 0) return Promise.resolve()
-  return tx.query({
-    name: 'insert_answers',
-    text: `with kept as (
+  const statement = sql`with kept as (
       insert into idempotency_keys (user_id, key, fingerprint, order_id, response)
       select user_id, key, fingerprint, order_id, response
-      from rows from (unnest($1::uuid[]), unnest($2::text[]), unnest($3::bytea[]), unnest($4::uuid[]), string_to_table($5, '${SEPARATOR}'))
+      from rows from (
+          unnest(${uuidArray(answers.map(({ key }) => key.userId))}::uuid[]),
+          unnest(${answers.map(({ key }) => key.key)}::text[]),
+          unnest(${answers.map(({ key }) => `\\x${key.fingerprint.toString('hex')}`)}::bytea[]),
+          unnest(${uuidArray(answers.map(({ orderId }) => orderId))}::uuid[]),
+          string_to_table(${answers.map(({ frame }) => frame).join(SEPARATOR)}, ${AT_SEPARATOR}))
         as answer (user_id, key, fingerprint, order_id, response)
       where ${IS_IN_TRANSACTION}
       on conflict (user_id, key) do update
         set fingerprint = excluded.fingerprint, order_id = excluded.order_id, response = excluded.response, created_at = now()
-        where idempotency_keys.created_at <= now() - make_interval(hours => $6)
+        where idempotency_keys.created_at <= now() - make_interval(hours => ${RETENTION_HOURS})
       returning 1
     )
-    select insist(count(*) = $7) from kept`,
-    values: [
-      uuidArray(answers.map(({ key }) => key.userId)),
-      answers.map(({ key }) => key.key),
-      answers.map(({ key }) => `\\x${key.fingerprint.toString('hex')}`),
-      uuidArray(answers.map(({ orderId }) => orderId)),
-      answers.map(({ frame }) => frame).join(SEPARATOR),
-      RETENTION_HOURS,
-      answers.length,
-    ],
-  })
+    select insist(count(*) = ${answers.length}) from kept`
+  return tx.query(prepared(statement, 'insert_answers'))
 }
 
 /** Deletes keys that are no longer answered, some at a time, so that no lock lasts. Returns how many. */

@@ -1,7 +1,8 @@
 import { translateConstraint } from '../db/constraints.ts'
-import { SEPARATOR } from '../db/json-texts.ts'
+import { AT_SEPARATOR, SEPARATOR } from '../db/json-texts.ts'
 import { plainArray } from '../db/plain-array.ts'
 import type { Transaction } from '../db/pool.ts'
+import { prepared, sql } from '../db/sql.ts'
 import { IS_IN_TRANSACTION } from '../db/transaction.ts'
 import { uuidArray } from '../db/uuid-array.ts'
 import type { Order } from './order.ts'
@@ -38,36 +39,27 @@ export function insertOrders(tx: Transaction, drafts: readonly { order: Order; i
   const orders = drafts.map(({ order }) => order)
   const [first] = orders
   if (first === undefined) return Promise.resolve(new Map())
-  const inserted = tx.query<{ id: string; number: number }>({
-    name: 'insert_orders',
-    text: `insert into orders (id, user_id, status, items, product_ids, total_amount, currency, client_reference,
+  const statement = sql`insert into orders (id, user_id, status, items, product_ids, total_amount, currency, client_reference,
       shipping_address, note, version, status_history, traceparent, created_at, updated_at)
-    select id, user_id, $11, items::json, string_to_array(product_ids, ',')::uuid[], total_amount, currency, client_reference,
-      shipping_address, note, $12, status_history::jsonb, traceparent, $10, $10
-    from rows from (unnest($1::uuid[]), unnest($2::uuid[]), string_to_table($3, '${SEPARATOR}'),
-        unnest($4::bigint[]), unnest($5::text[]), unnest($6::text[]), unnest($7::jsonb[]), unnest($8::text[]), unnest($9::text[]),
-        string_to_table($13, '${SEPARATOR}'), string_to_table($14, '${SEPARATOR}'))
+    select id, user_id, ${first.status}, items::json, string_to_array(product_ids, ',')::uuid[], total_amount, currency, client_reference,
+      shipping_address, note, ${first.version}, status_history::jsonb, traceparent, ${first.createdAt}, ${first.createdAt}
+    from rows from (
+        unnest(${uuidArray(orders.map((order) => order.id))}::uuid[]),
+        unnest(${uuidArray(orders.map((order) => order.userId))}::uuid[]),
+        string_to_table(${drafts.map(({ itemsJson }) => itemsJson).join(SEPARATOR)}, ${AT_SEPARATOR}),
+        unnest(${plainArray(orders.map((order) => order.total.amount))}::bigint[]),
+        unnest(${orders.map((order) => order.total.currency)}::text[]),
+        unnest(${orders.map((order) => order.clientReference)}::text[]),
+        unnest(${orders.map((order) => (order.shippingAddress === null ? null : JSON.stringify(order.shippingAddress)))}::jsonb[]),
+        unnest(${orders.map((order) => order.note)}::text[]),
+        unnest(${orders.map((order) => order.traceparent)}::text[]),
+        string_to_table(${orders.map((order) => JSON.stringify(order.statusHistory)).join(SEPARATOR)}, ${AT_SEPARATOR}),
+        string_to_table(${orders.map((order) => order.items.map((item) => item.product_id).join(',')).join(SEPARATOR)}, ${AT_SEPARATOR}))
       as placed (id, user_id, items, total_amount, currency, client_reference, shipping_address, note, traceparent,
         status_history, product_ids)
     where ${IS_IN_TRANSACTION}
-    returning id, number`,
-    values: [
-      uuidArray(orders.map((order) => order.id)),
-      uuidArray(orders.map((order) => order.userId)),
-      drafts.map(({ itemsJson }) => itemsJson).join(SEPARATOR),
-      plainArray(orders.map((order) => order.total.amount)),
-      orders.map((order) => order.total.currency),
-      orders.map((order) => order.clientReference),
-      orders.map((order) => (order.shippingAddress === null ? null : JSON.stringify(order.shippingAddress))),
-      orders.map((order) => order.note),
-      orders.map((order) => order.traceparent),
-      first.createdAt,
-      first.status,
-      first.version,
-      orders.map((order) => JSON.stringify(order.statusHistory)).join(SEPARATOR),
-      orders.map((order) => order.items.map((item) => item.product_id).join(',')).join(SEPARATOR),
-    ],
-  })
+    returning id, number`
+  const inserted = tx.query<{ id: string; number: number }>(prepared(statement, 'insert_orders'))
   return inserted.then(
     ({ rows }) => new Map(rows.map(({ id, number }) => [id, String(number)])),
     (error) => {

@@ -2,17 +2,13 @@ import { returnStock } from '../catalogue/stock.ts'
 import type { Pool, Transaction } from '../db/pool.ts'
 import { inTransaction } from '../db/transaction.ts'
 import { AppError, notFound } from '../errors.ts'
-import { type Actor, type Order, withStatus } from './order.ts'
-import { assertTransition, type OrderStatus } from './order-status.ts'
+import { type Order, type StatusMove, withStatus } from './order.ts'
+import { allowedTransitions, assertTransition, type OrderStatus } from './order-status.ts'
 import { findOrdersForUpdate, updateOrderStatuses } from './orders.ts'
 
 /** A change of status that somebody wants. */
-export interface Move {
+export interface Move extends StatusMove {
   orderId: string
-  to: OrderStatus
-  actor: Actor
-  reason: string | null
-  traceparent: string
   /** Only an order of this customer. */
   ownerId?: string
   /** Only an order in this status: for moves that were decided some time ago. */
@@ -23,13 +19,15 @@ export interface Move {
   restock?: boolean
 }
 
-export type MoveOutcome = { kind: 'moved'; order: Order } | { kind: 'refused'; error: unknown }
+/** `repeated`: the move was made before, under the same reference, and nothing was changed. The order is as it is now. */
+export type MoveOutcome = { kind: 'moved' | 'repeated'; order: Order } | { kind: 'refused'; error: unknown }
 
 /** Moves one order to another status. Throws `not_found`, `version_mismatch` or `illegal_transition`. */
-export async function moveOrder(pool: Pool, move: Move, now: Date): Promise<Order> {
+export async function moveOrder(pool: Pool, move: Move, now: Date): Promise<{ order: Order; isRepeat: boolean }> {
   const [outcome] = await moveOrders(pool, [move], now)
-  if (outcome?.kind !== 'moved') throw outcome?.error ?? new Error('a move was left without an outcome')
-  return outcome.order
+  if (outcome === undefined) throw new Error('a move was left without an outcome')
+  if (outcome.kind === 'refused') throw outcome.error
+  return { order: outcome.order, isRepeat: outcome.kind === 'repeated' }
 }
 
 /**
@@ -51,13 +49,31 @@ export async function moveOrders(pool: Pool, moves: readonly Move[], now: Date):
 function decide(move: Move, order: Order | undefined, now: Date): MoveOutcome {
   try {
     if (order === undefined || (move.ownerId !== undefined && order.userId !== move.ownerId)) throw notFound('order')
+    // Before the version: who repeats a move did not get the answer that had the new one.
+    if (wasMade(order, move)) return { kind: 'repeated', order }
     assertVersion(order, move.versions ?? null)
     if (move.from !== undefined && order.status !== move.from) throw new AppError('illegal_transition', `The order is ${order.status} now.`)
+    assertNotThere(order, move)
     assertTransition(order.status, move.to)
-    return { kind: 'moved', order: withStatus(order, move.to, move.actor, move.reason, move.traceparent, now) }
+    return { kind: 'moved', order: withStatus(order, move, now) }
   } catch (error) {
     return { kind: 'refused', error }
   }
+}
+
+/** Whether the order made this move under the same reference at any time, whatever it did since. */
+function wasMade(order: Order, { to, reference = null }: Move): boolean {
+  return reference !== null && order.statusHistory.some((change) => change.status === to && change.reference === reference)
+}
+
+/** Throws `illegal_transition`, naming the reference of the move that was made, when the order is there already. */
+function assertNotThere({ status, statusHistory }: Order, { to, reference = null }: Move): void {
+  if (reference === null || status !== to) return
+  const current = statusHistory.at(-1)?.reference ?? null
+  const cause = current === null ? 'without a reference' : `with the reference ${current}`
+  throw new AppError('illegal_transition', `The order became ${to} ${cause}.`, {
+    members: { current_status: status, current_reference: current, allowed_transitions: allowedTransitions(status) },
+  })
 }
 
 function assertVersion(order: Order, versions: ReadonlySet<string> | null): void {
@@ -65,11 +81,12 @@ function assertVersion(order: Order, versions: ReadonlySet<string> | null): void
   throw new AppError('version_mismatch', `The order is at version ${order.version}.`, { members: { current_version: order.version } })
 }
 
-// Orders are locked by id first and stock by product id then, as everywhere: two of these cannot deadlock.
+// Locked are orders by id, the counts of their customers' pending orders by the update, and stock by product id, in this order as everywhere:
+// two of these cannot deadlock.
 async function write(tx: Transaction, moves: readonly Move[], outcomes: readonly MoveOutcome[]): Promise<void> {
   const moved = outcomes.flatMap((outcome) => (outcome.kind === 'moved' ? [outcome.order] : []))
   const goesBack = (index: number) => moves[index]?.to === 'cancelled' || (moves[index]?.to === 'returned' && moves[index].restock === true)
   const lines = outcomes.flatMap((outcome, index) => (outcome.kind === 'moved' && goesBack(index) ? outcome.order.items : []))
-  if (lines.length > 0) await returnStock(tx, lines)
   await updateOrderStatuses(tx, moved)
+  if (lines.length > 0) await returnStock(tx, lines)
 }

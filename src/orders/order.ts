@@ -2,13 +2,14 @@ import { type Static, Type } from 'typebox'
 import { MoneySchema } from '../catalogue/products.ts'
 import { allowedTransitions, ORDER_STATUSES, type OrderStatus } from './order-status.ts'
 import type { Money } from './price.ts'
+import { ReferenceSchema, type Tracking, TrackingSchema } from './tracking.ts'
 
 const text = (maxLength: number) => Type.String({ minLength: 1, maxLength })
 const optionalText = (maxLength: number) => Type.Optional(Type.Union([text(maxLength), Type.Null()]))
 
 export const ShippingAddressSchema = Type.Object(
   {
-    name: text(200),
+    name: Type.String({ minLength: 1, maxLength: 200, description: 'An order with a URL here is refused.' }),
     line1: text(200),
     line2: optionalText(200),
     city: text(100),
@@ -42,6 +43,8 @@ const StatusChangeSchema = Type.Object({
     id: Type.Union([Type.String(), Type.Null()]),
   }),
   reason: Type.Union([Type.String(), Type.Null()]),
+  reference: Type.Optional(ReferenceSchema),
+  tracking: Type.Optional(TrackingSchema),
 })
 export type StatusChange = Static<typeof StatusChangeSchema>
 
@@ -153,8 +156,27 @@ export interface Actor {
   userId: string | null
 }
 
-/** The order after a move to `status`; whether the move is legal is for `assertTransition`. Pure. */
-export function withStatus(order: Order, status: OrderStatus, actor: Actor, reason: string | null, traceparent: string, at: Date): Order {
-  const change: StatusChange = { status, at: at.toISOString(), actor: { type: actor.type, id: actor.userId }, reason }
+/** What is recorded about a change of status. */
+export interface StatusMove {
+  to: OrderStatus
+  actor: Actor
+  reason: string | null
+  /** The id of what caused the move, such as a payment. */
+  reference?: string | null
+  tracking?: Tracking | null
+  traceparent: string
+}
+
+/** The order after a move; whether the move is legal is for `assertTransition`. Pure. */
+export function withStatus(order: Order, move: StatusMove, at: Date): Order {
+  const { to: status, actor, reason, reference = null, tracking = null, traceparent } = move
+  const change: StatusChange = {
+    status,
+    at: at.toISOString(),
+    actor: { type: actor.type, id: actor.userId },
+    reason,
+    ...(reference === null ? {} : { reference }),
+    ...(tracking === null ? {} : { tracking }),
+  }
   return { ...order, status, version: order.version + 1, statusHistory: [...order.statusHistory, change], traceparent, updatedAt: at }
 }

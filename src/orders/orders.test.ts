@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, test } from 'node:test'
+import { setStatus } from '../../test/broken-rows.ts'
 import { assertProblem, faults } from '../../test/problem.ts'
 import { type Account, type Answer, startStore } from '../../test/store.ts'
 
@@ -77,7 +78,7 @@ test('lists the orders of one status, over pages too', async () => {
   const eve = await store.register()
   const placed = await place(eve, 6)
   const shipped = placed.filter((_, i) => i % 2 === 0)
-  await store.pool.query(`update orders set status = 'shipped' where id = any($1)`, [shipped])
+  await setStatus(store.pool, shipped, 'shipped')
   assert.deepEqual((await readPages(eve, '?limit=1&status=shipped')).flat(), shipped.toReversed())
   assert.deepEqual(ids(await list(eve, '?status=pending')), placed.filter((_, i) => i % 2 === 1).toReversed())
   assert.deepEqual(ids(await list(eve, '?status=returned')), [])

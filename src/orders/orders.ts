@@ -1,9 +1,8 @@
-import { type Static, Type } from 'typebox'
-import type { Pool, Queryable, Transaction } from '../db/pool.ts'
+import type { Queryable, Transaction } from '../db/pool.ts'
+import { sql } from '../db/sql.ts'
 import { notFound } from '../errors.ts'
-import { Cursor, DEFAULT_LIMIT, decodeCursor, encodeCursor, Limit, type Page, toPage } from '../http/pagination.ts'
-import { type Order, type OrderView, presentOrder } from './order.ts'
-import { ORDER_STATUSES, type OrderStatus } from './order-status.ts'
+import type { Order } from './order.ts'
+import type { OrderStatus } from './order-status.ts'
 
 export interface OrderRow {
   id: string
@@ -23,7 +22,7 @@ export interface OrderRow {
   updated_at: Date
 }
 
-export const ORDER_COLUMNS = `id, number, user_id, status, items, total_amount, currency, client_reference, shipping_address, note, version,
+export const ORDER_COLUMNS = sql`id, number, user_id, status, items, total_amount, currency, client_reference, shipping_address, note, version,
   status_history, traceparent, created_at, updated_at`
 
 export function toOrder(row: OrderRow): Order {
@@ -45,69 +44,23 @@ export function toOrder(row: OrderRow): Order {
   }
 }
 
-export const OrderQuery = Type.Object(
-  {
-    limit: Type.Optional(Limit),
-    cursor: Type.Optional(Cursor),
-    status: Type.Optional(Type.Enum([...ORDER_STATUSES])),
-  },
-  { additionalProperties: false },
-)
-
-/** Where a page of orders ends: when its last order was placed, and that order's id. */
-export const Position = Type.Tuple([
-  Type.Integer({ minimum: 0, maximum: 8_640_000_000_000, description: 'Milliseconds since 1970.' }),
-  Type.String({ format: 'uuid' }),
-])
-
-/** A page of one customer's orders, newest first. Throws `invalid_cursor`. */
-export async function listOrders(pool: Pool, userId: string, query: Static<typeof OrderQuery>): Promise<Page<OrderView>> {
-  const { limit = DEFAULT_LIMIT, status, cursor } = query
-  const scope = ['orders', userId, status ?? null]
-  const values: unknown[] = [limit + 1, userId]
-  const conditions = ['user_id = $2']
-  const parameter = (value: unknown) => `$${values.push(value)}`
-
-  if (status !== undefined) conditions.push(`status = ${parameter(status)}`)
-  if (cursor !== undefined) {
-    const [createdAtMs, id] = decodeCursor(scope, cursor, Position)
-    conditions.push(`(created_at, id) < (${parameter(new Date(createdAtMs))}::timestamptz, ${parameter(id)}::uuid)`)
-  }
-  const { rows } = await pool.query<OrderRow>({
-    // One prepared statement for each set of conditions: planning one takes as long as running it.
-    name: `list_orders${status === undefined ? '' : '_of_status'}${cursor === undefined ? '' : '_after'}`,
-    text: `select ${ORDER_COLUMNS}
-    from orders
-    where ${conditions.join(' and ')}
-    order by created_at desc, id desc
-    limit $1`,
-    values,
-  })
-  return toPage(
-    rows,
-    limit,
-    (row) => presentOrder(toOrder(row)),
-    (row) => encodeCursor(scope, [row.created_at.getTime(), row.id]),
-  )
-}
-
 /** Another customer's order is as unknown as one that does not exist. */
 export async function getOrder(db: Queryable, userId: string, id: string): Promise<Order> {
-  const { rows } = await db.query<OrderRow>(`select ${ORDER_COLUMNS} from orders where id = $1 and user_id = $2`, [id, userId])
+  const { rows } = await db.query<OrderRow>(sql`select ${ORDER_COLUMNS} from orders where id = ${id} and user_id = ${userId}`)
   if (rows[0] === undefined) throw notFound('order')
   return toOrder(rows[0])
 }
 
 /** Any customer's order. */
 export async function getAnyOrder(db: Queryable, id: string): Promise<Order> {
-  const { rows } = await db.query<OrderRow>(`select ${ORDER_COLUMNS} from orders where id = $1`, [id])
+  const { rows } = await db.query<OrderRow>(sql`select ${ORDER_COLUMNS} from orders where id = ${id}`)
   if (rows[0] === undefined) throw notFound('order')
   return toOrder(rows[0])
 }
 
 /** Those orders that exist, by id; nobody else changes them before this transaction ends. Rows are locked in the order of their ids. */
 export async function findOrdersForUpdate(tx: Transaction, ids: readonly string[]): Promise<Map<string, Order>> {
-  const { rows } = await tx.query<OrderRow>(`select ${ORDER_COLUMNS} from orders where id = any($1::uuid[]) order by id for update`, [ids])
+  const { rows } = await tx.query<OrderRow>(sql`select ${ORDER_COLUMNS} from orders where id = any(${ids}::uuid[]) order by id for update`)
   return new Map(rows.map((row) => [row.id, toOrder(row)]))
 }
 

@@ -31,6 +31,7 @@ function openShop(t: TestContext) {
     now: () => new Date(),
     locationOf: (id) => id,
     maxQuantityPerProductAndUser: null,
+    maxPendingOrdersPerUser: null,
     prices: new PriceList(),
     caution: new Caution(),
   }
@@ -96,9 +97,9 @@ for (const [what, spoil] of Object.entries({
 })) {
   test(`places with a look, and only once, when ${what}`, async (t) => {
     const shop = openShop(t)
-    const [lamp, vase] = [await addProduct(pool, { stock: 5 }), await addProduct(pool, { stock: 5 })]
+    const [lamp, vase] = [await addProduct(pool, { stock: 6 }), await addProduct(pool, { stock: 5 })]
     const earlier = request(vase, { key: randomUUID(), reference: 'mine' })
-    assert.deepEqual(kinds(await shop.place(earlier, request(lamp, { quantity: 0 }))), ['placed', 'placed'])
+    assert.deepEqual(kinds(await shop.place(earlier, request(lamp))), ['placed', 'placed'])
     assert.equal(hasLooked(shop.sent), false)
     const neighbour = request(lamp)
     const requests = await spoil(lamp, earlier)

@@ -134,7 +134,7 @@ test('lets no order suffer for a neighbour that the database refuses', async (t)
 })
 
 test('waits for a key that another process has in hand, and says when to come again if that lasts', async (t) => {
-  const second = await startStore(t, { databaseUrl: store.url })
+  const second = await startStore(t, { databaseAddresses: store.config.databaseAddresses })
   const lamp = await store.addProduct({ stock: 30 })
   const headers = { 'idempotency-key': 'elsewhere' }
   const note = { note: 'held up' }
@@ -208,7 +208,7 @@ test('leads who repeats a client reference to the order that has it', async () =
 })
 
 test('sells one customer no more of a product than the limit, however many orders come at once', async (t) => {
-  const limited = await startStore(t, { databaseUrl: store.url, maxQuantityPerProductAndUser: 4 })
+  const limited = await startStore(t, { databaseAddresses: store.config.databaseAddresses, maxQuantityPerProductAndUser: 4 })
   const [ticket, poster] = [await store.addProduct({ stock: 100 }), await store.addProduct({ stock: 100 })]
   assert.equal((await order([line(ticket, 3)], {}, { by: bob, at: limited })).status, 201)
   const answers = await Promise.all(Array.from({ length: 10 }, () => order([line(ticket, 1), line(poster)], {}, { at: limited })))

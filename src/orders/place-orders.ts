@@ -19,6 +19,7 @@ import {
 } from './desk.ts'
 import { findAnswers, insertAnswers, nameOfKey } from './idempotency.ts'
 import { findOrdersByReference, insertOrders, nameOfReference } from './insert-orders.ts'
+import { assertPendingOrders, lockPendingOrders } from './pending-orders.ts'
 import { PromisedStock } from './promised-stock.ts'
 import { nameOfBuyer, readPurchases } from './purchases.ts'
 import { insistOnLocks, isLockTimeout, tryLock, waitForLocks } from './request-locks.ts'
@@ -30,6 +31,8 @@ export interface PlacingOptions {
   locationOf: (orderId: string) => string
   /** Null: no limit. */
   maxQuantityPerProductAndUser: number | null
+  /** Null: no limit. */
+  maxPendingOrdersPerUser: number | null
   prices: PriceList
   /** With placing orders without a look at what there is. */
   caution: Caution
@@ -58,7 +61,7 @@ export async function placeOrders(
   const { caution } = options
   const promised = caution.tries() ? await decideOnPromise(options, batch) : null
   if (promised !== null) {
-    const outcomes = await inBatch((tx) => placeOptimistically(tx, batch, promised)).catch(nullIfThwarted)
+    const outcomes = await inBatch((tx) => placeOptimistically(tx, options, batch, promised)).catch(nullIfThwarted)
     if (outcomes !== null) {
       caution.succeeded()
       return outcomes
@@ -134,12 +137,14 @@ async function decideOnPromise(options: PlacingOptions, { requests }: Batch): Pr
  * One round trip. The database holds what was promised to be so, or undoes the batch: see `nullIfThwarted`. Stock is locked only from being
  * taken until the commit.
  */
-async function placeOptimistically(tx: Transaction, batch: Batch, promised: Promised): Promise<Sent<Outcome[]>> {
+async function placeOptimistically(tx: Transaction, options: PlacingOptions, batch: Batch, promised: Promised): Promise<Sent<Outcome[]>> {
   const locking = insistOnLocks(tx, batch.names)
   const { numbers, statements } = write(tx, promised.drafts)
+  const limit = options.maxPendingOrdersPerUser
+  const counting = limit === null ? Promise.resolve() : assertPendingOrders(tx, buyersOf(batch.requests), limit)
   const taking = takeStock(tx, promised.stock.taken, promised.pricesVersion)
   taking.then(batch.onLocked, () => {})
-  return { statements: [locking, ...statements, taking], result: outcomesOf(promised.decisions, numbers) }
+  return { statements: [locking, ...statements, counting, taking], result: outcomesOf(promised.decisions, numbers) }
 }
 
 function nullIfThwarted(error: unknown): null {
@@ -175,17 +180,19 @@ async function find(
   requests: readonly OrderRequest[],
   locking: Promise<ReadonlySet<string>>,
 ): Promise<Findings> {
-  const limit = options.maxQuantityPerProductAndUser
+  const { maxQuantityPerProductAndUser: limit, maxPendingOrdersPerUser: pendingLimit } = options
   const keys = requests.flatMap(({ idempotencyKey }) => idempotencyKey ?? [])
   // In the order of the statements: what depends on a lock is read after it.
-  const [taken, answers, references, purchases] = await Promise.all([
+  const [taken, answers, references, purchases, pending] = await Promise.all([
     locking,
     findAnswers(tx, keys),
     findOrdersByReference(tx, requests),
     limit === null ? null : readPurchases(tx, requests, limit),
+    // Without a limit, too: the insert locks the counts, and they come before stock, as in every other transaction.
+    lockPendingOrders(tx, buyersOf(requests), pendingLimit ?? Number.POSITIVE_INFINITY),
   ])
   const isTaken = (request: OrderRequest) => taken.size > 0 && namesOf(options)(request).some((name) => taken.has(name))
-  return { isTaken, answers, references, purchases }
+  return { isTaken, answers, references, purchases, pending }
 }
 
 /** Sends what writes the accepted orders. `numbers` are those that they were given. */
@@ -200,6 +207,10 @@ function outcomesOf(decisions: readonly Decision[], numbers: Promise<ReadonlyMap
     const drawn = await numbers
     return decisions.map((decision) => outcomeOf(decision, drawn))
   }
+}
+
+function buyersOf(requests: readonly OrderRequest[]): string[] {
+  return [...new Set(requests.map(({ userId }) => userId))]
 }
 
 function productIdsOf(requests: readonly OrderRequest[]): string[] {

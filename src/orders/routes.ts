@@ -1,28 +1,34 @@
 import { Type } from 'typebox'
 import { MoneySchema, PriceList } from '../catalogue/products.ts'
+import { loggableError } from '../db/loggable-error.ts'
 import type { Pool } from '../db/pool.ts'
-import { type Authenticate, bearer, callerOf, requireCaller } from '../http/caller.ts'
+import { callerOf } from '../http/caller.ts'
 import { readIfMatch } from '../http/if-match.ts'
 import { nextLink, PageOf } from '../http/pagination.ts'
-import { problemResponses } from '../http/problem.ts'
+import { NEEDLESS_BODY, problemResponses } from '../http/problem.ts'
 import type { HttpServer } from '../http/server.ts'
 import { traceparentOf } from '../http/trace-context.ts'
+import { assertNoLink } from '../link-in-text.ts'
 import { MAX_LINES, MAX_QUANTITY, mergeLines } from './basket.ts'
 import { cancelOrder } from './cancel-order.ts'
 import { Caution } from './caution.ts'
 import { Checkout, type CheckoutObserver } from './checkout.ts'
 import { readIdempotencyKey } from './idempotency.ts'
+import { listOrders, OrderQuery } from './list-orders.ts'
 import { OrderSchema, presentOrder, ShippingAddressSchema } from './order.ts'
-import { getOrder, listOrders, OrderQuery } from './orders.ts'
+import { getOrder } from './orders.ts'
 import { namesOf, placeOrder, placeOrders } from './place-orders.ts'
 import { QuoteSchema, quoteOrder } from './quote-order.ts'
 import { type FindDeliveries, OrderDetailSchema, presentOrderDetail } from './timeline.ts'
+
+/** 1,000 lines, indented, with the longest note and address, every character of them escaped. */
+const BASKET_LIMIT_BYTES = 262_144
 
 const strict = { additionalProperties: false }
 
 const Items = Type.Array(
   Type.Object({ product_id: Type.String({ format: 'uuid' }), quantity: Type.Integer({ minimum: 1, maximum: MAX_QUANTITY }) }, strict),
-  { minItems: 1, maxItems: MAX_LINES, description: 'Lines of the same product are merged.' },
+  { minItems: 1, maxItems: MAX_LINES, description: 'Lines of the same product are merged, and then have at most 10,000 pieces.' },
 )
 const NewOrder = Type.Object(
   {
@@ -41,6 +47,7 @@ const NewOrder = Type.Object(
   },
   strict,
 )
+const STRANGERS = ['unauthenticated', 'invalid_token'] as const
 const BASKET_REFUSALS = [
   'malformed_json',
   'unauthenticated',
@@ -62,11 +69,12 @@ export interface OrderRoutesOptions {
   pool: Pool
   /** Pipelined connections that only placing uses: orders are placed together, so it needs no more than `CONNECTIONS_FOR_PLACING`. */
   placingPool: Pool
-  authenticate: Authenticate
   baseUrl: string
   now: () => Date
   /** How many pieces of a product one customer can buy in all, null for any number. */
   maxQuantityPerProductAndUser: number | null
+  /** How many pending orders one customer can have, null for any number. */
+  maxPendingOrdersPerUser: number | null
   findDeliveries: FindDeliveries
   observer?: CheckoutObserver
 }
@@ -78,15 +86,15 @@ export function orderRoutes(server: HttpServer, options: OrderRoutesOptions): vo
 }
 
 function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
-  const { pool, placingPool, authenticate, baseUrl, now, maxQuantityPerProductAndUser, observer } = options
-  const shared = { tags: ['orders'], security: bearer }
-  const onRequest = requireCaller(authenticate)
+  const { pool, placingPool, baseUrl, now, maxQuantityPerProductAndUser, maxPendingOrdersPerUser, observer } = options
+  const shared = { tags: ['orders'] }
   const locationOf = (orderId: string) => `${baseUrl}/orders/${orderId}`
   const placing = {
     pool: placingPool,
     now,
     locationOf,
     maxQuantityPerProductAndUser,
+    maxPendingOrdersPerUser,
     prices: new PriceList(),
     caution: new Caution(),
     onUndone: () => observer?.batchUndone(),
@@ -95,13 +103,16 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
     placeTogether: (requests, onLocked) => placeOrders(placing, requests, onLocked),
     placeAlone: (request, waitMs) => placeOrder(placing, request, waitMs),
     namesOf: namesOf(placing),
+    onBatchFailed: (error, orders) =>
+      server.log.error({ err: loggableError(error), orders }, 'a batch of orders failed; each was placed alone'),
     observer,
   })
 
   server.post(
     '/orders',
     {
-      onRequest,
+      config: { access: 'caller' },
+      bodyLimit: BASKET_LIMIT_BYTES,
       schema: {
         ...shared,
         summary: 'Places an order',
@@ -116,6 +127,7 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
             'invalid_header',
             'insufficient_stock',
             'purchase_limit',
+            'too_many_pending_orders',
             'price_changed',
             'client_reference_taken',
             'request_in_progress',
@@ -127,6 +139,7 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
     async (request, reply) => {
       const { userId } = callerOf(request)
       const { items, expected_total = null, client_reference = null, shipping_address = null, note = null } = request.body
+      assertNoLink(shipping_address?.name, '#/shipping_address/name')
       const placed = await checkout.place({
         userId,
         basket: mergeLines(items),
@@ -149,7 +162,8 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
   server.post(
     '/orders/quote',
     {
-      onRequest,
+      config: { access: 'caller' },
+      bodyLimit: BASKET_LIMIT_BYTES,
       schema: {
         ...shared,
         summary: 'What an order would cost and whether there is enough stock; nothing is reserved',
@@ -163,7 +177,7 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
   server.post(
     '/orders/:id/cancel',
     {
-      onRequest,
+      config: { access: 'caller' },
       schema: {
         ...shared,
         summary: "Cancels one of the caller's orders while it is pending or confirmed",
@@ -171,7 +185,7 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
         headers: IfMatch,
         response: {
           200: OrderSchema,
-          ...problemResponses('invalid_header', 'unauthenticated', 'invalid_token', 'not_found', 'illegal_transition', 'version_mismatch'),
+          ...problemResponses(...STRANGERS, ...NEEDLESS_BODY, 'invalid_header', 'not_found', 'illegal_transition', 'version_mismatch'),
         },
       },
     },
@@ -184,14 +198,13 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
   )
 }
 
-function readingRoutes(server: HttpServer, { pool, authenticate, baseUrl, findDeliveries }: OrderRoutesOptions): void {
-  const shared = { tags: ['orders'], security: bearer }
-  const onRequest = requireCaller(authenticate)
+function readingRoutes(server: HttpServer, { pool, baseUrl, findDeliveries }: OrderRoutesOptions): void {
+  const shared = { tags: ['orders'] }
 
   server.get(
     '/orders',
     {
-      onRequest,
+      config: { access: 'caller' },
       schema: {
         ...shared,
         summary: "The caller's orders, newest first, in pages",
@@ -216,7 +229,7 @@ function readingRoutes(server: HttpServer, { pool, authenticate, baseUrl, findDe
   server.get(
     '/orders/:id',
     {
-      onRequest,
+      config: { access: 'caller' },
       schema: {
         ...shared,
         summary: "One of the caller's orders, and how far each of its changes has come",

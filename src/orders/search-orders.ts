@@ -1,15 +1,16 @@
 import { type Static, Type } from 'typebox'
 import type { Pool } from '../db/pool.ts'
+import { type Sql, sql } from '../db/sql.ts'
 import { AppError } from '../errors.ts'
-import { Cursor, DEFAULT_LIMIT, decodeCursor, encodeCursor, Limit, type Page, toPage } from '../http/pagination.ts'
+import { Cursor, type Page } from '../http/pagination.ts'
 import { type Order, OrderSchema, OrderStatusSchema, presentOrder } from './order.ts'
-import { ORDER_COLUMNS, type OrderRow, Position, toOrder } from './orders.ts'
+import { OrderLimit, readOrderPage } from './order-page.ts'
 
 const Instant = (description: string) => Type.Optional(Type.String({ format: 'date-time', maxLength: 40, description }))
 
 export const OrderSearch = Type.Object(
   {
-    limit: Type.Optional(Limit),
+    limit: Type.Optional(OrderLimit),
     cursor: Type.Optional(Cursor),
     status: Type.Optional(OrderStatusSchema),
     user_id: Type.Optional(Type.String({ format: 'uuid' })),
@@ -35,38 +36,23 @@ export type FindUserId = (email: string) => Promise<string | null>
 
 /** A page of everybody's orders that match, newest first. Throws `invalid_cursor` or `invalid_query`. */
 export async function searchOrders(pool: Pool, findUserId: FindUserId, search: Static<typeof OrderSearch>): Promise<Page<AdminOrder>> {
-  const { limit = DEFAULT_LIMIT, cursor, ...filters } = search
+  const { limit, cursor, ...filters } = search
   const scope = ['admin orders', ...Object.entries(filters).sort(([a], [b]) => (a < b ? -1 : 1))]
-  const conditions: string[] = []
-  const values: unknown[] = [limit + 1]
-  const where = (condition: (parameter: string) => string, value: unknown) => conditions.push(condition(`$${values.push(value)}`))
-
-  if (filters.status !== undefined) where((it) => `status = ${it}`, filters.status)
-  if (filters.number !== undefined) where((it) => `number = ${it}::bigint`, filters.number)
-  if (filters.user_id !== undefined) where((it) => `user_id = ${it}::uuid`, filters.user_id)
-  if (filters.email !== undefined) where((it) => `user_id = ${it}::uuid`, await findUserId(filters.email))
-  if (filters.product_id !== undefined) where((it) => `product_ids @> array[${it}::uuid]`, filters.product_id)
-  if (filters.from !== undefined) where((it) => `created_at >= ${it}::timestamptz`, readInstant('from', filters.from))
-  if (filters.to !== undefined) where((it) => `created_at < ${it}::timestamptz`, readInstant('to', filters.to))
-  if (cursor !== undefined) {
-    const [createdAtMs, id] = decodeCursor(scope, cursor, Position)
-    const createdAt = `$${values.push(new Date(createdAtMs))}`
-    where((it) => `(created_at, id) < (${createdAt}::timestamptz, ${it}::uuid)`, id)
-  }
-  const { rows } = await pool.query<OrderRow>(
-    `select ${ORDER_COLUMNS}
-    from orders
-    ${conditions.length === 0 ? '' : `where ${conditions.join(' and ')}`}
-    order by created_at desc, id desc
-    limit $1`,
-    values,
-  )
-  return toPage(
-    rows,
-    limit,
-    (row) => presentForAdmin(toOrder(row)),
-    (row) => encodeCursor(scope, [row.created_at.getTime(), row.id]),
-  )
+  const conditions: Sql[] = []
+  if (filters.status !== undefined) conditions.push(sql`status = ${filters.status}`)
+  if (filters.number !== undefined) conditions.push(sql`number = ${filters.number}::bigint`)
+  if (filters.user_id !== undefined) conditions.push(sql`user_id = ${filters.user_id}::uuid`)
+  if (filters.email !== undefined) conditions.push(sql`user_id = ${await findUserId(filters.email)}::uuid`)
+  if (filters.product_id !== undefined) conditions.push(sql`product_ids @> array[${filters.product_id}::uuid]`)
+  if (filters.from !== undefined) conditions.push(sql`created_at >= ${readInstant('from', filters.from)}::timestamptz`)
+  if (filters.to !== undefined) conditions.push(sql`created_at < ${readInstant('to', filters.to)}::timestamptz`)
+  return readOrderPage(pool, {
+    scope,
+    conditions,
+    present: presentForAdmin,
+    ...(limit === undefined ? {} : { limit }),
+    ...(cursor === undefined ? {} : { cursor }),
+  })
 }
 
 /** The format allows a leap second, which is no time here. */

@@ -1,5 +1,6 @@
 import { type Static, Type } from 'typebox'
 import { type Order, OrderSchema, OrderStatusSchema, presentOrder } from './order.ts'
+import { ReferenceSchema, TrackingSchema } from './tracking.ts'
 
 const Time = Type.Union([Type.String({ format: 'date-time' }), Type.Null()])
 
@@ -7,6 +8,8 @@ const TimelineEntrySchema = Type.Object({
   version: Type.Integer(),
   status: OrderStatusSchema,
   at: Type.String({ format: 'date-time', description: 'When the change was made.' }),
+  reference: Type.Optional(ReferenceSchema),
+  tracking: Type.Optional(TrackingSchema),
   published_at: Type.Union(Time.anyOf, { description: 'When its event was on the topic. Null: not yet, or not recorded.' }),
   mail: Type.Union([
     Type.Object({
@@ -42,10 +45,10 @@ export interface Delivery {
 export type FindDeliveries = (order: { id: string; version: number }) => Promise<ReadonlyMap<number, Delivery>>
 
 export function presentOrderDetail(order: Order, deliveries: ReadonlyMap<number, Delivery>): OrderDetail {
-  const timeline = order.statusHistory.map(({ status, at }, index) => {
+  const timeline = order.statusHistory.map(({ actor: _actor, reason: _reason, ...change }, index) => {
     const version = index + 1
     const { publishedAt = null, mail = null, lakeAt = null } = deliveries.get(version) ?? {}
-    return { version, status, at, published_at: toText(publishedAt), mail: mail && presentMail(mail), lake_at: toText(lakeAt) }
+    return { version, ...change, published_at: toText(publishedAt), mail: mail && presentMail(mail), lake_at: toText(lakeAt) }
   })
   return { ...presentOrder(order), timeline }
 }

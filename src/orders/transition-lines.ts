@@ -1,10 +1,17 @@
 import { type Static, Type } from 'typebox'
 import { Compile } from 'typebox/compile'
+import { isDatabaseOutage } from '../db/constraints.ts'
+import { loggableError } from '../db/loggable-error.ts'
 import type { Pool } from '../db/pool.ts'
 import { AppError } from '../errors.ts'
+import { countCodePoints } from '../http/text-length.ts'
+import { isStorable } from '../http/validation.ts'
+import { splitBody } from './body-lines.ts'
 import { type Move, type MoveOutcome, moveOrders } from './move-orders.ts'
 import type { Actor } from './order.ts'
 import { OrderStatusSchema } from './order.ts'
+import { isLockTimeout } from './request-locks.ts'
+import { assertTracking, ReferenceSchema, TrackingSchema } from './tracking.ts'
 
 export const MAX_TRANSITION_LINES = 10_000
 const AT_ONCE = 200
@@ -15,6 +22,12 @@ export const Transition = Type.Object(
   {
     to: OrderStatusSchema,
     reason: Type.Optional(Type.Union([Reason, Type.Null()])),
+    reference: Type.Optional(
+      Type.Union([ReferenceSchema, Type.Null()], {
+        description: 'The same move with the same reference is made once, however often it is sent.',
+      }),
+    ),
+    tracking: Type.Optional(Type.Union([TrackingSchema, Type.Null()])),
     restock: Type.Optional(Type.Boolean({ description: 'With `returned`: the goods can be sold again. Default: they cannot.' })),
   },
   { additionalProperties: false },
@@ -28,11 +41,11 @@ const TransitionLine = Type.Object(
   },
   { additionalProperties: false },
 )
-const isTransitionLine = Compile(TransitionLine)
+const isTransitionLine = Compile(countCodePoints(TransitionLine))
 
-/** What became of a line of a bulk transition. Lines are counted from 1. */
+/** What became of a line of a bulk transition. Lines are counted from 1. `repeated`: the move was made before, and nothing was changed. */
 export type LineResult =
-  | { line: number; order_id: string; ok: true; status: string; version: number }
+  | { line: number; order_id: string; ok: true; status: string; version: number; repeated?: true }
   | { line: number; order_id: string | null; ok: false; code: string; detail: string; [member: string]: unknown }
 
 interface NumberedMove {
@@ -40,55 +53,68 @@ interface NumberedMove {
   move: Move
 }
 
+/** The request that carries the lines. */
+export interface TransitionLinesRequest {
+  id: string
+  actor: Actor
+  traceparent: string
+  log: { error(entry: object, message: string): void }
+}
+
 /**
  * Moves the order of each line of NDJSON, in the order of the lines, some at a time in one transaction. A line that cannot be done says
- * why and holds up no other. Throws `invalid_body` when there are too many.
+ * why and holds up no other. Throws `invalid_body` when there are too many. Unknown errors are logged here, in one entry.
  */
-export async function moveOrdersByLines(
-  pool: Pool,
-  text: string,
-  actor: Actor,
-  traceparent: string,
-  now: () => Date,
-): Promise<LineResult[]> {
-  const lines = text.split('\n').map((line) => line.trim())
-  if (lines.filter((line) => line !== '').length > MAX_TRANSITION_LINES) {
-    throw new AppError('invalid_body', `A body has at most ${MAX_TRANSITION_LINES} lines.`)
-  }
+export async function moveOrdersByLines(pool: Pool, body: Buffer, request: TransitionLinesRequest, now: () => Date): Promise<LineResult[]> {
+  const { actor, traceparent } = request
   const results: LineResult[] = []
   const moves: NumberedMove[] = []
-  for (const [index, line] of lines.entries()) {
-    if (line === '') continue
+  const unknownErrors: unknown[] = []
+  const refuse = (line: number, orderId: string | null, error: unknown) => {
+    if (!isKnown(error)) unknownErrors.push(error)
+    return refusal(line, orderId, error, request.id)
+  }
+  for await (const { line, read } of splitBody(body)) {
+    if (moves.length + results.length === MAX_TRANSITION_LINES) {
+      throw new AppError('invalid_body', `A body has at most ${MAX_TRANSITION_LINES} lines.`)
+    }
     try {
-      moves.push({ line: index + 1, move: { ...readLine(line), actor, traceparent } })
+      moves.push({ line, move: { ...toMove(read()), actor, traceparent } })
     } catch (error) {
-      results.push(refusal(index + 1, null, error))
+      results.push(refuse(line, null, error))
     }
   }
-  for (const chunk of inChunks(moves)) results.push(...(await moveChunk(pool, chunk, now())))
+  for (const chunk of inChunks(moves)) results.push(...(await moveChunk(pool, chunk, now(), refuse)))
+  if (unknownErrors.length > 0) {
+    request.log.error(
+      { err: loggableError(unknownErrors[0]), code: 'internal', lines: unknownErrors.length },
+      'lines of a bulk move failed',
+    )
+  }
   return results.sort((a, b) => a.line - b.line)
 }
 
-function readLine(line: string): Pick<Move, 'orderId' | 'to' | 'reason'> & Partial<Move> {
-  let value: unknown
-  try {
-    value = JSON.parse(line)
-  } catch {
-    throw new AppError('malformed_json', 'The line is not valid JSON.')
-  }
+function toMove(value: unknown): Pick<Move, 'orderId' | 'to' | 'reason'> & Partial<Move> {
   if (!isTransitionLine.Check(value)) {
     const [error] = isTransitionLine.Errors(value)
     throw new AppError('invalid_body', `${error?.instancePath || 'the line'} ${error?.message}`)
   }
-  const { order_id, to, reason = null, version, restock = false } = value as Static<typeof TransitionLine>
-  if (reason !== null && (!reason.isWellFormed() || reason.includes('\0')))
-    throw new AppError('invalid_body', '/reason must be well-formed')
+  if (!isStorable(value)) throw new AppError('invalid_body', 'its texts must be well-formed Unicode without NUL')
+  const { order_id, version, ...transition } = value as Static<typeof TransitionLine>
+  const versions = version === undefined ? null : new Set([String(version)])
+  return { orderId: order_id.toLowerCase(), ...readTransition(transition), versions }
+}
+
+/** A transition with what was left out. Throws `invalid_body` when it says something about another move than its own. */
+export function readTransition(transition: Static<typeof Transition>): Required<Static<typeof Transition>> {
+  const { to, reason = null, reference = null, tracking = null, restock = false } = transition
   assertRestock(to, restock)
-  return { orderId: order_id.toLowerCase(), to, reason, restock, versions: version === undefined ? null : new Set([String(version)]) }
+  assertTracking(to, tracking)
+  return { to, reason, reference, tracking, restock }
 }
 
 /** Throws `invalid_body` when goods are to be put back that do not come back. */
-export function assertRestock(to: string, restock: boolean): void {
+function assertRestock(to: string, restock: boolean): void {
   if (!restock || to === 'returned') return
   throw new AppError('invalid_body', 'The body is not acceptable.', {
     errors: [{ pointer: '#/restock', detail: 'is for goods that are returned' }],
@@ -111,19 +137,43 @@ function* inChunks(moves: readonly NumberedMove[]): Generator<NumberedMove[]> {
   if (chunk.length > 0) yield chunk
 }
 
-async function moveChunk(pool: Pool, chunk: readonly NumberedMove[], now: Date): Promise<LineResult[]> {
-  const moves = chunk.map(({ move }) => move)
-  const outcomes = await moveOrders(pool, moves, now).catch((error): MoveOutcome[] => moves.map(() => ({ kind: 'refused', error })))
+async function moveChunk(
+  pool: Pool,
+  chunk: readonly NumberedMove[],
+  now: Date,
+  refuse: (line: number, orderId: string, error: unknown) => LineResult,
+): Promise<LineResult[]> {
+  let outcomes: MoveOutcome[]
+  try {
+    outcomes = await moveOrders(
+      pool,
+      chunk.map(({ move }) => move),
+      now,
+    )
+  } catch (error) {
+    if (chunk.length === 1 || isKnown(error)) return chunk.map(({ line, move }) => refuse(line, move.orderId, error))
+    // One order is at fault, and nothing was committed: the others must not suffer for it.
+    const results: LineResult[] = []
+    for (const numbered of chunk) results.push(...(await moveChunk(pool, [numbered], now, refuse)))
+    return results
+  }
   return chunk.map(({ line, move }, index): LineResult => {
     const outcome = outcomes[index]
-    if (outcome?.kind !== 'moved') return refusal(line, move.orderId, outcome?.error)
-    return { line, order_id: move.orderId, ok: true, status: outcome.order.status, version: outcome.order.version }
+    if (outcome === undefined || outcome.kind === 'refused') return refuse(line, move.orderId, outcome?.error)
+    const { status, version } = outcome.order
+    return { line, order_id: move.orderId, ok: true, status, version, ...(outcome.kind === 'repeated' ? { repeated: true } : {}) }
   })
 }
 
-function refusal(line: number, orderId: string | null, error: unknown): LineResult {
-  if (!(error instanceof AppError)) {
-    return { line, order_id: orderId, ok: false, code: 'unavailable', detail: 'The line could not be done now. Send it again.' }
-  }
-  return { line, order_id: orderId, ok: false, code: error.code, detail: error.message, ...error.details.members }
+/** Whether the error is a refusal or passes by itself. Any other one is a fault of ours. */
+function isKnown(error: unknown): boolean {
+  return error instanceof AppError || isDatabaseOutage(error) || isLockTimeout(error)
+}
+
+function refusal(line: number, orderId: string | null, error: unknown, requestId: string): LineResult {
+  const refused = { line, order_id: orderId, ok: false } as const
+  if (error instanceof AppError) return { ...refused, code: error.code, detail: error.message, ...error.details.members }
+  if (isKnown(error)) return { ...refused, code: 'unavailable', detail: 'The line could not be done now. Send it again.' }
+  const detail = 'Something went wrong on our side. The request id helps to find it.'
+  return { ...refused, code: 'internal', detail, request_id: requestId }
 }

@@ -147,3 +147,34 @@ test('a keep-alive that comes while the connection of a refused batch is being c
   }
   assert.ok((await confirmedPosition(db)) < endOf(seen[0]))
 })
+
+test('hands a transaction on in parts that is larger than it may hold, and confirms none of it before its end', async (t) => {
+  const db = await makeStreamDatabase(t)
+  const ROWS = 35_000
+  const seen: string[] = []
+  const sizes: number[] = []
+  const parts: { commit: Commit; confirmed: bigint }[] = []
+  let failures = 0
+  await startStream(t, db, async (commits) => {
+    const ids = idsOf(commits).flat()
+    sizes.push(ids.length)
+    // In the midst of it: all of it comes again.
+    if (seen.length > ROWS / 2 && failures++ === 0) throw new Error('the topic is away')
+    const confirmed = await confirmedPosition(db)
+    parts.push(...commits.map((commit) => ({ commit, confirmed })))
+    seen.push(...ids)
+  })
+  const [small, large, last] = [await insertOrders(db.pool, 1), await insertOrders(db.pool, ROWS), await insertOrders(db.pool, 1)]
+  await eventually(async () => seen.at(-1) === last[0], { what: 'the last order', timeoutMs: 120_000 })
+  assert.ok(failures > 0)
+  assert.ok(Math.max(...sizes) <= 21_000, `batches of ${sizes.join(', ')} changes`)
+  assert.deepEqual([...new Set(seen)], [...small, ...large, ...last])
+  assert.deepEqual(seen.slice(-ROWS - 1), [...large, ...last], 'all of it came again')
+  const ofLarge = parts.filter(({ commit }) => commit.changes.some(({ record }) => record.id !== small[0] && record.id !== last[0]))
+  assert.ok(ofLarge.length > 3)
+  const end = endOf(ofLarge.at(-1)?.commit)
+  for (const { commit, confirmed } of ofLarge) {
+    assert.ok(endOf(commit) <= end)
+    assert.ok(confirmed < end, 'none of it is confirmed before all of it is stored')
+  }
+})

@@ -10,9 +10,9 @@ export interface OrderChange {
   previous: Pick<OrderRecord, 'status' | 'version'> | null
 }
 
-/** A committed transaction that changed orders. */
+/** A committed transaction that changed orders, or a part of a large one, in order. */
 export interface Commit {
-  /** The log and the end of the commit in it, as text that sorts within one log: `<system id>.<timeline>/<16 hex digits>`. */
+  /** The log and the end of the commit in it (of all but the last part: a place before that), as text that sorts within one log: `<system id>.<timeline>/<16 hex digits>`. */
   position: string
   changes: OrderChange[]
 }
@@ -23,8 +23,11 @@ export interface ChangeStreamOptions extends ReplicationOptions {
   slotName: string
   /** Must have stored what `commits` tell of when it returns. When it throws, the stream is read again from the confirmed position. */
   onCommits: (commits: Commit[]) => Promise<void>
-  /** Called whenever the slot was opened, before the first commits: another process may have had it in between. */
-  onOpened?: () => void
+  /**
+   * Called whenever the slot was opened, before anything is handed on or confirmed: another process may have had it in between. When it
+   * throws, the slot is closed and opened again later.
+   */
+  onOpened?: () => void | Promise<void>
   logger: Logger
 }
 
@@ -101,6 +104,7 @@ export class ChangeStream {
           ...this.#options,
           onCommits: (commits) => this.#handOn(commits),
           onConfirmed: (position) => this.#hasConfirmed(position),
+          signal: this.#stopping.signal,
         })
         if (this.#stopping.signal.aborted) await this.#reader.stop()
         logger.info({ slot: slotName }, 'change stream is active')

@@ -42,6 +42,8 @@ const DEFECTS: [reason: string, spoil: (event: Anything) => unknown][] = [
   ['items[0] is no line of an order', (event) => delete event.data.order.items[0].sku],
   ['items[0] is no line of an order', (event) => (event.data.order.items[0].quantity = 0.5)],
   ['status_history is no list', (event) => delete event.data.order.status_history],
+  ['status_history[0] is no change of status', (event) => Object.assign(event.data.order.status_history[0], { reference: 7 })],
+  ['status_history[0] is no change of status', (event) => Object.assign(event.data.order.status_history[0], { tracking: 'DHL 1' })],
 ]
 
 function spoiled(spoil: (event: Anything) => unknown): unknown {

@@ -1,7 +1,8 @@
 import type { Logger } from 'pino'
 import { copyRows } from '../db/copy-rows.ts'
-import { SEPARATOR } from '../db/json-texts.ts'
+import { AT_SEPARATOR, SEPARATOR } from '../db/json-texts.ts'
 import type { Pool } from '../db/pool.ts'
+import { sql } from '../db/sql.ts'
 import { inTransaction } from '../db/transaction.ts'
 
 /** An event that the topic has. */
@@ -130,15 +131,13 @@ async function writePublications(pool: Pool, waiting: readonly Publication[]): P
 }
 
 async function writeUnknown(pool: Pool, rows: readonly Publication[]): Promise<void> {
-  const table = (parameter: number) => `string_to_table($${parameter}, '${SEPARATOR}')`
-  const columns = [0, 1, 2, 3].map((column) => rows.map((row) => row[column]).join(SEPARATOR))
+  const column = (index: 0 | 1 | 2 | 3) => sql`string_to_table(${rows.map((row) => row[index]).join(SEPARATOR)}, ${AT_SEPARATOR})`
   await inTransaction(pool, (tx) =>
     tx.query(
-      `insert into order_event_deliveries (order_id, version, sequence, published_at)
+      sql`insert into order_event_deliveries (order_id, version, sequence, published_at)
       select order_id::uuid, version::integer, sequence::bigint, published_at::timestamptz
-      from rows from (${table(1)}, ${table(2)}, ${table(3)}, ${table(4)}) as publication (order_id, version, sequence, published_at)
+      from rows from (${column(0)}, ${column(1)}, ${column(2)}, ${column(3)}) as publication (order_id, version, sequence, published_at)
       on conflict do nothing`,
-      columns,
     ),
   )
 }

@@ -76,7 +76,7 @@ export function jobIdOf(subject: string): string {
 
 /** Makes or upgrades the job queue's tables and its queues. Several processes may call it at once: pg-boss locks. */
 export async function installJobQueues(options: JobQueueOptions & { queues: readonly QueueDefinition[] }): Promise<void> {
-  const boss = createBoss({ ...options, supervise: false })
+  const boss = createBoss({ ...options, supervise: false }, { migrate: true })
   boss.on('error', (error) => logError(options.logger, error))
   try {
     await boss.start()
@@ -101,13 +101,15 @@ async function installQueue(boss: PgBoss, queue: QueueDefinition): Promise<void>
   await boss.updateQueue(queue.name, settings)
 }
 
-function createBoss(options: JobQueueOptions): PgBoss {
+/** `migrate`: whether it also makes and upgrades its tables, which only their owner may. */
+function createBoss(options: JobQueueOptions, { migrate }: { migrate: boolean }): PgBoss {
   const { supervise = true, superviseSeconds = SUPERVISE_SECONDS, keepsTime = false } = options
   return new PgBoss({
     connectionString: options.url,
     application_name: APPLICATION_NAME,
     max: CONNECTIONS,
     connectionTimeoutMillis: 5_000,
+    migrate,
     schedule: keepsTime,
     cronMonitorIntervalSeconds: CLOCK_SECONDS,
     cronWorkerIntervalSeconds: POLL_SECONDS,
@@ -121,7 +123,7 @@ function createBoss(options: JobQueueOptions): PgBoss {
 /** The job queue of this process. `installJobQueues` must have run on the database before. */
 export function createJobQueue(options: JobQueueOptions): JobQueue {
   const { logger } = options
-  const boss = createBoss(options)
+  const boss = createBoss(options, { migrate: false })
   const workers = new Set<JobWorker>()
   let stopped: Promise<void> | undefined
   boss.on('error', (error) => {

@@ -249,3 +249,18 @@ test('the event of a real order holds no e-mail address', async (t) => {
   assert.ok(!text.includes('@'))
   assert.match(JSON.parse(text).traceparent, /^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/)
 })
+
+test('a change of a row under the same version is no event: it was published before', async (t) => {
+  const db = await makeStreamDatabase(t)
+  const published: string[] = []
+  const topic = watchedTopic(db, async (messages) => void published.push(...messages.map(({ event }) => event.id)))
+  await startHandler(t, db, topic)
+  const [first = ''] = await insertOrders(db.pool, 1)
+  await untilStored(db, 1)
+  await db.pool.query(`update orders set note = null, shipping_address = null where id = $1`, [first])
+  await moveOrder(db.pool, first, 'confirmed')
+  await db.pool.query(`update orders set note = 'changed by hand' where id = $1`, [first])
+  const [second = ''] = await insertOrders(db.pool, 1)
+  await untilStored(db, 3)
+  assert.deepEqual(published, [`${first}.1`, `${first}.2`, `${second}.1`])
+})

@@ -2,7 +2,8 @@ import type { Logger } from 'pino'
 import type { Queryable } from '../db/pool.ts'
 import { findDefect, type OrderRecord, toOrderEvent } from '../orders/events.ts'
 import { ChangeStream, type Commit, type OrderChange } from './change-stream.ts'
-import { type ParkedChange, parkChanges } from './parked-changes.ts'
+import { findParked, type ParkedChange, parkChanges } from './parked-changes.ts'
+import { assertRefilled } from './replication-slot.ts'
 import type { OutgoingMessage, Topic } from './topic.ts'
 
 export interface OrderStreamHandlerOptions {
@@ -23,21 +24,24 @@ export function createOrderStreamHandler({ url, pool, slotName, topic, logger, o
     url,
     slotName,
     logger,
-    onOpened() {
+    async onOpened() {
       // Another process may have published meanwhile, and the topic may have been lost.
       newest = null
+      // A refill begins before its slot exists, so whoever opens that slot sees it.
+      await assertRefilled(pool, slotName)
     },
     async onCommits(commits) {
       // After a crash between publish and confirm the slot tells again what the topic has already.
       newest ??= await topic.newestPosition()
       const missing = commits.filter((commit) => mayBeMissing(commit.position, newest))
-      const messages = missing.flatMap(toMessages)
-      if (messages.length < missing.reduce((sum, { changes }) => sum + changes.length, 0)) {
+      const publishable = missing.flatMap(toMessages)
+      if (publishable.length < missing.reduce((sum, { changes }) => sum + changes.length, 0)) {
         const parked = missing.flatMap(toParked)
         await parkChanges(pool, parked)
         for (const { eventId, reason } of parked)
           logger.error({ event: eventId, reason }, 'no event can be made of this change of an order')
       }
+      const messages = await withoutRepeats(pool, missing, publishable)
       if (messages.length === 0) return
       try {
         await topic.publish(messages)
@@ -60,6 +64,25 @@ export function toMessages({ position, changes }: Commit): OutgoingMessage[] {
     .map((change) => ({ position, event: toOrderEvent(change.record, statusBefore(change)) }))
 }
 
+/**
+ * A row that changes under the same version tells no change of the order's life: an operator mended it, or its address was erased. Its event
+ * was published with the version, unless it was parked then.
+ */
+async function withoutRepeats(db: Queryable, commits: readonly Commit[], messages: OutgoingMessage[]): Promise<OutgoingMessage[]> {
+  const changes = commits.flatMap((commit) => commit.changes)
+  const isRepeat = ({ record, previous }: OrderChange) => previous?.version === record.version
+  const repeated = changes.filter(isRepeat).map(({ record }) => eventIdOf(record))
+  if (repeated.length === 0) return messages
+  const parked = await findParked(db, repeated)
+  return commits.flatMap(({ position, changes }) =>
+    toMessages({ position, changes: changes.filter((change) => !isRepeat(change) || parked.has(eventIdOf(change.record))) }),
+  )
+}
+
+function eventIdOf({ id, version }: Pick<OrderRecord, 'id' | 'version'>): string {
+  return `${id}.${version}`
+}
+
 /** An operator who mends a row leaves its version as it is: the row before is then not the version before. */
 function statusBefore({ record, previous }: OrderChange): Pick<OrderRecord, 'status'> | null {
   return previous?.version === record.version ? (record.status_history.at(-2) ?? null) : previous
@@ -68,7 +91,7 @@ function statusBefore({ record, previous }: OrderChange): Pick<OrderRecord, 'sta
 function toParked({ position, changes }: Commit): ParkedChange[] {
   return changes.flatMap(({ record }) => {
     const reason = findDefect(record)
-    return reason === null ? [] : { eventId: `${record.id}.${record.version}`, reason, position }
+    return reason === null ? [] : { eventId: eventIdOf(record), reason, position }
   })
 }
 

@@ -24,3 +24,9 @@ export async function listParkedChanges(db: Queryable): Promise<{ event_id: stri
   const { rows } = await db.query<{ event_id: string; reason: string }>('select event_id, reason from parked_changes order by event_id')
   return rows
 }
+
+/** Those of these event ids that were ever parked. */
+export async function findParked(db: Queryable, eventIds: readonly string[]): Promise<Set<string>> {
+  const { rows } = await db.query<{ event_id: string }>('select event_id from parked_changes where event_id = any($1)', [eventIds])
+  return new Set(rows.map((row) => row.event_id))
+}

@@ -43,6 +43,7 @@ const SKIPPED_TAGS: readonly (number | undefined)[] = [0x4f, 0x59, 0x44, 0x54, 0
 const ROW = { new: 0x4e, old: 0x4f, key: 0x4b }
 const VALUE = { text: 0x74, null: 0x6e, unchanged: 0x75 }
 const COMMIT_END_OFFSET = 10
+const BEGIN_COMMIT_OFFSET = 1
 const TIMESTAMPTZ: number = pg.types.builtins.TIMESTAMPTZ
 const BEGIN = { kind: 'begin' } as const
 const SKIPPED = { kind: 'skipped' } as const
@@ -115,6 +116,11 @@ export class PgoutputReader<Row extends object, Previous extends keyof Row = nev
       previous: isOld ? (readRow(message, previousColumns, previousStarts, previousStarts) as Pick<Row, Previous>) : null,
     }
   }
+}
+
+/** Where the commit is in the log of the transaction that this message begins: below the end that its commit message has. */
+export function readCommitPosition(begin: Buffer): Lsn {
+  return begin.readBigUInt64BE(BEGIN_COMMIT_OFFSET)
 }
 
 /** The text that a zero byte ends, and the position behind that. */

@@ -1,8 +1,9 @@
 import type pg from 'pg'
 import type { Logger } from 'pino'
 import { copyTexts } from '../db/copy-rows.ts'
-import { SEPARATOR } from '../db/json-texts.ts'
+import { AT_SEPARATOR, SEPARATOR } from '../db/json-texts.ts'
 import type { Pool, Queryable, Transaction } from '../db/pool.ts'
+import { identifier, sql } from '../db/sql.ts'
 import { inTransaction } from '../db/transaction.ts'
 import { type MessageSource, Subscriber } from './subscriber.ts'
 import type { OutgoingMessage, StoredMessage, Topic } from './topic.ts'
@@ -57,15 +58,15 @@ async function publish(pool: Pool, messages: readonly OutgoingMessage[]): Promis
     const missing = messages.filter(({ event }) => !known.has(event.id) && known.add(event.id))
     if (missing.length === 0) return
     await copyTexts(tx, 'copy topic_messages (id, type, subject, position, event) from stdin (format binary)', missing.map(toColumns))
-    await tx.query(`select pg_notify('${CHANNEL}', '')`)
+    await tx.query(sql`select pg_notify(${CHANNEL}, '')`)
   })
 }
 
 async function findStored(tx: Transaction, messages: readonly OutgoingMessage[]): Promise<Set<string>> {
   const ids = messages.map(({ event }) => event.id).join(SEPARATOR)
-  const { rows } = await tx.query<{ id: string }>(`select id from topic_messages where id = any (string_to_array($1, '${SEPARATOR}'))`, [
-    ids,
-  ])
+  const { rows } = await tx.query<{ id: string }>(
+    sql`select id from topic_messages where id = any (string_to_array(${ids}, ${AT_SEPARATOR}))`,
+  )
   return new Set(rows.map(({ id }) => id))
 }
 
@@ -86,7 +87,7 @@ async function openSource(session: pg.Client, after: number): Promise<MessageSou
   const bell = new Bell()
   const ring = () => bell.ring()
   session.on('notification', ring)
-  await session.query(`listen ${CHANNEL}`)
+  await session.query(sql`listen ${identifier(CHANNEL)}`)
   let position = after
   return {
     async next(signal) {

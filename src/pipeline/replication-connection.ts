@@ -1,7 +1,9 @@
 import type { EventEmitter } from 'node:events'
 import type { Socket } from 'node:net'
 import pg from 'pg'
+import { abandonClient, connectUnlessAborted } from '../db/pool.ts'
 import { withSessionSettings } from '../db/session-settings.ts'
+import { identifier, literal, sql } from '../db/sql.ts'
 import type { Lsn } from './pgoutput.ts'
 import { PUBLICATION } from './replication-slot.ts'
 
@@ -15,6 +17,7 @@ const KEEPALIVE = 0x6b
 const STATUS_UPDATE = 0x72
 const STATUS_UPDATE_BYTES = 34
 const PATIENCE_SECONDS = 8
+const CLOSE_PATIENCE_MS = 2_000
 // 2000-01-01 in milliseconds since 1970.
 const POSTGRES_EPOCH_MS = 946_684_800_000n
 
@@ -40,6 +43,8 @@ export interface ReplicationConnection {
 export interface ReplicationOptions {
   /** PostgreSQL ends the stream, and frees the slot, of a reader that is dead, cut off or paused for this long: 8 unless said otherwise. */
   patienceSeconds?: number | undefined
+  /** When it aborts, opening ends at once, with an error, and closing waits no longer than some seconds for the server. */
+  signal?: AbortSignal | undefined
 }
 
 /**
@@ -50,7 +55,7 @@ export async function openReplication(
   url: string,
   slotName: string,
   onMessage: (message: StreamMessage) => void,
-  { patienceSeconds = PATIENCE_SECONDS }: ReplicationOptions = {},
+  { patienceSeconds = PATIENCE_SECONDS, signal }: ReplicationOptions = {},
 ): Promise<ReplicationConnection> {
   const client = new pg.Client({
     // Times in UTC are read fastest.
@@ -67,7 +72,9 @@ export async function openReplication(
   broken.catch(() => {})
   client.on('error', (error) => fail(error))
   client.on('end', () => fail(new Error('the replication connection was closed')))
-  await client.connect()
+  await connectUnlessAborted(client, signal)
+  const abandon = () => abandonClient(client)
+  signal?.addEventListener('abort', abandon)
   const wire = (client as unknown as { connection: WireConnection }).connection
   try {
     const { rows } = await client.query<{ systemid: string; timeline: number }>('IDENTIFY_SYSTEM')
@@ -77,8 +84,8 @@ export async function openReplication(
       else if (chunk[0] === KEEPALIVE) onMessage({ kind: 'keepalive', walEnd: chunk.readBigUInt64BE(1), replyRequested: chunk[17] === 1 })
     })
     const started = new Promise<void>((resolve) => wire.once('replicationStart', () => resolve()))
-    const options = `proto_version '1', publication_names '${PUBLICATION}'`
-    const streaming = client.query(`START_REPLICATION SLOT "${slotName}" LOGICAL 0/0 (${options})`)
+    const options = sql`proto_version '1', publication_names ${literal(PUBLICATION)}`
+    const streaming = client.query(sql`START_REPLICATION SLOT ${identifier(slotName)} LOGICAL 0/0 (${options})`.text)
     streaming.then(() => fail(new Error('the server ended the stream')), fail)
     await Promise.race([started, broken])
     return {
@@ -93,19 +100,39 @@ export async function openReplication(
       async close() {
         closed = true
         wire.stream.resume()
-        await client.end()
+        await endClient(client, signal)
       },
     }
   } catch (error) {
-    await client.end().catch(() => {})
+    await endClient(client, signal)
     throw error
+  } finally {
+    signal?.removeEventListener('abort', abandon)
   }
+}
+
+/** Ends the connection. Once the signal has aborted, a server that does not answer is waited for no longer than some seconds. */
+async function endClient(client: pg.Client, signal: AbortSignal | undefined): Promise<void> {
+  const { promise: late, resolve } = Promise.withResolvers<void>()
+  let timer: NodeJS.Timeout | undefined
+  const onAbort = () => {
+    timer = setTimeout(resolve, CLOSE_PATIENCE_MS)
+  }
+  if (signal?.aborted) onAbort()
+  signal?.addEventListener('abort', onAbort)
+  await Promise.race([client.end().catch(() => {}), late])
+  signal?.removeEventListener('abort', onAbort)
+  clearTimeout(timer)
+  abandonClient(client)
 }
 
 /** 0 for a slot that does not exist. */
 async function readConfirmed(client: pg.Client, slotName: string): Promise<Lsn> {
   const { rows } = await client.query<{ confirmed: string }>(
-    `select pg_wal_lsn_diff(confirmed_flush_lsn, '0/0')::text as confirmed from pg_replication_slots where slot_name = ${client.escapeLiteral(slotName)}`,
+    // A replication connection takes no parameters.
+    sql`select pg_wal_lsn_diff(confirmed_flush_lsn, '0/0')::text as confirmed
+    from pg_replication_slots
+    where slot_name = ${literal(slotName)}`.text,
   )
   return BigInt(rows[0]?.confirmed ?? 0)
 }

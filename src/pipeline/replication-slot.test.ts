@@ -3,17 +3,20 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import fc from 'fast-check'
 import { onCleanup } from '../../test/cleanup.ts'
 import { createTestDatabase } from '../../test/database.ts'
 import { eventually } from '../../test/eventually.ts'
 import { makeOrderEvent } from '../../test/order-event-factory.ts'
 import { startStore } from '../../test/store.ts'
 import { insertOrders, silent } from '../../test/stream-harness.ts'
+import { orderSlotOf } from '../app/prepare-database.ts'
 import { dataFolder } from '../db/data-folder.ts'
 import { startEmbeddedPostgres } from '../db/embedded-postgres.ts'
 import { migrate } from '../db/migrate.ts'
 import { createPool, type Pool } from '../db/pool.ts'
 import { createPostgresTopic } from './postgres-topic.ts'
+import { beginRefill } from './replay/refill-slot.ts'
 import { ensureReplicationSlot, findLostReason, readSlotStatus, slotNameFor } from './replication-slot.ts'
 
 async function slotNames(pool: Pool): Promise<string[]> {
@@ -102,7 +105,7 @@ test('says that the slot is lost when the server has thrown its WAL away', async
   assert.deepEqual(await slotNames(pool), ['storefront_orders'])
 })
 
-test('a store whose slot is gone is not ready and says why', async (t) => {
+test('a store whose slot is gone is not ready, and the public port names no slot', async (t) => {
   const store = await startStore(t, { roles: ['api', 'stream'] })
   assert.equal((await store.call('GET', '/readyz')).status, 200)
   await eventually(async () => {
@@ -114,18 +117,57 @@ test('a store whose slot is gone is not ready and says why', async (t) => {
   })
   const { status, json, headers } = await store.call('GET', '/readyz')
   assert.equal(status, 503)
-  assert.equal(json.failing[0].name, 'change_stream')
-  assert.match(json.failing[0].reason, /^the replication slot \w+ does not exist$/)
+  assert.deepEqual(json, { status: 'unavailable', failing: [{ name: 'change_stream' }] })
   assert.equal(headers['retry-after'], '1')
   assert.equal((await store.call('GET', '/livez')).status, 200)
 })
 
-test('gives each database a slot name that PostgreSQL takes', async (t) => {
+/** Names that a slot cannot have as they are, and some that differ only there. */
+const DATABASES = [
+  'Größe & "Co"',
+  'x'.repeat(63),
+  `y${'x'.repeat(62)}`,
+  'x'.repeat(57),
+  '1-2',
+  'shop_a',
+  'Shop_A',
+  'shop-a',
+  'Shop-A',
+  'shop a',
+  'ü',
+  'ö',
+]
+
+test('gives each database a slot name that PostgreSQL takes, and no two the same', async (t) => {
   const db = await createTestDatabase(t)
-  assert.equal(slotNameFor('storefront'), 'storefront_orders')
-  for (const database of ['Größe & "Co"', 'x'.repeat(63), '1-2']) {
+  for (const database of DATABASES) {
     const { rows } = await db.pool.query('select slot_name from pg_create_physical_replication_slot($1)', [slotNameFor(database)])
     assert.equal(rows[0]?.slot_name, slotNameFor(database))
     await db.pool.query('select pg_drop_replication_slot($1)', [slotNameFor(database)])
   }
+  assert.equal(new Set(DATABASES.map(slotNameFor)).size, DATABASES.length)
+  fc.assert(
+    fc.property(fc.array(fc.string({ minLength: 1, maxLength: 63 }), { maxLength: 20 }), (databases) => {
+      assert.equal(new Set(databases.map(slotNameFor)).size, new Set(databases).size)
+    }),
+  )
+})
+
+test('leaves plain names as they are, so that a store keeps its slot', () => {
+  assert.equal(slotNameFor('storefront'), 'storefront_orders')
+  assert.equal(slotNameFor('shop_2'), 'shop_2_orders')
+  assert.equal(slotNameFor('x'.repeat(56)), `${'x'.repeat(56)}_orders`)
+  assert.equal(orderSlotOf('postgres://shop@localhost/'), 'shop_orders')
+})
+
+test('says whose slot it is that has the name, and neither reads nor drops it', async (t) => {
+  const [ours, theirs] = [await createTestDatabase(t), await createTestDatabase(t)]
+  const slotName = slotNameFor(ours.name)
+  await theirs.pool.query(`select pg_create_logical_replication_slot($1, 'pgoutput')`, [slotName])
+  const reason = `the replication slot ${slotName} belongs to the database ${theirs.name}, so this database cannot have it`
+  assert.equal(await findLostReason(ours.pool, slotName), reason)
+  assert.equal(await ensureReplicationSlot(ours.pool, slotName), 'lost')
+  await assert.rejects(beginRefill(ours.pool, ours.url, slotName, reason), { name: 'SlotUnavailable', message: reason })
+  assert.deepEqual(await slotNames(theirs.pool), [slotName])
+  assert.equal((await ours.pool.query('select from slot_refills')).rowCount, 0)
 })

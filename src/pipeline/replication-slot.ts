@@ -1,30 +1,46 @@
+import { hash } from 'node:crypto'
 import type { Queryable } from '../db/pool.ts'
 
 export const PUBLICATION = 'storefront_orders'
 
 export type SlotState = 'ready' | 'created' | 'lost'
 
-/** The slot of a database: names of slots are shared by the whole server, so that of the database is part of it. */
+const MAX_NAME_LENGTH = 63
+const HASH_LENGTH = 12
+
+/**
+ * The slot of a database: names of slots are shared by the whole server, so that of the database is part of it. Names that a slot cannot
+ * have as they are (capitals, other characters, more than 56 of them) are told apart by a hash; no plain one ends in hexadecimal digits.
+ */
 export function slotNameFor(database: string): string {
-  return `${database.toLowerCase().replace(/[^a-z0-9_]/g, '_')}_orders`.slice(-63)
+  const plain = `${database}_orders`
+  if (/^[a-z0-9_]+$/.test(database) && plain.length <= MAX_NAME_LENGTH) return plain
+  const readable = database.toLowerCase().replace(/[^a-z0-9_]/g, '_')
+  const suffix = `_orders_${hash('sha256', database).slice(0, HASH_LENGTH)}`
+  return readable.slice(0, MAX_NAME_LENGTH - suffix.length) + suffix
 }
 
 /**
  * Makes the permanent slot of the order stream while there is nothing to lose: before the first order.
  * A slot that is missing later is `lost`, and never made anew here: the changes in between would be skipped unnoticed. That is for
- * `replay/renew-slot.ts`, at an operator's command.
+ * `replay/refill-slot.ts`, at an operator's command. `withReplication` connects as a role that may replicate, where `db` may not.
  */
-export async function ensureReplicationSlot(db: Queryable, slotName: string): Promise<SlotState> {
+export async function ensureReplicationSlot(
+  db: Queryable,
+  slotName: string,
+  withReplication: (create: (db: Queryable) => Promise<void>) => Promise<void> = (create) => create(db),
+): Promise<SlotState> {
   if ((await findLostReason(db, slotName)) === null) return 'ready'
   const { rows } = await db.query<{ fresh: boolean }>(
     `select not exists (select from orders) and not exists (select from topic_messages)
+      and not exists (select from slot_refills where slot_name = $1)
       and not exists (select from pg_replication_slots where slot_name = $1) as fresh`,
     [slotName],
   )
   // Another process may have made it since the first look.
   if (!rows[0]?.fresh) return (await findLostReason(db, slotName)) === null ? 'ready' : 'lost'
   try {
-    await createReplicationSlot(db, slotName)
+    await withReplication((stream) => createReplicationSlot(stream, slotName))
     return 'created'
   } catch (error) {
     const DUPLICATE_OBJECT = '42710'
@@ -41,14 +57,55 @@ export async function createReplicationSlot(db: Queryable, slotName: string): Pr
   else await db.query(`select pg_create_logical_replication_slot($1, 'pgoutput')`, [slotName])
 }
 
-/** Why the slot cannot give every change since its position, null when it can. */
+/** Why the change stream cannot deliver every change since its position, null when it can. */
 export async function findLostReason(db: Queryable, slotName: string): Promise<string | null> {
-  const { rows } = await db.query<{ wal_status: string | null }>('select wal_status from pg_replication_slots where slot_name = $1', [
-    slotName,
-  ])
-  if (rows[0] === undefined) return `the replication slot ${slotName} does not exist`
-  if (rows[0].wal_status === 'lost') return `the replication slot ${slotName} has lost its WAL`
+  const { rows } = await db.query<SlotFound>(
+    `select slot.slot_name is not null as exists, slot.wal_status, refill.slot_name is not null as is_refilling,
+      slot.database, slot.database is distinct from current_database() as is_foreign
+    from (select $1::text as name) as wanted
+    left join pg_replication_slots as slot on slot.slot_name = wanted.name
+    left join slot_refills as refill on refill.slot_name = wanted.name`,
+    [slotName],
+  )
+  const [slot] = rows
+  if (!slot?.exists) return `the replication slot ${slotName} does not exist`
+  if (slot.is_foreign) return foreignSlot(slotName, slot.database)
+  if (slot.wal_status === 'lost') return `the replication slot ${slotName} has lost its WAL`
+  if (slot.is_refilling) return unfinishedRefill(slotName)
   return null
+}
+
+interface SlotFound {
+  exists: boolean
+  wal_status: string | null
+  is_refilling: boolean
+  /** Null for a physical slot. */
+  database: string | null
+  is_foreign: boolean
+}
+
+/** Why the slot under this name is none of this database's, null when there is none or it is. */
+export async function findForeignReason(db: Queryable, slotName: string): Promise<string | null> {
+  const { rows } = await db.query<{ database: string | null }>(
+    'select database from pg_replication_slots where slot_name = $1 and database is distinct from current_database()',
+    [slotName],
+  )
+  return rows[0] === undefined ? null : foreignSlot(slotName, rows[0].database)
+}
+
+function foreignSlot(slotName: string, database: string | null): string {
+  const owner = database === null ? 'is a physical one, of a standby' : `belongs to the database ${database}`
+  return `the replication slot ${slotName} ${owner}, so this database cannot have it`
+}
+
+/** Throws while a lost slot has not been refilled: what it would deliver is newer than changes that the topic lacks. */
+export async function assertRefilled(db: Queryable, slotName: string): Promise<void> {
+  const { rows } = await db.query('select from slot_refills where slot_name = $1', [slotName])
+  if (rows.length > 0) throw new Error(unfinishedRefill(slotName))
+}
+
+function unfinishedRefill(slotName: string): string {
+  return `the replication slot ${slotName} was lost, and storefront replay has not published all that it missed`
 }
 
 /** How a slot does, for metrics. Sizes in bytes, null for a slot that is lost or missing. */

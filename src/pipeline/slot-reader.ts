@@ -1,6 +1,6 @@
 import { ORDER_COLUMNS, type OrderRecord } from '../orders/events.ts'
 import type { ChangeStreamOptions, OrderChange } from './change-stream.ts'
-import { type Lsn, PgoutputReader } from './pgoutput.ts'
+import { type Lsn, PgoutputReader, readCommitPosition } from './pgoutput.ts'
 import { openReplication, type ReplicationConnection, type StreamMessage } from './replication-connection.ts'
 
 // Far below the wal_sender_timeout that the connection asks for.
@@ -11,6 +11,12 @@ const STATUS_INTERVAL_MS = 2_000
  */
 const MAX_WAITING_CHANGES = 1_000
 const MAX_WAITING_BYTES = 16 * 1024 * 1024
+/**
+ * Of one transaction in memory; a larger one is handed on in parts. It is committed, or the server would not send it, and only behind its
+ * end is a position confirmed.
+ */
+const MAX_PART_CHANGES = 10_000
+const MAX_PART_BYTES = 16 * 1024 * 1024
 
 export interface SlotReaderOptions extends ChangeStreamOptions {
   /** `position` as in a commit. */
@@ -28,7 +34,10 @@ export class SlotReader {
   readonly #failure = Promise.withResolvers<never>()
   #connection: ReplicationConnection | null = null
   #open: OrderChange[] = []
-  #waiting: { end: Lsn; changes: OrderChange[] }[] = []
+  #openBytes = 0
+  /** Of the transaction that is being read: the position of its parts. */
+  #commitPosition: Lsn = 0n
+  #waiting: { end: Lsn; changes: OrderChange[]; isPart: boolean }[] = []
   #waitingChanges = 0
   #waitingBytes = 0
   #inTransaction = false
@@ -47,8 +56,16 @@ export class SlotReader {
   static async open(options: SlotReaderOptions): Promise<SlotReader> {
     const reader = new SlotReader(options)
     const connection = await openReplication(options.url, options.slotName, (message) => reader.#receive(message), options)
+    try {
+      connection.pause()
+      await unlessAborted(Promise.resolve(options.onOpened?.()), options.signal)
+      connection.resume()
+    } catch (error) {
+      await connection.close().catch(() => {})
+      throw error
+    }
+    // Only now: nothing may be handed on or confirmed before.
     reader.#connection = connection
-    options.onOpened?.()
     // While nothing is written the server says nothing of what another reader has confirmed.
     options.onConfirmed(reader.#position(connection.confirmed))
     reader.#statusTimer = setInterval(() => reader.#sendStatus(), STATUS_INTERVAL_MS)
@@ -93,21 +110,31 @@ export class SlotReader {
       case 'begin':
         this.#inTransaction = true
         this.#open = []
+        this.#openBytes = 0
+        this.#commitPosition = readCommitPosition(bytes)
         return
       case 'change':
         this.#open.push({ record: message.record, previous: message.previous })
-        this.#waitingBytes += bytes.length
+        this.#openBytes += bytes.length
+        if (this.#open.length >= MAX_PART_CHANGES || this.#openBytes >= MAX_PART_BYTES) this.#close(this.#commitPosition, true)
         return
       case 'commit':
         this.#inTransaction = false
-        this.#waiting.push({ end: message.end, changes: this.#open })
-        this.#waitingChanges += this.#open.length
-        this.#open = []
-        if (this.#waitingChanges > MAX_WAITING_CHANGES || this.#waitingBytes > MAX_WAITING_BYTES) this.#connection?.pause()
-        this.#drainSoon()
+        this.#close(message.end, false)
         return
       default:
     }
+  }
+
+  /** Gives what was read of the transaction to those that wait. */
+  #close(end: Lsn, isPart: boolean): void {
+    this.#waiting.push({ end, changes: this.#open, isPart })
+    this.#waitingChanges += this.#open.length
+    this.#waitingBytes += this.#openBytes
+    this.#open = []
+    this.#openBytes = 0
+    if (this.#waitingChanges > MAX_WAITING_CHANGES || this.#waitingBytes > MAX_WAITING_BYTES) this.#connection?.pause()
+    this.#drainSoon()
   }
 
   /** With nothing in hand, all the WAL up to here holds nothing for us: confirming it lets a busy server drop it. */
@@ -139,7 +166,8 @@ export class SlotReader {
       this.#waitingChanges = 0
       this.#waitingBytes = 0
       await this.#options.onCommits(batch.map(({ end, changes }) => ({ position: this.#position(end), changes })))
-      this.#advance(batch.at(-1)?.end ?? this.#confirmed)
+      const whole = batch.findLast(({ isPart }) => !isPart)
+      if (whole !== undefined) this.#advance(whole.end)
       this.hasProgressed = true
       this.#sendStatus()
       this.#connection?.resume()
@@ -160,4 +188,13 @@ export class SlotReader {
   #position(end: Lsn): string {
     return `${this.#connection?.logId ?? ''}/${end.toString(16).padStart(16, '0')}`
   }
+}
+
+/** Waits for the work, unless the signal aborts: then it throws the signal's reason. */
+async function unlessAborted(work: Promise<void>, signal: AbortSignal | undefined): Promise<void> {
+  const { promise: aborted, reject } = Promise.withResolvers<never>()
+  const onAbort = () => reject(signal?.reason)
+  if (signal?.aborted) onAbort()
+  signal?.addEventListener('abort', onAbort)
+  await Promise.race([work, aborted]).finally(() => signal?.removeEventListener('abort', onAbort))
 }

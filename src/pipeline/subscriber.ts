@@ -1,7 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type pg from 'pg'
 import type { Logger } from 'pino'
-import { connectClient, type Pool } from '../db/pool.ts'
+import { abandonClient, connectClient, type Pool } from '../db/pool.ts'
+import { literal, sql } from '../db/sql.ts'
 import { sortMessages } from './sort-messages.ts'
 import {
   type Fence,
@@ -109,22 +110,27 @@ export class Subscriber implements Subscription {
   /** The session that holds the subscriber's lock; null when stopped while standing by. */
   async #becomeActive(): Promise<Session | null> {
     const { url, name } = this.#options
-    const client = await connectClient(url, `storefront-${name}`)
+    const { signal } = this.#stopping
+    const client = await connectClient(url, `storefront-${name}`, signal)
     client.on('error', () => {})
+    // Whoever stands by waits for nothing but the server, which may not answer.
+    const abandon = () => abandonClient(client)
+    signal.addEventListener('abort', abandon)
     try {
-      while (!this.#stopping.signal.aborted) {
+      while (!signal.aborted) {
         const { rows } = await client.query<{ locked: boolean }>('select pg_try_advisory_lock(hashtextextended($1, 0)) as locked', [
           `storefront subscriber ${name}`,
         ])
         if (rows[0]?.locked) return await Session.open(client, name, this.#options.options.lastSequence === undefined)
         this.#state = 'standby'
-        await delay(STANDBY_RETRY_MS, undefined, { signal: this.#stopping.signal }).catch(() => {})
+        await delay(STANDBY_RETRY_MS, undefined, { signal }).catch(() => {})
       }
     } catch (error) {
-      void client.end().catch(() => {})
+      abandon()
       throw error
+    } finally {
+      signal.removeEventListener('abort', abandon)
     }
-    await client.end()
     return null
   }
 
@@ -186,7 +192,7 @@ class Session {
   }
 
   static async open(client: pg.Client, name: string, keepsPosition: boolean): Promise<Session> {
-    await client.query(`set idle_session_timeout = ${SESSION_TIMEOUT_MS}`)
+    await client.query(sql`set idle_session_timeout = ${literal(SESSION_TIMEOUT_MS)}`)
     const { rows } = await client.query<{ fence: number; sequence: number | null }>(
       `insert into topic_subscribers as subscriber (name, sequence, fence) values ($1, $2, 1)
       on conflict (name) do update set fence = subscriber.fence + 1, updated_at = now()
@@ -220,6 +226,7 @@ class Session {
     clearInterval(this.#pinging)
     // A server that is cut off would let this wait for good.
     await Promise.race([this.client.end().catch(() => {}), delay(SESSION_TIMEOUT_MS, undefined, { ref: false })])
+    abandonClient(this.client)
   }
 
   #ping(): void {

@@ -1,10 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
-import type pg from 'pg'
 import type { Logger } from 'pino'
-import { CATALOGUE_CHANNEL, tagsOf, takeCatalogueChanges } from '../../catalogue/events.ts'
+import { LISTEN_TO_CATALOGUE, tagsOf, takeCatalogueChanges } from '../../catalogue/events.ts'
 import { bellOf } from '../../db/bell.ts'
-import { follow } from '../../db/follow.ts'
+import { type Connect, follow } from '../../db/follow.ts'
 import type { Pool } from '../../db/pool.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import type { JobQueue, QueueDefinition } from '../job-queue.ts'
@@ -27,7 +26,7 @@ const AGAIN_AFTER_SECONDS = 2
 
 export interface CataloguePurgeOptions {
   pool: Pool
-  connect: () => Promise<pg.Client>
+  connect: Connect
   /** Must have been started. */
   jobs: JobQueue
   /** None: changes are only cleared away. */
@@ -80,7 +79,7 @@ export function createCataloguePurge({ pool, connect, jobs, purgers, logger }: C
       retryMs: RETRY_MS,
       async work(client) {
         const bell = bellOf(client)
-        await client.query(`listen ${CATALOGUE_CHANNEL}`)
+        await client.query(LISTEN_TO_CATALOGUE)
         while (!signal.aborted && !bell.isBroken) {
           bell.silence()
           if (await takeChanges()) await delay(PAUSE_MS, undefined, { signal }).catch(() => {})

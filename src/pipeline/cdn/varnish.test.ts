@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict'
+import { request } from 'node:http'
+import { networkInterfaces } from 'node:os'
 import { after, test } from 'node:test'
 import { eventually, promptly } from '../../../test/eventually.ts'
 import { freePort } from '../../../test/free-port.ts'
@@ -86,6 +88,29 @@ test('refuses to ban by anything but tags', options, async () => {
     assert.equal((await fetch(`${varnish.url}/`, { method: 'PURGE', headers: { 'surrogate-key': key } })).status, 400, key)
   }
   assert.equal((await fetch(`${varnish.url}/`, { method: 'PURGE' })).status, 400)
+})
+
+test('lets nobody purge but the hosts that are named, and no proxy pass it on for somebody else', options, async () => {
+  const { varnish, lamp } = setup()
+  const url = `${varnish.url}/products/${lamp.id}`
+  const purge = (localAddress: string, headers: Record<string, string> = {}) =>
+    new Promise<number | undefined>((resolve, reject) => {
+      request(varnish.url, { method: 'PURGE', localAddress, headers: { 'surrogate-key': `product-${lamp.id}`, ...headers } }, (answer) => {
+        answer.resume()
+        resolve(answer.statusCode)
+      })
+        .on('error', reject)
+        .end()
+    })
+  const privateAddresses = Object.values(networkInterfaces()).flatMap((list) =>
+    (list ?? []).filter(({ family, internal }) => family === 'IPv4' && !internal).map(({ address }) => address),
+  )
+  await fetch(url)
+  for (const stranger of ['127.0.0.2', ...privateAddresses]) assert.equal(await purge(stranger), 403, stranger)
+  assert.equal(await purge('127.0.0.1', { 'x-forwarded-for': '203.0.113.7' }), 403, 'through a proxy of this host')
+  assert.equal((await fetch(url)).headers.get('x-cache'), 'hit', 'nobody has emptied the cache')
+  assert.equal(await purge('127.0.0.1'), 200)
+  assert.equal((await fetch(url)).headers.get('x-cache'), 'miss')
 })
 
 test('shows a changed price through Varnish within a second', options, async () => {

@@ -81,6 +81,7 @@ export interface Attempt {
   number: number
   /** Null when the account is gone. */
   address: string | null
+  /** Null also when nobody has proven to have the mailbox: the account may be a stranger's, and its name anything. */
   name: string | null
   content: MailContent
 }
@@ -94,7 +95,8 @@ export async function beginAttempt(pool: Pool, job: MailJob): Promise<Attempt | 
        where event_id = $1 and job_number = $2 and status = 'queued'
        returning user_id, attempts, content
      )
-     select attempt.attempts as number, users.email as address, users.name, attempt.content
+     select attempt.attempts as number, users.email as address,
+       case when users.email_verified_at is not null then users.name end as name, attempt.content
      from attempt
      left join users on users.id = attempt.user_id`,
     [job.event_id, job.number],

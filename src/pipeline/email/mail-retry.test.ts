@@ -100,8 +100,11 @@ test('lists mails by status and by order, newest first', async (t) => {
   }
   await db.pool.query(
     `insert into orders (id, number, user_id, status, items, total_amount, currency, status_history, created_at, updated_at)
-     values ($1, 7, $2, 'pending', '[]', 0, 'EUR', '[]', now(), now()), ($3, 8, $4, 'pending', '[]', 0, 'EUR', '[]', now(), now())`,
-    [refused.subject, gone, created.subject, ada],
+     values ($1, 7, $2, 'pending', $5, 2500, 'EUR', $6, now(), now()), ($3, 8, $4, 'pending', $5, 2500, 'EUR', $6, now(), now())`,
+    [
+      ...[refused.subject, gone, created.subject, ada],
+      ...[JSON.stringify(created.data.order.items), JSON.stringify(created.data.order.status_history)],
+    ],
   )
   await publish([created])
   await publish([shipped])

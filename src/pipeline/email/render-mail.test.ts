@@ -56,6 +56,57 @@ test('escapes markup in names and reasons in the HTML and leaves it alone in the
   assert.ok(mail.text.includes(`Reason: ${script}\n`))
 })
 
+const shippedWith = (tracking: object | undefined) =>
+  makeOrderEvent({
+    type: 'storefront.order.shipped',
+    order: {
+      status: 'shipped',
+      status_history: [
+        {
+          status: 'shipped',
+          at: '2026-03-01T10:00:00.000Z',
+          actor: { type: 'admin', id: null },
+          reason: null,
+          ...(tracking && { tracking }),
+        },
+      ] as never,
+    },
+  })
+
+test('names carrier, number and page of the parcel when the order was shipped with them', () => {
+  const tracking = { carrier: 'DHL', number: 'JJD0001', url: 'https://track.example/p?id=JJD0001&lang=en' }
+  const mail = render(toMailContent(shippedWith(tracking)), null)
+  assert.ok(mail.text.includes('DHL, tracking number JJD0001\nhttps://track.example/p?id=JJD0001&lang=en\n'), mail.text)
+  assert.match(mail.html, /DHL, tracking number <a href="([^"]*)">JJD0001<\/a>/)
+  const [, href = ''] = /href="([^"]*)"/.exec(mail.html) ?? []
+  assert.equal(href.replaceAll('&#x2F;', '/').replaceAll('&#x3D;', '=').replaceAll('&amp;', '&'), tracking.url)
+  const bare = render(toMailContent(shippedWith({ carrier: 'DHL', number: 'JJD0001' })), null)
+  assert.ok(bare.text.includes('DHL, tracking number JJD0001\n') && !bare.text.includes('http'), bare.text)
+  assert.ok(bare.html.includes('DHL, tracking number JJD0001</p>') && !bare.html.includes('href'))
+  for (const none of [
+    render(toMailContent(shippedWith(undefined)), null),
+    render({ ...toMailContent(shippedWith(tracking)), tracking: null }, null),
+  ]) {
+    assert.ok(!none.text.includes('tracking number') && !none.html.includes('tracking number'))
+  }
+})
+
+test('sends the mail of a job that an earlier release has queued, which knew of no parcels', () => {
+  const { tracking: _, ...content } = toMailContent(shippedWith(undefined))
+  assert.ok(render(content, null).text.includes('We have shipped your order'))
+})
+
+test('escapes carrier and number of a parcel in the HTML, keeps them on one line, and links to nothing but the web', () => {
+  const script = '"><script>alert(1)</script>'
+  for (const url of ['javascript:alert(1)', 'data:text/html,x', 'https://ada:secret@evil.example/', 'nonsense']) {
+    const mail = render(toMailContent(shippedWith({ carrier: `DHL ${script}`, number: 'JJD\r\nBcc: eve', url })), null)
+    assert.ok(!mail.html.includes('<script') && !mail.html.includes('href'), url)
+    assert.ok(mail.text.includes('tracking number JJD Bcc: eve\n') && !mail.text.includes(url), mail.text)
+  }
+  const quoted = render(toMailContent(shippedWith({ carrier: 'DHL', number: '1', url: 'https://track.example/"onmouseover="x' })), null)
+  assert.ok(!quoted.html.includes('"onmouseover'))
+})
+
 test('takes template syntax in names as plain text', () => {
   const event = makeOrderEvent({ order: { items: [makeOrderItem({ name: '{{number}} {{> footer}}' })] } })
   assert.ok(render(toMailContent(event), null).text.includes('{{number}} {{> footer}}'))

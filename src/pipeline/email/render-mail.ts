@@ -1,5 +1,5 @@
 import mustache from 'mustache'
-import type { OrderEvent } from '../../orders/events.ts'
+import { isWebAddress, type OrderEvent } from '../../orders/events.ts'
 import { amountFormatter } from './format-amount.ts'
 import { oneLine } from './mailer.ts'
 import type { ReadTemplate } from './templates.ts'
@@ -19,6 +19,8 @@ export interface MailContent {
     currency: string
   }
   reason: string | null
+  /** Missing in jobs of releases that knew none. */
+  tracking?: { carrier: string; number: string; url?: string } | null
 }
 
 export interface RenderedMail {
@@ -32,7 +34,19 @@ export type RenderMail = (content: MailContent, customerName: string | null) => 
 
 const KINDS = ['created', 'confirmed', 'shipped', 'delivered', 'cancelled', 'returned'] as const
 const PARTIALS = { html: ['header', 'order', 'footer'], txt: ['order', 'footer'] } as const
-const VALUES = ['customer', 'number', 'items', 'name', 'quantity', 'total', 'reason', 'locale']
+const VALUES = [
+  'customer',
+  'number',
+  'items',
+  'name',
+  'quantity',
+  'total',
+  'reason',
+  'locale',
+  'carrier',
+  'tracking_number',
+  'tracking_url',
+]
 
 /** Whether an event is one that customers get a mail about. */
 export function hasMail(event: OrderEvent): boolean {
@@ -45,6 +59,7 @@ function kindOf(event: OrderEvent): string {
 
 export function toMailContent(event: OrderEvent): MailContent {
   const { order } = event.data
+  const { reason = null, tracking = null } = order.status_history.at(-1) ?? {}
   return {
     event_id: event.id,
     kind: kindOf(event),
@@ -56,7 +71,8 @@ export function toMailContent(event: OrderEvent): MailContent {
       total: order.total.amount,
       currency: order.total.currency,
     },
-    reason: order.status_history.at(-1)?.reason ?? null,
+    reason,
+    tracking,
   }
 }
 
@@ -87,6 +103,7 @@ export function createMailRenderer(readTemplate: ReadTemplate, locale: string): 
 
 function toView(content: MailContent, customerName: string | null, locale: string) {
   const format = amountFormatter(content.order.currency, locale)
+  const { carrier = '', number = '', url = '' } = content.tracking ?? {}
   return {
     locale,
     customer: customerName === null ? '' : oneLine(customerName),
@@ -98,6 +115,10 @@ function toView(content: MailContent, customerName: string | null, locale: strin
     })),
     total: format(content.order.total),
     reason: content.reason === null ? '' : oneLine(content.reason),
+    carrier: oneLine(carrier),
+    tracking_number: oneLine(number),
+    // Whoever wrote the row: no link of a mail runs a script or shows another address than it has.
+    tracking_url: isWebAddress(url) ? new URL(url).href : '',
   }
 }
 

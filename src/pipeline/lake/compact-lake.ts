@@ -1,5 +1,6 @@
 import { join } from 'node:path'
-import { quoteReadPath, quoteText, withDuckDB } from './lake-database.ts'
+import { commaList, sql } from '../../db/sql.ts'
+import { parquetRows, readablePath, toDuckDB, withDuckDB } from './lake-database.ts'
 import { type FileRange, nameOf, parseName, splitSuperseded } from './lake-names.ts'
 import { LAKE_SCHEMA_VERSION } from './lake-row.ts'
 import { type LakeFile, LakeFileGone, type LakeStore } from './lake-store.ts'
@@ -132,21 +133,23 @@ async function deleteSuperseded(store: LakeStore, day: string): Promise<number> 
 /** Writes the rows of all files into one, in order of sequence, and reads it again: the same rows, or it throws. Returns their number. */
 async function writeMerged(path: string, files: readonly string[], name: string): Promise<number> {
   return withDuckDB(`${path}.spill`, async (connection) => {
-    const table = (paths: readonly string[]) =>
-      `read_parquet([${paths.map(quoteReadPath).join(', ')}], union_by_name = true, hive_partitioning = false)`
-    const versions = await connection.runAndReadAll(`
-      select coalesce(max(decode(value)::integer), ${LAKE_SCHEMA_VERSION})
-      from parquet_kv_metadata([${files.map(quoteReadPath).join(', ')}]) where decode(key) = 'schema_version'`)
-    await connection.run(`
-      copy (select * from ${table(files)} order by sequence)
-      to ${quoteText(path)} (
+    const versions = await connection.runAndReadAll(
+      toDuckDB(sql`
+        select coalesce(max(decode(value)::integer), ${LAKE_SCHEMA_VERSION})
+        from parquet_kv_metadata([${commaList(files.map(readablePath))}]) where decode(key) = 'schema_version'`),
+    )
+    await connection.run(
+      toDuckDB(sql`
+      copy (select * from ${parquetRows(files)} order by sequence)
+      to ${path} (
         format parquet,
         compression zstd,
         use_tmp_file false,
-        kv_metadata { schema_version: '${versions.getRows()[0]?.[0]}', name: ${quoteText(name)} }
-      )`)
+        kv_metadata { schema_version: ${String(versions.getRows()[0]?.[0])}, name: ${name} }
+      )`),
+    )
     const sum = async (paths: readonly string[]) => {
-      const reader = await connection.runAndReadAll(`select count(*), sum(hash(row)) from ${table(paths)} as row`)
+      const reader = await connection.runAndReadAll(toDuckDB(sql`select count(*), sum(hash(row)) from ${parquetRows(paths)} as row`))
       return reader.getRows()[0]?.map(String) ?? []
     }
     const [before, after] = [await sum(files), await sum([path])]

@@ -2,7 +2,8 @@ import { randomUUID } from 'node:crypto'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { DuckDBConnection, DuckDBValue } from '@duckdb/node-api'
-import { quoteReadPath, quoteText, withDuckDB } from './lake-database.ts'
+import { commaList, noSql, type Sql, sql } from '../../db/sql.ts'
+import { parquetRows, toDuckDB, withDuckDB } from './lake-database.ts'
 import type { LakeStore } from './lake-store.ts'
 import { readLakeFiles } from './list-files.ts'
 
@@ -17,7 +18,7 @@ export async function findNewestEventTime(store: LakeStore): Promise<number | nu
   let newest: number | null = null
   const times = await readLakeFiles(
     store,
-    (_, paths) => selectFrom(paths, 'select epoch_ms(max(event_time))', ''),
+    (_, paths) => selectFrom(paths, sql`select epoch_ms(max(event_time))`, noSql),
     (files) => {
       const newestFile = files.reduce((time, { storedAt }) => Math.max(time, storedAt), 0)
       newest = files.length === 0 ? null : newestFile
@@ -30,20 +31,20 @@ export async function findNewestEventTime(store: LakeStore): Promise<number | nu
 /** Which of these events the lake has. Files from before the oldest of them are not looked at. */
 export async function findStored(store: LakeStore, events: readonly { eventId: string; eventTime: number }[]): Promise<Set<string>> {
   const oldest = events.reduce((time, event) => Math.min(time, event.eventTime), Number.POSITIVE_INFINITY)
-  const wanted = `where event_id in (select unnest([${events.map(({ eventId }) => quoteText(eventId)).join(', ')}]))`
+  const wanted = sql`where event_id in (select unnest([${commaList(events.map(({ eventId }) => eventId))}]))`
   const found = await readLakeFiles(
     store,
-    (_, paths) => selectFrom(paths, 'select distinct event_id', wanted),
+    (_, paths) => selectFrom(paths, sql`select distinct event_id`, wanted),
     (files) => files.filter(({ storedAt }) => storedAt >= oldest - CLOCK_SKEW_MS),
   )
   return new Set(found.map(String))
 }
 
 /** The first column of a query on the files. A corrupt one is passed over: it is for verify to name it, and not to hold up the lake. */
-async function selectFrom(files: readonly string[], select: string, where: string): Promise<DuckDBValue[]> {
+async function selectFrom(files: readonly string[], select: Sql, where: Sql): Promise<DuckDBValue[]> {
   if (files.length === 0) return []
   return withDuckDB(join(tmpdir(), `storefront-lake-${randomUUID()}`), async (connection) => {
-    const query = (some: readonly string[]) => runQuery(connection, `${select} from ${asTable(some)} ${where}`)
+    const query = (some: readonly string[]) => runQuery(connection, sql`${select} from ${parquetRows(some)} ${where}`)
     return query(files).catch(async () => {
       const values: DuckDBValue[] = []
       for (const file of files) values.push(...(await query([file]).catch(() => [])))
@@ -52,10 +53,6 @@ async function selectFrom(files: readonly string[], select: string, where: strin
   })
 }
 
-async function runQuery(connection: DuckDBConnection, sql: string): Promise<DuckDBValue[]> {
-  return (await connection.runAndReadAll(sql)).getRows().map(([value = null]) => value)
-}
-
-function asTable(files: readonly string[]): string {
-  return `read_parquet([${files.map(quoteReadPath).join(', ')}], union_by_name = true, hive_partitioning = false)`
+async function runQuery(connection: DuckDBConnection, statement: Sql): Promise<DuckDBValue[]> {
+  return (await connection.runAndReadAll(toDuckDB(statement))).getRows().map(([value = null]) => value)
 }

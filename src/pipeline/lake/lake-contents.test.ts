@@ -4,7 +4,8 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { listFiles, makeLakeDirectory, NEVER, queryFolder, startSink } from '../../../test/lake-harness.ts'
 import { makeMessages, makeOrderEvent, makeOrderItem } from '../../../test/order-event-factory.ts'
-import { quoteReadPath } from './lake-database.ts'
+import { literal } from '../../db/sql.ts'
+import { readablePath } from './lake-database.ts'
 
 test('cuts a file when the UTC date changes between events', async (t) => {
   const directory = await makeLakeDirectory(t)
@@ -102,7 +103,7 @@ test('writes typed columns in order of sequence, with zstd and the schema versio
   const sink = await startSink(t, directory, { flushRows: 20_000 })
   await sink.handle(makeMessages(20_000), NEVER)
   const [name = ''] = await listFiles(directory)
-  const path = quoteReadPath(join(directory, 'orders', name))
+  const path = literal(readablePath(join(directory, 'orders', name))).text
   const metadata = await queryFolder(directory, `select decode(key), decode(value) from parquet_kv_metadata(${path}) order by 1`)
   assert.ok(metadata.rows.some(([key, value]) => key === 'schema_version' && value === '1'))
   const codecs = await queryFolder(directory, `select distinct compression from parquet_metadata(${path})`)

@@ -13,7 +13,9 @@ import {
   DuckDBTimestampValue,
   type DuckDBValue,
 } from '@duckdb/node-api'
-import { quoteReadPath, withDuckDB } from './lake-database.ts'
+import { commaList, identifier, noSql, sql } from '../../db/sql.ts'
+import { assertConfined, assertNoRefusedCall, confineToFiles, HINT, isConfinementRefusal } from './confine-query.ts'
+import { readablePath, toDuckDB, withDuckDB } from './lake-database.ts'
 import { LAKE_COLUMNS } from './lake-row.ts'
 import type { LakeFile, LakeStore } from './lake-store.ts'
 import { nameFiles, readLakeFiles } from './list-files.ts'
@@ -29,19 +31,27 @@ export class LakeQueryError extends Error {
   override readonly name = 'LakeQueryError'
 }
 
+export interface LakeQueryOptions {
+  /** Lets the SQL read and write every file that this process may, attach databases and change DuckDB's settings. */
+  allowFiles?: boolean
+}
+
 /**
- * Runs SQL (DuckDB's) over two views of the lake: `order_events`, one row per event with the files' columns and `ingest_date`,
+ * Runs SQL (`text`, DuckDB's) over two views of the lake: `order_events`, one row per event with the files' columns and `ingest_date`,
  * and `orders`, the newest state of each order. Of several statements the last one answers. Throws LakeQueryError.
  */
-export async function queryLake(store: LakeStore, sql: string): Promise<LakeQueryResult> {
+export async function queryLake(store: LakeStore, text: string, { allowFiles = false }: LakeQueryOptions = {}): Promise<LakeQueryResult> {
   const run = (files: LakeFile[], paths: string[]) =>
     withDuckDB(join(tmpdir(), `storefront-lake-${randomUUID()}`), async (connection) => {
       try {
         await createViews(connection, paths)
-        const reader = await runStatements(connection, sql)
+        if (!allowFiles) await confineToFiles(connection, paths)
+        const reader = await runStatements(connection, text, allowFiles)
         return { columns: reader.columnNames(), rows: reader.getRows().map((row) => row.map(toPrintable)) }
       } catch (error) {
-        throw new LakeQueryError(nameFiles(toOneLine(error), store, files, paths), { cause: error })
+        const reason = toOneLine(error)
+        const message = nameFiles(reason, store, files, paths)
+        throw new LakeQueryError(isConfinementRefusal(reason) ? `${message}; ${HINT}` : message, { cause: error })
       }
     })
   try {
@@ -53,16 +63,22 @@ export async function queryLake(store: LakeStore, sql: string): Promise<LakeQuer
 }
 
 /** Runs each statement: `connection.run` would answer with the first one's result. */
-async function runStatements(connection: DuckDBConnection, sql: string): Promise<DuckDBResultReader> {
-  const statements = await extractStatements(connection, sql)
+async function runStatements(connection: DuckDBConnection, text: string, allowFiles: boolean): Promise<DuckDBResultReader> {
+  if (!allowFiles) assertNoRefusedCall(text)
+  const statements = await extractStatements(connection, text)
+  const prepare = async (index: number) => {
+    const statement = await statements.prepare(index)
+    if (!allowFiles) assertConfined(statement)
+    return statement
+  }
   let last = 0
-  for (; last < statements.count - 1; last += 1) await (await statements.prepare(last)).run()
-  return (await statements.prepare(last)).runAndReadAll()
+  for (; last < statements.count - 1; last += 1) await (await prepare(last)).run()
+  return (await prepare(last)).runAndReadAll()
 }
 
-async function extractStatements(connection: DuckDBConnection, sql: string): Promise<DuckDBExtractedStatements> {
+async function extractStatements(connection: DuckDBConnection, text: string): Promise<DuckDBExtractedStatements> {
   try {
-    return await connection.extractStatements(sql)
+    return await connection.extractStatements(text)
   } catch (error) {
     // DuckDB gives its reason after this prefix, and gives none when the text holds no statement.
     const [, reason = 'There is no statement in the query'] = String(error).split('Failed to extract statements: ')
@@ -71,19 +87,19 @@ async function extractStatements(connection: DuckDBConnection, sql: string): Pro
 }
 
 async function createViews(connection: DuckDBConnection, files: readonly string[]): Promise<void> {
-  const columns = Object.entries({ ...LAKE_COLUMNS, ingest_date: 'DATE' })
+  const columns = Object.entries({ ...LAKE_COLUMNS, ingest_date: sql`DATE` })
   // The first branch gives columns and types, also to a lake without files or with files older than a column.
-  const none = `select ${columns.map(([name, type]) => `null::${type} as ${name}`).join(', ')} where false`
-  const some = `
+  const none = sql`select ${commaList(columns.map(([name, type]) => sql`null::${type} as ${identifier(name)}`))} where false`
+  const some = sql`
     union all by name
     select *
     from read_parquet(
-      [${files.map(quoteReadPath).join(', ')}],
+      [${commaList(files.map(readablePath))}],
       union_by_name = true,
       hive_partitioning = true,
       hive_types = { ingest_date: DATE }
     )`
-  await connection.run(`create view order_events as ${none} ${files.length > 0 ? some : ''}`)
+  await connection.run(toDuckDB(sql`create view order_events as ${none} ${files.length > 0 ? some : noSql}`))
   await connection.run(`
     create view orders as
     select

@@ -1,3 +1,4 @@
+import { sql } from '../../db/sql.ts'
 import type { TopicMessage } from '../topic.ts'
 
 /** Raised when a column changes its meaning. A new column alone does not raise it: readers merge by name. */
@@ -5,23 +6,23 @@ export const LAKE_SCHEMA_VERSION = 1
 
 /** Columns of the lake's files, by DuckDB type. Amounts are minor units of `currency`. Only ever added to. */
 export const LAKE_COLUMNS = {
-  sequence: 'BIGINT',
-  event_id: 'VARCHAR',
-  event_type: 'VARCHAR',
-  event_time: 'TIMESTAMPTZ',
-  order_id: 'VARCHAR',
-  order_number: 'VARCHAR',
-  version: 'INTEGER',
-  status: 'VARCHAR',
-  previous_status: 'VARCHAR',
-  user_id: 'VARCHAR',
-  currency: 'VARCHAR',
-  total_amount: 'BIGINT',
-  item_count: 'INTEGER',
-  items: 'STRUCT(product_id VARCHAR, sku VARCHAR, name VARCHAR, unit_price_amount BIGINT, quantity BIGINT, total_amount BIGINT)[]',
-  created_at: 'TIMESTAMPTZ',
-  updated_at: 'TIMESTAMPTZ',
-  ingested_at: 'TIMESTAMPTZ',
+  sequence: sql`BIGINT`,
+  event_id: sql`VARCHAR`,
+  event_type: sql`VARCHAR`,
+  event_time: sql`TIMESTAMPTZ`,
+  order_id: sql`VARCHAR`,
+  order_number: sql`VARCHAR`,
+  version: sql`INTEGER`,
+  status: sql`VARCHAR`,
+  previous_status: sql`VARCHAR`,
+  user_id: sql`VARCHAR`,
+  currency: sql`VARCHAR`,
+  total_amount: sql`BIGINT`,
+  item_count: sql`INTEGER`,
+  items: sql`STRUCT(product_id VARCHAR, sku VARCHAR, name VARCHAR, unit_price_amount BIGINT, quantity BIGINT, total_amount BIGINT)[]`,
+  created_at: sql`TIMESTAMPTZ`,
+  updated_at: sql`TIMESTAMPTZ`,
+  ingested_at: sql`TIMESTAMPTZ`,
 } as const
 
 export type LakeRow = Record<keyof typeof LAKE_COLUMNS, unknown>

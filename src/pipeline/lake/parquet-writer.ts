@@ -1,5 +1,6 @@
 import { open } from 'node:fs/promises'
-import { quoteReadPath, quoteText, withDuckDB } from './lake-database.ts'
+import { commaList, identifier, sql } from '../../db/sql.ts'
+import { readablePath, toDuckDB, withDuckDB } from './lake-database.ts'
 import { LAKE_COLUMNS, LAKE_SCHEMA_VERSION } from './lake-row.ts'
 
 const DEFAULT_MAXIMUM_OBJECT_BYTES = 16 * 1024 * 1024
@@ -17,25 +18,27 @@ export async function writeParquet(path: string, lines: readonly string[], name:
   const longest = await writeLines(spool, lines)
   const columns = Object.entries(LAKE_COLUMNS)
   await withDuckDB(`${path}.spill`, async (connection) => {
-    const written = await connection.run(`
+    const written = await connection.run(
+      toDuckDB(sql`
       copy (
-        select ${columns.map(([name]) => name).join(', ')}
+        select ${commaList(columns.map(([name]) => identifier(name)))}
         from read_json(
-          ${quoteReadPath(spool)},
+          ${readablePath(spool)},
           format = 'newline_delimited',
           compression = 'uncompressed',
           auto_detect = false,
           hive_partitioning = false,
           maximum_object_size = ${Math.max(DEFAULT_MAXIMUM_OBJECT_BYTES, longest + 1)},
-          columns = { ${columns.map(([name, type]) => `${name}: '${type}'`).join(', ')} }
+          columns = { ${commaList(columns.map(([name, type]) => sql`${identifier(name)}: ${type.text}`))} }
         )
       )
-      to ${quoteText(path)} (
+      to ${path} (
         format parquet,
         compression zstd,
         use_tmp_file false,
-        kv_metadata { schema_version: '${LAKE_SCHEMA_VERSION}', name: ${quoteText(name)} }
-      )`)
+        kv_metadata { schema_version: ${String(LAKE_SCHEMA_VERSION)}, name: ${name} }
+      )`),
+    )
     if (written.rowsChanged !== lines.length) {
       throw new Error(`a lake file got ${written.rowsChanged} rows of ${lines.length}`)
     }
@@ -47,7 +50,7 @@ export async function writeParquet(path: string, lines: readonly string[], name:
 export async function readParquetName(path: string): Promise<string> {
   return withDuckDB(`${path}.spill`, async (connection) => {
     const reader = await connection.runAndReadAll(
-      `select decode(value) from parquet_kv_metadata(${quoteReadPath(path)}) where decode(key) = 'name'`,
+      toDuckDB(sql`select decode(value) from parquet_kv_metadata(${readablePath(path)}) where decode(key) = 'name'`),
     )
     return String(reader.getRows()[0]?.[0])
   })

@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { sql } from '../../db/sql.ts'
 import { withLakeLock } from '../lake/lake-lock.ts'
 import { nameOf, parseName } from '../lake/lake-names.ts'
 import { toLakeRow } from '../lake/lake-row.ts'
@@ -37,7 +38,7 @@ async function refill(ledger: Ledger, store: LakeStore, topic: Topic, now: () =>
   for (const { name } of corrupt) setAside.push(await store.setAside(name))
   if (corrupt.length > 0) {
     // Rows of a file with strays were readable, but their file is out of the way now.
-    await ledger.run('truncate lake_events')
+    await ledger.run(sql`truncate lake_events`)
     await readLake(store, ledger)
   }
   await readTopic(topic, ledger)
@@ -47,7 +48,7 @@ async function refill(ledger: Ledger, store: LakeStore, topic: Topic, now: () =>
 async function writeMissing(store: LakeStore, topic: Topic, ledger: Ledger, upTo: number, ingestedAt: string): Promise<number> {
   let written = 0
   for (let after = 0; ; ) {
-    const missing = await ledger.select<{ sequence: number }>(`
+    const missing = await ledger.select<{ sequence: number }>(sql`
       select min(sequence) as sequence
       from topic_events anti join lake_events using (event_id)
       where sequence > ${after} and sequence <= ${upTo}

@@ -11,6 +11,7 @@ import type { OrderEvent } from '../../orders/events.ts'
 import { compactLake } from '../lake/compact-lake.ts'
 import { sortMessages } from '../sort-messages.ts'
 import { refillLake } from './refill-lake.ts'
+import { beginRefill } from './refill-slot.ts'
 import { rewindSubscriber, UnknownSubscriber } from './rewind-subscriber.ts'
 
 const now = () => new Date()
@@ -91,6 +92,27 @@ test('refills after a lost slot beside a running store: nothing is missing, noth
     const ids = await sequenceOf(store, id)
     assert.deepEqual(ids, ids.toSorted())
   }
+})
+
+test('a replay that does not get the slot leaves the refill to the one that works, and one that was superseded does not report success', async (t) => {
+  const store = await startAuditedStore(t)
+  const slot = orderSlotOf(store.url)
+  const marks = async () => (await store.pool.query('select from slot_refills')).rowCount
+  await store.pool.query('select pg_drop_replication_slot($1)', [slot])
+  const begin = () => beginRefill(store.pool, store.addresses.stream, slot, 'the slot is gone')
+  const working = await begin()
+  await assert.rejects(begin(), { name: 'SlotUnavailable' })
+  await working.complete()
+  assert.equal(await marks(), 0)
+  await working.release()
+  const first = await begin()
+  await first.release()
+  const later = await begin()
+  await assert.rejects(first.complete(), { name: 'SlotUnavailable' })
+  assert.equal(await marks(), 1)
+  await later.complete()
+  await later.release()
+  assert.equal(await marks(), 0)
 })
 
 test('lets the mails be queued again that were lost, and sends none twice', async (t) => {

@@ -1,4 +1,5 @@
 import type { Pool } from '../../db/pool.ts'
+import { sql } from '../../db/sql.ts'
 import { findDefect, type OrderEvent, toOrderEvents } from '../../orders/events.ts'
 import { findLostReason } from '../replication-slot.ts'
 import type { Topic } from '../topic.ts'
@@ -6,12 +7,12 @@ import { type Ledger, withLedger } from '../verify/ledger.ts'
 import { LACKING, settle } from '../verify/pending-changes.ts'
 import { getOrderRecords, type OrderFilter, readOrders } from '../verify/read-orders.ts'
 import { readTopic } from '../verify/read-topic.ts'
-import { renewSlot } from './renew-slot.ts'
+import { beginRefill } from './refill-slot.ts'
 
 export interface ReplayOptions {
   pool: Pool
-  /** Address of the same database. */
-  url: string
+  /** Address of the same database for the role that may replicate. */
+  streamUrl: string
   topic: Topic
   slotName: string
   /** Only these changes; a lost slot is then left as it is. */
@@ -32,6 +33,7 @@ export interface ReplayReport {
   corrupt: number
   /** Why the change stream can deliver nothing more, null when it can. */
   slotLost: string | null
+  /** Whether the slot that was lost is refilled, and the change stream goes on. */
   isSlotRenewed: boolean
 }
 
@@ -41,13 +43,14 @@ const NO_POSITION = ''
 
 /**
  * Publishes the events that the topic lacks, made from `orders`. Safe at any time: ids are those of the change stream, and everything
- * downstream dedupes by them. A lost slot is made anew first, so that no change falls between the refill and the stream.
+ * downstream dedupes by them. A lost slot is recreated first, so that no change falls between the refill and the stream; when this was
+ * killed in between, the next call takes it up.
  */
 export async function replay(options: ReplayOptions): Promise<ReplayReport> {
-  const { pool, url, topic, slotName, filter = {} } = options
+  const { pool, streamUrl, topic, slotName, filter = {} } = options
   const isWhole = filter.since === undefined && filter.orderId === undefined
   const slotLost = await findLostReason(pool, slotName)
-  const held = slotLost !== null && isWhole ? await renewSlot(pool, url, slotName) : null
+  const refill = slotLost !== null && isWhole ? await beginRefill(pool, streamUrl, slotName, slotLost) : null
   try {
     return await withLedger(async (ledger) => {
       const position = await readTopic(topic, ledger)
@@ -55,33 +58,39 @@ export async function replay(options: ReplayOptions): Promise<ReplayReport> {
       // With the slot in hand there is nobody to wait for: what it will tell of may be published twice and is kept once.
       if (slotLost === null) await settle(ledger, options, position)
       const [published, unknown] = await publishMissing(pool, topic, ledger)
+      await refill?.complete()
       return {
-        compared: await ledger.count('from order_events'),
+        compared: await ledger.count(sql`from order_events`),
         published,
-        underWay: await ledger.count(`from (${LACKING}) semi join held_events using (event_id)`),
+        underWay: await ledger.count(sql`from (${LACKING}) semi join held_events using (event_id)`),
         unknown,
-        corrupt: await ledger.count('from corrupt_messages'),
+        corrupt: await ledger.count(sql`from corrupt_messages`),
         slotLost,
-        isSlotRenewed: held !== null,
+        isSlotRenewed: refill !== null,
       }
     })
   } finally {
-    await held?.release()
+    await refill?.release()
   }
 }
 
-/** Oldest first, so that an order's events come in their order. */
+/** Oldest first, and each order's events in the order of its versions, also where clocks have made a later one look older. */
 async function publishMissing(pool: Pool, topic: Topic, ledger: Ledger): Promise<[number, string[]]> {
-  await ledger.run(`
+  await ledger.run(sql`
     create table missing_events as
-    select event_id, split_part(event_id, '.', 1) as order_id,
-      row_number() over (order by changed_at, split_part(event_id, '.', 1), split_part(event_id, '.', 2)::integer) as number
-    from (${LACKING}) anti join held_events using (event_id)`)
-  const total = await ledger.count('from missing_events')
+    select event_id, order_id, row_number() over (order by not_before, order_id, version) as number
+    from (
+      select event_id, order_id, version, max(changed_at) over (partition by order_id order by version) as not_before
+      from (
+        select event_id, changed_at, split_part(event_id, '.', 1) as order_id, split_part(event_id, '.', 2)::integer as version
+        from (${LACKING}) anti join held_events using (event_id)
+      )
+    )`)
+  const total = await ledger.count(sql`from missing_events`)
   const unknown: string[] = []
   for (let from = 1; from <= total; from += BATCH_SIZE) {
     const batch = await ledger.select<{ event_id: string; order_id: string }>(
-      `select event_id, order_id from missing_events where number between ${from} and ${from + BATCH_SIZE - 1} order by number`,
+      sql`select event_id, order_id from missing_events where number between ${from} and ${from + BATCH_SIZE - 1} order by number`,
     )
     const events = await makeEvents(pool, [...new Set(batch.map((row) => row.order_id))])
     const found = batch.flatMap(({ event_id }) => events.get(event_id) ?? [])

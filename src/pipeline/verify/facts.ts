@@ -1,3 +1,4 @@
+import { sql } from '../../db/sql.ts'
 import type { OrderEvent } from '../../orders/events.ts'
 
 // The facts of an event as one text, so that two places can be compared without their columns: status | previous status | total |
@@ -9,13 +10,29 @@ export function factsOf({ data: { order, previous_status } }: OrderEvent): strin
 }
 
 /** PostgreSQL: of version `version` of a row of `orders`. Null when the history does not tell of every version, or the row is malformed. */
-export const FACTS_IN_ORDERS = `
+export const FACTS_IN_ORDERS = sql`
   case when orders.is_whole then concat_ws('|',
     status_history -> (version.number - 1) ->> 'status',
     case when version.number > 1 then status_history -> (version.number - 2) ->> 'status' else '' end,
     total_amount, currency, orders.number, user_id, json_array_length(items)
   ) end`
 
+// What the event's own entry of the history says besides, reference | carrier | number | url, as one text. The lake has none of it.
+
+export function moveDetailsOf({ data: { order } }: OrderEvent): string {
+  const { reference = '', tracking } = order.status_history.at(-1) ?? {}
+  return [reference, tracking?.carrier ?? '', tracking?.number ?? '', tracking?.url ?? ''].join('|')
+}
+
+/** PostgreSQL: as `FACTS_IN_ORDERS`. */
+export const MOVE_DETAILS_IN_ORDERS = sql`
+  case when orders.is_whole then concat_ws('|',
+    coalesce(status_history -> (version.number - 1) ->> 'reference', ''),
+    coalesce(status_history -> (version.number - 1) -> 'tracking' ->> 'carrier', ''),
+    coalesce(status_history -> (version.number - 1) -> 'tracking' ->> 'number', ''),
+    coalesce(status_history -> (version.number - 1) -> 'tracking' ->> 'url', '')
+  ) end`
+
 /** DuckDB: of a row of the lake. */
-export const FACTS_IN_LAKE = `
+export const FACTS_IN_LAKE = sql`
   concat_ws('|', status, coalesce(previous_status, ''), total_amount, currency, order_number, user_id, item_count)`

@@ -4,6 +4,9 @@ const SHOWN_EXAMPLES = 10
 
 const MEANINGS: Partial<Record<`${Place} ${FindingKind}`, string>> = {
   'orders corrupt': 'the status history does not tell of every version, or the lines are no list',
+  'orders invalid': 'the database refuses such rows now: correct them by SQL; an order with a broken history cannot be moved before',
+  'products invalid': 'the database refuses such rows now: correct them',
+  'stock invalid': 'the database refuses such rows now: count the stock and set it',
   'change stream lost': 'changes since then are not published; storefront replay refills them',
   'change stream parked': 'no event can be made of the row: mend it, then storefront replay',
   'topic corrupt': 'no subscriber can use them: delete them from the topic, then storefront replay',

@@ -2,20 +2,25 @@ import { randomUUID } from 'node:crypto'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { DuckDBAppender, DuckDBConnection, DuckDBValue } from '@duckdb/node-api'
-import { withDuckDB } from '../lake/lake-database.ts'
+import { commaList, identifier, type Sql, sql } from '../../db/sql.ts'
+import { toDuckDB, withDuckDB } from '../lake/lake-database.ts'
 
-/** What each place holds, by event id. `facts` is what the event says, in one text: see `facts.ts`; null where nobody can tell. */
+/**
+ * What each place holds, by event id. `facts` and `move_details` are what the event says, each in one text: see `facts.ts`; null where
+ * nobody can tell.
+ */
 const TABLES = {
-  order_events: { event_id: 'VARCHAR', facts: 'VARCHAR', changed_at: 'BIGINT' },
-  topic_events: { event_id: 'VARCHAR', facts: 'VARCHAR', changed_at: 'BIGINT', sequence: 'BIGINT' },
+  order_events: { event_id: 'VARCHAR', facts: 'VARCHAR', move_details: 'VARCHAR', changed_at: 'BIGINT' },
+  topic_events: { event_id: 'VARCHAR', facts: 'VARCHAR', move_details: 'VARCHAR', changed_at: 'BIGINT', sequence: 'BIGINT' },
   mail_events: { event_id: 'VARCHAR', status: 'VARCHAR', queued_at: 'BIGINT' },
   lake_events: { event_id: 'VARCHAR', facts: 'VARCHAR', sequence: 'BIGINT', checksum: 'UBIGINT' },
   held_events: { event_id: 'VARCHAR' },
   corrupt_messages: { sequence: 'BIGINT', reason: 'VARCHAR' },
   parked_events: { event_id: 'VARCHAR', reason: 'VARCHAR' },
 } as const
+const COLUMN_TYPES = { VARCHAR: sql`VARCHAR`, BIGINT: sql`BIGINT`, UBIGINT: sql`UBIGINT` }
 
-type TableName = keyof typeof TABLES
+export type TableName = keyof typeof TABLES
 type Cell<Type> = Type extends 'BIGINT' | 'UBIGINT' ? number | null : string | null
 type Row<Name extends TableName> = { [Column in keyof (typeof TABLES)[Name]]: Cell<(typeof TABLES)[Name][Column]> }
 
@@ -41,18 +46,18 @@ export class Ledger {
     appender.closeSync()
   }
 
-  async run(sql: string): Promise<void> {
-    await this.#connection.run(sql)
+  async run(statement: Sql): Promise<void> {
+    await this.#connection.run(toDuckDB(statement))
   }
 
   /** Rows as objects; counts and sequences are numbers. */
-  async select<T>(sql: string): Promise<T[]> {
-    const reader = await this.#connection.runAndReadAll(sql)
+  async select<T>(statement: Sql): Promise<T[]> {
+    const reader = await this.#connection.runAndReadAll(toDuckDB(statement))
     return reader.getRowObjects().map((row) => mapValues(row) as T)
   }
 
-  async count(sql: string): Promise<number> {
-    const [row] = await this.select<{ n: number }>(`select count(*) as n from (${sql})`)
+  async count(from: Sql): Promise<number> {
+    const [row] = await this.select<{ n: number }>(sql`select count(*) as n from (${from})`)
     return row?.n ?? 0
   }
 }
@@ -61,8 +66,8 @@ export class Ledger {
 export async function withLedger<T>(work: (ledger: Ledger) => Promise<T>): Promise<T> {
   return withDuckDB(join(tmpdir(), `storefront-verify-${randomUUID()}`), async (connection) => {
     for (const [table, columns] of Object.entries(TABLES)) {
-      const list = Object.entries(columns).map(([name, type]) => `${name} ${type}`)
-      await connection.run(`create table ${table} (${list.join(', ')})`)
+      const list = Object.entries(columns).map(([name, type]) => sql`${identifier(name)} ${COLUMN_TYPES[type]}`)
+      await connection.run(toDuckDB(sql`create table ${identifier(table)} (${commaList(list)})`))
     }
     return work(new Ledger(connection))
   })

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import type { Pool, Queryable, Transaction } from '../../db/pool.ts'
-import { inTransaction } from '../../db/transaction.ts'
+import { connectClient, type Pool, type Queryable } from '../../db/pool.ts'
+import { literal, sql } from '../../db/sql.ts'
 import type { OrderRecord } from '../../orders/events.ts'
 import { PgoutputReader } from '../pgoutput.ts'
 import { findLostReason, PUBLICATION } from '../replication-slot.ts'
@@ -17,10 +17,12 @@ const FETCH_ROWS = 2_000
 type EventKey = Pick<OrderRecord, 'id' | 'version'>
 
 /** DuckDB: what `orders` tells of and the topic does not have. */
-export const LACKING = 'select event_id, changed_at from order_events anti join topic_events using (event_id)'
+export const LACKING = sql`select event_id, changed_at from order_events anti join topic_events using (event_id)`
 
 export interface SettleOptions {
   pool: Pool
+  /** Address of the same database for the role that may replicate. */
+  streamUrl: string
   topic: Topic
   slotName: string
   patienceMs?: number | undefined
@@ -39,7 +41,7 @@ export interface Settlement {
  * `held_events`. Reads on in the topic behind `position`.
  */
 export async function settle(ledger: Ledger, options: SettleOptions, position: number): Promise<Settlement> {
-  const { pool, topic, slotName, patienceMs = PATIENCE_MS } = options
+  const { pool, streamUrl, topic, slotName, patienceMs = PATIENCE_MS } = options
   const { rows } = await pool.query<{ lsn: string }>('select pg_current_wal_insert_lsn() as lsn')
   const deadline = performance.now() + patienceMs
   for (let end = position; ; ) {
@@ -48,7 +50,7 @@ export async function settle(ledger: Ledger, options: SettleOptions, position: n
     end = await readTopic(topic, ledger, end)
     if ((await ledger.count(LACKING)) === 0 || slot.isPast) return { slotLost: slot.lost, isSettled: true }
     if (slot.lost !== null) return { slotLost: slot.lost, isSettled: true }
-    if (!slot.isActive && (await readHeldEvents(pool, slotName, ledger))) {
+    if (!slot.isActive && (await readHeldEvents(streamUrl, slotName, ledger))) {
       await readTopic(topic, ledger, end)
       return { slotLost: null, isSettled: true }
     }
@@ -71,31 +73,33 @@ async function readSlot(
 }
 
 /** Looks into the slot without taking anything out. False when it has a reader after all. */
-async function readHeldEvents(pool: Pool, slotName: string, ledger: Ledger): Promise<boolean> {
+async function readHeldEvents(streamUrl: string, slotName: string, ledger: Ledger): Promise<boolean> {
+  const stream = await connectClient(streamUrl, 'storefront-verify')
   try {
-    await inTransaction(pool, async (tx) => {
-      await tx.query(
-        `declare held no scroll cursor for
-        select data from pg_logical_slot_peek_binary_changes($1, null, null, 'proto_version', '1', 'publication_names', $2)`,
-        [slotName, PUBLICATION],
+    await stream.query('begin')
+    await stream.query(
+      `declare held no scroll cursor for
+      select data from pg_logical_slot_peek_binary_changes($1, null, null, 'proto_version', '1', 'publication_names', $2)`,
+      [slotName, PUBLICATION],
+    )
+    const reader = new PgoutputReader<EventKey>({ table: 'orders', columns: ['id', 'version'], previousColumns: [] })
+    for (let ids = await fetchEventIds(stream, reader); ids !== null; ids = await fetchEventIds(stream, reader)) {
+      await ledger.add(
+        'held_events',
+        ids.map((event_id) => ({ event_id })),
       )
-      const reader = new PgoutputReader<EventKey>({ table: 'orders', columns: ['id', 'version'], previousColumns: [] })
-      for (let ids = await fetchEventIds(tx, reader); ids !== null; ids = await fetchEventIds(tx, reader)) {
-        await ledger.add(
-          'held_events',
-          ids.map((event_id) => ({ event_id })),
-        )
-      }
-    })
+    }
     return true
   } catch (error) {
     if ((error as { code?: string }).code === SLOT_IN_USE) return false
     throw error
+  } finally {
+    await stream.end()
   }
 }
 
-async function fetchEventIds(tx: Transaction, reader: PgoutputReader<EventKey>): Promise<string[] | null> {
-  const { rows } = await tx.query<{ data: Buffer }>(`fetch ${FETCH_ROWS} from held`)
+async function fetchEventIds(tx: Queryable, reader: PgoutputReader<EventKey>): Promise<string[] | null> {
+  const { rows } = await tx.query<{ data: Buffer }>(sql`fetch ${literal(FETCH_ROWS)} from held`)
   if (rows.length === 0) return null
   return rows.flatMap(({ data }) => {
     const message = reader.read(data)

@@ -1,4 +1,5 @@
-import { quoteReadPath } from '../lake/lake-database.ts'
+import { sql } from '../../db/sql.ts'
+import { readablePath } from '../lake/lake-database.ts'
 import { parseName, splitSuperseded } from '../lake/lake-names.ts'
 import { type LakeFile, LakeFileGone, type LakeStore } from '../lake/lake-store.ts'
 import { listLake } from '../lake/list-files.ts'
@@ -39,7 +40,7 @@ export async function readLake(store: LakeStore, ledger: Ledger): Promise<LakeCo
       if (!(error instanceof LakeFileGone)) throw error
     }
     if (attempt === MAX_ATTEMPTS) throw new Error('the files of the lake keep changing')
-    await ledger.run('truncate lake_events')
+    await ledger.run(sql`truncate lake_events`)
   }
 }
 
@@ -57,18 +58,18 @@ async function readFiles(store: LakeStore, files: readonly LakeFile[], ledger: L
 /** Why the file is corrupt, null when it is not. Its checksum makes DuckDB decode the columns that are not compared, too. */
 async function readFile(path: string, name: string, ledger: Ledger): Promise<string | null> {
   try {
-    await ledger.run(`
+    await ledger.run(sql`
       create or replace temp table file_events as
       select event_id, ${FACTS_IN_LAKE} as facts, sequence, hash(file) as checksum
-      from read_parquet(${quoteReadPath(path)}, hive_partitioning = false) as file`)
+      from read_parquet(${readablePath(path)}, hive_partitioning = false) as file`)
   } catch (error) {
     const [reason = ''] = (error instanceof Error ? error.message : String(error)).split('\n')
     // A machine without memory or space for the comparison says nothing about the file.
     if (/out of memory|no space left|too many open files/i.test(reason)) throw error
     return reason
   }
-  await ledger.run('insert into lake_events select * from file_events')
+  await ledger.run(sql`insert into lake_events select * from file_events`)
   const { first = 0, last = 0 } = parseName(name) ?? {}
-  const strays = await ledger.count(`from file_events where sequence is null or sequence not between ${first} and ${last}`)
+  const strays = await ledger.count(sql`from file_events where sequence is null or sequence not between ${first} and ${last}`)
   return strays === 0 ? null : `${strays} of its rows are not in the range of its name`
 }

@@ -1,21 +1,14 @@
 import type { Pool } from '../../db/pool.ts'
+import { sql } from '../../db/sql.ts'
 import type { OrderRecord } from '../../orders/events.ts'
-import { FACTS_IN_ORDERS } from './facts.ts'
+import { FACTS_IN_ORDERS, MOVE_DETAILS_IN_ORDERS } from './facts.ts'
 import type { Ledger } from './ledger.ts'
 
 const PAGE_SIZE = 5_000
 const BEFORE_ALL = '00000000-0000-0000-0000-000000000000'
-// What somebody else has written into a row must not stop the comparison of all others: it is looked at before it is cast.
-const CHANGED_AT = `
-  case
-    when status_history -> (version.number - 1) ->> 'at' ~ '^\\d{4}-[01]\\d-[0-3]\\dT[0-2]\\d:[0-5]\\d:[0-5]\\d(\\.\\d+)?Z$'
-      then (status_history -> (version.number - 1) ->> 'at')::timestamptz
-    when isfinite(updated_at) then updated_at
-    else now()
-  end`
 
 export interface OrderFilter {
-  /** Only changes made at this time or later. */
+  /** Only changes made at this time or later, and the versions of the same orders before them. */
   since?: Date | undefined
   orderId?: string | undefined
 }
@@ -24,7 +17,11 @@ interface OrderEventRow {
   order_id: string
   event_id: string
   facts: string | null
-  changed_at: number
+  move_details: string | null
+  /** Of the history's entry: anything that somebody may have written there. */
+  at: string | null
+  /** A number when it is infinite. */
+  updated_at: Date | number
 }
 
 /** Puts the event of each version of each order into the ledger, as the rows of `orders` tell. Returns the number of orders. */
@@ -32,27 +29,48 @@ export async function readOrders(pool: Pool, ledger: Ledger, { since, orderId }:
   let orders = 0
   for (let after = BEFORE_ALL; ; ) {
     const { rows } = await pool.query<OrderEventRow>(
-      `select orders.id as order_id, orders.id || '.' || version.number as event_id, ${FACTS_IN_ORDERS} as facts,
-        (extract(epoch from ${CHANGED_AT}) * 1000)::bigint as changed_at
+      sql`select orders.id as order_id, orders.id || '.' || version.number as event_id, ${FACTS_IN_ORDERS} as facts,
+        ${MOVE_DETAILS_IN_ORDERS} as move_details,
+        status_history -> (version.number - 1) ->> 'at' as at, updated_at
       from (
         select id, number, user_id, items, total_amount, currency, version, status_history, updated_at,
           case when json_typeof(items) = 'array' and jsonb_typeof(status_history) = 'array'
             then jsonb_array_length(status_history) = version else false end as is_whole
         from orders
-        where id > $1 and ($3::uuid is null or id = $3)
+        where id > ${after} and (${orderId ?? null}::uuid is null or id = ${orderId ?? null})
         order by id
-        limit $2
+        limit ${PAGE_SIZE}
       ) as orders
-      cross join lateral generate_series(1, orders.version) as version (number)
+      -- A version that somebody has set to two thousand million must not make as many rows.
+      cross join lateral (
+        select generate_series(1, least(orders.version, 10000)) union all select orders.version where orders.version > 10000
+      ) as version (number)
       order by orders.id, version.number`,
-      [after, PAGE_SIZE, orderId ?? null],
     )
     const last = rows.at(-1)
     if (last === undefined) return orders
     orders += new Set(rows.map((row) => row.order_id)).size
-    await ledger.add('order_events', since === undefined ? rows : rows.filter((row) => row.changed_at >= since.getTime()))
+    const events = rows.map((row) => ({ ...row, changed_at: changedAt(row) }))
+    await ledger.add('order_events', since === undefined ? events : withEarlierVersions(events, since.getTime()))
     after = last.order_id
   }
+}
+
+/** In milliseconds. What somebody has written into a row must not stop the comparison of all others, so the database casts nothing. */
+function changedAt({ at, updated_at }: OrderEventRow): number {
+  const time = Date.parse(at ?? '')
+  if (!Number.isNaN(time)) return time
+  const updatedAt = Number(updated_at)
+  return Number.isFinite(updatedAt) ? updatedAt : Date.now()
+}
+
+/** Of rows by order and version those at or behind `since`, and those before them: no later version may be published before its earlier ones. */
+function withEarlierVersions<Row extends { order_id: string; changed_at: number }>(rows: readonly Row[], since: number): Row[] {
+  const wanted: Row[] = []
+  for (const row of rows.toReversed()) {
+    if (row.changed_at >= since || wanted.at(-1)?.order_id === row.order_id) wanted.push(row)
+  }
+  return wanted.reverse()
 }
 
 /** Rows of `orders` as the change stream would carry them. */

@@ -1,6 +1,6 @@
 import { sortMessages } from '../sort-messages.ts'
 import type { Topic } from '../topic.ts'
-import { factsOf } from './facts.ts'
+import { factsOf, moveDetailsOf } from './facts.ts'
 import type { Ledger } from './ledger.ts'
 
 const BATCH_SIZE = 1_000
@@ -19,6 +19,7 @@ export async function readTopic(topic: Topic, ledger: Ledger, after = 0): Promis
       messages.map(({ sequence, event }) => ({
         event_id: event.id,
         facts: factsOf(event),
+        move_details: moveDetailsOf(event),
         changed_at: Date.parse(event.time),
         sequence,
       })),

@@ -3,10 +3,12 @@ import { randomUUID } from 'node:crypto'
 import { copyFile, readdir, truncate, unlink, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
+import { allowBrokenRows } from '../../../test/broken-rows.ts'
+import { addBuyers } from '../../../test/buyers.ts'
 import { onCleanup } from '../../../test/cleanup.ts'
 import { startAuditedStore, summarise } from '../../../test/pipeline-audit.ts'
 import { orderSlotOf } from '../../app/prepare-database.ts'
-import { holdSlot } from '../replay/renew-slot.ts'
+import { holdSlot } from '../replay/refill-slot.ts'
 import { formatReport } from './format-report.ts'
 
 /** The lake's files, oldest first. */
@@ -19,7 +21,8 @@ async function filesOf(lake: string): Promise<string[]> {
 }
 
 test('finds nothing wrong with a busy store, however often it looks', async (t) => {
-  const store = await startAuditedStore(t)
+  // On a slow machine one customer trades for long.
+  const store = await startAuditedStore(t, { maxPendingOrdersPerUser: null })
   await store.startPipeline()
   let isTrading = true
   const trading = (async () => {
@@ -159,6 +162,32 @@ test('names each kind of fault, its place, its number and examples', async (t) =
   await store.replay()
 })
 
+test('finds an event that names another payment or parcel than the order does', async (t) => {
+  const store = await startAuditedStore(t)
+  const stop = await store.startPipeline()
+  const [first = '', second = ''] = await store.trade(2)
+  const [admin] = await addBuyers(store, 1, 'admin')
+  const tracking = { carrier: 'DHL', number: 'JJD0001', url: 'https://track.example/1' }
+  for (const id of [first, second])
+    for (const body of [
+      { to: 'confirmed', reference: 'pay_1' },
+      { to: 'shipped', reference: 'parcel_1', tracking },
+    ])
+      assert.equal((await store.call('POST', `/admin/orders/${id}/transitions`, { token: admin?.token ?? '', body })).status, 200)
+  await store.untilDelivered()
+  await stop()
+  assert.deepEqual((await store.verify()).findings, [])
+  const alter = (id: string, from: string, to: string) =>
+    store.pool.query('update topic_messages set event = replace(event::text, $2, $3)::json where id = $1', [id, from, to])
+  await alter(`${first}.2`, 'pay_1', 'pay_2')
+  await alter(`${second}.3`, 'JJD0001', 'JJD0002')
+  const report = await store.verify()
+  assert.deepEqual(
+    report.findings.map(({ place, kind, examples }) => [place, kind, examples]),
+    [['topic', 'altered', [`${first}.2`, `${second}.3`].sort()]],
+  )
+})
+
 test('finds a file that is no Parquet, and a history that lacks a version', async (t) => {
   const store = await startAuditedStore(t)
   await store.startPipeline()
@@ -166,6 +195,7 @@ test('finds a file that is no Parquet, and a history that lacks a version', asyn
   await store.untilDelivered()
   const [file = ''] = await filesOf(store.lake)
   await writeFile(join(dirname(file), '0000000000000001-0000000000000002.parquet'), 'PAR1 it is not')
+  await allowBrokenRows(store.pool)
   await store.pool.query(`update orders set status_history = '[]' where id = $1`, [order])
   const found = new Map((await store.verify()).findings.map(({ place, kind, examples }) => [`${place} ${kind}`, examples]))
   assert.deepEqual(found.get('orders corrupt'), [`${order}.1`])
@@ -182,4 +212,39 @@ test('says that the change stream has lost its slot, and counts what was not pub
   await store.trade(2)
   assert.deepEqual(summarise(await store.verify()), ['change stream lost 1', 'topic missing 2'])
   await store.replay()
+})
+
+test('names orders, products and stock from before the rules of the database, as text and with ids', async (t) => {
+  const store = await startAuditedStore(t)
+  await store.startPipeline()
+  const [short = '', unwhole = '', both = ''] = (await store.trade(5)).filter((_, index) => (index + 1) % 3 !== 0)
+  const lamp = await store.addProduct({ stock: 3 })
+  const vase = await store.addProduct({ stock: 3 })
+  await store.untilDelivered()
+  assert.deepEqual((await store.verify()).findings, [])
+  await allowBrokenRows(store.pool)
+  await store.pool.query(`update orders set items = replace(items::text, '"quantity":1', '"quantity":0')::json where id = any($1)`, [
+    [short, both],
+  ])
+  await store.pool.query(`update orders set items = '[{"sku": "\\u0000"}]' where id = $1`, [both])
+  await store.pool.query(`update orders set status_history = jsonb_set(status_history, '{0,status}', '"confirmed"') where id = any($1)`, [
+    [unwhole, both],
+  ])
+  await store.pool.query(`update products set price_amount = -5 where id = $1`, [lamp.id])
+  await store.pool.query(`update products set price_currency = 'euro' where id = $1`, [vase.id])
+  await store.pool.query('update inventory set available = -2 where product_id = $1', [vase.id])
+  const report = await store.verify()
+  const invalid = report.findings.filter(({ kind }) => kind === 'invalid')
+  const lines = 'the lines lack a product, a quantity or a price, or do not add up to the total'
+  const history = 'the status history does not lead from pending to the status, one entry a version'
+  assert.deepEqual(
+    invalid.map(({ place, count, examples }) => ({ place, count, examples: examples.toSorted() })),
+    [
+      { place: 'orders', count: 3, examples: [`${short}: ${lines}`, `${unwhole}: ${history}`, `${both}: ${lines}; ${history}`].sort() },
+      { place: 'products', count: 2, examples: invalid[1]?.examples.toSorted() ?? [] },
+      { place: 'stock', count: 1, examples: [`${vase.id}: -2 are available`] },
+    ],
+  )
+  assert.deepEqual(invalid[1]?.examples.map((example) => example.split(':')[0]).sort(), [lamp.id, vase.id].sort())
+  assert.match(formatReport(report), /\norders: 3 invalid \(the database refuses such rows now: [^\n]+\)\n {2}[0-9a-f-]{36}: the /)
 })

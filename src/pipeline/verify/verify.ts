@@ -1,8 +1,10 @@
 import type { Pool } from '../../db/pool.ts'
+import { identifier, literal, type Sql, sql } from '../../db/sql.ts'
 import type { LakeStore } from '../lake/lake-store.ts'
 import { listParkedChanges } from '../parked-changes.ts'
 import type { CorruptMessage, Topic } from '../topic.ts'
-import { type Ledger, withLedger } from './ledger.ts'
+import { findInvalidRows } from './invalid-rows.ts'
+import { type Ledger, type TableName, withLedger } from './ledger.ts'
 import { LACKING, PATIENCE_MS, type Settlement, settle } from './pending-changes.ts'
 import { type LakeContents, readLake } from './read-lake.ts'
 import { readMails } from './read-mails.ts'
@@ -11,6 +13,8 @@ import { readTopic } from './read-topic.ts'
 
 export interface VerifyOptions {
   pool: Pool
+  /** Address of the same database for the role that may replicate. */
+  streamUrl: string
   topic: Topic
   slotName: string
   lake: LakeStore
@@ -21,19 +25,19 @@ export interface VerifyOptions {
   patienceMs?: number
 }
 
-export type Place = 'orders' | 'change stream' | 'topic' | 'mails' | 'lake'
+export type Place = 'orders' | 'products' | 'stock' | 'change stream' | 'topic' | 'mails' | 'lake'
 /**
  * `altered`: the same event says something else there. `unknown`: no order has it. `lost`: the change stream can deliver nothing more.
- * `parked`: no event could be made of the row.
+ * `parked`: no event could be made of the row. `invalid`: a row from before the database refused such rows.
  */
-export type FindingKind = 'missing' | 'doubled' | 'corrupt' | 'altered' | 'unknown' | 'lost' | 'parked'
+export type FindingKind = 'missing' | 'doubled' | 'corrupt' | 'altered' | 'unknown' | 'lost' | 'parked' | 'invalid'
 
 /** Something that a healthy store never has. */
 export interface Finding {
   place: Place
   kind: FindingKind
   count: number
-  /** Event ids, or files with the reason; the first hundred. */
+  /** Event ids, or rows or files with the reason; the first hundred. */
   examples: string[]
 }
 
@@ -72,23 +76,25 @@ export async function verify(options: VerifyOptions): Promise<VerifyReport> {
     const orders = await readOrders(pool, ledger)
     await ledger.add('parked_events', await listParkedChanges(pool))
     const settlement = await settle(ledger, options, topicEnd)
-    const findings = await find(ledger, { mailPosition, topicEnd, lake, settlement })
+    const invalid = (await findInvalidRows(pool, MAX_EXAMPLES)).map((rows): Finding => ({ ...rows, kind: 'invalid' }))
+    const findings = [...invalid, ...(await find(ledger, { mailPosition, topicEnd, lake, settlement }))]
     const behind = {
-      mails: `from topic_events anti join mail_events using (event_id) where topic_events.sequence > ${mailPosition}`,
-      lake: `from topic_events anti join lake_events using (event_id) where topic_events.sequence > ${lake.lastSequence}`,
+      mails: sql`from topic_events anti join mail_events using (event_id) where topic_events.sequence > ${mailPosition}`,
+      lake: sql`from topic_events anti join lake_events using (event_id) where topic_events.sequence > ${lake.lastSequence}`,
     }
     // Measured from the beginning: what came to the topic since need not be in what was read before it.
-    const isOverdue = async (sql: string, mayTakeMs: number) => (await ledger.count(`${sql} and changed_at < ${startedAt - mayTakeMs}`)) > 0
+    const isOverdue = async (events: Sql, mayTakeMs: number) =>
+      (await ledger.count(sql`${events} and changed_at < ${startedAt - mayTakeMs}`)) > 0
     const undecided: Place[] = settlement.isSettled ? [] : ['topic']
     if (await isOverdue(behind.mails, patienceMs)) undecided.push('mails')
     if (await isOverdue(behind.lake, patienceMs + lakeFlushSeconds * 1_000)) undecided.push('lake')
-    const lagOf = (sql: string) => measureLag(ledger, sql, options.now())
-    const mails = await ledger.select<{ status: string; n: number }>('select status, count(*) as n from mail_events group by status')
+    const lagOf = (events: Sql) => measureLag(ledger, events, options.now())
+    const mails = await ledger.select<{ status: string; n: number }>(sql`select status, count(*) as n from mail_events group by status`)
     const mailsThatAre = (status: string) => mails.find((row) => row.status === status)?.n ?? 0
     return {
-      orders: { orders, versions: await ledger.count('from order_events') },
+      orders: { orders, versions: await ledger.count(sql`from order_events`) },
       topic: {
-        events: await ledger.count('from topic_events'),
+        events: await ledger.count(sql`from topic_events`),
         lag: settlement.slotLost !== null ? { events: 0, seconds: 0 } : await lagOf(underWay(settlement)),
         isSettled: settlement.isSettled,
       },
@@ -100,7 +106,7 @@ export async function verify(options: VerifyOptions): Promise<VerifyReport> {
       },
       lake: {
         files: lake.files,
-        events: await ledger.count('from lake_events'),
+        events: await ledger.count(sql`from lake_events`),
         lag: await lagOf(behind.lake),
       },
       findings,
@@ -115,8 +121,8 @@ async function findSubscriberPosition(pool: Pool, name: string): Promise<number>
   return rows[0]?.sequence ?? 0
 }
 
-function underWay({ isSettled }: Settlement): string {
-  return isSettled ? `from (${LACKING}) semi join held_events using (event_id)` : `from (${LACKING})`
+function underWay({ isSettled }: Settlement): Sql {
+  return isSettled ? sql`from (${LACKING}) semi join held_events using (event_id)` : sql`from (${LACKING})`
 }
 
 interface Known {
@@ -128,20 +134,23 @@ interface Known {
 
 async function find(ledger: Ledger, { mailPosition, topicEnd, lake, settlement }: Known): Promise<Finding[]> {
   const lost = settlement.isSettled
-    ? `from (${LACKING}) anti join held_events using (event_id) anti join parked_events using (event_id)`
-    : `from (${LACKING}) where false`
-  const doubled = (table: string) => `from ${table} group by event_id having count(*) > 1`
-  const ofNoOrder = (table: string) => `from ${table} anti join topic_events using (event_id) anti join order_events using (event_id)`
-  const handled = (table: string, position: number) =>
-    `from topic_events anti join ${table} using (event_id) where topic_events.sequence <= ${position}`
-  const altered = (table: string, original: string) =>
-    `from ${table} as copy join ${original} as original using (event_id) where copy.facts <> original.facts`
-  const checks: [Place, FindingKind, string][] = [
-    ['orders', 'corrupt', 'from order_events where facts is null'],
+    ? sql`from (${LACKING}) anti join held_events using (event_id) anti join parked_events using (event_id)`
+    : sql`from (${LACKING}) where false`
+  const doubled = (table: TableName) => sql`from ${identifier(table)} group by event_id having count(*) > 1`
+  const ofNoOrder = (table: TableName) =>
+    sql`from ${identifier(table)} anti join topic_events using (event_id) anti join order_events using (event_id)`
+  const handled = (table: TableName, position: number) =>
+    sql`from topic_events anti join ${identifier(table)} using (event_id) where topic_events.sequence <= ${position}`
+  const isOther = sql`copy.facts <> original.facts`
+  const altered = (table: TableName, original: TableName, condition = isOther) =>
+    sql`from ${identifier(table)} as copy join ${identifier(original)} as original using (event_id) where ${condition}`
+  const isOtherMove = sql`${isOther} or copy.move_details <> original.move_details`
+  const checks: [Place, FindingKind, Sql][] = [
+    ['orders', 'corrupt', sql`from order_events where facts is null`],
     ['topic', 'missing', lost],
     ['topic', 'doubled', doubled('topic_events')],
-    ['topic', 'altered', altered('topic_events', 'order_events')],
-    ['topic', 'unknown', `from topic_events anti join order_events using (event_id) where topic_events.sequence <= ${topicEnd}`],
+    ['topic', 'altered', altered('topic_events', 'order_events', isOtherMove)],
+    ['topic', 'unknown', sql`from topic_events anti join order_events using (event_id) where topic_events.sequence <= ${topicEnd}`],
     ['mails', 'missing', handled('mail_events', mailPosition)],
     ['mails', 'unknown', ofNoOrder('mail_events')],
     ['lake', 'missing', handled('lake_events', lake.lastSequence)],
@@ -151,7 +160,7 @@ async function find(ledger: Ledger, { mailPosition, topicEnd, lake, settlement }
   ]
   const findings: Finding[] = []
   const parked = await ledger.select<{ event_id: string; reason: string }>(
-    `select event_id, reason from (${LACKING}) join parked_events using (event_id) order by event_id`,
+    sql`select event_id, reason from (${LACKING}) join parked_events using (event_id) order by event_id`,
   )
   if (parked.length > 0)
     findings.push({
@@ -162,11 +171,11 @@ async function find(ledger: Ledger, { mailPosition, topicEnd, lake, settlement }
     })
   if (settlement.slotLost !== null) findings.push({ place: 'change stream', kind: 'lost', count: 1, examples: [settlement.slotLost] })
   for (const [place, kind, from] of checks) {
-    const sql = `select event_id ${from}`
-    const count = await ledger.count(sql)
-    if (count > 0) findings.push({ place, kind, count, examples: await examplesOf(ledger, sql) })
+    const events = sql`select event_id ${from}`
+    const count = await ledger.count(events)
+    if (count > 0) findings.push({ place, kind, count, examples: await examplesOf(ledger, events) })
   }
-  const messages = await ledger.select<CorruptMessage>('select sequence, reason from corrupt_messages order by sequence')
+  const messages = await ledger.select<CorruptMessage>(sql`select sequence, reason from corrupt_messages order by sequence`)
   return [
     ...findings,
     ...corruptFindings(
@@ -184,14 +193,14 @@ function corruptFindings(place: Place, all: string[]): Finding[] {
   return all.length === 0 ? [] : [{ place, kind: 'corrupt', count: all.length, examples: all.slice(0, MAX_EXAMPLES) }]
 }
 
-async function examplesOf(ledger: Ledger, sql: string): Promise<string[]> {
-  const rows = await ledger.select<{ event_id: string }>(`${sql} order by event_id limit ${MAX_EXAMPLES}`)
+async function examplesOf(ledger: Ledger, events: Sql): Promise<string[]> {
+  const rows = await ledger.select<{ event_id: string }>(sql`${events} order by event_id limit ${literal(MAX_EXAMPLES)}`)
   return rows.map((row) => row.event_id)
 }
 
-async function measureLag(ledger: Ledger, from: string, now: Date): Promise<Lag> {
+async function measureLag(ledger: Ledger, from: Sql, now: Date): Promise<Lag> {
   const [row] = await ledger.select<{ events: number; oldest: number | null }>(
-    `select count(*) as events, min(changed_at) as oldest from (select changed_at ${from})`,
+    sql`select count(*) as events, min(changed_at) as oldest from (select changed_at ${from})`,
   )
   const ageMs = row?.oldest == null ? 0 : Math.max(0, now.getTime() - row.oldest)
   return { events: row?.events ?? 0, seconds: Math.round(ageMs / 100) / 10 }

@@ -1,5 +1,6 @@
 import { randomUUIDv7 } from 'node:crypto'
 import type { Pool, Queryable, Transaction } from '../../db/pool.ts'
+import { sql } from '../../db/sql.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import { ORDER_EVENT_TYPES } from '../../orders/events.ts'
 import type { Sealing } from '../sealing.ts'
@@ -138,10 +139,9 @@ export async function disableEndpoint(pool: Pool, id: string, reason: string, no
     )
     // A statement of its own, so that it sees what was queued while the first one waited for the lock.
     await tx.query(
-      `update webhook_deliveries
-       set status = 'failed', last_error = coalesce(last_error, '${DISABLED}')
-       where endpoint_id = $1 and status = 'queued'`,
-      [id],
+      sql`update webhook_deliveries
+       set status = 'failed', last_error = coalesce(last_error, ${DISABLED})
+       where endpoint_id = ${id} and status = 'queued'`,
     )
     return rowCount === 1
   })

@@ -53,7 +53,7 @@ test('posts the body as it was signed, and a receiver can prove it', async (t) =
   const [request] = receiver.requests
   assert.ok(request)
   assert.equal(request.body, BODY)
-  assert.equal(request.headers['content-type'], 'application/json; charset=utf-8')
+  assert.equal(request.headers['content-type'], 'application/cloudevents+json; charset=utf-8')
   assert.ok(isAuthentic(SECRET, request))
   assert.ok(!isAuthentic(generateWebhookSecret(), request))
   assert.ok(!isAuthentic(SECRET, { ...request, body: `${BODY} ` }))

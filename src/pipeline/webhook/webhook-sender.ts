@@ -72,7 +72,8 @@ export function createWebhookSender({ isPrivateAllowed, timeoutMs = TIMEOUT_MS }
   }
 }
 
-const BASIC_HEADERS = { 'content-type': 'application/json; charset=utf-8', 'user-agent': 'Storefront-Webhooks' }
+// CloudEvents 1.0, HTTP protocol binding, structured content mode: libraries know the body for an event by this type alone.
+const BASIC_HEADERS = { 'content-type': 'application/cloudevents+json; charset=utf-8', 'user-agent': 'Storefront-Webhooks' }
 
 function drain(response: http.IncomingMessage): void {
   let size = 0

@@ -1,0 +1,27 @@
+import { globalSetup, globalTeardown } from '../test/global-setup.ts'
+import { measureStalls, type RouteStalls } from '../test/stalls/measure-stalls.ts'
+
+const UNLIMITED_BYTES = Number.MAX_SAFE_INTEGER
+
+/**
+ * How long the worst request that the limits let in holds up the event loop, route by route, as the table of docs/security.md. An argument
+ * is a pattern of the routes to measure, such as 'POST /orders'.
+ */
+export async function run([only = '.']: string[]): Promise<void> {
+  const cleanups: (() => Promise<void> | void)[] = []
+  await globalSetup()
+  try {
+    console.log('| Route | Body limit | Requests | Longest stall | By |\n|---|---|---|---|---|')
+    const onRoute = (stalls: RouteStalls) => console.log(toRow(stalls))
+    await measureStalls({ after: (work) => void cleanups.push(work) }, { only: new RegExp(only), isThorough: true, onRoute })
+  } finally {
+    for (const cleanup of cleanups.reverse()) await cleanup()
+    await globalTeardown()
+  }
+}
+
+function toRow({ route, bodyLimitBytes, requests, stallMs, worst }: RouteStalls): string {
+  const takesBody = !/^(GET|HEAD) /.test(route)
+  const limit = bodyLimitBytes === UNLIMITED_BYTES ? 'by line' : takesBody ? `${bodyLimitBytes / 1024} KiB` : ''
+  return `| \`${route}\` | ${limit} | ${requests} | ${stallMs.toFixed(1)} ms | ${worst.replaceAll('|', '\\|')} |`
+}

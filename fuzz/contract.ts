@@ -1,0 +1,114 @@
+import { readFile } from 'node:fs/promises'
+
+/** A JSON Schema of the document. */
+export interface Schema {
+  [keyword: string]: unknown
+  $ref?: string
+  type?: string
+  const?: unknown
+  enum?: unknown[]
+  anyOf?: Schema[]
+  properties?: Record<string, Schema>
+  required?: string[]
+  additionalProperties?: boolean | Schema
+  items?: Schema
+  pattern?: string
+  format?: string
+  minimum?: number
+  maximum?: number
+  minLength?: number
+  maxLength?: number
+  minItems?: number
+  maxItems?: number
+  minProperties?: number
+  maxProperties?: number
+}
+
+export interface Parameter {
+  name: string
+  isRequired: boolean
+  schema: Schema
+}
+
+export interface Response {
+  /** By media type; none where the answer has no body. */
+  content: Record<string, Schema>
+  /** The codes of the problems under this status. */
+  codes: ReadonlySet<string>
+}
+
+/** One method of one path, as the document describes it. */
+export interface Operation {
+  /** Such as `POST /orders/{id}/cancel`. */
+  name: string
+  method: string
+  path: string
+  pathParameters: Parameter[]
+  queryParameters: Parameter[]
+  headers: Parameter[]
+  /** Null where the operation takes no body. `schema` is null where the document describes the body in words. */
+  body: { type: string; schema: Schema | null; isRequired: boolean } | null
+  isSecured: boolean
+  isForOperators: boolean
+  responses: ReadonlyMap<number, Response>
+}
+
+export interface Contract {
+  /** The whole document; schemas refer to its `components`. */
+  document: Schema
+  operations: Operation[]
+}
+
+interface DocumentOperation {
+  parameters?: { name: string; in: string; required?: boolean; schema: Schema }[]
+  requestBody?: { required?: boolean; content: Record<string, { schema?: Schema }> }
+  security?: object[]
+  responses: Record<string, { description: string; content?: Record<string, { schema: Schema }> }>
+}
+
+const NDJSON = 'application/x-ndjson'
+
+/** What the committed OpenAPI document says. */
+export async function readContract(): Promise<Contract> {
+  const document = JSON.parse(await readFile(new URL('../openapi.json', import.meta.url), 'utf8'))
+  const operations = Object.entries(document.paths as Record<string, Record<string, DocumentOperation>>).flatMap(([path, item]) =>
+    Object.entries(item).map(([method, operation]) => readOperation(method.toUpperCase(), path, operation)),
+  )
+  return { document, operations }
+}
+
+function readOperation(method: string, path: string, operation: DocumentOperation): Operation {
+  const parametersIn = (place: string) =>
+    (operation.parameters ?? [])
+      .filter((parameter) => parameter.in === place)
+      .map(({ name, required = false, schema }) => ({ name, isRequired: required, schema }))
+  return {
+    name: `${method} ${path}`,
+    method,
+    path,
+    pathParameters: parametersIn('path'),
+    queryParameters: parametersIn('query'),
+    headers: parametersIn('header'),
+    body: readBody(operation),
+    isSecured: operation.security !== undefined,
+    isForOperators: path.startsWith('/admin/'),
+    responses: new Map(Object.entries(operation.responses).map(([status, response]) => [Number(status), readResponse(response)])),
+  }
+}
+
+function readBody({ requestBody, responses }: DocumentOperation): Operation['body'] {
+  const [content] = Object.entries(requestBody?.content ?? {})
+  if (content !== undefined) {
+    const [type, { schema }] = content
+    return { type, schema: type === NDJSON ? null : (schema ?? null), isRequired: requestBody?.required ?? false }
+  }
+  // The document describes requests of lines in words; their answers are lines, too.
+  return NDJSON in (responses['200']?.content ?? {}) ? { type: NDJSON, schema: null, isRequired: true } : null
+}
+
+function readResponse({ description, content = {} }: { description: string; content?: Record<string, { schema: Schema }> }): Response {
+  return {
+    content: Object.fromEntries(Object.entries(content).map(([type, { schema }]) => [type, schema])),
+    codes: new Set([...description.matchAll(/`(\w+)`:/g)].map(([, code = '']) => code)),
+  }
+}

@@ -1,0 +1,70 @@
+import type { AddressInfo } from 'node:net'
+import { openLake } from '../src/app/open-lake.ts'
+import { orderSlotOf } from '../src/app/prepare-database.ts'
+import { dataFolder } from '../src/db/data-folder.ts'
+import { createPostgresTopic } from '../src/pipeline/postgres-topic.ts'
+import { verify } from '../src/pipeline/verify/verify.ts'
+import type { Cleanup } from '../test/cleanup.ts'
+import { eventually } from '../test/eventually.ts'
+import { type StoreOverrides, startStore, type TestStore } from '../test/store.ts'
+import { silent } from '../test/stream-harness.ts'
+import { auditStock, recordStock } from './stock-audit.ts'
+
+/** The product as it is, all roles in one process, on a port of 127.0.0.1. */
+export interface FuzzedStore extends TestStore {
+  port: number
+  mailFolder: string
+  /** What `storefront verify` and the fuzzer's own look at the tables find; empty when all is well. */
+  audit(): Promise<string[]>
+}
+
+const DELIVERY_MS = 120_000
+
+export async function startFuzzedStore(t: Cleanup, overrides: StoreOverrides = {}): Promise<FuzzedStore> {
+  const store = await startStore(t, {
+    roles: ['api', 'stream', 'email', 'lake', 'webhook'],
+    host: '127.0.0.1',
+    lakeFlushSeconds: 1,
+    mailMaxPerHour: null,
+    ...overrides,
+  })
+  await recordStock(store.pool)
+  const { port } = store.server.server.address() as AddressInfo
+  return {
+    ...store,
+    port,
+    mailFolder: dataFolder(store.config.dataDir).mail,
+    audit: async () => [...(await auditPipeline(store)), ...(await auditStock(store.pool))],
+  }
+}
+
+async function auditPipeline({ pool, url, addresses, config }: TestStore): Promise<string[]> {
+  const topic = createPostgresTopic({ pool, url, logger: silent })
+  const lake = await openLake(config)
+  const options = {
+    pool,
+    topic,
+    slotName: orderSlotOf(url),
+    streamUrl: addresses.stream,
+    lake,
+    lakeFlushSeconds: config.lakeFlushSeconds,
+    now: () => new Date(),
+  }
+  try {
+    const report = await eventually(
+      async () => {
+        const found = await verify(options)
+        const { versions } = found.orders
+        const isDelivered = found.topic.events === versions && found.lake.events === versions && found.mails.queued === 0
+        return isDelivered || found.findings.length > 0 ? found : undefined
+      },
+      { timeoutMs: DELIVERY_MS, pauseMs: 200, what: 'every event everywhere' },
+    )
+    return [
+      ...report.findings.map(({ place, kind, count, examples }) => `verify: ${place} ${kind} ${count}, such as ${examples[0]}`),
+      ...report.undecided.map((place) => `verify: ${place} cannot be told`),
+    ]
+  } finally {
+    await lake.close()
+  }
+}

@@ -1,0 +1,59 @@
+/** JSON that can be wrong in ways that a JavaScript value cannot: names that come twice, numbers in odd spellings. */
+export type Json = string | number | boolean | null | Json[] | Members | Verbatim
+
+export class Members {
+  readonly pairs: [name: string, value: Json][]
+
+  constructor(pairs: [string, Json][]) {
+    this.pairs = pairs
+  }
+}
+
+/** Stands in the text as it is. */
+export class Verbatim {
+  readonly text: string
+
+  constructor(text: string) {
+    this.text = text
+  }
+}
+
+export function fromValue(value: unknown): Json {
+  if (Array.isArray(value)) return value.map(fromValue)
+  if (typeof value !== 'object' || value === null) return value as Json
+  return new Members(Object.entries(value).map(([name, child]) => [name, fromValue(child)]))
+}
+
+/** A tree of its own, which can be changed without changing this one. */
+export function copyOf(json: Json): Json {
+  if (json instanceof Members) return new Members(json.pairs.map(([name, value]) => [name, copyOf(value)]))
+  return Array.isArray(json) ? json.map(copyOf) : json
+}
+
+export function toText(json: Json): string {
+  if (json instanceof Verbatim) return json.text
+  if (json instanceof Members) return `{${json.pairs.map(([name, value]) => `${JSON.stringify(name)}:${toText(value)}`).join(',')}}`
+  if (Array.isArray(json)) return `[${json.map(toText).join(',')}]`
+  return JSON.stringify(json)
+}
+
+/** A place where a value stands, to change it. */
+export interface Slot {
+  value: Json
+  set(value: Json): void
+}
+
+/** Every place in a tree, its root first. */
+export function slotsOf(root: Slot): Slot[] {
+  const slots: Slot[] = []
+  const waiting = [root]
+  for (let slot = waiting.shift(); slot !== undefined; slot = waiting.shift()) {
+    slots.push(slot)
+    const { value } = slot
+    if (Array.isArray(value))
+      waiting.push(...value.map((child, index) => ({ value: child, set: (other: Json) => void value.splice(index, 1, other) })))
+    if (value instanceof Members)
+      waiting.push(...value.pairs.map((pair) => ({ value: pair[1], set: (other: Json) => void pair.splice(1, 1, other) })))
+  }
+  return slots
+}

@@ -1,0 +1,145 @@
+import { isUtf8 } from 'node:buffer'
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
+import type { Contract, Operation, Parameter, Schema } from './contract.ts'
+import type { FuzzRequest } from './request.ts'
+import { findBrokenRule } from './rules.ts'
+
+/**
+ * What a request is by the document. `unsure`: it is within the schemas, but has something that the document leaves open, such as an odd
+ * header, so that the store may take it or not.
+ */
+export type Verdict = { kind: 'valid' } | { kind: 'unsure' } | { kind: 'invalid'; because: string }
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
+// RFC 3339 §5.6.
+const DATE_TIME = /^(\d{4})-(\d\d)-(\d\d)t([01]\d|2[0-3]):([0-5]\d):([0-5]\d|60)(\.\d+)?(z|[+-]([01]\d|2[0-3]):[0-5]\d)$/i
+const DOCUMENT = 'document'
+const JSON_TYPE = /^application\/json\s*(;\s*charset\s*=\s*"?utf-8"?\s*)?$/i
+
+/**
+ * Judges requests and answers by `openapi.json` alone, with a validator (Ajv) and formats that share nothing with the store's: the
+ * fuzzer would not notice a fault that both had.
+ */
+export class Judge {
+  readonly #ajv: Ajv2020
+  readonly #compiled = new Map<Schema, ValidateFunction>()
+
+  constructor({ document }: Contract) {
+    this.#ajv = new Ajv2020({ strict: true, strictTypes: false, strictRequired: false, ownProperties: true })
+    this.#ajv.addFormat('uuid', UUID)
+    this.#ajv.addFormat('date-time', isDateTime)
+    this.#ajv.addFormat('uri', (text: string) => URL.canParse(text))
+    // Annotations of OpenAPI, and the part of the document that schemas refer to.
+    for (const word of ['example', 'components']) this.#ajv.addKeyword(word)
+    this.#ajv.addSchema({ components: document.components }, DOCUMENT, false, false)
+  }
+
+  isOf(schema: Schema, value: unknown): boolean {
+    return this.explain(schema, value) === null
+  }
+
+  /** Why a value is not of a schema; null when it is. */
+  explain(schema: Schema, value: unknown): string | null {
+    let validate = this.#compiled.get(schema)
+    if (validate === undefined) {
+      validate = this.#ajv.compile(absolute(schema) as Schema)
+      this.#compiled.set(schema, validate)
+    }
+    if (validate(value)) return null
+    return this.#ajv.errorsText(validate.errors, { dataVar: '' })
+  }
+
+  judge(request: FuzzRequest): Verdict {
+    const { operation } = request
+    const because =
+      (request.isStranger ? 'it needs a token' : null) ??
+      this.#judgePath(request) ??
+      this.#judgeQuery(operation, request.query) ??
+      this.#judgeBody(request) ??
+      findBrokenRule(request)
+    if (because !== null) return { kind: 'invalid', because }
+    return request.isOdd ? { kind: 'unsure' } : { kind: 'valid' }
+  }
+
+  #judgePath({ operation, pathValues }: FuzzRequest): string | null {
+    for (const { name, schema } of operation.pathParameters) {
+      const reason = findUnstorable(pathValues[name]) ?? this.explain(schema, pathValues[name])
+      if (reason !== null) return `path ${name}: ${reason}`
+    }
+    return null
+  }
+
+  /** No parameter is a list, so none may come twice, and none may come that the document does not name. */
+  #judgeQuery({ queryParameters }: Operation, query: FuzzRequest['query']): string | null {
+    const seen = new Set<string>()
+    for (const { name, value } of query) {
+      const parameter = queryParameters.find((known) => known.name === name)
+      // An operation without a query looks at none.
+      if (queryParameters.length === 0) continue
+      if (parameter === undefined) return `query: ${JSON.stringify(name)} is not known`
+      if (seen.has(name)) return `query: ${name} comes twice`
+      seen.add(name)
+      const reason = value === null ? 'cannot be decoded' : (findUnstorable(value) ?? this.#judgeText(parameter, value))
+      if (reason !== null) return `query ${name}: ${reason}`
+    }
+    const missing = queryParameters.find(({ name, isRequired }) => isRequired && !seen.has(name))
+    return missing === undefined ? null : `query: ${missing.name} is missing`
+  }
+
+  #judgeText({ schema }: Parameter, text: string): string | null {
+    if (schema.type === 'integer') return /^-?(0|[1-9]\d*)$/.test(text) ? this.explain(schema, Number(text)) : 'is no integer'
+    if (schema.type === 'boolean') return text === 'true' || text === 'false' ? null : 'is no boolean'
+    return this.explain(schema, text)
+  }
+
+  #judgeBody({ operation: { body }, contentType, bodyText, bodyBytes }: FuzzRequest): string | null {
+    if (body === null) return null
+    if (bodyText === null) return body.isRequired ? 'body: is missing' : null
+    if (body.schema === null) return contentType === null ? 'body: has no type' : null
+    if (contentType === null || !/^\s*application\/json\b/i.test(contentType)) return 'body: is not said to be JSON'
+    if (!JSON_TYPE.test(contentType.trim())) return null
+    if (bodyBytes !== null && !isUtf8(bodyBytes)) return 'body: is not UTF-8'
+    let value: unknown
+    try {
+      value = JSON.parse(bodyText)
+    } catch {
+      return 'body: is not JSON'
+    }
+    const reason = findUnstorable(value) ?? this.explain(body.schema, value)
+    return reason === null ? null : `body: ${reason}`
+  }
+}
+
+/** NUL and lone surrogates, which docs/errors.md refuses anywhere. */
+function findUnstorable(value: unknown): string | null {
+  const isUnstorable = (text: string) => text.includes('\0') || /\p{Surrogate}/u.test(text)
+  // A stack of its own: what is judged may be nested deeper than calls can be.
+  const waiting = [value]
+  while (waiting.length > 0) {
+    const next = waiting.pop()
+    if (typeof next === 'string' && isUnstorable(next)) return 'has NUL or half a surrogate pair'
+    if (typeof next !== 'object' || next === null) continue
+    for (const child of Array.isArray(next) ? next : Object.values(next)) waiting.push(child)
+  }
+  return null
+}
+
+function isDateTime(text: string): boolean {
+  const [, year, month, day] = DATE_TIME.exec(text) ?? []
+  if (year === undefined || month === undefined || day === undefined) return false
+  const date = new Date(0)
+  date.setUTCFullYear(Number(year), Number(month) - 1, Number(day))
+  return date.getUTCMonth() === Number(month) - 1 && date.getUTCDate() === Number(day)
+}
+
+/** The schema with its references into the document made absolute. */
+function absolute(node: unknown): unknown {
+  if (Array.isArray(node)) return node.map(absolute)
+  if (typeof node !== 'object' || node === null) return node
+  return Object.fromEntries(
+    Object.entries(node).map(([name, child]) => [
+      name,
+      name === '$ref' && typeof child === 'string' ? `${DOCUMENT}${child}` : absolute(child),
+    ]),
+  )
+}

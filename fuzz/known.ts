@@ -1,0 +1,162 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Answer } from './connection.ts'
+import { type FuzzRequest, parsedBody } from './request.ts'
+
+export interface Account {
+  id: string
+  email: string
+  role: 'customer' | 'admin'
+  password: string
+  token: string
+}
+
+/** Something with an id that requests can name, and what `If-Match` can say of it. */
+export interface Resource {
+  id: string
+  etags: string[]
+  /** Of its stock, which has tags of its own. */
+  stockEtags: string[]
+  /** Whose it is, where it is a customer's. */
+  ownerId: string | null
+}
+
+/** A page that has a next one. */
+interface SeenPage {
+  operation: string
+  pathValues: FuzzRequest['pathValues']
+  query: FuzzRequest['query']
+  cursor: string
+  accountId: string | null
+}
+
+const KEPT = 60
+const KEPT_ETAGS = 4
+
+/** What the answers so far have taught: it lets requests reach beyond `not_found` and `invalid_token`. */
+export class Known {
+  readonly accounts: Account[] = []
+  readonly products: Resource[] = []
+  readonly orders: Resource[] = []
+  readonly sessions: Resource[] = []
+  readonly pages: SeenPage[] = []
+  readonly refreshTokens: string[] = []
+  readonly oneTimeTokens: string[] = []
+  readonly #readMails = new Set<string>()
+  readonly #mailFolder: string
+
+  constructor(mailFolder: string) {
+    this.#mailFolder = mailFolder
+  }
+
+  accountsOf(role: Account['role']): Account[] {
+    return this.accounts.filter((account) => account.role === role)
+  }
+
+  learn(request: FuzzRequest, answer: Answer): void {
+    this.#learnOfAccounts(request, answer)
+    if (request.operation.name === 'DELETE /auth/sessions/{id}' && [204, 404].includes(answer.status)) {
+      const index = this.sessions.findIndex(({ id }) => id === request.pathValues.id)
+      if (index >= 0) this.sessions.splice(index, 1)
+    }
+    if (answer.status >= 300) return
+    const json = answer.json()
+    const ownerId = request.operation.isForOperators ? null : (request.account?.id ?? null)
+    this.#collect(json, ownerId)
+    const { id } = request.pathValues
+    const etag = answer.headers.get('etag')
+    const resource = [...this.products, ...this.orders].find((known) => known.id === (id ?? (json as { id?: string } | null)?.id))
+    const isOfStock = request.operation.path.includes('/stock')
+    if (etag !== undefined && resource !== undefined) remember(isOfStock ? resource.stockEtags : resource.etags, etag, KEPT_ETAGS)
+    const { next_cursor: cursor } = (json ?? {}) as { next_cursor?: string | null }
+    if (typeof cursor === 'string') {
+      const query = request.query.filter(({ name }) => name !== 'cursor')
+      remember(this.pages, {
+        operation: request.operation.name,
+        pathValues: request.pathValues,
+        query,
+        cursor,
+        accountId: request.account?.id ?? null,
+      })
+    }
+  }
+
+  /** Tokens out of the mails that have come since. */
+  readMails(): void {
+    let names: string[]
+    try {
+      names = readdirSync(this.#mailFolder)
+    } catch {
+      return
+    }
+    // Mails of orders, which have no tokens, are named by their event.
+    const isOfAccount = (name: string) => name.endsWith('.eml') && !/^[0-9a-f-]{36}\.\d+\.eml$/.test(name)
+    for (const name of names.filter((candidate) => isOfAccount(candidate) && !this.#readMails.has(candidate))) {
+      this.#readMails.add(name)
+      // A token is 256 bits: 43 characters of base64url on a line of their own.
+      const [, token] = /^([\w-]{43})\r?$/m.exec(readFileSync(join(this.#mailFolder, name), 'utf8').replace(/=\r?\n/g, '')) ?? []
+      if (token !== undefined) remember(this.oneTimeTokens, token)
+    }
+  }
+
+  #learnOfAccounts(request: FuzzRequest, { status, json }: Answer): void {
+    const { operation, account } = request
+    const hasOwnToken = account !== null && request.authorization === null
+    const isGone = status === 204 && ['DELETE /me', 'POST /auth/logout'].includes(operation.name)
+    if (hasOwnToken && (status === 401 || isGone)) {
+      const index = this.accounts.indexOf(account)
+      const answer = json() as { code?: string } | null
+      if (index >= 0 && (isGone || answer?.code === 'invalid_token')) this.accounts.splice(index, 1)
+    }
+    const body = parsedBody(request) as { new_password?: string; password?: string } | undefined
+    if (status === 204 && operation.name === 'POST /auth/password' && account !== null) account.password = body?.new_password ?? ''
+    const { token } = (body ?? {}) as { token?: string }
+    if (token !== undefined && [200, 204, 422].includes(status)) {
+      const index = this.oneTimeTokens.indexOf(token)
+      if (index >= 0 && (json() as { code?: string } | null)?.code !== 'invalid_body') this.oneTimeTokens.splice(index, 1)
+    }
+    if (status >= 300) return
+    const answer = json() as {
+      user?: { id: string; email: string; role: Account['role'] }
+      access_token?: string
+      refresh_token?: string
+    } | null
+    if (answer?.refresh_token !== undefined) remember(this.refreshTokens, answer.refresh_token)
+    if (answer?.user === undefined || answer.access_token === undefined || body?.password === undefined) return
+    const { id, email, role } = answer.user
+    const known = this.accounts.find((other) => other.id === id)
+    if (known === undefined) remember(this.accounts, { id, email, role, password: body.password, token: answer.access_token })
+    else known.token = answer.access_token
+  }
+
+  #collect(value: unknown, ownerId: string | null): void {
+    if (typeof value !== 'object' || value === null) return
+    if (Array.isArray(value)) {
+      for (const item of value) this.#collect(item, ownerId)
+      return
+    }
+    const { id, version, data, sku, status_history, current } = value as Record<string, unknown>
+    if (typeof id === 'string') {
+      if (sku !== undefined) see(this.products, id, null)
+      else if (current !== undefined) see(this.sessions, id, ownerId)
+      else if (status_history !== undefined) remember(see(this.orders, id, ownerId).etags, `"${version}"`, KEPT_ETAGS)
+    }
+    if (data !== undefined) this.#collect(data, ownerId)
+  }
+}
+
+function see(known: Resource[], id: string, ownerId: string | null): Resource {
+  const found = known.find((resource) => resource.id === id)
+  if (found !== undefined) {
+    found.ownerId ??= ownerId
+    return found
+  }
+  return remember(known, { id, etags: [], stockEtags: [], ownerId })
+}
+
+/** Keeps the newest. */
+function remember<T>(known: T[], value: T, kept = KEPT): T {
+  if (!known.includes(value)) known.push(value)
+  if (known.length > kept) known.shift()
+  return value
+}

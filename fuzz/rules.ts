@@ -1,0 +1,45 @@
+import { type FuzzRequest, parsedBody } from './request.ts'
+
+/** Rules between values, which the document has in words because a schema cannot say them. */
+const QUERY_RULES: { because: string; isBroken: (query: ReadonlyMap<string, string | null>) => boolean }[] = [
+  {
+    because: 'min_price is above max_price',
+    isBroken: (query) =>
+      query.has('min_price') && query.has('max_price') && Number(query.get('min_price')) > Number(query.get('max_price')),
+  },
+  { because: 'the sort relevance needs q', isBroken: (query) => query.get('sort') === 'relevance' && !query.has('q') },
+]
+
+type Body = Record<string, unknown>
+
+const MAX_QUANTITY = 10_000
+
+/** Lines of the same product are merged, and the limit of a line is that of the merged one. */
+function hasTooManyOfAProduct({ items }: Body): boolean {
+  if (!Array.isArray(items)) return false
+  const quantities = new Map<string, number>()
+  for (const line of items) {
+    const { product_id, quantity } = (line ?? {}) as Record<string, unknown>
+    // A call that takes no items may be sent some of any form.
+    if (typeof product_id !== 'string' || typeof quantity !== 'number') continue
+    const id = product_id.toLowerCase()
+    quantities.set(id, (quantities.get(id) ?? 0) + quantity)
+  }
+  return [...quantities.values()].some((quantity) => quantity > MAX_QUANTITY)
+}
+
+const BODY_RULES: { because: string; isBroken: (body: Body) => boolean }[] = [
+  { because: 'the lines of a product have too many pieces together', isBroken: hasTooManyOfAProduct },
+  { because: 'restock is for goods that are returned', isBroken: ({ restock, to }) => restock === true && to !== 'returned' },
+  { because: 'tracking is for orders that are shipped', isBroken: ({ tracking, to }) => (tracking ?? null) !== null && to !== 'shipped' },
+]
+
+/** The rule that a request breaks whose parts are each within their schema; null for none. */
+export function findBrokenRule(request: FuzzRequest): string | null {
+  const query = new Map(request.query.map(({ name, value }) => [name, value]))
+  const ofQuery = QUERY_RULES.find(({ isBroken }) => isBroken(query))
+  if (ofQuery !== undefined) return ofQuery.because
+  const body = parsedBody(request)
+  if (typeof body !== 'object' || body === null) return null
+  return BODY_RULES.find(({ isBroken }) => isBroken(body as Body))?.because ?? null
+}

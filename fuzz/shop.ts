@@ -1,0 +1,122 @@
+import { randomUUID } from 'node:crypto'
+import { eventually } from '../test/eventually.ts'
+import type { Contract } from './contract.ts'
+import type { FuzzedStore } from './fuzzed-store.ts'
+import type { Account, Known } from './known.ts'
+import type { FuzzRequest } from './request.ts'
+import { send } from './send.ts'
+import { PASSWORD } from './valid-request.ts'
+
+const CUSTOMERS = 3
+const PRODUCTS = 8
+const ORDERS = 6
+const ATTEMPTS = 10
+const MOVES: (string | null)[] = [null, 'cancelled', 'confirmed', 'shipped']
+
+/** Keeps something there to ask about: accounts with a session, products with stock, orders in several states. */
+export function createShop(store: FuzzedStore, known: Known, { operations }: Contract) {
+  let turn = 0
+
+  async function call(name: string, account: Account | null, body: object | null, id = ''): Promise<unknown> {
+    const operation = operations.find((candidate) => candidate.name === name)
+    if (operation === undefined) throw new Error(`${name} is not in the document`)
+    const request: FuzzRequest = {
+      ...{
+        operation,
+        method: operation.method,
+        account,
+        isStranger: false,
+        pathValues: { id },
+        query: [],
+        headers: [],
+        authorization: null,
+      },
+      ...{ contentType: body === null ? null : 'application/json', bodyText: body === null ? null : JSON.stringify(body) },
+      ...{ bodyBytes: null, isOdd: false },
+    }
+    const answer = await send(request, { port: store.port, from: `10.0.${Math.floor(++turn / 250) % 250}.${turn % 250}` })
+    known.learn(request, answer)
+    if (answer.status < 300) return answer.json()
+    if (answer.status === 401 && account !== null) throw new AccountGone()
+    throw new Error(`${name}: ${answer.status} ${answer.bytes.toString('utf8')}`)
+  }
+
+  async function addAccount(role: Account['role']): Promise<void> {
+    const email = `${randomUUID()}@example.com`
+    known.oneTimeTokens.length = 0
+    await call('POST /auth/register', null, { email, password: PASSWORD, name: 'Ada' })
+    if (store.config.isEmailVerificationRequired) await proveAddress()
+    if (role === 'customer') return
+    await store.pool.query(`update users set role = 'admin' where email = $1`, [email])
+    await call('POST /auth/login', null, { email, password: PASSWORD })
+    const account = known.accounts.find((candidate) => candidate.email === email)
+    if (account !== undefined) account.role = 'admin'
+  }
+
+  async function proveAddress(): Promise<void> {
+    await call('POST /auth/verify-email', null, { token: await readToken(), password: PASSWORD })
+  }
+
+  function readToken(): Promise<string> {
+    return eventually(async () => {
+      known.readMails()
+      return known.oneTimeTokens.at(-1)
+    })
+  }
+
+  /** A mailed token that nobody has used. */
+  async function askForToken(): Promise<void> {
+    const email = known.accountsOf('customer').at(-1)?.email
+    if (known.oneTimeTokens.length > 0 || email === undefined) return
+    await call('POST /auth/password-reset', null, { email })
+    await readToken()
+  }
+
+  async function addProduct(admin: Account): Promise<void> {
+    const price = { amount: 1 + (turn % 7) * 333, currency: 'EUR' }
+    const body = { sku: `SHOP-${randomUUID()}`, name: 'A lamp', category: 'lamps', price, stock: turn % 5 === 0 ? null : 50 }
+    await call('POST /admin/products', admin, body)
+  }
+
+  async function addOrder(customer: Account, admin: Account): Promise<void> {
+    // One of its own: those that are known may have been sold, archived or priced in another currency.
+    await addProduct(admin)
+    const productId = known.products.at(-1)?.id
+    const order = (await call('POST /orders', customer, { items: [{ product_id: productId, quantity: 1 }] })) as { id: string }
+    const to = MOVES[++turn % MOVES.length] ?? null
+    if (to === 'shipped') await call('POST /admin/orders/{id}/transitions', admin, { to: 'confirmed' }, order.id)
+    if (to !== null) await call('POST /admin/orders/{id}/transitions', admin, { to }, order.id)
+  }
+
+  async function stockUp(): Promise<void> {
+    known.readMails()
+    for (let count = known.accountsOf('customer').length; count < CUSTOMERS; count++) await addAccount('customer')
+    if (known.accountsOf('admin').length === 0) await addAccount('admin')
+    const [admin] = known.accountsOf('admin')
+    const customer = known.accountsOf('customer').at(-1)
+    if (admin === undefined || customer === undefined) return
+    for (let count = known.products.length; count < PRODUCTS; count++) await addProduct(admin)
+    const owned = known.orders.filter(({ ownerId }) => known.accounts.some(({ id }) => id === ownerId))
+    for (let count = owned.length; count < ORDERS; count++) await addOrder(customer, admin)
+    const hasSession = known.sessions.some(({ ownerId }) => known.accounts.some(({ id }) => id === ownerId))
+    if (!hasSession) await call('GET /auth/sessions', customer, null)
+  }
+
+  return {
+    async stockUp({ needsToken = false } = {}): Promise<void> {
+      for (let attempt = 1; ; attempt++) {
+        try {
+          await stockUp()
+          return await (needsToken ? askForToken() : undefined)
+        } catch (error) {
+          if (!(error instanceof AccountGone) || attempt === ATTEMPTS) throw error
+        }
+      }
+    },
+  }
+}
+
+/** The session was ended by a request before; the account is no longer known. */
+class AccountGone extends Error {
+  override readonly name = 'AccountGone'
+}

@@ -1,0 +1,57 @@
+import type { Pool, Transaction } from '../db/pool.ts'
+import { inTransaction } from '../db/transaction.ts'
+import { AppError } from '../errors.ts'
+import { MAX_STOCK } from './imported-product.ts'
+import { changeStockLevel, findAdjustment, lockStockLevel, type StockActor, type StockAdjustment } from './stock-adjustments.ts'
+
+/** Pieces that came or went outside an order, such as a delivery or breakage. */
+export interface Adjustment {
+  /** Not 0. */
+  delta: number
+  /** Names the delivery or whatever it was, once for each product. */
+  reference: string
+  reason: string | null
+  by: StockActor
+}
+
+/**
+ * Changes the stock of one product by a number of pieces, once for each reference: again it gives the adjustment that was made then.
+ * Throws `not_found`, `insufficient_stock`, `stock_not_tracked`, `adjustment_reference_taken` or `invalid_body`.
+ */
+export async function adjustStock(
+  pool: Pool,
+  productId: string,
+  adjustment: Adjustment,
+): Promise<{ adjustment: StockAdjustment; isReplay: boolean }> {
+  return inTransaction(pool, async (tx) => {
+    // Before the reference is looked for: of two at once the second one waits here, and then finds what the first one has made.
+    const before = await lockStockLevel(tx, productId)
+    const made = await findMade(tx, productId, adjustment)
+    if (made !== null) return { adjustment: made, isReplay: true }
+    const after = add(productId, before.available, adjustment.delta)
+    const { reference, reason, by } = adjustment
+    const kept = await changeStockLevel(tx, productId, before, { kind: 'adjustment', after, reference, reason, by })
+    return { adjustment: kept, isReplay: false }
+  })
+}
+
+async function findMade(tx: Transaction, productId: string, { reference, delta }: Adjustment): Promise<StockAdjustment | null> {
+  const made = await findAdjustment(tx, productId, reference)
+  if (made === null || made.delta === delta) return made
+  throw new AppError('adjustment_reference_taken', 'The stock of this product was changed under this reference by another number.', {
+    members: { adjustment: made },
+  })
+}
+
+function add(productId: string, available: number | null, delta: number): number {
+  if (available === null) throw new AppError('stock_not_tracked', 'The stock of this product is not tracked: set it first.')
+  const after = available + delta
+  if (after < 0) {
+    throw new AppError('insufficient_stock', `${available} available, ${-delta} to be taken off.`, {
+      members: { available, shortages: [{ product_id: productId, requested: -delta, available }] },
+    })
+  }
+  if (after <= MAX_STOCK) return after
+  const detail = `would make more than ${MAX_STOCK}`
+  throw new AppError('invalid_body', 'The body is not acceptable.', { errors: [{ pointer: '#/delta', detail }] })
+}

@@ -1,0 +1,171 @@
+import { type Static, Type } from 'typebox'
+import type { Queryable, Transaction } from '../db/pool.ts'
+import { notFound } from '../errors.ts'
+import { decodeCursor, encodeCursor, type Page, toPage } from '../http/pagination.ts'
+
+/** Who changes stock other than by an order: an operator, or a command on the store's machine. */
+export interface StockActor {
+  type: 'admin' | 'system'
+  id: string | null
+}
+
+/** A command, or the store itself. */
+export const SYSTEM: StockActor = { type: 'system', id: null }
+
+/** One product's stock at one version of it. */
+export interface StockLevel {
+  /** Null: not tracked. */
+  available: number | null
+  version: number
+}
+
+const Available = (description: string) =>
+  Type.Union([Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }), Type.Null()], { description })
+
+export const StockAdjustmentSchema = Type.Object({
+  product_id: Type.String({ format: 'uuid' }),
+  version: Type.Integer({ description: 'That of the stock after the change.' }),
+  kind: Type.Enum(['created', 'count', 'adjustment', 'import']),
+  before: Available('Pieces before; null: not tracked.'),
+  after: Available('Pieces after; null: not tracked.'),
+  delta: Type.Union([Type.Integer(), Type.Null()], { description: '`after` − `before`; null when one of them is not tracked.' }),
+  reference: Type.Union([Type.String(), Type.Null()]),
+  reason: Type.Union([Type.String(), Type.Null()]),
+  actor: Type.Object({
+    type: Type.Enum(['admin', 'system'], { description: '`system`: a command on the machine of the store.' }),
+    id: Type.Union([Type.String({ format: 'uuid' }), Type.Null()]),
+  }),
+  created_at: Type.String({ format: 'date-time' }),
+})
+export type StockAdjustment = Static<typeof StockAdjustmentSchema>
+
+export interface StockChange {
+  kind: StockAdjustment['kind']
+  after: number | null
+  reference: string | null
+  reason: string | null
+  by: StockActor
+}
+
+/**
+ * The stock of a product that is not archived, locked until the transaction ends: every change of it starts here, before anything of
+ * the product itself is locked, as orders do. Throws `not_found`.
+ */
+export async function lockStockLevel(tx: Transaction, productId: string): Promise<StockLevel> {
+  const { rows } = await tx.query<StockLevel>(
+    `select inventory.available, inventory.version
+    from inventory
+    join products on products.id = inventory.product_id
+    where inventory.product_id = $1 and products.archived_at is null
+    for update of inventory`,
+    [productId],
+  )
+  return rows[0] ?? throwNotFound()
+}
+
+/** Throws `not_found`, also for an archived product. */
+export async function getStockLevel(db: Queryable, productId: string): Promise<StockLevel> {
+  const { rows } = await db.query<StockLevel>(
+    `select inventory.available, inventory.version
+    from inventory
+    join products on products.id = inventory.product_id
+    where inventory.product_id = $1 and products.archived_at is null`,
+    [productId],
+  )
+  return rows[0] ?? throwNotFound()
+}
+
+/** Writes a change of what `lockStockLevel` gave, in its transaction, and keeps who made it and why. */
+export async function changeStockLevel(
+  tx: Transaction,
+  productId: string,
+  before: StockLevel,
+  change: StockChange,
+): Promise<StockAdjustment> {
+  await tx.query('update inventory set available = $2, version = $3 where product_id = $1', [productId, change.after, before.version + 1])
+  const isInStock = change.after !== 0
+  await tx.query('update products set in_stock = $2, updated_at = now() where id = $1 and in_stock <> $2', [productId, isInStock])
+  return insertAdjustment(tx, productId, before, change)
+}
+
+/** Keeps a change of stock whose row has been written. For the first one of a product, `before` is version 0. */
+export async function insertAdjustment(
+  tx: Transaction,
+  productId: string,
+  before: StockLevel,
+  { kind, after, reference, reason, by }: StockChange,
+): Promise<StockAdjustment> {
+  const { rows } = await tx.query<AdjustmentRow>(
+    `insert into stock_adjustments
+      (product_id, version, kind, available_before, available_after, reference, reason, actor_type, actor_id)
+    values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+    returning product_id, version, kind, available_before, available_after, delta, reference, reason, actor_type, actor_id, created_at`,
+    [productId, before.version + 1, kind, before.available, after, reference, reason, by.type, by.id],
+  )
+  return toAdjustment(rows[0] as AdjustmentRow)
+}
+
+/** The relative change of a product that was booked under a reference, if any. */
+export async function findAdjustment(db: Queryable, productId: string, reference: string): Promise<StockAdjustment | null> {
+  const { rows } = await db.query<AdjustmentRow>(
+    `select product_id, version, kind, available_before, available_after, delta, reference, reason, actor_type, actor_id, created_at
+    from stock_adjustments
+    where product_id = $1 and reference = $2 and kind <> 'count'`,
+    [productId, reference],
+  )
+  return rows[0] === undefined ? null : toAdjustment(rows[0])
+}
+
+const Position = Type.Tuple([Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER })])
+
+/** A page of a product's changes of stock, newest first, also of an archived one. Throws `not_found` or `invalid_cursor`. */
+export async function listAdjustments(
+  db: Queryable,
+  productId: string,
+  { limit, cursor }: { limit: number; cursor?: string | undefined },
+): Promise<Page<StockAdjustment>> {
+  const scope = ['stock adjustments', productId]
+  const before = cursor === undefined ? null : decodeCursor(scope, cursor, Position)[0]
+  const { rows } = await db.query<AdjustmentRow>(
+    `select product_id, version, kind, available_before, available_after, delta, reference, reason, actor_type, actor_id, created_at
+    from stock_adjustments
+    where product_id = $1 and ($2::bigint is null or version < $2)
+    order by version desc
+    limit $3`,
+    [productId, before, limit + 1],
+  )
+  if (rows.length === 0) await assertProductExists(db, productId)
+  return toPage(rows, limit, toAdjustment, (row) => encodeCursor(scope, [row.version]))
+}
+
+async function assertProductExists(db: Queryable, productId: string): Promise<void> {
+  const { rowCount } = await db.query('select from products where id = $1', [productId])
+  if (rowCount === 0) throwNotFound()
+}
+
+function throwNotFound(): never {
+  throw notFound('product')
+}
+
+interface AdjustmentRow {
+  product_id: string
+  version: number
+  kind: StockAdjustment['kind']
+  available_before: number | null
+  available_after: number | null
+  delta: number | null
+  reference: string | null
+  reason: string | null
+  actor_type: StockActor['type']
+  actor_id: string | null
+  created_at: Date
+}
+
+function toAdjustment(row: AdjustmentRow): StockAdjustment {
+  const { product_id, version, kind, delta, reference, reason } = row
+  return {
+    ...{ product_id, version, kind, before: row.available_before, after: row.available_after, delta, reference, reason },
+    actor: { type: row.actor_type, id: row.actor_id },
+    created_at: row.created_at.toISOString(),
+  }
+}

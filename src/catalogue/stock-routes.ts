@@ -1,0 +1,171 @@
+import type { FastifyReply } from 'fastify'
+import { Type } from 'typebox'
+import { AppError } from '../errors.ts'
+import { callerOf } from '../http/caller.ts'
+import { readIfMatch } from '../http/if-match.ts'
+import { Cursor, DEFAULT_LIMIT, Limit, nextLink, PageOf } from '../http/pagination.ts'
+import { problemResponses } from '../http/problem.ts'
+import type { HttpServer } from '../http/server.ts'
+import { adjustStock } from './adjust-stock.ts'
+import { MAX_STOCK } from './imported-product.ts'
+import { Stock } from './product-input.ts'
+import type { CatalogueContext } from './serve-catalogue.ts'
+import { setStock } from './set-stock.ts'
+import { getStockLevel, listAdjustments, StockAdjustmentSchema, type StockLevel } from './stock-adjustments.ts'
+
+const Params = Type.Object({ id: Type.String({ format: 'uuid' }) })
+const IfMatch = Type.Object({
+  'if-match': Type.Optional(Type.String({ description: 'The stock\'s ETag, which is its version, such as `"3"`.' })),
+})
+const strict = { additionalProperties: false }
+const Reference = (description: string) =>
+  Type.String({ minLength: 1, maxLength: 100, pattern: '^\\S(.*\\S)?$', description: `${description} No blanks around it.` })
+const Reason = Type.Union([Type.String({ minLength: 1, maxLength: 500 }), Type.Null()])
+
+const CountBody = Type.Object(
+  {
+    stock: Stock,
+    expected: Type.Optional(
+      Type.Union([Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }), Type.Null()], {
+        description: 'The number that is available as far as the caller knows; for clients that cannot send `If-Match`.',
+      }),
+    ),
+    reference: Type.Optional(Type.Union([Reference("The caller's name for the count."), Type.Null()])),
+    reason: Type.Optional(Reason),
+  },
+  strict,
+)
+const AdjustmentBody = Type.Object(
+  {
+    delta: Type.Integer({
+      minimum: -MAX_STOCK,
+      maximum: MAX_STOCK,
+      not: { const: 0 },
+      description: 'Pieces that came (above 0) or went (below 0).',
+    }),
+    reference: Reference("The caller's name for the movement, such as a delivery note's number; booked once for each product."),
+    reason: Type.Optional(Reason),
+  },
+  strict,
+)
+const StockSchema = Type.Object({
+  product_id: Type.String({ format: 'uuid' }),
+  available: Stock,
+  version: Type.Integer({ description: 'Grows with every change of `available`, also by orders.' }),
+})
+const AdjustmentsQuery = Type.Object({ limit: Type.Optional(Limit), cursor: Type.Optional(Cursor) }, strict)
+
+const operator = ['unauthenticated', 'invalid_token', 'forbidden'] as const
+const body = ['malformed_json', 'payload_too_large', 'unsupported_media_type', 'invalid_body'] as const
+
+/** Stock as other systems read and write it: see docs/stock.md. */
+export function stockRoutes(server: HttpServer, { pool, baseUrl, version }: CatalogueContext): void {
+  const shared = { tags: ['catalogue'] }
+  const sendLevel = (reply: FastifyReply, productId: string, level: StockLevel) =>
+    reply.headers({ etag: `"${level.version}"`, 'cache-control': 'no-store' }).send({ product_id: productId, ...level })
+
+  server.get(
+    '/admin/products/:id/stock',
+    {
+      config: { access: 'admin' },
+      schema: {
+        ...shared,
+        summary: 'How many pieces there are',
+        params: Params,
+        response: { 200: StockSchema, ...problemResponses(...operator, 'not_found') },
+      },
+    },
+    async (request, reply) => {
+      const id = request.params.id.toLowerCase()
+      return sendLevel(reply, id, await getStockLevel(pool, id))
+    },
+  )
+
+  server.put(
+    '/admin/products/:id/stock',
+    {
+      config: { access: 'admin' },
+      schema: {
+        ...shared,
+        summary: 'Sets how many pieces there are, if the stock is as it was when they were counted',
+        params: Params,
+        headers: IfMatch,
+        body: CountBody,
+        response: {
+          200: StockSchema,
+          ...problemResponses(...operator, ...body, 'invalid_header', 'not_found', 'precondition_failed', 'if_match_required'),
+        },
+      },
+    },
+    async (request, reply) => {
+      const { stock, expected, reference = null, reason = null } = request.body
+      const header = request.headers['if-match']
+      if (header === undefined && expected === undefined) {
+        const message = "Send the stock's ETag as If-Match, or `expected`, so that no sale since the count is lost."
+        throw new AppError('if_match_required', message)
+      }
+      const by = { type: 'admin', id: callerOf(request).userId } as const
+      const count = { stock, versions: readIfMatch(header), expected, reference, reason, by }
+      const id = request.params.id.toLowerCase()
+      const level = await setStock(pool, id, count)
+      await version.refresh()
+      return sendLevel(reply, id, level)
+    },
+  )
+
+  server.post(
+    '/admin/products/:id/stock/adjustments',
+    {
+      config: { access: 'admin' },
+      schema: {
+        ...shared,
+        summary: 'Adds pieces or takes some off, once for each reference',
+        params: Params,
+        body: AdjustmentBody,
+        response: {
+          200: { ...StockAdjustmentSchema, description: 'The adjustment that was made under this reference before.' },
+          201: StockAdjustmentSchema,
+          ...problemResponses(
+            ...([...operator, ...body, 'not_found'] as const),
+            ...(['insufficient_stock', 'stock_not_tracked', 'adjustment_reference_taken'] as const),
+          ),
+        },
+      },
+    },
+    async (request, reply) => {
+      const { delta, reference, reason = null } = request.body
+      const by = { type: 'admin', id: callerOf(request).userId } as const
+      const { adjustment, isReplay } = await adjustStock(pool, request.params.id, { delta, reference, reason, by })
+      await version.refresh()
+      return reply
+        .code(isReplay ? 200 : 201)
+        .header('cache-control', 'no-store')
+        .send(adjustment)
+    },
+  )
+
+  server.get(
+    '/admin/products/:id/stock/adjustments',
+    {
+      config: { access: 'admin' },
+      schema: {
+        ...shared,
+        summary: 'The changes of the stock that were no orders, newest first, in pages',
+        params: Params,
+        querystring: AdjustmentsQuery,
+        response: {
+          200: PageOf(StockAdjustmentSchema),
+          ...problemResponses(...operator, 'not_found', 'invalid_query', 'invalid_cursor'),
+        },
+      },
+    },
+    async (request, reply) => {
+      const id = request.params.id.toLowerCase()
+      const { limit = DEFAULT_LIMIT, cursor } = request.query
+      const page = await listAdjustments(pool, id, { limit, cursor })
+      const link = nextLink(baseUrl, `/admin/products/${id}/stock/adjustments`, request.query, page.next_cursor)
+      if (link !== undefined) reply.header('link', link)
+      return reply.header('cache-control', 'no-store').send(page)
+    },
+  )
+}

@@ -1,0 +1,140 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import pg from 'pg'
+import { onCleanup } from '../../test/cleanup.ts'
+import { createTestDatabase } from '../../test/database.ts'
+import { startStore } from '../../test/store.ts'
+import { roleOf } from './addresses.ts'
+import { API_RIGHTS, grantRights } from './rights.ts'
+
+const REFUSED = '42501'
+
+async function connect(t: Parameters<typeof onCleanup>[0], url: string): Promise<pg.Client> {
+  const client = new pg.Client({ connectionString: url })
+  await client.connect()
+  onCleanup(t, () => client.end())
+  return client
+}
+
+test('every table and sequence of the store is named with the rights on it, and nothing else is', async (t) => {
+  const { pool } = await createTestDatabase(t)
+  const { rows } = await pool.query<{ name: string; kind: string }>(
+    `select relname as name, relkind as kind
+    from pg_class
+    where relnamespace = 'public'::regnamespace and relkind in ('r', 'p', 'v', 'm', 'S')
+      -- Those of identity columns are used without a right of one's own.
+      and not exists (select from pg_depend where objid = pg_class.oid and deptype = 'i' and classid = 'pg_class'::regclass)`,
+  )
+  // The migrations' own count is the owner's business.
+  const names = rows.map(({ name }) => name).filter((name) => name !== 'migrations_id_seq')
+  assert.deepEqual(names.toSorted(), Object.keys(API_RIGHTS).toSorted(), 'src/db/rights.ts says what the API may do with each table')
+})
+
+test('the API and the stream connect as roles that are no superusers and own nothing', async (t) => {
+  const { addresses, pool } = await createTestDatabase(t)
+  for (const [url, isReplicating] of [
+    [addresses.api, false],
+    [addresses.stream, true],
+  ] as const) {
+    const client = await connect(t, url)
+    const { rows } = await client.query(
+      `select rolsuper, rolreplication, rolcreatedb, rolcreaterole, rolbypassrls from pg_roles where rolname = current_user`,
+    )
+    const all = { rolsuper: false, rolreplication: isReplicating, rolcreatedb: false, rolcreaterole: false, rolbypassrls: false }
+    assert.deepEqual(rows, [all])
+    const owned = await pool.query('select from pg_shdepend where refobjid = $1::regrole and deptype = $2', [roleOf(url), 'o'])
+    assert.equal(owned.rowCount, 0)
+  }
+})
+
+test("refuses the API's role whatever it does not need", async (t) => {
+  const { addresses } = await createTestDatabase(t)
+  const api = await connect(t, addresses.api)
+  for (const statement of [
+    'create table mine (number integer)',
+    'create schema mine',
+    'create extension if not exists dblink',
+    'create function public.mine() returns integer language sql as $$ select 1 $$',
+    'alter table orders add column mine integer',
+    'alter table orders disable trigger all',
+    'drop table orders',
+    'drop trigger products_note_insert on products',
+    'create index on orders (note)',
+    'truncate orders',
+    'delete from orders',
+    'delete from topic_messages',
+    'update topic_messages set position = position',
+    'update migrations set name = name',
+    'select rolpassword from pg_authid',
+    `select pg_read_file('postgresql.conf')`,
+    `select pg_ls_dir('.')`,
+    `copy orders to '/tmp/orders'`,
+    `copy orders from program 'true'`,
+    `select pg_create_logical_replication_slot('mine', 'pgoutput')`,
+    `select pg_create_physical_replication_slot('mine')`,
+    'select pg_reload_conf()',
+    'alter system set fsync = off',
+    'set session_replication_role = replica',
+    'create role mine',
+    'set role storefront',
+    'create publication mine for all tables',
+    'create table pgboss.mine (number integer)',
+    'drop table pgboss.job',
+  ]) {
+    await assert.rejects(api.query(statement), { code: REFUSED }, statement)
+  }
+  await assert.rejects(connectForReplication(addresses.api), { code: REFUSED })
+})
+
+test("refuses the stream's role the tables, and lets it replicate", async (t) => {
+  const { addresses } = await createTestDatabase(t)
+  const stream = await connect(t, addresses.stream)
+  for (const statement of [
+    'select from orders',
+    'select from users',
+    'select from signing_keys',
+    'select from pgboss.job',
+    'create table mine ()',
+  ]) {
+    await assert.rejects(stream.query(statement), { code: REFUSED }, statement)
+  }
+  await connectForReplication(addresses.stream)
+})
+
+async function connectForReplication(url: string): Promise<void> {
+  const client = new pg.Client({ connectionString: url, replication: 'database' } as pg.ClientConfig)
+  try {
+    await client.connect()
+    await client.query('IDENTIFY_SYSTEM')
+  } finally {
+    await client.end().catch(() => {})
+  }
+}
+
+test('gives the rights once, also to several at once, and takes away what is none of the role', async (t) => {
+  const { addresses, pool } = await createTestDatabase(t)
+  const role = roleOf(addresses.api)
+  assert.equal(await grantRights(pool, role), false)
+  await pool.query(`create table a_new_one (); grant all on a_new_one, migrations to ${role}; revoke insert on orders from ${role}`)
+  const owners = await Promise.all(Array.from({ length: 4 }, () => connect(t, addresses.owner)))
+  const changes = await Promise.all(owners.map((owner) => grantRights(owner, role)))
+  assert.deepEqual(changes.toSorted(), [false, false, false, true])
+  const { rows } = await pool.query(
+    `select has_table_privilege($1, 'orders', 'insert') as insert, has_table_privilege($1, 'migrations', 'delete') as delete,
+      has_table_privilege($1, 'a_new_one', 'select') as select`,
+    [role],
+  )
+  assert.deepEqual(rows, [{ insert: true, delete: false, select: false }])
+  assert.equal(await grantRights(pool, role), false)
+})
+
+test('the pool of a store that runs is no superuser', async (t) => {
+  const store = await startStore(t)
+  const { rows } = await store.pool.query<{ role: string; rolsuper: boolean }>(
+    `select distinct usename as role, rolsuper
+    from pg_stat_activity
+    join pg_roles on rolname = usename
+    where datname = current_database() and application_name like 'storefront%'`,
+  )
+  assert.deepEqual(rows, [{ role: roleOf(store.addresses.api), rolsuper: false }])
+})

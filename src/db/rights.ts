@@ -1,0 +1,105 @@
+import type { Queryable } from './pool.ts'
+
+/**
+ * What the API, the subscribers and the commands do with each table and sequence of the store: they may do nothing else.
+ * A table that is not named here is closed to them. What a release no longer uses stays for one more: the release before still runs.
+ */
+export const API_RIGHTS: Readonly<Record<string, readonly Right[]>> = {
+  migrations: ['select'],
+  users: ['select', 'insert', 'update', 'delete'],
+  deleted_accounts: ['select', 'insert', 'update', 'delete'],
+  sessions: ['select', 'insert', 'update', 'delete'],
+  session_revocations: ['select', 'insert', 'delete'],
+  refresh_tokens: ['select', 'insert', 'update', 'delete'],
+  signing_keys: ['select', 'insert', 'update', 'delete'],
+  password_resets: ['select', 'insert', 'delete'],
+  pending_registrations: ['select', 'insert', 'delete'],
+  rate_limits: ['select', 'insert', 'update', 'delete'],
+  products: ['select', 'insert', 'update'],
+  inventory: ['select', 'insert', 'update'],
+  stock_adjustments: ['select', 'insert'],
+  search_words: ['select', 'insert'],
+  catalogue_versions: ['select', 'update'],
+  catalogue_changes: ['select', 'insert', 'update', 'delete'],
+  orders: ['select', 'insert', 'update'],
+  order_numbers: ['usage'],
+  pending_order_counts: ['select', 'insert', 'update'],
+  idempotency_keys: ['select', 'insert', 'update', 'delete'],
+  order_event_deliveries: ['select', 'insert'],
+  lake_arrivals: ['select', 'insert'],
+  topic_messages: ['select', 'insert'],
+  topic_subscribers: ['select', 'insert', 'update'],
+  // Updated by nothing: `lock table` asks for it.
+  topic_epochs: ['select', 'insert', 'update'],
+  slot_refills: ['select', 'insert', 'update', 'delete'],
+  parked_changes: ['select', 'insert', 'update'],
+  email_deliveries: ['select', 'insert', 'update'],
+  webhook_endpoints: ['select', 'insert', 'update', 'delete'],
+  webhook_events: ['select', 'insert', 'delete'],
+  webhook_deliveries: ['select', 'insert', 'update'],
+}
+
+type Right = 'select' | 'insert' | 'update' | 'delete' | 'usage'
+
+// Made by the package pg-boss, which names no rights: all that is done with rows.
+const JOB_QUEUE_SCHEMA = 'pgboss'
+const JOB_QUEUE_RIGHTS = 'delete, insert, select, update'
+
+// $1 role, $2 and $3 the rights above, $4 and $5 those of the job queue. Null when nothing is to be changed.
+const STATEMENTS = `
+  with relations as (
+    select
+      class.oid,
+      case class.relkind when 'S' then 'sequence' else 'table' end as kind,
+      namespace.nspname as schema,
+      class.relname as name,
+      case when namespace.nspname = current_schema() then named.rights when class.relkind = 'S' then 'usage' else $5 end as wanted
+    from pg_class as class
+    join pg_namespace as namespace on namespace.oid = class.relnamespace
+    left join unnest($2::text[], $3::text[]) as named (name, rights) on named.name = class.relname
+    where class.relkind in ('r', 'p', 'S', 'v', 'm') and namespace.nspname in (current_schema(), $4)
+  ), given as (
+    select class.oid, string_agg(lower(acl.privilege_type), ', ' order by lower(acl.privilege_type) collate "C") as rights
+    from pg_class as class
+    cross join aclexplode(class.relacl) as acl
+    where acl.grantee = (select oid from pg_roles where rolname = $1)
+    group by class.oid
+  ), needed as (
+    select format('grant usage on schema %I to %I', nspname, $1) as statement
+    from pg_namespace
+    where nspname in (current_schema(), $4) and not has_schema_privilege($1, oid, 'usage')
+    union all
+    select format('revoke all on %s %I.%I from %I', kind, schema, name, $1)
+    from relations
+    join given using (oid)
+    where wanted is distinct from given.rights
+    union all
+    select format('grant %s on %s %I.%I to %I', wanted, kind, schema, name, $1)
+    from relations
+    left join given using (oid)
+    where wanted is distinct from given.rights and wanted is not null
+  )
+  select string_agg(statement, '; ') as statements from needed`
+
+/**
+ * Gives `role` the rights above, with those on the job queue's tables, and takes away every other that it has on these. `owner` owns the
+ * tables. Several processes may call it at once. Returns whether anything was changed.
+ */
+export async function grantRights(owner: Queryable, role: string): Promise<boolean> {
+  const rights = Object.values(API_RIGHTS).map((granted) => granted.toSorted().join(', '))
+  const parameters = [role, Object.keys(API_RIGHTS), rights, JOB_QUEUE_SCHEMA, JOB_QUEUE_RIGHTS]
+  const read = async () => (await owner.query<{ statements: string | null }>(STATEMENTS, parameters)).rows[0]?.statements ?? null
+  if ((await read()) === null) return false
+  await owner.query('begin')
+  try {
+    // Of two that change the rights of one table at once PostgreSQL refuses the second.
+    await owner.query(`select pg_advisory_xact_lock(hashtextextended('storefront rights', 0))`)
+    const statements = await read()
+    if (statements !== null) await owner.query(statements)
+    await owner.query('commit')
+    return statements !== null
+  } catch (error) {
+    await owner.query('rollback')
+    throw error
+  }
+}

@@ -1,0 +1,118 @@
+import assert from 'node:assert/strict'
+import { after, type TestContext, test } from 'node:test'
+import { pino } from 'pino'
+import { assertProblem } from '../../test/problem.ts'
+import { type Answer, startStore } from '../../test/store.ts'
+import { AppError } from '../errors.ts'
+import { type Caller, callerOf } from './caller.ts'
+import { createHttpServer } from './server.ts'
+
+const ID = '01900000-0000-7000-8000-000000000000'
+const CUSTOMER: Caller = { userId: 'u', sessionId: 's', role: 'customer' }
+const PUBLIC = [
+  'GET /.well-known/jwks.json',
+  'GET /livez',
+  'GET /openapi.json',
+  'GET /products',
+  'GET /products/:id',
+  'GET /products/facets',
+  'GET /readyz',
+  'POST /auth/login',
+  'POST /auth/password-reset',
+  'POST /auth/password-reset/confirm',
+  'POST /auth/refresh',
+  'POST /auth/register',
+  'POST /auth/verify-email',
+]
+
+const store = await startStore({ after })
+
+/** A server without a route, on which `customer` and `admin` are tokens. */
+async function makeServer(t: TestContext) {
+  const server = await createHttpServer({
+    logger: pino({ level: 'silent' }),
+    baseUrl: 'http://localhost',
+    authenticate: async ({ headers: { authorization } }) => {
+      if (authorization !== 'customer' && authorization !== 'admin') throw new AppError('unauthenticated', 'Send a token.')
+      return { ...CUSTOMER, role: authorization }
+    },
+  })
+  t.after(() => server.close())
+  const call = async (url: string, authorization?: string): Promise<Answer> => {
+    const { statusCode, headers, body } = await server.inject({ url, headers: authorization === undefined ? {} : { authorization } })
+    return { status: statusCode, headers: headers as Answer['headers'], text: body, json: undefined }
+  }
+  return { server, call }
+}
+
+test('a route that does not say who may call it stops the start, and is named', async (t) => {
+  const { server } = await makeServer(t)
+  const refusal = /^Error: POST \/v1\/open does not say who may call it: set config\.access$/
+  assert.throws(() => server.post('/v1/open', async () => 'open'), refusal)
+  assert.throws(() => server.post('/v1/open', { config: {} }, async () => 'open'), refusal)
+  assert.throws(() => server.post('/v1/open', { config: { access: 'toString' as never } }, async () => 'open'), refusal)
+  // An authenticator of the route's own is no mark: it can be wrong.
+  assert.throws(() => server.post('/v1/open', { onRequest: async () => {} }, async () => 'open'), refusal)
+  const scoped = server.register(
+    async (scope) => {
+      scope.post('/open', async () => 'open')
+    },
+    { prefix: '/v1' },
+  )
+  await assert.rejects(async () => scoped, refusal)
+})
+
+test('a marked route is open to those whom its mark names, and its handler learns who calls', async (t) => {
+  const { server, call } = await makeServer(t)
+  for (const access of ['public', 'caller', 'admin'] as const) {
+    server.get(`/${access}`, { config: { access } }, async (request) => (access === 'public' ? 'anybody' : callerOf(request).role))
+  }
+  const read = async (path: string, token?: string) => {
+    const { status, text } = await call(path, token)
+    return status === 200 ? text : status
+  }
+  assert.deepEqual(await Promise.all([undefined, 'customer', 'admin'].map((token) => read('/public', token))), Array(3).fill('anybody'))
+  assert.deepEqual(await Promise.all([undefined, 'customer', 'admin'].map((token) => read('/caller', token))), [401, 'customer', 'admin'])
+  assert.deepEqual(await Promise.all([undefined, 'customer', 'admin'].map((token) => read('/admin', token))), [401, 403, 'admin'])
+})
+
+test('the handler of a public route that asks for a caller fails', async (t) => {
+  const { server, call } = await makeServer(t)
+  server.get('/public', { config: { access: 'public' } }, async (request) => callerOf(request).role)
+  assertProblem(await call('/public', 'admin'), 500, 'internal')
+})
+
+test('every route of the store that is not public answers 401 without a token, and 403 to a customer where it is for operators', async () => {
+  const { token } = await store.register()
+  const names = new Set<string>()
+  for (const { method, url, access } of store.server.listedRoutes) {
+    const path = url.replaceAll(':id', ID)
+    assert.doesNotMatch(path, /:/, `a value for each parameter of ${url}`)
+    if (access === 'public') {
+      if (method !== 'HEAD') names.add(`${method} ${url}`)
+      continue
+    }
+    const [stranger, forged, customer] = await Promise.all([
+      store.call(method, path, { raw: '{' }),
+      store.call(method, path, { raw: '{', token: `${token.slice(0, -4)}AAAA` }),
+      store.call(method, path, { raw: '{', token }),
+    ])
+    if (method === 'HEAD') assert.deepEqual([stranger.status, forged.status], [401, 401], path)
+    else {
+      assertProblem(stranger, 401, 'unauthenticated', `${method} ${path}`)
+      assertProblem(forged, 401, 'invalid_token', `${method} ${path}`)
+    }
+    assert.equal(customer.status === 403, access === 'admin', `${method} ${path} ${customer.status}`)
+  }
+  // A route that becomes public is written down here by somebody who has thought about it.
+  assert.deepEqual([...names].sort(), PUBLIC)
+})
+
+test('the OpenAPI document asks for a token where the server does', async () => {
+  const { paths } = (await store.call('GET', '/openapi.json')).json
+  for (const { method, url, access, schema } of store.server.listedRoutes) {
+    if (method === 'HEAD' || 'hide' in schema) continue
+    const operation = paths[url.replaceAll(/:(\w+)/g, '{$1}')][method.toLowerCase()]
+    assert.deepEqual(operation.security, access === 'public' ? undefined : [{ bearer: [] }], `${method} ${url}`)
+  }
+})

@@ -1,0 +1,63 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { after, test } from 'node:test'
+import { pino } from 'pino'
+import { addBuyers } from '../../test/buyers.ts'
+import { eventually } from '../../test/eventually.ts'
+import { openSocket } from '../../test/raw-http.ts'
+import { startStore } from '../../test/store.ts'
+
+const lines: string[] = []
+const logger = pino({ level: 'info' }, { write: (line: string) => void lines.push(line) })
+const store = await startStore({ after }, { logger })
+const [operator] = await addBuyers(store, 1, 'admin')
+const ERROR = pino.levels.values.error ?? 50
+
+/** A client that sends the beginning of a body and goes away once the server has begun to read it. Returns what the log says of it. */
+async function breakOff(path: string, headers: readonly string[], beginning: string, isReset: boolean) {
+  lines.length = 0
+  const socket = await openSocket(store)
+  const head = [`POST ${path} HTTP/1.1`, 'Host: a', `Authorization: Bearer ${operator?.token}`, ...headers]
+  const received = once(store.server.server, 'request')
+  socket.write(`${head.join('\r\n')}\r\n\r\n${beginning}`)
+  const [request] = await received
+  await eventually(async () => request.socket.bytesRead > head.join('\r\n').length + beginning.length, {
+    what: 'the beginning of the body',
+  })
+  if (isReset) socket.resetAndDestroy()
+  else socket.destroy()
+  await once(request, 'close').catch(() => {})
+  const entries = () => lines.map((line) => JSON.parse(line))
+  // A request that comes later is logged later.
+  await store.call('GET', '/livez')
+  await eventually(async () => entries().some((entry) => entry.route === '/livez'), { what: 'a later line of the log' })
+  return entries()
+}
+
+const JSON_TYPE = 'Content-Type: application/json'
+const NDJSON_TYPE = 'Content-Type: application/x-ndjson'
+const LINE = `${JSON.stringify({ sku: 'a', name: 'A', category: 'a', price: { amount: 1, currency: 'EUR' } })}\n`
+
+test('a client that breaks off an upload is no error, and no outage of the database', async () => {
+  for (const isReset of [false, true]) {
+    for (const [path, type, beginning] of [
+      ['/orders', JSON_TYPE, '{"items":'],
+      ['/admin/orders/transitions', NDJSON_TYPE, '{"order_id":'],
+      ['/admin/products/import', NDJSON_TYPE, LINE],
+    ] as const) {
+      for (const length of ['Content-Length: 1000', 'Transfer-Encoding: chunked']) {
+        const part = length.startsWith('T') ? `${beginning.length.toString(16)}\r\n${beginning}\r\n` : beginning
+        const entries = await breakOff(path, [type, length], part, isReset)
+        const context = JSON.stringify(entries)
+        assert.ok(
+          entries.every(({ level }) => level < ERROR),
+          context,
+        )
+        assert.ok(
+          entries.every(({ status = 0 }) => status < 500),
+          context,
+        )
+      }
+    }
+  }
+})

@@ -1,0 +1,26 @@
+import { Server } from 'node:net'
+import { promisify } from 'node:util'
+import type { HttpServer } from './server.ts'
+
+/** A client that has not used its connection for so long after the drain began has no request on its way. */
+const LINGER_MS = 1_000
+
+/**
+ * Ends a server without cutting a request. It takes no new connections, and every answer on an open one says `connection: close`: a client
+ * that sends its next request on it in this moment gets an answer and then knows. What is open after `patienceMs` is cut.
+ */
+export async function drain(server: HttpServer, patienceMs: number): Promise<void> {
+  const http = server.server
+  if (http.listening) {
+    http.prependListener('request', (_request, response) => response.setHeader('connection', 'close'))
+    // Not the server's own `close`, which cuts idle connections at once, with the requests that are on their way on them.
+    const closed = promisify(Server.prototype.close).call(http)
+    // Again and again: a connection may become idle only when a long request ends.
+    const linger = setInterval(() => http.closeIdleConnections(), LINGER_MS)
+    const impatience = setTimeout(() => http.closeAllConnections(), patienceMs)
+    await closed
+    clearInterval(linger)
+    clearTimeout(impatience)
+  }
+  await server.close()
+}

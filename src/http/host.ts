@@ -1,0 +1,43 @@
+import type { IncomingMessage } from 'node:http'
+import { AppError } from '../errors.ts'
+
+// RFC 3986 §3.2.2 and §3.2.3: a name, an IPv4 address or an IPv6 address in brackets, and a port. Empty where the target has no authority.
+const HOST = /^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~%!$&'()*+,;=-]*)(?::\d*)?$/
+// RFC 9112 §3.2.2, with what stands before the path.
+const ABSOLUTE_FORM = /^https?:\/\/([^/?#]*)/i
+
+/** How many `Host` headers a request has. Node.js keeps the first and drops the others without a word. */
+function countHosts({ rawHeaders }: IncomingMessage): number {
+  let count = 0
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const name = rawHeaders[index]
+    if (name?.length === 4 && name.toLowerCase() === 'host') count++
+  }
+  return count
+}
+
+/**
+ * Why a request is refused that does not name one host (RFC 9112 §3.2), null when it does: a proxy in front may have looked at the other
+ * one. Without any, only HTTP/1.0 is well-formed.
+ */
+export function findHostFault(request: IncomingMessage): AppError | null {
+  const count = countHosts(request)
+  if (count === 0 && request.httpVersion === '1.0') return null
+  const { host = '' } = request.headers
+  if (count !== 1 || !HOST.test(host)) return new AppError('malformed_request', 'The request must name one host.')
+  const [, authority] = ABSOLUTE_FORM.exec(originalTarget(request)) ?? []
+  if (authority === undefined || authority.toLowerCase() === host.toLowerCase()) return null
+  return new AppError('malformed_request', 'The host of the target is not the one that Host names.')
+}
+
+/** The path and query of a target in absolute form, any other target as it is. */
+export function toOriginForm(target: string): string {
+  if (target.startsWith('/')) return target
+  const rest = target.replace(ABSOLUTE_FORM, '')
+  return rest === target || rest.startsWith('/') ? rest : `/${rest}`
+}
+
+/** The target as it came: Fastify puts the rewritten one in its place. */
+function originalTarget(request: IncomingMessage & { originalUrl?: string }): string {
+  return request.originalUrl ?? request.url ?? ''
+}

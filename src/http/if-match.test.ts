@@ -1,0 +1,30 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { AppError } from '../errors.ts'
+import { readIfMatch } from './if-match.ts'
+
+test('reads the entity tags of a list, a comma between quotes as a part of its tag', () => {
+  for (const [header, tags] of [
+    ['"1"', ['1']],
+    ['1', ['1']],
+    ['"1", "2"', ['1', '2']],
+    ['"1",2 , W/"3"', ['1', '2']],
+    ['"9,1"', ['9,1']],
+    ['W/"9,1"', []],
+    ['""', ['']],
+  ] as [string, string[]][]) {
+    assert.deepEqual([...(readIfMatch(header) ?? [])], tags, header)
+  }
+  assert.equal(readIfMatch(undefined), null)
+  assert.equal(readIfMatch(' * '), null)
+})
+
+test('refuses what is no list of entity tags', () => {
+  for (const header of ['', '"', '"1', '1"', '"1" "2"', ',', '*, "1"']) {
+    assert.throws(
+      () => readIfMatch(header),
+      (error) => error instanceof AppError && error.code === 'invalid_header',
+      header,
+    )
+  }
+})

@@ -1,0 +1,42 @@
+import type { FastifySchema } from 'fastify'
+import type { Access } from './access.ts'
+import type { HttpServer } from './server.ts'
+
+/** A route as it was added; GET has a HEAD beside it. */
+export interface ListedRoute {
+  method: string
+  /** With the prefix and `:parameters`. */
+  url: string
+  access: Access | undefined
+  bodyLimitBytes: number
+  schema: FastifySchema
+}
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** Every route of the server, in the order in which they were added. */
+    listedRoutes: readonly ListedRoute[]
+  }
+}
+
+/** Keeps a list of the routes that are added from now on. `allowedMethods` gives the methods of a path, to answer 405 with `Allow`. */
+export function listRoutes(server: HttpServer): { allowedMethods: (url: string) => string[] } {
+  const listed: ListedRoute[] = []
+  const patterns: { pattern: RegExp; isFixed: boolean; methods: string[] }[] = []
+  server.decorate('listedRoutes', listed)
+  server.addHook('onRoute', ({ url, method, config, bodyLimit = 0, schema = {} }) => {
+    const methods = [method].flat()
+    listed.push(...methods.map((name) => ({ method: name, url, access: config?.access, bodyLimitBytes: bodyLimit, schema })))
+    const pattern = new RegExp(`^${url.replaceAll('.', '\\.').replace(/:[A-Za-z_]+/g, '[^/]+')}$`)
+    patterns.push({ pattern, isFixed: !url.includes(':'), methods })
+  })
+  return {
+    allowedMethods(url) {
+      const path = url.split('?', 1)[0] ?? ''
+      const matching = patterns.filter(({ pattern }) => pattern.test(path))
+      const fixed = matching.filter((route) => route.isFixed)
+      // `/orders/quote` is not an order: where a path stands as such, what it would be as a parameter does not count.
+      return [...new Set((fixed.length > 0 ? fixed : matching).flatMap((route) => route.methods))].sort()
+    },
+  }
+}

@@ -1,0 +1,44 @@
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { pino } from 'pino'
+import { exchange } from '../../test/raw-http.ts'
+import { createHttpServer, requestId } from './server.ts'
+import { addShortcut } from './shortcut.ts'
+
+const logger = pino({ level: 'silent' })
+const server = await createHttpServer({ logger, baseUrl: 'http://localhost', authenticate: () => Promise.reject(new Error('unused')) })
+server.get('/page', { config: { access: 'public' } }, async () => 'the usual way')
+const shortcut = (_request: unknown, response: import('node:http').ServerResponse) => {
+  response.end('from memory')
+  return { route: '/page', status: 200 }
+}
+addShortcut(server, shortcut, { logger, requestIdOf: requestId })
+await server.listen({ host: '127.0.0.1', port: 0 })
+after(() => server.close())
+
+const SECOND = 'GET /page HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n'
+const waysOf = (text: string) => text.match(/from memory|the usual way/g)
+
+test('answers from memory what has no body', async () => {
+  for (const headers of ['', 'Content-Length: 0\r\n']) {
+    const answers = await exchange({ server }, `GET /page HTTP/1.1\r\nHost: a\r\n${headers}\r\n${SECOND}`)
+    assert.deepEqual(waysOf(answers), ['from memory', 'from memory'], headers)
+  }
+})
+
+test('lets a request with a body go the usual way, and takes none of its bytes for the next request', async () => {
+  const inner = 'GET /page HTTP/1.1\r\nHost: b\r\n\r\n'
+  for (const [headers, body] of [
+    [`Content-Length: ${inner.length}\r\n`, inner],
+    ['Transfer-Encoding: chunked\r\n', `${inner.length.toString(16)}\r\n${inner}\r\n0\r\n\r\n`],
+  ] as const) {
+    const answers = await exchange({ server }, `GET /page HTTP/1.1\r\nHost: a\r\n${headers}\r\n${body}${SECOND}`)
+    assert.deepEqual(waysOf(answers), ['the usual way', 'from memory'], headers)
+  }
+})
+
+test('lets a request with two hosts go the usual way, where it is refused', async () => {
+  const answers = await exchange({ server }, 'GET /page HTTP/1.1\r\nHost: a\r\nHost: b\r\nConnection: close\r\n\r\n')
+  assert.match(answers, /^HTTP\/1\.1 400 /)
+  assert.equal(waysOf(answers), null)
+})

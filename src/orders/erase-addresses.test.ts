@@ -1,0 +1,123 @@
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { startAuditedStore } from '../../test/pipeline-audit.ts'
+import type { Account, TestStore } from '../../test/store.ts'
+import { eraseCopiesInTopic } from '../pipeline/erase-copies.ts'
+import { eraseDueAddresses } from './erase-addresses.ts'
+
+const RETAIN_DAYS = 100
+const DAY_MS = 86_400_000
+const ERASURE = { eraseCopies: eraseCopiesInTopic, retainDays: RETAIN_DAYS }
+const ADDRESS = { name: 'Ada Lovelace', line1: '12 St James Square', city: 'London', postal_code: 'SW1Y', country: 'GB', phone: '+44 20 1' }
+
+const startShop = (t: TestContext) => startAuditedStore(t, { retainOrderAddressDays: RETAIN_DAYS })
+
+async function order(store: TestStore, { token }: Account, isCancelled = false): Promise<string> {
+  const { id: product_id } = await store.addProduct({ stock: null })
+  const body = { items: [{ product_id, quantity: 1 }], shipping_address: ADDRESS, note: 'ring twice', client_reference: product_id }
+  const { status, json, text } = await store.call('POST', '/orders', { token, body, headers: { 'idempotency-key': `"${product_id}"` } })
+  assert.equal(status, 201, text)
+  if (isCancelled) assert.equal((await store.call('POST', `/orders/${json.id}/cancel`, { token })).status, 200)
+  return json.id
+}
+
+const backdate = (store: TestStore, ids: string[]) =>
+  store.pool.query(`update orders set updated_at = updated_at - make_interval(days => $2) where id = any($1)`, [ids, RETAIN_DAYS * 2])
+
+/** Which of the orders have an address, a phone or a note, in their rows and in the topic. */
+async function holding(store: TestStore, ids: string[]): Promise<{ rows: string[]; events: string[] }> {
+  const { rows } = await store.pool.query('select id::text from orders where id = any($1) and concat(shipping_address, note) <> $2', [
+    ids,
+    '',
+  ])
+  const events = await store.pool.query(
+    `select distinct subject from topic_messages where subject = any($1) and event::text ~ 'Lovelace|James|44 20 1|ring twice'`,
+    [ids],
+  )
+  const inOrder = (found: string[]) => ids.filter((id) => found.includes(id))
+  return { rows: inOrder(rows.map(({ id }) => id)), events: inOrder(events.rows.map(({ subject }) => subject)) }
+}
+
+test('deleting an account erases address, phone and note of the orders whose time is over, in the topic too, and later those of the others', async (t) => {
+  const store = await startShop(t)
+  await store.startPipeline()
+  const [ada, bob] = [await store.register(), await store.register()]
+  const [old, recent, open, ofBob] = [
+    await order(store, ada, true),
+    await order(store, ada, true),
+    await order(store, ada),
+    await order(store, bob, true),
+  ]
+  const all = [old, recent, open, ofBob]
+  await store.untilDelivered()
+  await backdate(store, [old, open, ofBob])
+  assert.deepEqual(await holding(store, all), { rows: all, events: all }, 'while the account is there, nothing is erased')
+  const countMessages = async () => (await store.pool.query('select from topic_messages')).rowCount
+  const messages = await countMessages()
+
+  assert.equal((await store.call('DELETE', '/me', { token: ada.token })).status, 204)
+  const kept = [recent, open, ofBob]
+  assert.deepEqual(await holding(store, all), { rows: kept, events: kept }, 'what is past its time, and is not still to be shipped')
+  assert.equal(
+    (await store.pool.query('select from idempotency_keys where user_id = $1', [ada.id])).rowCount,
+    0,
+    'answers have addresses too',
+  )
+  const row = await store.pool.query(
+    'select version, status, total_amount, client_reference is not null as referenced from orders where id = $1',
+    [old],
+  )
+  assert.deepEqual(row.rows, [{ version: 2, status: 'cancelled', total_amount: 1_250, referenced: true }], 'the rest stays')
+
+  const later = new Date(Date.now() + (RETAIN_DAYS + 1) * DAY_MS)
+  const erased = await Promise.all([eraseDueAddresses(store.pool, ERASURE, later), eraseDueAddresses(store.pool, ERASURE, later)])
+  assert.equal(erased[0] + erased[1], 1, 'two processes at once')
+  assert.deepEqual(await holding(store, all), { rows: [open, ofBob], events: [open, ofBob] })
+  assert.deepEqual((await store.verify()).findings, [])
+  assert.equal(await countMessages(), messages, 'nothing was published')
+
+  // What the topic has lost comes again without what was erased.
+  await store.pool.query('delete from topic_messages where subject = $1', [old])
+  assert.equal((await store.replay()).published, 2)
+  assert.deepEqual((await holding(store, [old])).events, [])
+  assert.deepEqual((await store.verify()).findings, [])
+})
+
+test('an account that an operator deletes is noticed, and orders that come just after; what is all erased is looked at no more', async (t) => {
+  const store = await startShop(t)
+  const [ada, bob] = [await store.register(), await store.register()]
+  const [first, ofBob] = [await order(store, ada, true), await order(store, bob, true)]
+  await backdate(store, [first, ofBob])
+  await store.pool.query('delete from users where id = $1', [ada.id])
+  assert.equal(await eraseDueAddresses(store.pool, ERASURE, new Date()), 1)
+  assert.deepEqual((await holding(store, [first, ofBob])).rows, [ofBob])
+  const watched = async () => (await store.pool.query('select user_id from deleted_accounts')).rows.map(({ user_id }) => user_id)
+  assert.deepEqual(await watched(), [ada.id])
+
+  // As one that was being placed at that moment.
+  await store.pool.query('update orders set user_id = $2 where id = $1', [ofBob, ada.id])
+  assert.equal(await eraseDueAddresses(store.pool, ERASURE, new Date()), 1)
+  assert.deepEqual((await holding(store, [first, ofBob])).rows, [])
+  await eraseDueAddresses(store.pool, ERASURE, new Date(Date.now() + 2 * DAY_MS))
+  assert.deepEqual(await watched(), [])
+})
+
+test('erases the orders of an account with a thousand of them, batch by batch', async (t) => {
+  const store = await startShop(t)
+  const ada = await store.register()
+  const first = await order(store, ada, true)
+  await backdate(store, [first])
+  const { rows } = await store.pool.query(
+    `insert into orders (id, user_id, status, items, product_ids, total_amount, currency, note, version, status_history, created_at, updated_at)
+    select gen_random_uuid(), user_id, status, items, product_ids, total_amount, currency, note, version, status_history, created_at, updated_at
+    from orders, generate_series(1, 999)
+    where id = $1
+    returning orders.id::text`,
+    [first],
+  )
+  const ids = [first, ...rows.map(({ id }) => id)]
+  assert.equal((await store.call('DELETE', '/me', { token: ada.token })).status, 204)
+  assert.equal((await holding(store, ids)).rows.length, 800, 'the request does what is quick')
+  assert.equal(await eraseDueAddresses(store.pool, ERASURE, new Date()), 800)
+  assert.deepEqual((await holding(store, ids)).rows, [])
+})

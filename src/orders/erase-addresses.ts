@@ -1,0 +1,94 @@
+import type { Pool, Queryable, Transaction } from '../db/pool.ts'
+import { inTransaction } from '../db/transaction.ts'
+
+const DAY_MS = 86_400_000
+const ORDERS_AT_ONCE = 200
+const ACCOUNTS_AT_ONCE = 100
+
+/** Erases the address and note in copies of these orders, whose rows have none any more, in the same transaction. */
+export type EraseCopies = (tx: Transaction, orderIds: readonly string[]) => Promise<void>
+
+export interface Erasure {
+  eraseCopies: EraseCopies
+  /** How long the address and note of an order are kept after its last change. */
+  retainDays: number
+}
+
+/**
+ * Erases the shipping address, with its phone, and the note of orders of a deleted account that have been kept for long enough, and every
+ * answer kept for retries. What is left, or is not due yet, `eraseDueAddresses` erases later. Returns how many orders.
+ *
+ * No version is counted up: nothing has happened to the order, and the change stream makes no event of it.
+ */
+export async function eraseAddressesOf(tx: Transaction, userId: string, { eraseCopies, retainDays }: Erasure, now: Date): Promise<number> {
+  await tx.query('delete from idempotency_keys where user_id = $1', [userId])
+  // An order that has yet to be shipped needs its address, however old it is.
+  const { rows } = await tx.query<{ id: string }>(
+    `with due as (
+      select id
+      from orders
+      where user_id = $1 and (shipping_address is not null or note is not null)
+        and status not in ('pending', 'confirmed') and updated_at < $2
+      order by id
+      limit $3
+      for update
+    )
+    update orders
+    set shipping_address = null, note = null
+    from due
+    where orders.id = due.id
+    returning orders.id`,
+    [userId, cutoff(retainDays, now), ORDERS_AT_ONCE],
+  )
+  const ids = rows.map(({ id }) => id)
+  if (ids.length > 0) await eraseCopies(tx, ids)
+  await noteWhatIsLeft(tx, userId, now)
+  return rows.length
+}
+
+/** An order that was being placed while its account was deleted may come later: the account is looked at for another day. */
+async function noteWhatIsLeft(tx: Transaction, userId: string, now: Date): Promise<void> {
+  const { rows } = await tx.query<{ oldest: Date | null }>(
+    'select min(updated_at) as oldest from orders where user_id = $1 and (shipping_address is not null or note is not null)',
+    [userId],
+  )
+  const oldest = rows[0]?.oldest ?? null
+  await tx.query(`update deleted_accounts set oldest_change_at = coalesce($2::timestamptz, '-infinity') where user_id = $1`, [
+    userId,
+    oldest,
+  ])
+  if (oldest !== null) return
+  await tx.query('delete from deleted_accounts where user_id = $1 and deleted_at < $2', [userId, new Date(now.getTime() - DAY_MS)])
+}
+
+/** Does for all deleted accounts what is due by now. Right to run anywhere, several times at once. Returns how many orders. */
+export async function eraseDueAddresses(pool: Pool, erasure: Erasure, now: Date): Promise<number> {
+  let erased = 0
+  for (let after = '00000000-0000-0000-0000-000000000000'; ; ) {
+    const userIds = await listDueAccounts(pool, after, cutoff(erasure.retainDays, now))
+    for (const userId of userIds) erased += await eraseAll(pool, userId, erasure, now)
+    const last = userIds.at(-1)
+    if (last === undefined) return erased
+    after = last
+  }
+}
+
+async function eraseAll(pool: Pool, userId: string, erasure: Erasure, now: Date): Promise<number> {
+  for (let total = 0; ; ) {
+    const erased = await inTransaction(pool, (tx) => eraseAddressesOf(tx, userId, erasure, now))
+    total += erased
+    if (erased < ORDERS_AT_ONCE) return total
+  }
+}
+
+async function listDueAccounts(db: Queryable, after: string, before: Date): Promise<string[]> {
+  const { rows } = await db.query<{ user_id: string }>(
+    'select user_id from deleted_accounts where oldest_change_at < $1 and user_id > $2 order by user_id limit $3',
+    [before, after, ACCOUNTS_AT_ONCE],
+  )
+  return rows.map((row) => row.user_id)
+}
+
+function cutoff(retainDays: number, now: Date): Date {
+  return new Date(now.getTime() - retainDays * DAY_MS)
+}

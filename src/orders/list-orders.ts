@@ -1,0 +1,31 @@
+import { type Static, Type } from 'typebox'
+import type { Pool } from '../db/pool.ts'
+import { sql } from '../db/sql.ts'
+import { Cursor, type Page } from '../http/pagination.ts'
+import { type OrderView, presentOrder } from './order.ts'
+import { OrderLimit, readOrderPage } from './order-page.ts'
+import { ORDER_STATUSES } from './order-status.ts'
+
+export const OrderQuery = Type.Object(
+  {
+    limit: Type.Optional(OrderLimit),
+    cursor: Type.Optional(Cursor),
+    status: Type.Optional(Type.Enum([...ORDER_STATUSES])),
+  },
+  { additionalProperties: false },
+)
+
+/** A page of one customer's orders, newest first. Throws `invalid_cursor`. */
+export function listOrders(pool: Pool, userId: string, query: Static<typeof OrderQuery>): Promise<Page<OrderView>> {
+  const { status, ...page } = query
+  const conditions = [sql`user_id = ${userId}`]
+  if (status !== undefined) conditions.push(sql`status = ${status}`)
+  return readOrderPage(pool, {
+    ...page,
+    scope: ['orders', userId, status ?? null],
+    conditions,
+    present: presentOrder,
+    // One prepared statement for each set of conditions: planning one takes as long as running it.
+    statementName: `list_orders${status === undefined ? '' : '_of_status'}${page.cursor === undefined ? '' : '_after'}`,
+  })
+}

@@ -1,0 +1,88 @@
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { addBuyers } from '../../test/buyers.ts'
+import { addProductsForLargeOrders, placeLargeOrder } from '../../test/large-orders.ts'
+import { startStore } from '../../test/store.ts'
+import { PAGE_LINES } from './order-page.ts'
+
+const store = await startStore({ after })
+const products = await addProductsForLargeOrders(store)
+const [[ada, bob], [operator]] = await Promise.all([addBuyers(store, 2), addBuyers(store, 1, 'admin')])
+
+// Between two of these there is always another customer's order.
+const SIZES = [1_000, 1, 1_000, 999, 1_000, 2, 1, 3, 1_000, 400, 400, 400, 400, 1_000, 1_000, 1]
+const placed: { adas: string[]; all: string[] } = { adas: [], all: [] }
+for (const [index, lines] of SIZES.entries()) {
+  for (const [buyer, size] of [
+    [ada, lines],
+    [bob, 300],
+  ] as const) {
+    const id = await placeLargeOrder(store, buyer?.token ?? '', products, size)
+    placed.all.unshift(id)
+    if (buyer === ada) placed.adas.unshift(id)
+  }
+  // Orders of one millisecond are sorted by their ids, which the next line would otherwise have to know.
+  const placedAt = new Date(Date.UTC(2026, 0, 1, 0, index)).getTime()
+  await store.pool.query('update orders set created_at = $2 where id = $1', [placed.all[1], new Date(placedAt)])
+  await store.pool.query('update orders set created_at = $2 where id = $1', [placed.all[0], new Date(placedAt + 1)])
+}
+
+const lists = [
+  { path: '/orders', token: ada?.token ?? '', filters: '', expected: placed.adas },
+  { path: '/orders', token: ada?.token ?? '', filters: '&status=pending', expected: placed.adas },
+  { path: '/admin/orders', token: operator?.token ?? '', filters: '', expected: placed.all },
+  { path: '/admin/orders', token: operator?.token ?? '', filters: `&user_id=${ada?.id}&status=pending`, expected: placed.adas },
+  { path: '/admin/orders', token: operator?.token ?? '', filters: `&product_id=${products[0]}`, expected: placed.all },
+]
+
+interface Shown {
+  id: string
+  items: unknown[]
+}
+
+async function readPages(list: (typeof lists)[number], limit: number): Promise<Shown[][]> {
+  const pages: Shown[][] = []
+  for (let cursor: string | null = ''; cursor !== null; ) {
+    const target: string = `${list.path}?limit=${limit}${list.filters}${cursor && `&cursor=${cursor}`}`
+    const { status, json, text } = await store.call('GET', target, { token: list.token })
+    assert.equal(status, 200, text)
+    pages.push(json.data)
+    cursor = json.next_cursor
+    assert.equal(json.has_more, cursor !== null)
+    assert.ok(pages.length < 50, 'the list does not end')
+  }
+  return pages
+}
+const linesOf = (page: Shown[]) => page.reduce((lines, order) => lines + order.items.length, 0)
+
+for (const list of lists) {
+  const name = `${list.path}?${list.filters.replaceAll(/[0-9a-f-]{36}/g, '…')}`
+  test(`meets each order once, newest first, over pages of large orders of ${name}`, async () => {
+    for (const limit of [1, 3, list.expected.length, 100]) {
+      const pages = await readPages(list, limit)
+      assert.deepEqual(
+        pages.flat().map(({ id }) => id),
+        list.expected,
+      )
+      assert.ok(pages.every((page) => page.length > 0 && page.length <= limit))
+    }
+  })
+
+  test(`ends a page with the order that fills its lines, and no sooner, of ${name}`, async () => {
+    const pages = await readPages(list, 100)
+    assert.ok(pages.length > 1)
+    for (const [index, page] of pages.entries()) {
+      assert.ok(linesOf(page.slice(0, -1)) < PAGE_LINES, `page ${index} goes on with ${linesOf(page.slice(0, -1))} lines`)
+      assert.ok(index === pages.length - 1 || linesOf(page) >= PAGE_LINES, `page ${index} ends with ${linesOf(page)} lines`)
+    }
+  })
+}
+
+test('shows an order of which somebody emptied the products', async () => {
+  await store.pool.query(`update orders set product_ids = '{}' where id = $1`, [placed.adas[0]])
+  const [page] = await readPages({ path: '/orders', token: ada?.token ?? '', filters: '', expected: [] }, 1)
+  assert.deepEqual(
+    page?.map(({ id }) => id),
+    [placed.adas[0]],
+  )
+})

@@ -1,0 +1,62 @@
+import { Type } from 'typebox'
+import type { Pool } from '../db/pool.ts'
+import { allOf, prepared, type Sql, sql } from '../db/sql.ts'
+import { DEFAULT_LIMIT, decodeCursor, encodeCursor, Limit, type Page } from '../http/pagination.ts'
+import type { Order } from './order.ts'
+import { ORDER_COLUMNS, type OrderRow, toOrder } from './orders.ts'
+
+/** A page ends with the order that brings it to this number of lines. An order has at most 1,000. See decision 0117. */
+export const PAGE_LINES = 2_000
+
+export const OrderLimit = Type.Integer({
+  ...Limit,
+  description: 'Orders on a page, at most. A page has fewer when they are large: go on while `has_more` is true.',
+})
+
+/** Where a page of orders ends: when its last order was placed, and that order's id. */
+const Position = Type.Tuple([
+  Type.Integer({ minimum: 0, maximum: 8_640_000_000_000, description: 'Milliseconds since 1970.' }),
+  Type.String({ format: 'uuid' }),
+])
+
+export interface OrderPageQuery<T> {
+  /** What a cursor is for: the list and its filters. */
+  scope: readonly unknown[]
+  conditions: readonly Sql[]
+  limit?: number
+  cursor?: string
+  present: (order: Order) => T
+  /** Names the prepared statement of this set of conditions, with or without cursor. */
+  statementName?: string
+}
+
+/** A page of the orders that meet the conditions, newest first, bounded by orders and by lines. Throws `invalid_cursor`. */
+export async function readOrderPage<T>(pool: Pool, query: OrderPageQuery<T>): Promise<Page<T>> {
+  const { scope, limit = DEFAULT_LIMIT, cursor, present, statementName } = query
+  const conditions = [...query.conditions]
+  if (cursor !== undefined) {
+    const [createdAtMs, id] = decodeCursor(scope, cursor, Position)
+    conditions.push(sql`(created_at, id) < (${new Date(createdAtMs)}::timestamptz, ${id}::uuid)`)
+  }
+  const statement = sql`select ${ORDER_COLUMNS}
+    from orders
+    where ${allOf(conditions)}
+    order by created_at desc, id desc
+    limit ${limit + 1}`
+  const { rows } = await pool.query<OrderRow>(statementName === undefined ? statement : prepared(statement, statementName))
+  const shown = rows.slice(0, Math.min(limit, countWithin(rows, PAGE_LINES)))
+  const last = shown.at(-1)
+  const isFollowed = rows.length > shown.length && last !== undefined
+  const nextCursor = isFollowed ? encodeCursor(scope, [last.created_at.getTime(), last.id]) : null
+  return { data: shown.map((row) => present(toOrder(row))), has_more: nextCursor !== null, next_cursor: nextCursor }
+}
+
+/** How many of the first orders come up to `maxLines` lines together, the one that reaches them included. */
+function countWithin(orders: readonly { items: unknown }[], maxLines: number): number {
+  let lines = 0
+  const index = orders.findIndex(({ items }) => {
+    lines += Array.isArray(items) ? Math.max(1, items.length) : 1
+    return lines >= maxLines
+  })
+  return index === -1 ? orders.length : index + 1
+}

@@ -1,0 +1,20 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
+
+const SLICE_MS = 4
+
+/**
+ * Divides long work into slices, so that other requests are served between two of them: `if (slice.isOver) await slice.next()` at each
+ * step. A step itself is not interrupted, so steps must be short.
+ */
+export class TimeSlice {
+  #beganAt = performance.now()
+
+  get isOver(): boolean {
+    return performance.now() - this.#beganAt > SLICE_MS
+  }
+
+  async next(): Promise<void> {
+    await nextTurn()
+    this.#beganAt = performance.now()
+  }
+}

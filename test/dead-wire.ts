@@ -1,0 +1,43 @@
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { type Cleanup, onCleanup } from './cleanup.ts'
+
+/**
+ * A wire to PostgreSQL that can go dead: connections stay open and new ones are taken, and nothing comes through any more, as with a
+ * machine or a network that is gone without a word.
+ */
+export async function openDeadWire(t: Cleanup, url: string) {
+  const target = new URL(url)
+  const sockets = new Set<Socket>()
+  const clients = new Set<Socket>()
+  let isDead = false
+  const server = createServer((client) => {
+    const upstream = connect(Number(target.port), target.hostname)
+    clients.add(client)
+    for (const socket of [client, upstream]) {
+      sockets.add(socket)
+      socket.on('error', () => {})
+      socket.on('close', () => {
+        sockets.delete(socket)
+        clients.delete(client)
+        if (!isDead) for (const other of [client, upstream]) other.destroy()
+      })
+    }
+    client.on('data', (bytes) => void (isDead || upstream.write(bytes)))
+    upstream.on('data', (bytes) => void (isDead || client.write(bytes)))
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  onCleanup(t, () => {
+    server.close()
+    for (const socket of sockets) socket.destroy()
+  })
+  const { port } = server.address() as AddressInfo
+  return {
+    url: Object.assign(new URL(url), { hostname: '127.0.0.1', port: String(port) }).href,
+    die() {
+      isDead = true
+    },
+    /** Connections that somebody holds open. */
+    open: () => clients.size,
+  }
+}

@@ -1,0 +1,129 @@
+import assert from 'node:assert/strict'
+import { execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync } from 'node:fs'
+import { Agent, get } from 'node:http'
+import { connect } from 'node:net'
+import { delimiter, join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { after, type TestContext, test } from 'node:test'
+import { setTimeout as delay } from 'node:timers/promises'
+import { makeDataFolder, serverProcesses } from './data-folders.ts'
+import { eventually } from './eventually.ts'
+import { BIN } from './store-process.ts'
+
+const folder = makeDataFolder({ after })
+const CLIENTS = 16
+/** Longer than signals that count as one are apart. */
+const NEXT_PRESS_MS = 400
+
+/** A store in a process group of its own, as a terminal or systemd starts it. */
+async function serveInGroup(t: TestContext, node: string) {
+  const env = { PATH: process.env.PATH, HOME: process.env.HOME, DATA_DIR: folder.path, PORT: '0', OPS_PORT: 'off' }
+  const child = spawn(node, [BIN, 'serve'], { env, stdio: ['ignore', 'pipe', 'inherit'], detached: true })
+  const ended = once(child, 'exit') as Promise<[number | null, NodeJS.Signals | null]>
+  const logs: { msg: string; level: number; addresses?: { port: number }[] }[] = []
+  if (child.stdout !== null) createInterface(child.stdout).on('line', (line) => logs.push(JSON.parse(line)))
+  const press = (signal: NodeJS.Signals) => {
+    try {
+      process.kill(-(child.pid ?? 0), signal)
+    } catch (error) {
+      // It has ended meanwhile.
+      if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
+    }
+  }
+  t.after(async () => {
+    if (child.exitCode === null && child.signalCode === null) press('SIGKILL')
+    await ended
+  })
+  await eventually(async () => logs.some(({ addresses }) => addresses !== undefined))
+  const port = logs.find(({ addresses }) => addresses !== undefined)?.addresses?.[0]?.port ?? 0
+  return { port, logs, press, pid: child.pid ?? 0, ended }
+}
+
+/** Clients that keep their connections and send request after request, until the store takes no new connection. */
+function startClients(port: number) {
+  const agent = new Agent({ keepAlive: true, maxSockets: CLIENTS })
+  const count = { answered: 0, cut: 0 }
+  const send = () =>
+    new Promise<boolean>((resolve) => {
+      const request = get({ agent, port, host: '127.0.0.1', path: `/products?limit=1&min_price=${count.answered}` }, (response) => {
+        response.on('error', () => {})
+        response.resume().on('close', () => {
+          count[response.complete ? 'answered' : 'cut'] += 1
+          resolve(true)
+        })
+      })
+      request.on('error', ({ code }: NodeJS.ErrnoException) => {
+        if (code !== 'ECONNREFUSED') count.cut += 1
+        resolve(code !== 'ECONNREFUSED')
+      })
+    })
+  const done = Promise.all(
+    Array.from({ length: CLIENTS }, async () => {
+      for (let isOpen = true; isOpen; ) isOpen = await send()
+    }),
+  ).finally(() => agent.destroy())
+  return { count, done }
+}
+
+/** A Node.js that does not run the store itself but starts the pinned one. */
+function findOlderNode(): string | undefined {
+  const candidates = (process.env.PATH ?? '').split(delimiter).map((path) => join(path, 'node'))
+  return candidates.find(
+    (node) => existsSync(node) && Number(/^v(\d+)/.exec(execFileSync(node, ['--version'], { encoding: 'utf8' }))?.[1]) < 26,
+  )
+}
+
+const olderNode = findOlderNode()
+
+for (const [name, node] of [
+  ['the pinned Node.js', process.execPath],
+  ['an older Node.js that starts the pinned one', olderNode],
+] as const) {
+  const skip = node === undefined ? 'there is no Node.js below 26 on the PATH' : false
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    test(`${signal} to the group twice ends the store with status 0 and cuts no request, by ${name}`, { skip }, async (t) => {
+      const store = await serveInGroup(t, node ?? '')
+      const clients = startClients(store.port)
+      await eventually(async () => clients.count.answered > CLIENTS)
+      store.press(signal)
+      // What a terminal sends again, and what somebody presses again.
+      store.press(signal)
+      await delay(NEXT_PRESS_MS)
+      store.press(signal)
+      assert.deepEqual(await store.ended, [0, null])
+      await clients.done
+      assert.equal(clients.count.cut, 0, JSON.stringify(clients.count))
+      assert.deepEqual(serverProcesses(folder.path), [])
+      assert.deepEqual(
+        store.logs.filter(({ level }) => level > 30),
+        [],
+      )
+    })
+  }
+
+  test(`a signal to one process alone ends the store, by ${name}`, { skip }, async (t) => {
+    const store = await serveInGroup(t, node ?? '')
+    process.kill(store.pid, 'SIGTERM')
+    assert.deepEqual(await store.ended, [0, null])
+    assert.deepEqual(serverProcesses(folder.path), [])
+  })
+}
+
+test('the third time ends a store that waits for a request', async (t) => {
+  const store = await serveInGroup(t, process.execPath)
+  const client = connect(store.port, '127.0.0.1')
+  client.on('error', () => {})
+  client.write('POST /auth/login HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{')
+  await once(client, 'connect')
+  // Another request is answered only after the server has taken this one.
+  assert.equal((await fetch(`http://127.0.0.1:${store.port}/livez`)).status, 200)
+  for (let press = 1; press <= 3; press++) {
+    store.press('SIGINT')
+    if (press < 3) await delay(NEXT_PRESS_MS)
+  }
+  assert.deepEqual(await store.ended, [130, null])
+  client.destroy()
+  await eventually(async () => serverProcesses(folder.path).length === 0)
+})
