@@ -1,9 +1,31 @@
 import { Server } from 'node:net'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import type { HttpServer } from './server.ts'
 
 /** A client that has not used its connection for so long after the drain began has no request on its way. */
 const LINGER_MS = 1_000
+
+/** Turns of the event loop in which waiting connections are taken before the server stops listening: one turn takes one. */
+const MAX_ACCEPT_TURNS = 1_024
+
+/**
+ * Takes the connections that the kernel has already confirmed to their clients: a socket that closes resets them, with the requests on
+ * them. Returns after a turn of the event loop that brought none.
+ */
+async function acceptWaiting(http: Server): Promise<void> {
+  let accepted = 0
+  const count = () => {
+    accepted += 1
+  }
+  http.on('connection', count)
+  for (let turn = 0, before = -1; turn < MAX_ACCEPT_TURNS && accepted > before; turn++) {
+    before = accepted
+    await nextTurn()
+    await nextTurn()
+  }
+  http.off('connection', count)
+}
 
 /**
  * Ends a server without cutting a request. It takes no new connections, and every answer on an open one says `connection: close`: a client
@@ -12,6 +34,7 @@ const LINGER_MS = 1_000
 export async function drain(server: HttpServer, patienceMs: number): Promise<void> {
   const http = server.server
   if (http.listening) {
+    await acceptWaiting(http)
     http.prependListener('request', (_request, response) => response.setHeader('connection', 'close'))
     // Not the server's own `close`, which cuts idle connections at once, with the requests that are on their way on them.
     const closed = promisify(Server.prototype.close).call(http)
