@@ -11,6 +11,11 @@ export function isCurrency(code: string): boolean {
   return CURRENCIES.has(code)
 }
 
+/** The currencies whose amounts have `digits` decimals in major units, of those that do not have two. */
+export function currenciesWithDigits(digits: number): string[] {
+  return Object.keys(MINOR_DIGITS).filter((currency) => MINOR_DIGITS[currency] === digits)
+}
+
 /** How many decimals an amount of `currency` has in major units: 2 for EUR, 0 for JPY, 3 for KWD. */
 export function minorDigits(currency: string): number {
   return MINOR_DIGITS[currency] ?? DEFAULT_MINOR_DIGITS

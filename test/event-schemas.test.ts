@@ -46,7 +46,7 @@ test('a schema allows properties of later releases at any depth, but no event of
       delete object.unknown
       for (const [name, value] of Object.entries(object)) {
         delete object[name]
-        const isOptional = ['traceparent', 'line2', 'region', 'phone', 'reference', 'tracking', 'url'].includes(name)
+        const isOptional = ['traceparent', 'line2', 'region', 'phone', 'reference', 'tracking', 'url', 'category'].includes(name)
         assert.equal(Value.Check(schema, event), isOptional, `${event.type} ${path}.${name}`)
         object[name] = value
       }

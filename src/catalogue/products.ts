@@ -87,6 +87,7 @@ export interface SellableProduct {
   id: string
   sku: string
   name: string
+  category: string
   price: { amount: number; currency: string }
   inStock: boolean
 }
@@ -144,17 +145,17 @@ export class PriceList {
   }
 }
 
-type SellableRow = Pick<ProductRow, 'id' | 'sku' | 'name' | 'price_amount' | 'price_currency' | 'in_stock'>
+type SellableRow = Pick<ProductRow, 'id' | 'sku' | 'name' | 'category' | 'price_amount' | 'price_currency' | 'in_stock'>
 
 /** By one statement, so that the products are those of the version. */
 async function readPrices(db: Queryable, ids: readonly string[]): Promise<Prices> {
-  const statement = sql`select id, sku, name, price_amount, price_currency, in_stock, ${PRICES_VERSION} as version
+  const statement = sql`select id, sku, name, category, price_amount, price_currency, in_stock, ${PRICES_VERSION} as version
     from products
     where id = any(${uuidArray(ids)}) and archived_at is null`
   const { rows } = await db.query<SellableRow & { version: string }>(prepared(statement, 'read_prices'))
-  const products = rows.map(({ id, sku, name, price_amount, price_currency, in_stock }): [string, SellableProduct] => [
+  const products = rows.map(({ id, sku, name, category, price_amount, price_currency, in_stock }): [string, SellableProduct] => [
     id,
-    { id, sku, name, price: { amount: price_amount, currency: price_currency }, inStock: in_stock },
+    { id, sku, name, category, price: { amount: price_amount, currency: price_currency }, inStock: in_stock },
   ])
   return { version: rows[0]?.version ?? '', products: new Map(products) }
 }

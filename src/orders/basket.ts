@@ -53,8 +53,8 @@ export function priceBasket({ sent, lines }: Basket, { products, stock }: Offer)
   for (const { product_id, quantity } of lines) {
     const product = products.get(product_id)
     if (product === undefined) throw refuseUnknown(sent, products, stock.shortagesOf(lines))
-    const { sku, name, price } = product
-    items.push({ product_id, sku, name, unit_price: price, quantity, total: multiply(price, quantity) })
+    const { sku, name, category, price } = product
+    items.push({ product_id, sku, name, category, unit_price: price, quantity, total: multiply(price, quantity) })
   }
   return { items, total: sum(items.map((item) => item.total)) }
 }

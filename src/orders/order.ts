@@ -29,6 +29,7 @@ const OrderItemSchema = Type.Object({
   product_id: Type.String({ format: 'uuid' }),
   sku: Type.String(),
   name: Type.String(),
+  category: Type.Optional(Type.String({ description: 'Absent in orders of releases that did not keep it.' })),
   unit_price: MoneySchema,
   quantity: Type.Integer(),
   total: MoneySchema,

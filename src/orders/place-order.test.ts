@@ -20,7 +20,7 @@ async function countOrders(): Promise<number> {
   return rows[0]?.count ?? -1
 }
 
-test('copies names and prices from the catalogue into the order', async () => {
+test('copies names, categories and prices from the catalogue into the order', async () => {
   const startedAt = Date.now()
   const lamp = await store.addProduct({ name: 'L\u00e1mp \u{1f986}', amount: 1_999, stock: 5 })
   const free = await store.addProduct({ name: 'Sticker', amount: 0, stock: null })
@@ -40,6 +40,7 @@ test('copies names and prices from the catalogue into the order', async () => {
     product_id: product.id,
     sku: product.sku,
     name: product.name,
+    category: 'lamps',
     unit_price: { amount: product.amount, currency: 'EUR' },
     quantity,
     total: { amount: product.amount * quantity, currency: 'EUR' },

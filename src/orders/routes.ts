@@ -40,7 +40,11 @@ const NewOrder = Type.Object(
       }),
     ),
     client_reference: Type.Optional(
-      Type.String({ minLength: 1, maxLength: 100, description: "The client's own number; unique among the caller's orders." }),
+      Type.String({
+        minLength: 1,
+        maxLength: 100,
+        description: "The client's own number; unique among the caller's orders. Kept in the data lake: without personal data.",
+      }),
     ),
     shipping_address: Type.Optional(ShippingAddressSchema),
     note: Type.Optional(Type.String({ minLength: 1, maxLength: 1_000 })),

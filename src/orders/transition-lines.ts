@@ -16,7 +16,11 @@ import { assertTracking, ReferenceSchema, TrackingSchema } from './tracking.ts'
 export const MAX_TRANSITION_LINES = 10_000
 const AT_ONCE = 200
 
-const Reason = Type.String({ minLength: 1, maxLength: 500 })
+const Reason = Type.String({
+  minLength: 1,
+  maxLength: 500,
+  description: 'For the customer, and kept in the data lake: it names no person.',
+})
 
 export const Transition = Type.Object(
   {

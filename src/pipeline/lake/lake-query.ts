@@ -13,7 +13,8 @@ import {
   DuckDBTimestampValue,
   type DuckDBValue,
 } from '@duckdb/node-api'
-import { commaList, identifier, noSql, sql } from '../../db/sql.ts'
+import { currenciesWithDigits } from '../../currency.ts'
+import { commaList, identifier, noSql, type Sql, sql } from '../../db/sql.ts'
 import { assertConfined, assertNoRefusedCall, confineToFiles, HINT, isConfinementRefusal } from './confine-query.ts'
 import { readablePath, toDuckDB, withDuckDB } from './lake-database.ts'
 import { LAKE_COLUMNS } from './lake-row.ts'
@@ -86,6 +87,10 @@ async function extractStatements(connection: DuckDBConnection, text: string): Pr
   }
 }
 
+/** Rows of earlier releases have none. */
+const EXPONENT: Sql = sql`coalesce(currency_exponent, case
+  when currency in (${commaList(currenciesWithDigits(0))}) then 0 when currency in (${commaList(currenciesWithDigits(3))}) then 3 else 2 end)`
+
 async function createViews(connection: DuckDBConnection, files: readonly string[]): Promise<void> {
   const columns = Object.entries({ ...LAKE_COLUMNS, ingest_date: sql`DATE` })
   // The first branch gives columns and types, also to a lake without files or with files older than a column.
@@ -99,11 +104,14 @@ async function createViews(connection: DuckDBConnection, files: readonly string[
       hive_partitioning = true,
       hive_types = { ingest_date: DATE }
     )`
-  await connection.run(toDuckDB(sql`create view order_events as ${none} ${files.length > 0 ? some : noSql}`))
+  const rows = sql`${none} ${files.length > 0 ? some : noSql}`
+  await connection.run(toDuckDB(sql`create view order_events as select * replace (${EXPONENT} as currency_exponent) from (${rows})`))
   await connection.run(`
     create view orders as
     select
-      order_id, order_number, version, status, user_id, currency, total_amount, item_count, items, created_at, updated_at
+      order_id, order_number, version, status, user_id, currency, currency_exponent, total_amount, client_reference, shipping_country,
+      case when status = 'cancelled' then actor_type end as cancelled_by, case when status = 'cancelled' then reason end as cancel_reason,
+      item_count, items, created_at, updated_at
     from order_events
     qualify row_number() over (partition by order_id order by version desc) = 1`)
 }
