@@ -3,7 +3,7 @@ import { errors, type JWTPayload, type JWTVerifyResult, jwtVerify, SignJWT } fro
 import { AppError } from '../errors.ts'
 import type { Caller } from '../http/caller.ts'
 import type { KeyRing } from './key-ring.ts'
-import { ACCESS_TOKEN_SECONDS, ALGORITHM, CLOCK_TOLERANCE_SECONDS } from './signing-keys.ts'
+import { ACCESS_TOKEN_SECONDS, ALGORITHM, CLOCK_TOLERANCE_SECONDS, ISSUED_AHEAD_SECONDS } from './signing-keys.ts'
 
 // RFC 9068 §2.1
 const TYPE = 'at+jwt'
@@ -21,7 +21,9 @@ interface VerifiedToken {
   caller: Caller
   /** Of the key that signed it: a key that is deleted ends its tokens. */
   keyId: string
-  expiresAtMs: number
+  /** From when to when it is accepted, in milliseconds since 1970: clocks can go back, too. */
+  acceptedFromMs: number
+  acceptedUntilMs: number
 }
 
 /** Issues and verifies access tokens: JWTs after RFC 9068, signed with EdDSA, verified after RFC 8725. */
@@ -64,13 +66,19 @@ export class AccessTokens {
    */
   async verify(token: string, now: Date): Promise<Caller> {
     const known = this.#verified.get(token)
-    if (known !== undefined && known.expiresAtMs > now.getTime() && (await this.#keys.find(known.keyId)) !== undefined) return known.caller
+    if (known !== undefined && isAccepted(known, now) && (await this.#keys.find(known.keyId)) !== undefined) return known.caller
     if (token.length > MAX_LENGTH || !token.split('.').every(isCanonical)) throw invalidToken()
     const { payload, protectedHeader } = await this.#verifyClaims(token, now)
-    const caller = toCaller(payload)
-    const expiresAtMs = ((payload.exp ?? 0) + CLOCK_TOLERANCE_SECONDS) * 1000
-    this.#remember(token, { caller, keyId: protectedHeader.kid ?? '', expiresAtMs })
-    return caller
+    const { iat = 0, exp = 0 } = payload
+    const verified = {
+      caller: toCaller(payload),
+      keyId: protectedHeader.kid ?? '',
+      acceptedFromMs: (iat - ISSUED_AHEAD_SECONDS) * 1000,
+      acceptedUntilMs: (Math.min(exp, iat + ACCESS_TOKEN_SECONDS) + CLOCK_TOLERANCE_SECONDS) * 1000,
+    }
+    if (!isAccepted(verified, now)) throw invalidToken()
+    this.#remember(token, verified)
+    return verified.caller
   }
 
   async #verifyClaims(token: string, now: Date): Promise<JWTVerifyResult> {
@@ -81,7 +89,6 @@ export class AccessTokens {
         issuer: this.#issuer,
         audience: this.#issuer,
         requiredClaims: ['exp', 'iat', 'sub', 'sid', 'role', 'jti'],
-        maxTokenAge: ACCESS_TOKEN_SECONDS,
         clockTolerance: CLOCK_TOLERANCE_SECONDS,
         currentDate: now,
       })
@@ -104,6 +111,10 @@ export class AccessTokens {
     }
     this.#verified.set(token, verified)
   }
+}
+
+function isAccepted({ acceptedFromMs, acceptedUntilMs }: VerifiedToken, now: Date): boolean {
+  return acceptedFromMs <= now.getTime() && now.getTime() < acceptedUntilMs
 }
 
 /** Whether base64url is as an encoder writes it (RFC 4648 §3.5): decoders ignore the last bits, so other spellings stand for the same bytes. */

@@ -28,7 +28,7 @@ test('deletes what has run out and leaves everything that can still be used', as
     where id = (select id from signing_keys where retired_at is not null order by created_at desc limit 1)`,
   )
   await pool.query(
-    `update session_revocations set revoked_at = now() - interval '1 hour'
+    `update session_revocations set revoked_at = now() - interval '1 hour', last_issued_at = now() - interval '1 hour'
     where session_id = (select id from sessions where user_id = $1)`,
     [eve.id],
   )

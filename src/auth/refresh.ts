@@ -101,6 +101,7 @@ async function rotate(tx: Transaction, context: Context, refreshToken: string, p
     where session_id = $1 and rotated_at <= $2 and sealed_successor is not null`,
     [session.id, new Date(now.getTime() - context.refreshGraceSeconds * 1000)],
   )
-  await tx.query('update sessions set last_used_at = $2 where id = $1', [session.id, now])
+  // Never back: by it a revocation is remembered until the session's newest access token has expired.
+  await tx.query('update sessions set last_used_at = greatest(last_used_at, $2) where id = $1', [session.id, now])
   return successor
 }

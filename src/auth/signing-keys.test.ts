@@ -65,7 +65,7 @@ test('an old key leaves when its last token has expired, and its private half wh
   assert.deepEqual(await findErased(), [], 'it still signs')
   await endPublishing(store, oldId, newId)
   await promptly(store.pool, async () => (await findErased()).join() === oldId, { withinMs: 5_000, what: 'the private half to be erased' })
-  await store.pool.query(`update signing_keys set retired_at = now() - interval '17 minutes' where id = $1`, [oldId])
+  await store.pool.query(`update signing_keys set retired_at = now() - interval '22 minutes' where id = $1`, [oldId])
   await promptly(store.pool, async () => (await keyIds(store.call)).join() === newId, { withinMs: 5_000, what: 'the old key to leave' })
   assertProblem(await store.call('GET', '/me', { token: ada.token }), 401, 'invalid_token', 'from memory')
   const late = await startSecondProcess(t, store)

@@ -7,6 +7,10 @@ export const ALGORITHM = 'EdDSA'
 /** How long an access token lives, and so how long a key that no longer signs must still verify. */
 export const ACCESS_TOKEN_SECONDS = 900
 export const CLOCK_TOLERANCE_SECONDS = 5
+/** How far ahead of the clock a token may have been issued: tokens stay good when a clock goes back by minutes. See decision 0150. */
+export const ISSUED_AHEAD_SECONDS = 300
+/** The longest that a token which is accepted now may go on being accepted. */
+export const LONGEST_ACCEPTED_SECONDS = ISSUED_AHEAD_SECONDS + ACCESS_TOKEN_SECONDS + CLOCK_TOLERANCE_SECONDS
 /** How long whoever reads the JWKS may keep it. */
 export const JWKS_MAX_AGE_SECONDS = 300
 // Running processes take up a change of the keys within a second; one that is held up signs with the old one for a little longer.
@@ -109,7 +113,7 @@ async function selectKeys(db: Queryable): Promise<KeyRow[]> {
     from signing_keys
     where retired_at is null or retired_at > now() - make_interval(secs => $1)
     order by created_at desc, id`,
-    [ACCESS_TOKEN_SECONDS + CLOCK_TOLERANCE_SECONDS + TAKE_UP_SECONDS],
+    [LONGEST_ACCEPTED_SECONDS + TAKE_UP_SECONDS],
   )
   return rows
 }
