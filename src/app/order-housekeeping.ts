@@ -5,7 +5,7 @@ import type { Pool } from '../db/pool.ts'
 import { type Erasure, eraseDueAddresses } from '../orders/erase-addresses.ts'
 import { expireOrders } from '../orders/expire-orders.ts'
 import { deleteExpiredKeys } from '../orders/idempotency.ts'
-import { eraseCopiesInTopic } from '../pipeline/erase-copies.ts'
+import { eraseCopies } from '../pipeline/erase-copies.ts'
 import type { JobQueue, QueueDefinition } from '../pipeline/job-queue.ts'
 import type { Service } from './service.ts'
 
@@ -26,7 +26,7 @@ export interface HousekeepingOptions {
 
 /** What is erased of the orders of deleted accounts, and when. */
 export function erasureOf({ retainOrderAddressDays }: Config): Erasure {
-  return { eraseCopies: eraseCopiesInTopic, retainDays: retainOrderAddressDays }
+  return { eraseCopies, retainDays: retainOrderAddressDays }
 }
 
 /** Of orders, by scheduled jobs: in the processes of the API, which know the orders' settings and of which there is always one. */

@@ -2,12 +2,12 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { startAuditedStore } from '../../test/pipeline-audit.ts'
 import type { Account, TestStore } from '../../test/store.ts'
-import { eraseCopiesInTopic } from '../pipeline/erase-copies.ts'
+import { eraseCopies } from '../pipeline/erase-copies.ts'
 import { eraseDueAddresses } from './erase-addresses.ts'
 
 const RETAIN_DAYS = 100
 const DAY_MS = 86_400_000
-const ERASURE = { eraseCopies: eraseCopiesInTopic, retainDays: RETAIN_DAYS }
+const ERASURE = { eraseCopies, retainDays: RETAIN_DAYS }
 const ADDRESS = { name: 'Ada Lovelace', line1: '12 St James Square', city: 'London', postal_code: 'SW1Y', country: 'GB', phone: '+44 20 1' }
 
 const startShop = (t: TestContext) => startAuditedStore(t, { retainOrderAddressDays: RETAIN_DAYS })
@@ -24,8 +24,12 @@ async function order(store: TestStore, { token }: Account, isCancelled = false):
 const backdate = (store: TestStore, ids: string[]) =>
   store.pool.query(`update orders set updated_at = updated_at - make_interval(days => $2) where id = any($1)`, [ids, RETAIN_DAYS * 2])
 
-/** Which of the orders have an address, a phone or a note, in their rows and in the topic. */
-async function holding(store: TestStore, ids: string[]): Promise<{ rows: string[]; events: string[] }> {
+/** Copies the topic's events to where webhooks keep them. */
+const keepForWebhooks = (store: TestStore) =>
+  store.pool.query(`insert into webhook_events (event_id, type, body) select id, event ->> 'type', event from topic_messages`)
+
+/** Which of the orders have an address, a phone or a note, in their rows and in the topic or what webhooks keep. */
+async function holding(store: TestStore, ids: string[]): Promise<{ rows: string[]; events: string[]; webhooks: string[] }> {
   const { rows } = await store.pool.query('select id::text from orders where id = any($1) and concat(shipping_address, note) <> $2', [
     ids,
     '',
@@ -34,11 +38,15 @@ async function holding(store: TestStore, ids: string[]): Promise<{ rows: string[
     `select distinct subject from topic_messages where subject = any($1) and event::text ~ 'Lovelace|James|44 20 1|ring twice'`,
     [ids],
   )
+  const webhooks = await store.pool.query(
+    `select distinct split_part(event_id, '.', 1) as subject from webhook_events where body ~ 'Lovelace|James|44 20 1|ring twice'`,
+  )
   const inOrder = (found: string[]) => ids.filter((id) => found.includes(id))
-  return { rows: inOrder(rows.map(({ id }) => id)), events: inOrder(events.rows.map(({ subject }) => subject)) }
+  const subjectsOf = (found: { rows: { subject: string }[] }) => inOrder(found.rows.map(({ subject }) => subject))
+  return { rows: inOrder(rows.map(({ id }) => id)), events: subjectsOf(events), webhooks: subjectsOf(webhooks) }
 }
 
-test('deleting an account erases address, phone and note of the orders whose time is over, in the topic too, and later those of the others', async (t) => {
+test('deleting an account erases address, phone and note of the orders whose time is over, in the topic and for webhooks too, and later those of the others', async (t) => {
   const store = await startShop(t)
   await store.startPipeline()
   const [ada, bob] = [await store.register(), await store.register()]
@@ -51,13 +59,15 @@ test('deleting an account erases address, phone and note of the orders whose tim
   const all = [old, recent, open, ofBob]
   await store.untilDelivered()
   await backdate(store, [old, open, ofBob])
-  assert.deepEqual(await holding(store, all), { rows: all, events: all }, 'while the account is there, nothing is erased')
+  await keepForWebhooks(store)
+  const holdingEverywhere = (ids: string[]) => ({ rows: ids, events: ids, webhooks: ids })
+  assert.deepEqual(await holding(store, all), holdingEverywhere(all), 'while the account is there, nothing is erased')
   const countMessages = async () => (await store.pool.query('select from topic_messages')).rowCount
   const messages = await countMessages()
 
   assert.equal((await store.call('DELETE', '/me', { token: ada.token })).status, 204)
   const kept = [recent, open, ofBob]
-  assert.deepEqual(await holding(store, all), { rows: kept, events: kept }, 'what is past its time, and is not still to be shipped')
+  assert.deepEqual(await holding(store, all), holdingEverywhere(kept), 'what is past its time, and is not still to be shipped')
   assert.equal(
     (await store.pool.query('select from idempotency_keys where user_id = $1', [ada.id])).rowCount,
     0,
@@ -72,7 +82,7 @@ test('deleting an account erases address, phone and note of the orders whose tim
   const later = new Date(Date.now() + (RETAIN_DAYS + 1) * DAY_MS)
   const erased = await Promise.all([eraseDueAddresses(store.pool, ERASURE, later), eraseDueAddresses(store.pool, ERASURE, later)])
   assert.equal(erased[0] + erased[1], 1, 'two processes at once')
-  assert.deepEqual(await holding(store, all), { rows: [open, ofBob], events: [open, ofBob] })
+  assert.deepEqual(await holding(store, all), holdingEverywhere([open, ofBob]))
   assert.deepEqual((await store.verify()).findings, [])
   assert.equal(await countMessages(), messages, 'nothing was published')
 

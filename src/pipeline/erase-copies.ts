@@ -1,9 +1,18 @@
 import type { Transaction } from '../db/pool.ts'
+import { sql } from '../db/sql.ts'
 
 /**
- * Erases the shipping address and the note in the events of these orders, whose rows have none any more, in the topic that is a table. What a
- * broker holds cannot be changed: see docs/decisions/0103-what-a-deleted-account-leaves.md.
+ * Erases the shipping address and the note in the events of these orders, whose rows have none any more: in the topic that is a table, and
+ * by deleting what webhooks keep of them. What a broker holds is the operator's: see docs/decisions/0136-erasing-events.md.
  */
-export async function eraseCopiesInTopic(tx: Transaction, orderIds: readonly string[]): Promise<void> {
-  await tx.query('select erase_addresses_in_topic($1)', [orderIds])
+export async function eraseCopies(tx: Transaction, orderIds: readonly string[]): Promise<void> {
+  await tx.query(sql`select erase_addresses_in_topic(${orderIds})`)
+  // Thirty days old at least, as RETAIN_ORDER_ADDRESS_DAYS is: too old to be posted again.
+  await tx.query(sql`delete from webhook_events
+    where event_id in (
+      select orders.id || '.' || made.version
+      from orders
+      cross join generate_series(1, orders.version) as made (version)
+      where orders.id = any(${orderIds}) and shipping_address is null and note is null
+    )`)
 }
