@@ -11,7 +11,7 @@ process.on('message', async ({ url, poolSize, userId }: { url: string; poolSize:
       name: 'list',
       text: `select id, number, user_id, status, items, total_amount, currency, client_reference, shipping_address, note, version,
         status_history, traceparent, created_at, updated_at
-      from orders where user_id = $2 order by created_at desc, id desc limit $1`,
+      from orders where user_id = $2 order by number desc limit $1`,
       values: [21, userId],
     })
     const data = rows.slice(0, 20).map((row) => ({

@@ -47,7 +47,11 @@ export function decodeCursor<T extends TSchema>(scope: readonly unknown[], curso
     const position = parsePosition(payload)
     if (isOf(schema, position)) return position
   }
-  throw new AppError('invalid_cursor', 'The cursor is not one of this list with these filters.', {
+  throw invalidCursor()
+}
+
+export function invalidCursor(): AppError {
+  return new AppError('invalid_cursor', 'The cursor is not one of this list with these filters.', {
     errors: [{ parameter: 'cursor', detail: 'is not a cursor of this list' }],
   })
 }

@@ -79,6 +79,22 @@ test('pages through the orders found, and takes no cursor of another search', as
   assert.deepEqual(seen, placed)
 })
 
+test('lists orders by number, whatever the clock did, and by time when a period is asked for', async () => {
+  const lamp = await store.addProduct()
+  const [first, second] = [await place(lamp), await place(lamp)]
+  await store.pool.query(`update orders set created_at = '2027-03-01T12:00:00Z' where id = $1`, [first.id])
+  await store.pool.query(`update orders set created_at = '2027-03-01T10:00:00Z' where id = $1`, [second.id])
+  for (const query of [`product_id=${lamp.id}`, `product_id=${lamp.id}&status=pending`]) {
+    const page = await search(`${query}&limit=1`)
+    assert.deepEqual(ids(page), [second.id])
+    assert.deepEqual(ids(await search(`${query}&limit=1&cursor=${page.json.next_cursor}`)), [first.id])
+  }
+  const period = 'from=2027-03-01T00:00:00Z&to=2027-03-02T00:00:00Z&limit=1'
+  const page = await search(period)
+  assert.deepEqual(ids(page), [first.id])
+  assert.deepEqual(ids(await search(`${period}&cursor=${page.json.next_cursor}`)), [second.id])
+})
+
 test('moves an order with its reason, only from the version that If-Match names', async () => {
   const order = await place(await store.addProduct())
   const confirmed = await move(order.id, { to: 'confirmed', reason: 'paid' }, { 'if-match': '"1"' })

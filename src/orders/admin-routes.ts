@@ -38,7 +38,7 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
       config: { access: 'admin' },
       schema: {
         ...shared,
-        summary: "Everybody's orders, newest first, in pages",
+        summary: "Everybody's orders, newest first by number, with `from` or `to` by time, in pages",
         querystring: OrderSearch,
         response: { 200: PageOf(AdminOrderSchema), ...problemResponses(...STRANGERS, 'invalid_query', 'invalid_cursor') },
       },

@@ -24,6 +24,7 @@ export function listOrders(pool: Pool, userId: string, query: Static<typeof Orde
     ...page,
     scope: ['orders', userId, status ?? null],
     conditions,
+    sort: 'number',
     present: presentOrder,
     // One prepared statement for each set of conditions: planning one takes as long as running it.
     statementName: `list_orders${status === undefined ? '' : '_of_status'}${page.cursor === undefined ? '' : '_after'}`,

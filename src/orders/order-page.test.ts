@@ -12,7 +12,7 @@ const [[ada, bob], [operator]] = await Promise.all([addBuyers(store, 2), addBuye
 // Between two of these there is always another customer's order.
 const SIZES = [1_000, 1, 1_000, 999, 1_000, 2, 1, 3, 1_000, 400, 400, 400, 400, 1_000, 1_000, 1]
 const placed: { adas: string[]; all: string[] } = { adas: [], all: [] }
-for (const [index, lines] of SIZES.entries()) {
+for (const lines of SIZES) {
   for (const [buyer, size] of [
     [ada, lines],
     [bob, 300],
@@ -21,10 +21,6 @@ for (const [index, lines] of SIZES.entries()) {
     placed.all.unshift(id)
     if (buyer === ada) placed.adas.unshift(id)
   }
-  // Orders of one millisecond are sorted by their ids, which the next line would otherwise have to know.
-  const placedAt = new Date(Date.UTC(2026, 0, 1, 0, index)).getTime()
-  await store.pool.query('update orders set created_at = $2 where id = $1', [placed.all[1], new Date(placedAt)])
-  await store.pool.query('update orders set created_at = $2 where id = $1', [placed.all[0], new Date(placedAt + 1)])
 }
 
 const lists = [

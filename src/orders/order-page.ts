@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 import type { Pool } from '../db/pool.ts'
 import { allOf, prepared, type Sql, sql } from '../db/sql.ts'
-import { DEFAULT_LIMIT, decodeCursor, encodeCursor, Limit, type Page } from '../http/pagination.ts'
+import { DEFAULT_LIMIT, decodeCursor, encodeCursor, invalidCursor, Limit, type Page } from '../http/pagination.ts'
 import type { Order } from './order.ts'
 import { ORDER_COLUMNS, type OrderRow, toOrder } from './orders.ts'
 
@@ -13,16 +13,25 @@ export const OrderLimit = Type.Integer({
   description: 'Orders on a page, at most. A page has fewer when they are large: go on while `has_more` is true.',
 })
 
-/** Where a page of orders ends: when its last order was placed, and that order's id. */
-const Position = Type.Tuple([
+/** Where a page by time ends, and where one by number ended in releases before: when its last order was placed, and that order's id. */
+const TimePosition = Type.Tuple([
   Type.Integer({ minimum: 0, maximum: 8_640_000_000_000, description: 'Milliseconds since 1970.' }),
   Type.String({ format: 'uuid' }),
 ])
+/** Where a page by number ends: the number of its last order. */
+const NumberPosition = Type.Tuple([Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })])
+const AnyPosition = Type.Union([NumberPosition, TimePosition])
+
+/** Orders get ascending numbers, whatever the clock does: see decision 0151. */
+export type OrderSort = 'number' | 'time'
+
+const DIRECTIONS = { number: sql`number desc`, time: sql`created_at desc, id desc` } as const
 
 export interface OrderPageQuery<T> {
   /** What a cursor is for: the list and its filters. */
   scope: readonly unknown[]
   conditions: readonly Sql[]
+  sort: OrderSort
   limit?: number
   cursor?: string
   present: (order: Order) => T
@@ -32,23 +41,39 @@ export interface OrderPageQuery<T> {
 
 /** A page of the orders that meet the conditions, newest first, bounded by orders and by lines. Throws `invalid_cursor`. */
 export async function readOrderPage<T>(pool: Pool, query: OrderPageQuery<T>): Promise<Page<T>> {
-  const { scope, limit = DEFAULT_LIMIT, cursor, present, statementName } = query
+  const { scope, sort, limit = DEFAULT_LIMIT, cursor, present, statementName } = query
   const conditions = [...query.conditions]
   if (cursor !== undefined) {
-    const [createdAtMs, id] = decodeCursor(scope, cursor, Position)
-    conditions.push(sql`(created_at, id) < (${new Date(createdAtMs)}::timestamptz, ${id}::uuid)`)
+    conditions.push(sort === 'number' ? await behindNumber(pool, scope, cursor) : behindTime(scope, cursor))
   }
   const statement = sql`select ${ORDER_COLUMNS}
     from orders
     where ${allOf(conditions)}
-    order by created_at desc, id desc
+    order by ${DIRECTIONS[sort]}
     limit ${limit + 1}`
   const { rows } = await pool.query<OrderRow>(statementName === undefined ? statement : prepared(statement, statementName))
   const shown = rows.slice(0, Math.min(limit, countWithin(rows, PAGE_LINES)))
   const last = shown.at(-1)
   const isFollowed = rows.length > shown.length && last !== undefined
-  const nextCursor = isFollowed ? encodeCursor(scope, [last.created_at.getTime(), last.id]) : null
+  const nextCursor = isFollowed ? encodeCursor(scope, sort === 'number' ? [last.number] : [last.created_at.getTime(), last.id]) : null
   return { data: shown.map((row) => present(toOrder(row))), has_more: nextCursor !== null, next_cursor: nextCursor }
+}
+
+function behindTime(scope: readonly unknown[], cursor: string): Sql {
+  const [createdAtMs, id] = decodeCursor(scope, cursor, TimePosition)
+  return sql`(created_at, id) < (${new Date(createdAtMs)}::timestamptz, ${id}::uuid)`
+}
+
+async function behindNumber(pool: Pool, scope: readonly unknown[], cursor: string): Promise<Sql> {
+  const position = decodeCursor(scope, cursor, AnyPosition)
+  const number = position.length === 1 ? position[0] : await findNumber(pool, position[1])
+  if (number === null) throw invalidCursor()
+  return sql`number < ${number}::bigint`
+}
+
+async function findNumber(pool: Pool, orderId: string): Promise<number | null> {
+  const { rows } = await pool.query<{ number: number }>(sql`select number from orders where id = ${orderId}`)
+  return rows[0]?.number ?? null
 }
 
 /** How many of the first orders come up to `maxLines` lines together, the one that reaches them included. */

@@ -4,6 +4,7 @@ import { after, test } from 'node:test'
 import { setStatus } from '../../test/broken-rows.ts'
 import { assertProblem, faults } from '../../test/problem.ts'
 import { type Account, type Answer, startStore } from '../../test/store.ts'
+import { encodeCursor } from '../http/pagination.ts'
 
 const store = await startStore({ after })
 const lamp = await store.addProduct({ stock: null })
@@ -66,12 +67,21 @@ test('pages without gaps or doubles while new orders arrive', async () => {
   )
 })
 
-test('pages through orders of the same millisecond by their ids', async () => {
+test('shows new orders on top after the clock went back, over pages too', async () => {
+  const eve = await store.register()
+  const placed = await place(eve, 3)
+  await store.pool.query(`update orders set created_at = created_at + interval '2 hours', updated_at = now() where user_id = $1`, [eve.id])
+  placed.push(...(await place(eve, 3)))
+  assert.deepEqual((await readPages(eve, '?limit=2')).flat(), placed.toReversed())
+  assert.deepEqual((await readPages(eve, '?limit=2&status=pending')).flat(), placed.toReversed())
+})
+
+test('takes the cursors of the release that listed by time', async () => {
   const eve = await store.register()
   const placed = await place(eve, 5)
-  await store.pool.query(`update orders set created_at = '2026-01-01T00:00:00.123Z' where user_id = $1`, [eve.id])
-  const pages = await readPages(eve, '?limit=2')
-  assert.deepEqual(pages.flat(), placed.toSorted().reverse())
+  const cursorAfter = (id: string) => encodeCursor(['orders', eve.id, null], [Date.now(), id])
+  assert.deepEqual(ids(await list(eve, `?limit=2&cursor=${cursorAfter(placed[3] ?? '')}`)), [placed[2], placed[1]])
+  assertProblem(await list(eve, `?cursor=${cursorAfter(randomUUID())}`), 400, 'invalid_cursor')
 })
 
 test('lists the orders of one status, over pages too', async () => {

@@ -211,7 +211,7 @@ function readingRoutes(server: HttpServer, { pool, baseUrl, findDeliveries }: Or
       config: { access: 'caller' },
       schema: {
         ...shared,
-        summary: "The caller's orders, newest first, in pages",
+        summary: "The caller's orders, newest first by number, in pages",
         querystring: OrderQuery,
         response: { 200: PageOf(OrderSchema), ...problemResponses('invalid_query', 'invalid_cursor', 'unauthenticated', 'invalid_token') },
       },
