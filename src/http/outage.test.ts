@@ -16,6 +16,8 @@ import { addProduct, TEST_SECRET } from '../../test/store.ts'
 import { prepareDatabase } from '../app/prepare-database.ts'
 import { createApp } from '../app.ts'
 import { readConfig } from '../config.ts'
+import { AppError } from '../errors.ts'
+import { RefusalLog } from './refusal-log.ts'
 
 /** A wire to PostgreSQL that can be cut, and that can lose what the server says to a statement. */
 async function openWire(t: TestContext, url: string) {
@@ -67,7 +69,7 @@ async function openWire(t: TestContext, url: string) {
 }
 
 /** An API whose only way to its database is a wire, and a customer of it. */
-async function startWiredStore(t: TestContext) {
+async function startWiredStore(t: TestContext, logger = pino({ level: 'silent' })) {
   const database = await createTestDatabase(t)
   await prepareDatabase(database.addresses, pino({ level: 'silent' }))
   const wire = await openWire(t, database.addresses.api)
@@ -81,7 +83,7 @@ async function startWiredStore(t: TestContext) {
     OPS_PORT: 'off',
     ROLES: 'api',
   })
-  const app = await createApp({ config, logger: pino({ level: 'silent' }) })
+  const app = await createApp({ config, logger })
   onCleanup(t, () => app.stop())
   await app.start()
   const call = async (method: 'GET' | 'POST', url: string, payload?: object, headers: Record<string, string> = {}) => {
@@ -130,6 +132,45 @@ test('says when to try again while the database is away, and goes on by itself w
   assert.equal((await call('GET', '/products')).status, 200)
   assert.equal((await placeOrder()).status, 201)
   assert.deepEqual(await readState(), { orders: 1, keys: 0, available: 3 })
+})
+
+test('logs an outage by a line for each reason and no stack, however many requests it refuses', async (t) => {
+  const lines: { level: number; msg: string; reason?: string; refused?: number; err?: unknown; request_id?: string }[] = []
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  const refusals = new RefusalLog(pino({}, { write: (line: string) => void lines.push(JSON.parse(line)) }))
+  const outage = Object.assign(new Error('connect ECONNREFUSED 127.0.0.1:5432'), { code: 'ECONNREFUSED' })
+  for (let i = 0; i < 5_000; i++) refusals.add(outage, `request-${i}`)
+  refusals.add(new AppError('unavailable', 'Too many wait.'), 'request-x')
+  const [reason, other] = ['ECONNREFUSED: connect ECONNREFUSED 127.0.0.1:5432', 'unavailable: Too many wait.']
+  assert.deepEqual(
+    lines.map((line) => [line.level, line.reason, line.request_id]),
+    [
+      [40, reason, 'request-0'],
+      [40, other, 'request-x'],
+    ],
+  )
+  assert.ok(!lines.some((line) => JSON.stringify(line).includes('at ')))
+  t.mock.timers.tick(10_000)
+  assert.deepEqual(
+    lines.slice(2).map((line) => [line.reason, line.refused]),
+    [[reason, 4_999]],
+  )
+  t.mock.timers.tick(10_000)
+  refusals.add(outage, 'request-y')
+  assert.equal(lines.length, 4, 'the next outage begins with a line again')
+  for (let i = 0; i < 100; i++) refusals.add(new Error(`reason ${i}`), 'request-z')
+  assert.ok(lines.length < 30, 'reasons that are never the same are one')
+})
+
+test('refusals of a store under load are few lines in its log', async (t) => {
+  const lines: string[] = []
+  const { wire, call, placeOrder } = await startWiredStore(t, pino({ level: 'warn' }, { write: (line: string) => void lines.push(line) }))
+  wire.cut()
+  const answers = await Promise.all(Array.from({ length: 40 }, (_, i) => (i % 2 === 0 ? placeOrder() : call('GET', '/products'))))
+  assert.deepEqual([...new Set(answers.map(({ status }) => status))], [503])
+  const refusals = lines.map((line) => JSON.parse(line)).filter(({ msg }) => msg.startsWith('a request was refused'))
+  assert.ok(refusals.length >= 1 && refusals.length <= 5, lines.join(''))
+  assert.ok(refusals.every((line) => line.err === undefined && typeof line.reason === 'string'))
 })
 
 test('writes nothing of an order whose database connection ends half-way, and places it when it is sent again', async (t) => {

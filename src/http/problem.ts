@@ -4,6 +4,7 @@ import { Type } from 'typebox'
 import { isDatabaseOutage } from '../db/constraints.ts'
 import { loggableError } from '../db/loggable-error.ts'
 import { AppError, type ErrorCode } from '../errors.ts'
+import type { RefusalLog } from './refusal-log.ts'
 
 /** Status and title of every error code. `docs/errors.md` lists the same, and a test holds the two equal. */
 export const PROBLEMS: Record<ErrorCode, { status: number; title: string }> = {
@@ -99,11 +100,12 @@ export function isBrokenOff(error: unknown, { raw }: Pick<FastifyRequest, 'raw'>
   return error instanceof Error && error === raw.errored
 }
 
-/** Sends any error as a problem. An unknown one is logged here, once, and tells the client nothing. */
-export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+/** Sends any error as a problem. An unknown one is logged here, once, and tells the client nothing; refusals for an outage are sampled. */
+export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply, refusals: RefusalLog): FastifyReply {
   const known = isBrokenOff(error, request) ? BROKEN_OFF : toAppError(error, request)
   const { status, title } = PROBLEMS[known.code]
-  if (status >= 500) request.log.error({ err: loggableError(error), code: known.code }, 'request failed')
+  if (status === 503) refusals.add(error, request.id)
+  else if (status >= 500) request.log.error({ err: loggableError(error), code: known.code }, 'request failed')
   const { errors, members, headers } = known.details
   const problem = {
     type: `urn:storefront:problem:${known.code}`,

@@ -12,6 +12,7 @@ import { findHostFault, toOriginForm } from './host.ts'
 import { limitChunks } from './limit-chunks.ts'
 import { openApiOptions } from './openapi.ts'
 import { Problem, sendError } from './problem.ts'
+import { RefusalLog } from './refusal-log.ts'
 import { refuseConnection } from './refuse-connection.ts'
 import { listRoutes } from './route-list.ts'
 import { compileValidator, parseJson, parseQuery } from './validation.ts'
@@ -43,6 +44,7 @@ const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
 /** The HTTP shell, without a route: parsing, validation, problems, request ids, the log line of each request. */
 export async function createHttpServer(options: HttpServerOptions): Promise<HttpServer> {
   const cors = createCors(options.corsOrigins ?? null)
+  const refusals = new RefusalLog(options.logger as FastifyBaseLogger)
   const server: HttpServer = Fastify({
     loggerInstance: options.logger as FastifyBaseLogger,
     logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'request_id' }),
@@ -60,7 +62,7 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
     // These come before any hook.
     frameworkErrors: (error, request, reply) => {
       cors.allow(request, identify(request, reply))
-      sendError(error, request, reply)
+      sendError(error, request, reply, refusals)
     },
     clientErrorHandler: refuseConnection,
   }).withTypeProvider<TypeBoxTypeProvider>()
@@ -75,7 +77,7 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
       done(error as Error)
     }
   })
-  server.setErrorHandler((error, request, reply) => sendError(error, request, reply))
+  server.setErrorHandler((error, request, reply) => sendError(error, request, reply, refusals))
   server.addHook('onRoute', (route) => {
     route.bodyLimit ??= route.schema?.body === undefined ? NO_BODY_LIMIT_BYTES : BODY_LIMIT_BYTES
   })

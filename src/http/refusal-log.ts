@@ -1,0 +1,51 @@
+import type { FastifyBaseLogger } from 'fastify'
+import { loggableError } from '../db/loggable-error.ts'
+import { AppError } from '../errors.ts'
+
+const INTERVAL_MS = 10_000
+// Reasons are few; what an error says in other words each time must not fill the memory.
+const MAX_REASONS = 20
+const OTHER_REASONS = 'other reasons'
+
+/**
+ * Logs requests that are answered 503: an outage refuses thousands of them, all for the same reason. The first of a reason is a line, and
+ * after ten seconds one more tells how many followed. No stack: it would be that of the driver.
+ */
+export class RefusalLog {
+  readonly #logger: FastifyBaseLogger
+  /** Those since the last line, by reason. */
+  readonly #refused = new Map<string, number>()
+
+  constructor(logger: FastifyBaseLogger) {
+    this.#logger = logger
+  }
+
+  add(error: unknown, requestId: string): void {
+    const reason = this.#reasonOf(error)
+    const before = this.#refused.get(reason)
+    this.#refused.set(reason, (before ?? -1) + 1)
+    if (before !== undefined) return
+    this.#logger.warn({ reason, request_id: requestId }, 'a request was refused; others with this reason are counted for 10 s')
+    this.#countLater(reason)
+  }
+
+  #countLater(reason: string): void {
+    setTimeout(() => {
+      const refused = this.#refused.get(reason) ?? 0
+      if (refused === 0) {
+        this.#refused.delete(reason)
+        return
+      }
+      this.#refused.set(reason, 0)
+      this.#logger.warn({ reason, refused }, 'requests were refused')
+      this.#countLater(reason)
+    }, INTERVAL_MS).unref()
+  }
+
+  #reasonOf(error: unknown): string {
+    const cause = error instanceof AppError ? (error.details.cause ?? error) : error
+    const { code, message } = loggableError(cause) as { code?: string; message?: string }
+    const reason = [code, message].filter((part) => part !== undefined && part !== '').join(': ') || 'unknown'
+    return this.#refused.has(reason) || this.#refused.size < MAX_REASONS ? reason : OTHER_REASONS
+  }
+}
