@@ -64,7 +64,7 @@ export async function run(): Promise<void> {
 
 async function startStore(level: string) {
   const dataDir = mkdtempSync(join(tmpdir(), 'storefront-bench-'))
-  const env = { ...process.env, DATA_DIR: dataDir, PORT: '0', OPS_PORT: '0', LOG_LEVEL: level, ROLES: 'api' }
+  const env = { ...process.env, DATA_DIR: dataDir, PORT: '0', OPS_PORT: '0', LOG_LEVEL: level, ROLES: 'api', EMBEDDED: 'on' }
   // The port is in the log, or, where there is none, found beforehand.
   const port = await freePort()
   const child = spawn(process.execPath, [script('../bin/storefront.mjs'), 'serve'], {

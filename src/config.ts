@@ -1,13 +1,14 @@
 import { resolve } from 'node:path'
 import { readDatabaseAddresses } from './config/database.ts'
 import { type LakeBucket, readLakeBucket } from './config/lake-bucket.ts'
+import { readMailFrom } from './config/mail.ts'
 import { type NatsConfig, readNats } from './config/nats.ts'
 import { readCorsOrigins, readPurgeUrls, readTrustProxy } from './config/network.ts'
-import { ConfigError, parseList, type Settings, settingsOf } from './config/settings.ts'
+import { ConfigError, type Settings, settingsOf } from './config/settings.ts'
 import { isCurrency } from './currency.ts'
 import type { DatabaseAddresses } from './db/addresses.ts'
 
-const ROLES = ['api', 'stream', 'email', 'lake', 'webhook'] as const
+export const ROLES = ['api', 'stream', 'email', 'lake', 'webhook'] as const
 export type Role = (typeof ROLES)[number]
 
 const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const
@@ -25,12 +26,16 @@ export interface Config {
   /** Null means: the embedded PostgreSQL in `dataDir`. They may carry passwords: not for logs. */
   readonly databaseAddresses: DatabaseAddresses | null
   readonly databasePoolSize: number
+  /** Whether one process among several may use the embedded store. */
+  readonly isEmbeddedMeant: boolean
   /** Null means: the notification topic is a table of the database. */
   readonly nats: NatsConfig | null
   /** Encrypts signing keys and the secrets of webhooks at rest. Null with the embedded store, which keeps its own in `dataDir`. */
   readonly secret: string | null
   /** Null means: mails are written as files below `dataDir`. */
   readonly smtpUrl: string | null
+  /** PEM file of the authority that signed the mail server's certificate; null for those that Node.js knows. */
+  readonly smtpCaFile: string | null
   readonly mailFrom: string
   /** A folder of mail templates that stand in for the built-in ones; null for those only. */
   readonly mailTemplates: string | null
@@ -110,10 +115,12 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
     dataDir: resolve(read.text('DATA_DIR', './data')),
     databaseAddresses,
     databasePoolSize: read.integer('DATABASE_POOL_SIZE', 10, 2, 1_000),
+    isEmbeddedMeant: read.oneOf('EMBEDDED', ['on', 'off'], 'off') === 'on',
     nats: readNats(read),
     secret: readSecret(read.optional('STOREFRONT_SECRET'), databaseAddresses),
     smtpUrl: read.url('SMTP_URL', ['smtp:', 'smtps:']),
-    mailFrom: read.text('MAIL_FROM', 'Storefront <no-reply@storefront.example>'),
+    smtpCaFile: optionalPath(read.optional('SMTP_CA')),
+    mailFrom: readMailFrom(read.text('MAIL_FROM', 'Storefront <no-reply@storefront.example>')),
     mailTemplates: optionalPath(read.optional('MAIL_TEMPLATES')),
     mailLocale: readLocale(read.text('MAIL_LOCALE', 'en')),
     mailMaxPerHour: read.integer('MAIL_MAX_PER_HOUR', 200, 0, 10_000) || null,
@@ -141,9 +148,16 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   })
 }
 
-/** Narrows a process to the roles named on its command line. Throws ConfigError. */
-export function parseRoles(values: readonly string[]): readonly Role[] {
-  return parseList(values, ROLES, '--role')
+/**
+ * Throws ConfigError when the settings are those of one process among several and no database is named: it would sell the sample catalogue
+ * of an embedded store, or bring an empty database to a broker that others use.
+ */
+export function assertEmbeddedIsMeant({ databaseAddresses, isEmbeddedMeant, roles, nats, dataDir }: Config): void {
+  if (databaseAddresses !== null || isEmbeddedMeant) return
+  const reason =
+    nats !== null ? 'NATS_URL is set' : roles.length < ROLES.length ? `the process has only the roles ${roles.join(', ')}` : null
+  if (reason === null) return
+  throw new ConfigError(`${reason}, and DATABASE_URL is not; set it, or EMBEDDED=on for the embedded store in ${dataDir}`)
 }
 
 function readOperations({ optional, text, integer }: Settings): OperationsConfig | null {

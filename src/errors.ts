@@ -74,3 +74,12 @@ export class AppError extends Error {
 export function notFound(what: string): AppError {
   return new AppError('not_found', `There is no such ${what}.`)
 }
+
+/**
+ * Something that an operator has caused and can repair: a setting, a command, a right, a server that is away. The message is one line that
+ * says what is wrong and what to do; the command line prints it and ends with `exitStatus`. It shows no secret.
+ */
+export class OperatorError extends Error {
+  override readonly name: string = 'OperatorError'
+  readonly exitStatus: number = 1
+}

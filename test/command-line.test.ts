@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import pg from 'pg'
@@ -17,15 +17,24 @@ const env = { DATA_DIR: folder.path }
 const lamp = { sku: 'LAMP-1', name: 'A lamp', category: 'lamps', price: { amount: 1_250, currency: 'EUR' }, stock: 5 }
 const GOOD_AND_BAD = `${JSON.stringify(lamp)}\n{"sku": "LAMP-2"}\nnot json\n${JSON.stringify({ ...lamp, sku: 'LAMP-4' })}\n`
 
-test('shows its usage when asked, and says what is wrong with a command it does not know', async (t) => {
-  const help = await runStorefront(t, ['--help'])
-  assert.deepEqual([help.status, help.stderr], [0, ''])
-  assert.match(help.stdout, /^usage: storefront <command>/)
-  const mistakes = [[], ['serve', '--nonsense'], ['serve', 'more'], ['catalogue', 'import'], ['verify', '--all-failed']]
-  mistakes.push(['mail', 'retry', 'an event', '--all-failed'])
-  for (const { status, stdout, stderr } of await Promise.all(mistakes.map((args) => runStorefront(t, args, { env })))) {
+test('shows help and version when asked, and the usage of a command that was called wrongly', async (t) => {
+  const [help, version] = await Promise.all([['help'], ['--version']].map((args) => runStorefront(t, args)))
+  assert.deepEqual([help?.status, help?.stderr], [0, ''])
+  assert.match(help?.stdout ?? '', /^usage: storefront COMMAND\n/)
+  const { version: expected } = JSON.parse(readFileSync(join(import.meta.dirname, '../package.json'), 'utf8'))
+  assert.deepEqual(version, { status: 0, stdout: `${expected}\n`, stderr: '' })
+  const mistakes = [
+    ['serve', '--nonsense'],
+    ['catalogue', 'import'],
+    ['mail', 'list', '--limit', 'x'],
+  ]
+  for (const [index, { status, stdout, stderr }] of (
+    await Promise.all(mistakes.map((args) => runStorefront(t, args, { env })))
+  ).entries()) {
     assert.deepEqual([status, stdout], [2, ''])
-    assert.match(stderr, /^storefront: .+\n\nusage: /)
+    const [command = '', second = ''] = mistakes[index] ?? []
+    const name = second.startsWith('-') ? command : `${command} ${second}`
+    assert.match(stderr, new RegExp(`^storefront: .+\\nusage: storefront ${name} .+\\n$`))
   }
 })
 
@@ -86,7 +95,7 @@ test('imports a catalogue into a store that does not run: the good lines, and st
 test('says in one line that a file to import does not exist', async (t) => {
   const { status, stderr } = await runStorefront(t, ['catalogue', 'import', '/nowhere/at/all.csv'], { env })
   assert.equal(status, 1)
-  assert.match(stderr, /^storefront: .*\/nowhere\/at\/all\.csv'?\n$/)
+  assert.equal(stderr, 'storefront: /nowhere/at/all.csv cannot be used: there is no such file or folder (ENOENT)\n')
 })
 
 test('asks the lake of a store that does not run', async (t) => {
@@ -132,23 +141,4 @@ test('a store does not run on a database that is not migrated, and does after mi
   const store = await serve(t, { ...options, args: ['--role', 'api'] })
   assert.equal((await fetch(`${store.url}/products`)).status, 200)
   assert.equal(await store.end('SIGINT'), 0)
-})
-
-test('every error that is shown in one line is known by the name of its class', () => {
-  const source = (name: string) => readFileSync(join(import.meta.dirname, '../src', name), 'utf8')
-  const [, list = ''] = /PLAIN_ERRORS = \[([^\]]+)\]/.exec(source('main.ts')) ?? []
-  const named = [...list.matchAll(/'(\w+)'/g)].map(([, name]) => name)
-  assert.ok(named.length > 5)
-  const files = readdirSync(join(import.meta.dirname, '../src'), { recursive: true, encoding: 'utf8' }).filter((name) =>
-    name.endsWith('.ts'),
-  )
-  const classes = new Set(
-    files.flatMap((name) =>
-      [...source(name).matchAll(/class (\w+) extends Error \{\n {2}override readonly name = '\1'/g)].map(([, name]) => name),
-    ),
-  )
-  assert.deepEqual(
-    named.filter((name) => !classes.has(name)),
-    [],
-  )
 })

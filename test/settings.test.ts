@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { resolve } from 'node:path'
 import { test } from 'node:test'
 import { ConfigError } from '../src/config/settings.ts'
-import { parseRoles, readConfig } from '../src/config.ts'
+import { assertEmbeddedIsMeant, readConfig } from '../src/config.ts'
 
 const SECRET = 'a secret that is long enough to be one'
 const DATABASE_URL = 'postgres://shop:hunter2@db.example/shop'
@@ -89,7 +89,9 @@ test('takes each setting it knows', () => {
     DATABASE_POOL_SIZE: '40',
     STOREFRONT_SECRET: ` ${SECRET} `,
     SMTP_URL: 'smtps://me:hunter2@mail.example',
+    SMTP_CA: '/etc/mail-ca.pem',
     MAIL_FROM: 'Shop <shop@shop.example>',
+    EMBEDDED: 'on',
     LAKE_FLUSH_SECONDS: '5',
     LAKE_FLUSH_ROWS: '100',
     REFRESH_GRACE_SECONDS: '0',
@@ -118,8 +120,10 @@ test('takes each setting it knows', () => {
     dataDir: '/var/lib/shop',
     databaseAddresses: { api: DATABASE_URL, stream: DATABASE_URL, owner: DATABASE_URL },
     databasePoolSize: 40,
+    isEmbeddedMeant: true,
     secret: SECRET,
     smtpUrl: 'smtps://me:hunter2@mail.example',
+    smtpCaFile: '/etc/mail-ca.pem',
     mailFrom: 'Shop <shop@shop.example>',
     lakeBucket: null,
     lakeFlushSeconds: 5,
@@ -242,7 +246,27 @@ test('takes several brokers, and refuses an address of anything else without sho
   }
 })
 
-test('narrows the roles to those named on the command line, in the order of the list', () => {
-  assert.deepEqual(parseRoles(['lake', 'api']), ['api', 'lake'])
-  assert.throws(() => parseRoles(['kitchen']), ConfigError)
+test('refuses the embedded store to one process among several, unless it is meant', () => {
+  const assertMeant = (settings: Record<string, string>) => assertEmbeddedIsMeant(readConfig({ DATA_DIR: '/shop', ...settings }))
+  const message = (reason: string) => `${reason}, and DATABASE_URL is not; set it, or EMBEDDED=on for the embedded store in /shop`
+  for (const [settings, reason] of [
+    [{ ROLES: 'api,lake' }, 'the process has only the roles api, lake'],
+    [{ NATS_URL: 'nats://a' }, 'NATS_URL is set'],
+  ] as const) {
+    assert.throws(() => assertMeant(settings), new ConfigError(message(reason)))
+    assertMeant({ ...settings, EMBEDDED: 'on' })
+    assertMeant({ ...settings, DATABASE_URL, STOREFRONT_SECRET: SECRET })
+  }
+  // One machine's store may well send mails and have its lake in a bucket.
+  assertMeant({ SMTP_URL: 'smtp://mail', LAKE_URL: 's3://bucket', STOREFRONT_SECRET: SECRET })
+  assert.match(refusal({ EMBEDDED: 'yes' }), /^EMBEDDED must be one of on, off$/)
+})
+
+test('refuses a sender that is no address, and takes one with and without a name', () => {
+  for (const MAIL_FROM of ['nope', 'Shop', 'Shop <shop>', '<a@b> x', 'a b@c', 'a@b@c', 'Shop <a@b.example>, b@c.example']) {
+    assert.equal(refusal({ MAIL_FROM }), 'MAIL_FROM must be an e-mail address, such as Store <no-reply@store.example>')
+  }
+  for (const MAIL_FROM of ['shop@shop.example', 'Shop <shop@shop.example>', '"The, Shop" <shop@shop.example>']) {
+    assert.equal(readConfig({ MAIL_FROM }).mailFrom, MAIL_FROM)
+  }
 })

@@ -1,6 +1,7 @@
 import { type CryptoKey, calculateJwkThumbprint, exportJWK, generateKeyPair, importJWK, type JWK } from 'jose'
 import type { Pool, Queryable } from '../db/pool.ts'
 import { inTransaction } from '../db/transaction.ts'
+import { OperatorError } from '../errors.ts'
 import { seal, unseal } from './sealed.ts'
 
 export const ALGORITHM = 'EdDSA'
@@ -29,7 +30,7 @@ export interface SigningKeys {
 }
 
 /** The secret is not the one that the keys were sealed with. Its message is one line for a terminal. */
-class WrongSecret extends Error {
+class WrongSecret extends OperatorError {
   override readonly name = 'WrongSecret'
 }
 

@@ -1,6 +1,8 @@
+import { OperatorError } from '../errors.ts'
 /** A setting that cannot be used. The message names it; the process ends with exit status 2. */
-export class ConfigError extends Error {
+export class ConfigError extends OperatorError {
   override readonly name = 'ConfigError'
+  override readonly exitStatus = 2
 }
 
 export type Settings = ReturnType<typeof settingsOf>
@@ -54,7 +56,7 @@ export function settingsOf(env: NodeJS.ProcessEnv) {
 }
 
 /** `values` in the order of `allowed`. Throws ConfigError, which begins with `name`. */
-export function parseList<T extends string>(values: readonly string[], allowed: readonly T[], name: string): readonly T[] {
+function parseList<T extends string>(values: readonly string[], allowed: readonly T[], name: string): readonly T[] {
   const wanted = values.map((v) => v.trim()).filter((v) => v !== '')
   const unknown = wanted.find((v) => !allowed.includes(v as T))
   if (unknown !== undefined || wanted.length === 0) throw new ConfigError(`${name} must name some of ${allowed.join(', ')}`)

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import {
   chmodSync,
   closeSync,
+  existsSync,
   fsyncSync,
   mkdirSync,
   openSync,
@@ -14,6 +15,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { OperatorError } from '../errors.ts'
 
 /** The folder of an embedded store, and what lies where in it. */
 export interface DataFolder {
@@ -28,18 +30,23 @@ export function dataFolder(path: string): DataFolder {
   return { path, cluster: join(path, 'postgres'), mail: join(path, 'mail'), lake: join(path, 'lake') }
 }
 
+/** Whether a server has ever been made in this folder. */
+export function hasCluster({ cluster }: DataFolder): boolean {
+  return existsSync(join(cluster, 'PG_VERSION'))
+}
+
 /** The folder belongs to a running Storefront. Its message is one line for a terminal. */
-export class DataFolderInUse extends Error {
+export class DataFolderInUse extends OperatorError {
   override readonly name = 'DataFolderInUse'
 }
 
 /** Other users can enter the folder, or put something into it. Its message is one line for a terminal. */
-export class DataFolderOpen extends Error {
+export class DataFolderOpen extends OperatorError {
   override readonly name = 'DataFolderOpen'
 }
 
 /** The file of a secret says nothing. Its message is one line for a terminal. */
-export class SecretUnusable extends Error {
+export class SecretUnusable extends OperatorError {
   override readonly name = 'SecretUnusable'
 }
 

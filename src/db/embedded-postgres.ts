@@ -1,11 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { chmodSync, closeSync, existsSync, mkdirSync, openSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, closeSync, mkdirSync, openSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import pg from 'pg'
 import type { DatabaseAddresses } from './addresses.ts'
-import { type DataFolder, lockDataFolder, readOrCreateSecret, readSecret } from './data-folder.ts'
+import { type DataFolder, hasCluster, lockDataFolder, readOrCreateSecret, readSecret } from './data-folder.ts'
 import { createRoles, embeddedRoles, OWNER } from './embedded-roles.ts'
 import { freePort, isFree } from './free-port.ts'
 import { chooseLauncher, giveTo, type Launcher, PostgresUnavailable } from './postgres-launcher.ts'
@@ -176,11 +176,6 @@ async function takesSocket(folder: string): Promise<boolean> {
   } finally {
     await new Promise((resolve) => server.close(resolve))
   }
-}
-
-/** Whether a server has ever been made in this folder. */
-export function hasCluster({ cluster }: DataFolder): boolean {
-  return existsSync(join(cluster, 'PG_VERSION'))
 }
 
 /** Makes the cluster aside and renames it, so that a crash in between leaves no half-made one. */

@@ -1,12 +1,13 @@
 import { readdir } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { runner } from 'node-pg-migrate'
+import { OperatorError } from '../errors.ts'
 import { connectClient, type Queryable } from './pool.ts'
 
 const DIRECTORY = fileURLToPath(new URL('../../migrations', import.meta.url))
 
 /** The database's schema is older than this program. */
-export class MigrationsPending extends Error {
+export class MigrationsPending extends OperatorError {
   override readonly name = 'MigrationsPending'
 }
 

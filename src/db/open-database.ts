@@ -1,7 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises'
+import { OperatorError } from '../errors.ts'
 import type { DatabaseAddresses } from './addresses.ts'
-import { DataFolderInUse, dataFolder } from './data-folder.ts'
-import { findEmbeddedPostgres, hasCluster, startEmbeddedPostgres } from './embedded-postgres.ts'
+import { DataFolderInUse, dataFolder, hasCluster } from './data-folder.ts'
+import { findEmbeddedPostgres, startEmbeddedPostgres } from './embedded-postgres.ts'
 
 export interface DatabaseOptions {
   /** Null means the embedded server in `dataDir`. */
@@ -52,7 +53,7 @@ export async function openSharedDatabase(options: DatabaseOptions): Promise<Open
 }
 
 /** There is no embedded store in the folder. Its message is one line for a terminal. */
-class StoreMissing extends Error {
+class StoreMissing extends OperatorError {
   override readonly name = 'StoreMissing'
 }
 

@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { chmodSync, lchownSync, lstatSync, readdirSync, statSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
+import { OperatorError } from '../errors.ts'
 import { canIsolate, type Identity, isolate, SERVER_USER } from './postgres-namespace.ts'
 
 /** How to run PostgreSQL's programs here: they refuse to run as root, so root's are run as somebody else. */
@@ -21,7 +22,7 @@ export interface Launcher {
 }
 
 /** PostgreSQL cannot be run on this machine or by this user. The message says what to do. */
-export class PostgresUnavailable extends Error {
+export class PostgresUnavailable extends OperatorError {
   override readonly name = 'PostgresUnavailable'
 }
 

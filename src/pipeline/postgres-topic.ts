@@ -5,6 +5,7 @@ import { AT_SEPARATOR, SEPARATOR } from '../db/json-texts.ts'
 import type { Pool, Queryable, Transaction } from '../db/pool.ts'
 import { identifier, sql } from '../db/sql.ts'
 import { inTransaction } from '../db/transaction.ts'
+import { OperatorError } from '../errors.ts'
 import { type MessageSource, Subscriber } from './subscriber.ts'
 import type { OutgoingMessage, StoredMessage, Topic } from './topic.ts'
 
@@ -14,7 +15,7 @@ const BATCH_SIZE = 1_000
 const POLL_MS = 1_000
 
 /** The store's topic is kept elsewhere by now. */
-export class TopicMoved extends Error {
+export class TopicMoved extends OperatorError {
   override readonly name = 'TopicMoved'
 }
 

@@ -2,13 +2,15 @@ import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { join, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import mustache from 'mustache'
+import { OperatorError } from '../../errors.ts'
 
 const OWN = fileURLToPath(new URL('templates', import.meta.url))
 const EXTENSION = '.mustache'
 
 /** A template that cannot be used. Its message is one line that names the file. */
-export class TemplateError extends Error {
+export class TemplateError extends OperatorError {
   override readonly name = 'TemplateError'
+  override readonly exitStatus = 2
 }
 
 /** What a template may use. */

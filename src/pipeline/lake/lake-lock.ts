@@ -1,8 +1,9 @@
 import type pg from 'pg'
 import { connectClient } from '../../db/pool.ts'
+import { OperatorError } from '../../errors.ts'
 
 /** Somebody else is putting files of the lake in place of others. The message is one line. */
-class LakeBusy extends Error {
+class LakeBusy extends OperatorError {
   override readonly name = 'LakeBusy'
 }
 

@@ -15,6 +15,7 @@ import {
 } from '@duckdb/node-api'
 import { currenciesWithDigits } from '../../currency.ts'
 import { commaList, identifier, noSql, type Sql, sql } from '../../db/sql.ts'
+import { OperatorError } from '../../errors.ts'
 import { assertConfined, assertNoRefusedCall, confineToFiles, HINT, isConfinementRefusal } from './confine-query.ts'
 import { readablePath, toDuckDB, withDuckDB } from './lake-database.ts'
 import { LAKE_COLUMNS } from './lake-row.ts'
@@ -28,7 +29,7 @@ export interface LakeQueryResult {
 }
 
 /** A query that DuckDB refuses, or a lake it cannot read. The message is one line. */
-export class LakeQueryError extends Error {
+export class LakeQueryError extends OperatorError {
   override readonly name = 'LakeQueryError'
 }
 

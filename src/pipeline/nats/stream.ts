@@ -12,6 +12,7 @@ import { nanos } from '@nats-io/transport-node'
 import type { Logger } from 'pino'
 import type { Pool } from '../../db/pool.ts'
 import { inTransaction } from '../../db/transaction.ts'
+import { OperatorError } from '../../errors.ts'
 import { EPOCH_SEQUENCES } from '../topic.ts'
 import { type Jetstream, jetstreamErrorCode } from './connection.ts'
 
@@ -56,7 +57,7 @@ export async function openStream(jetstream: Jetstream, options: StreamOptions): 
 }
 
 /** The stream is there, with settings under which messages can be lost. */
-export class StreamUnfit extends Error {
+export class StreamUnfit extends OperatorError {
   override readonly name = 'StreamUnfit'
 }
 

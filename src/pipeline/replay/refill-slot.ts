@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { connectClient, type Pool, type Queryable } from '../../db/pool.ts'
+import { OperatorError } from '../../errors.ts'
 import { openReplication } from '../replication-connection.ts'
 import { createReplicationSlot, findForeignReason } from '../replication-slot.ts'
 
@@ -18,7 +19,7 @@ export interface HeldSlot {
 }
 
 /** The slot cannot be recreated. The message is one line. */
-class SlotUnavailable extends Error {
+class SlotUnavailable extends OperatorError {
   override readonly name = 'SlotUnavailable'
 }
 

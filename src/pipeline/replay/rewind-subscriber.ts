@@ -1,4 +1,5 @@
 import type { Pool } from '../../db/pool.ts'
+import { OperatorError } from '../../errors.ts'
 import { sortMessages } from '../sort-messages.ts'
 import type { Topic } from '../topic.ts'
 import { withSubscriberLock } from './subscriber-lock.ts'
@@ -6,7 +7,7 @@ import { withSubscriberLock } from './subscriber-lock.ts'
 const BATCH_SIZE = 1_000
 
 /** No subscriber with this name has ever read the topic. */
-export class UnknownSubscriber extends Error {
+export class UnknownSubscriber extends OperatorError {
   override readonly name = 'UnknownSubscriber'
 }
 

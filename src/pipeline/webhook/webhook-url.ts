@@ -1,8 +1,9 @@
 import { isIP } from 'node:net'
+import { OperatorError } from '../../errors.ts'
 import { isPublicAddress } from './public-address.ts'
 
 /** A webhook that cannot be set up as asked. Its message is one line for a terminal and holds nothing secret. */
-export class WebhookRefused extends Error {
+export class WebhookRefused extends OperatorError {
   override readonly name = 'WebhookRefused'
 }
 

@@ -1,6 +1,16 @@
-/** An aligned table for a terminal. Control characters in cells are shown as escapes. */
-export function formatTable({ columns, rows }: { columns: string[]; rows: unknown[][] }): string {
-  const table = [columns, ...rows].map((row) => row.map((cell) => escapeControls(cell === null ? 'NULL' : String(cell))))
+interface Table {
+  columns: readonly string[]
+  rows: readonly (readonly unknown[])[]
+}
+
+/** The rows as a JSON array of objects on one line. Of columns with one name the last counts. */
+export function formatJson({ columns, rows }: Table): string {
+  return JSON.stringify(rows.map((row) => Object.fromEntries(columns.map((column, index) => [column, row[index] ?? null]))))
+}
+
+/** An aligned table for a terminal; null is shown as `none`. Control characters in cells are shown as escapes. */
+export function formatTable({ columns, rows }: Table, { none = 'NULL' } = {}): string {
+  const table = [columns, ...rows].map((row) => row.map((cell) => escapeControls(cell === null ? none : String(cell))))
   const widths = columns.map((_, column) => table.reduce((width, row) => Math.max(width, lengthOf(row[column] ?? '')), 0))
   const lines = table.map((row) => row.map((cell, column) => cell + ' '.repeat((widths[column] ?? 0) - lengthOf(cell))).join(' | '))
   const rule = widths.map((width) => '-'.repeat(width)).join('-+-')

@@ -1,14 +1,14 @@
 import { mkdir, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import pino from 'pino'
-import type { Command, Terminal } from './commands.ts'
-import { readConfig } from './config.ts'
+import { readConfig } from '../config.ts'
+import type { Terminal } from './command.ts'
 
 /** Prints the OpenAPI document of the default settings. Needs no database. */
-export async function openApiCommand(terminal: Terminal): Command {
-  const { createApiForDocument } = await import('./app/create-api.ts')
-  const { generateSigningKeys } = await import('./auth/signing-keys.ts')
-  const { createPool } = await import('./db/pool.ts')
+export async function printOpenApi(terminal: Terminal): Promise<number> {
+  const { createApiForDocument } = await import('../app/create-api.ts')
+  const { generateSigningKeys } = await import('../auth/signing-keys.ts')
+  const { createPool } = await import('../db/pool.ts')
   const config = readConfig({})
   const pool = createPool({ url: 'postgres://unused', size: 1, applicationName: 'storefront', onError: () => {} })
   const server = await createApiForDocument(config, pool, await generateSigningKeys(), pino({ level: 'silent' }))
@@ -20,8 +20,8 @@ export async function openApiCommand(terminal: Terminal): Command {
 }
 
 /** Prints the AsyncAPI document of the order events, or writes it, with a JSON Schema for each event, into a folder. */
-export async function asyncApiCommand(terminal: Terminal, folder: string | null): Command {
-  const { orderEventDocument, orderEventFiles } = await import('./orders/event-document.ts')
+export async function printAsyncApi(terminal: Terminal, folder: string | null): Promise<number> {
+  const { orderEventDocument, orderEventFiles } = await import('../orders/event-document.ts')
   if (folder === null) {
     terminal.out(JSON.stringify(orderEventDocument(), null, 2))
     return 0

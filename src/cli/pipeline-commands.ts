@@ -1,17 +1,14 @@
-import { createTopic } from './app/create-topic.ts'
-import { openLake } from './app/open-lake.ts'
-import { orderSlotOf } from './app/prepare-database.ts'
-import { type Command, type Terminal, withDatabase } from './commands.ts'
-import type { Config } from './config.ts'
-import type { DatabaseAddresses } from './db/addresses.ts'
-import type { Pool } from './db/pool.ts'
-import { DeliveryLog } from './pipeline/delivery-log.ts'
-import { refillLake } from './pipeline/replay/refill-lake.ts'
-import { type ReplayReport, replay } from './pipeline/replay/replay.ts'
-import { rewindSubscriber } from './pipeline/replay/rewind-subscriber.ts'
-import type { Topic } from './pipeline/topic.ts'
-import { formatReport } from './pipeline/verify/format-report.ts'
-import { verify } from './pipeline/verify/verify.ts'
+import { createTopic } from '../app/create-topic.ts'
+import { openLake } from '../app/open-lake.ts'
+import { orderSlotOf } from '../app/prepare-database.ts'
+import { DeliveryLog } from '../pipeline/delivery-log.ts'
+import { refillLake } from '../pipeline/replay/refill-lake.ts'
+import { type ReplayReport, replay } from '../pipeline/replay/replay.ts'
+import { rewindSubscriber } from '../pipeline/replay/rewind-subscriber.ts'
+import type { Topic } from '../pipeline/topic.ts'
+import { formatReport } from '../pipeline/verify/format-report.ts'
+import { verify } from '../pipeline/verify/verify.ts'
+import type { Contexts } from './command.ts'
 
 // Not 2, which is a command that was called wrongly.
 const EXIT_UNDECIDED = 3
@@ -19,26 +16,30 @@ const EXIT_UNDECIDED = 3
 const now = () => new Date()
 
 /** Compares orders, topic, mails and lake. Status 1 when something is missing, doubled or corrupt, else 3 when it cannot be told. */
-export function verifyCommand(config: Config, terminal: Terminal, format: 'text' | 'json'): Command {
-  return withTopic(config, terminal, async (topic, pool, { stream: streamUrl }) => {
+export async function verifyStore(context: Contexts['database'], json: boolean): Promise<number> {
+  const { config, pool, terminal } = context
+  const { stream: streamUrl } = context.addresses
+  return withTopic(context, async (topic) => {
     const { lakeFlushSeconds } = config
     const slotName = orderSlotOf(streamUrl)
     const report = await verify({ pool, streamUrl, topic, slotName, lake: await openLake(config), lakeFlushSeconds, now })
-    terminal.out(format === 'json' ? JSON.stringify(report) : formatReport(report))
+    terminal.out(json ? JSON.stringify(report) : formatReport(report))
     if (report.findings.length > 0) return 1
     return report.undecided.length > 0 ? EXIT_UNDECIDED : 0
   })
 }
 
-export interface ReplayArguments {
+interface ReplayArguments {
   since: Date | undefined
   orderId: string | undefined
   subscriber: string | undefined
 }
 
 /** Publishes what the topic lacks, or lets one subscriber read again. Status 1 when events could not be made. */
-export function replayCommand(config: Config, terminal: Terminal, { since, orderId, subscriber }: ReplayArguments): Command {
-  return withTopic(config, terminal, async (topic, pool, { api: url, stream: streamUrl }) => {
+export async function replayOrders(context: Contexts['database'], { since, orderId, subscriber }: ReplayArguments): Promise<number> {
+  const { config, pool, terminal } = context
+  const { api: url, stream: streamUrl } = context.addresses
+  return withTopic(context, async (topic) => {
     if (subscriber === 'lake') {
       const { setAside, written } = await refillLake(url, await openLake(config), topic, now)
       for (const path of setAside) terminal.out(`set aside ${path}`)
@@ -56,18 +57,19 @@ export function replayCommand(config: Config, terminal: Terminal, { since, order
   })
 }
 
-function withTopic(config: Config, terminal: Terminal, work: (topic: Topic, pool: Pool, addresses: DatabaseAddresses) => Command): Command {
-  return withDatabase(config, terminal, async (pool, addresses) => {
-    const deliveryLog = new DeliveryLog({ pool, logger: terminal.logger })
-    const topic = createTopic(config, { pool, url: addresses.api, logger: terminal.logger, onStored: deliveryLog.published })
-    try {
-      await topic.start()
-      return await work(topic, pool, addresses)
-    } finally {
-      await topic.stop()
-      await deliveryLog.stop()
-    }
-  })
+async function withTopic(
+  { config, pool, addresses, logger }: Contexts['database'],
+  work: (topic: Topic) => Promise<number>,
+): Promise<number> {
+  const deliveryLog = new DeliveryLog({ pool, logger })
+  const topic = createTopic(config, { pool, url: addresses.api, logger, onStored: deliveryLog.published })
+  try {
+    await topic.start()
+    return await work(topic)
+  } finally {
+    await topic.stop()
+    await deliveryLog.stop()
+  }
 }
 
 function describeReplay(report: ReplayReport): string[] {

@@ -1,0 +1,31 @@
+import { randomBytes } from 'node:crypto'
+import { secretOf } from '../app/secrets.ts'
+import { createAdmin } from '../auth/create-admin.ts'
+import { Passwords } from '../auth/password.ts'
+import { rotateSigningKeys } from '../auth/signing-keys.ts'
+import type { Contexts } from './command.ts'
+import { readPassword } from './read-password.ts'
+import { withDatabase } from './run-command.ts'
+
+const EXIT_INTERRUPTED = 130
+
+/** Makes an operator's account. An empty password means: make one up and print it, once. */
+export async function createOperator(settings: Contexts['settings'], email: string): Promise<number> {
+  const password = await readPassword('Password (empty: make one up): ')
+  if (password === null) return EXIT_INTERRUPTED
+  return withDatabase(settings, async ({ pool, terminal }) => {
+    const chosen = password === '' ? randomBytes(18).toString('base64url') : password
+    const passwords = new Passwords({ threads: 1, maxWaiting: 0 })
+    const admin = await createAdmin(pool, passwords, { email, password: chosen })
+    terminal.out(`made the admin ${admin.email}`)
+    if (password === '') terminal.out(`password: ${chosen}`)
+    return 0
+  })
+}
+
+/** Publishes a key that signs access tokens once nobody can lack it. A running store takes it up within a second. */
+export async function rotateKeys({ pool, config, terminal }: Contexts['database']): Promise<number> {
+  const { id, signsFrom } = await rotateSigningKeys(pool, secretOf(config))
+  terminal.out(`published the key ${id}\nit signs new access tokens from ${signsFrom.toISOString()} on`)
+  return 0
+}

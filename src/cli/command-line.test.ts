@@ -1,0 +1,172 @@
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { test } from 'node:test'
+import { type Command, UsageError } from './command.ts'
+import { readCommandLine } from './command-line.ts'
+import { COMMANDS } from './commands.ts'
+import { commandHelp, overview, readmeRow, usageOf } from './help.ts'
+
+const VERSION = '1.2.3'
+
+/** A right and a wrong value of each option that takes one, by its name in the help; every text is right where there is no wrong one. */
+const TEXTS: Record<string, { right: string; wrong?: string }> = {
+  'api|stream|email|lake|webhook': { right: 'api', wrong: 'kitchen' },
+  'ndjson|csv': { right: 'csv', wrong: 'xml' },
+  'queued|sent|failed': { right: 'failed', wrong: 'lost' },
+  'queued|delivered|failed': { right: 'failed', wrong: 'lost' },
+  'ID|NUMBER': { right: '100001', wrong: 'x' },
+  ID: { right: '01990000-0000-7000-8000-000000000000', wrong: '100001' },
+  N: { right: '5', wrong: '0' },
+  'TYPE,…|all': { right: 'all' },
+  TIME: { right: '2026-03-01', wrong: 'yesterday' },
+  'YYYY-MM-DD': { right: '2026-03-01', wrong: '2026-3-1' },
+  NAME: { right: 'email' },
+  FOLDER: { right: 'folder' },
+}
+
+/** A call of the command without options, all of whose arguments are there. */
+function rightCall({ name, arguments: args }: Command): string[] {
+  return [...name.split(' '), ...args.map((argument) => argument.name.toLowerCase())]
+}
+
+/** The same with the flag instead of the argument for which it can stand. */
+function callWith(command: Command, option: string): string[] {
+  const { name, arguments: args } = command
+  return [...name.split(' '), ...args.filter(({ or }) => or !== option).map((argument) => argument.name.toLowerCase())]
+}
+
+function read(args: readonly string[]) {
+  const request = readCommandLine(args, VERSION)
+  return request.kind === 'run' ? request : assert.fail(`prints ${request.text}`)
+}
+
+function textOf(args: readonly string[]): string {
+  const request = readCommandLine(args, VERSION)
+  return request.kind === 'print' ? request.text : assert.fail(`runs ${request.command.name}`)
+}
+
+function refusalOf(args: readonly string[]): string {
+  try {
+    readCommandLine(args, VERSION)
+  } catch (error) {
+    assert.ok(error instanceof UsageError, String(error))
+    assert.equal(error.exitStatus, 2)
+    return error.message
+  }
+  return assert.fail(`accepted: ${args.join(' ')}`)
+}
+
+test('every command takes its options and refuses all others, and shows its own usage with the refusal', () => {
+  const all = new Map(COMMANDS.flatMap(({ options }) => Object.entries(options)))
+  for (const command of COMMANDS) {
+    const call = rightCall(command)
+    assert.equal(read(call).command, command)
+    for (const unknown of [['--bogus'], ['--bogus=1'], ['-x'], ['--bogus', 'value'], ['--version']]) {
+      const [first = '', second = '', ...others] = refusalOf([...call, ...unknown]).split('\n')
+      assert.ok(first.startsWith(`${command.name} has no option ${unknown[0]?.split('=')[0]}; it takes `), first)
+      assert.deepEqual([second, others], [`usage: ${usageOf(command)}`, []])
+    }
+    for (const [name, option] of all) {
+      const known = command.options[name]
+      const { right, wrong } = 'read' in option ? (TEXTS[option.value] ?? assert.fail(option.value)) : { right: undefined }
+      const given = [`--${name}`, ...(right === undefined ? [] : [right])]
+      if (known === undefined) {
+        assert.match(refusalOf([...call, ...given]), new RegExp(`^${command.name} has no option --${name}; it takes `))
+        continue
+      }
+      const complete = callWith(command, name)
+      const { values } = read([...complete, ...given])
+      assert.notEqual(values[name], undefined)
+      assert.deepEqual(read([...given, ...complete]).values, values)
+      if (!('read' in known)) {
+        assert.match(refusalOf([...complete, `--${name}=no`]), /^--[a-z-]+ takes no value\n/)
+        assert.match(refusalOf([...complete, ...given, ...given]), /^give --[a-z-]+ once\n/)
+        continue
+      }
+      for (const lacking of [[`--${name}`], [`--${name}=`], [`--${name}`, '--json']]) {
+        assert.match(refusalOf([...complete, ...lacking]), /^--[a-z-]+ needs a value\n/)
+      }
+      if (known.isRepeatable) assert.deepEqual(read([...complete, ...given, ...given]).values[name], [right, right])
+      else assert.match(refusalOf([...complete, ...given, ...given]), /^give --[a-z-]+ once\n/)
+      const own = 'read' in known ? TEXTS[known.value]?.wrong : wrong
+      if (own !== undefined) assert.ok(refusalOf([...complete, `--${name}=${own}`]).startsWith(`--${name} must ${known.must}\n`))
+    }
+  }
+})
+
+test('every command refuses one argument too many, and one too few', () => {
+  for (const command of COMMANDS) {
+    const call = rightCall(command)
+    assert.match(refusalOf([...call, 'more']), /(takes no argument|takes \d at most); leave out more\n/)
+    if (command.arguments.length > 0) assert.match(refusalOf(call.slice(0, -1)), /lacks an argument: |: give EVENT_ID or --all-failed/)
+  }
+})
+
+test('refuses what contradicts itself', () => {
+  const id = '01990000-0000-7000-8000-000000000000'
+  for (const [args, message] of [
+    [['mail', 'retry', 'event', '--all-failed'], /^mail retry: give EVENT_ID or --all-failed, one of the two\n/],
+    [['mail', 'retry'], /^mail retry: give EVENT_ID or --all-failed, one of the two\n/],
+    [['webhook', 'redeliver', 'id', 'event', '--all-failed'], /one of the two\n/],
+    [['webhook', 'redeliver', 'id'], /one of the two\n/],
+    [['webhook', 'redeliver', '--all-failed'], /^webhook redeliver lacks an argument: ID\n/],
+    [['replay', '--subscriber', 'email', '--order', id], /leave out --order or --subscriber\n/],
+    [['replay', '--subscriber', 'lake', '--since', '2026-03-01'], /leave out --since\n/],
+  ] as const) {
+    assert.match(refusalOf(args), message)
+  }
+})
+
+test('a command that does not exist is refused in one line, or with the commands that begin like it', () => {
+  assert.equal(refusalOf([]), 'which command? storefront help lists the commands')
+  assert.equal(refusalOf(['--json']), 'which command? storefront help lists the commands')
+  assert.equal(refusalOf(['drain', 'it']), 'there is no such command: drain it; storefront help lists the commands')
+  assert.equal(refusalOf(['help', 'drain']), 'there is no such command: drain; storefront help lists the commands')
+  const [first, ...others] = refusalOf(['webhook']).split('\n')
+  assert.equal(first, 'webhook needs a second word; these begin with webhook:')
+  const names = COMMANDS.map(({ name }) => name).filter((name) => name.startsWith('webhook '))
+  assert.deepEqual(
+    others.map((line) => / {2}(webhook \w+)/.exec(line)?.[1]),
+    names,
+  )
+  assert.match(refusalOf(['lake', 'drain']), /^there is no such command: lake drain; these begin with lake:\n {2}lake query/)
+})
+
+test('shows all commands, those of one word, or one command', () => {
+  for (const args of [['help'], ['--help'], ['-h']]) assert.equal(textOf(args), overview(COMMANDS))
+  for (const command of COMMANDS) {
+    const words = command.name.split(' ')
+    assert.ok(overview(COMMANDS).includes(`\n  ${command.name}`))
+    for (const args of [
+      ['help', ...words],
+      [...words, '--help'],
+      [...words, 'an argument', '-h', '--bogus'],
+    ]) {
+      assert.equal(textOf(args), commandHelp(command))
+    }
+    const help = commandHelp(command)
+    assert.ok(help.startsWith(`usage: storefront ${command.name}`))
+    for (const [name, option] of Object.entries(command.options)) assert.ok(help.includes(`--${name}`) && help.includes(option.help), name)
+    assert.ok(help.split('\n').every((line) => line.startsWith('usage: ') || line.length <= 120))
+  }
+  const group = textOf(['help', 'webhook'])
+  assert.match(group, /\n {2}webhook add URL /)
+  assert.doesNotMatch(group, /mail list/)
+})
+
+test('shows the version', () => {
+  for (const args of [['--version'], ['-v']]) assert.equal(textOf(args), VERSION)
+})
+
+test('the usage names what is left out when something else is given, and what may be repeated', () => {
+  const usages = COMMANDS.map(usageOf)
+  assert.ok(usages.includes('storefront mail retry EVENT_ID|--all-failed'))
+  assert.ok(usages.includes('storefront webhook redeliver ID EVENT_ID|--all-failed'))
+  assert.ok(usages.includes('storefront serve [--role api|stream|email|lake|webhook]…'))
+})
+
+test("the README's table is that of the commands", () => {
+  const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8')
+  const [, table = ''] = /^## Commands\n\n\| Command \| What it does \|\n\|---\|---\|\n((?:\|.*\n)+)/m.exec(readme) ?? []
+  assert.equal(table, COMMANDS.map((command) => `${readmeRow(command)}\n`).join(''))
+})

@@ -1,0 +1,124 @@
+import { type ParseArgsOptionsConfig, parseArgs } from 'node:util'
+import { type Command, type Options, UsageError, type Values } from './command.ts'
+import { COMMANDS } from './commands.ts'
+import { commandHelp, commandList, overview, usageOf } from './help.ts'
+
+/** What the command line asks for: a text to print, or a command with its arguments and the values of its options. */
+export type Request = { kind: 'print'; text: string } | { kind: 'run'; command: Command; args: readonly string[]; values: Values<Options> }
+
+interface GivenOption {
+  name: string
+  rawName: string
+  value?: string | undefined
+  inlineValue?: boolean | undefined
+}
+
+type Refuse = (problem: string) => UsageError
+
+const SEE_HELP = 'storefront help lists the commands'
+
+/**
+ * Reads the command line by the table of commands. Throws UsageError on a command, option or number of arguments that does not exist, on
+ * an option given twice, without a value or with one that it does not take, and on a contradiction.
+ */
+export function readCommandLine(argv: readonly string[], version: string): Request {
+  // Not strict: an unknown option must name the command that does not take it.
+  const { positionals, tokens } = parseArgs({
+    args: [...argv],
+    options: knownOptions(),
+    allowPositionals: true,
+    strict: false,
+    tokens: true,
+  })
+  const given = tokens.filter((token) => token.kind === 'option')
+  const isAsked = (name: string) => given.some((option) => option.name === name)
+  if (positionals[0] === 'help') return { kind: 'print', text: helpOn(positionals.slice(1)) }
+  if (isAsked('help')) return { kind: 'print', text: helpOn(positionals) }
+  if (positionals.length === 0 && isAsked('version')) return { kind: 'print', text: version }
+  const command = findCommand(positionals)
+  if (command === undefined) throw noCommand(positionals)
+  const refuse: Refuse = (problem) => new UsageError(`${problem}\nusage: ${usageOf(command)}`)
+  const args = positionals.slice(command.name.split(' ').length)
+  const values = readOptions(command, given, refuse)
+  checkArguments(command, args, values, refuse)
+  const contradiction = command.findContradiction(values)
+  if (contradiction !== null) throw refuse(`${command.name}: ${contradiction}`)
+  return { kind: 'run', command, args, values }
+}
+
+/** The options of all commands: no name is a flag of one and takes a value in another. */
+function knownOptions(): ParseArgsOptionsConfig {
+  const known: ParseArgsOptionsConfig = { help: { type: 'boolean', short: 'h' }, version: { type: 'boolean', short: 'v' } }
+  for (const { options } of COMMANDS) {
+    for (const [name, option] of Object.entries(options)) known[name] = { type: 'read' in option ? 'string' : 'boolean', multiple: true }
+  }
+  return known
+}
+
+function findCommand([first = '', second = '']: readonly string[]): Command | undefined {
+  return COMMANDS.find(({ name }) => name === first || name === `${first} ${second}`)
+}
+
+function findGroup([first = '']: readonly string[]): Command[] {
+  return COMMANDS.filter(({ name }) => name.startsWith(`${first} `))
+}
+
+function noCommand(positionals: readonly string[]): UsageError {
+  if (positionals.length === 0) return new UsageError(`which command? ${SEE_HELP}`)
+  const group = findGroup(positionals)
+  if (group.length === 0) return new UsageError(`there is no such command: ${positionals.join(' ')}; ${SEE_HELP}`)
+  const [name, problem = ''] = positionals
+  const mistake = problem === '' ? `${name} needs a second word` : `there is no such command: ${name} ${problem}`
+  return new UsageError(`${mistake}; these begin with ${name}:\n${commandList(group)}`)
+}
+
+function helpOn(words: readonly string[]): string {
+  if (words.length === 0) return overview(COMMANDS)
+  const command = findCommand(words)
+  if (command !== undefined) return commandHelp(command)
+  const group = words.length === 1 ? findGroup(words) : []
+  if (group.length === 0) throw noCommand(words)
+  return overview(group)
+}
+
+function readOptions(command: Command, given: readonly GivenOption[], refuse: Refuse): Values<Options> {
+  const values: Record<string, unknown> = {}
+  for (const [name, option] of Object.entries(command.options)) {
+    if (!('read' in option)) values[name] = false
+  }
+  for (const { name, rawName, value, inlineValue } of given) {
+    const option = command.options[name]
+    if (option === undefined) {
+      const names = Object.keys(command.options).map((known) => `--${known}`)
+      throw refuse(`${command.name} has no option ${rawName}; it takes ${names.length === 0 ? 'no options' : names.join(', ')}`)
+    }
+    if (!('read' in option)) {
+      if (inlineValue) throw refuse(`${rawName} takes no value`)
+      if (values[name] === true) throw refuse(`give ${rawName} once`)
+      values[name] = true
+      continue
+    }
+    if (value === undefined || value === '' || (!inlineValue && value.startsWith('-'))) throw refuse(`${rawName} needs a value`)
+    const read = option.read(value)
+    if (read === undefined) throw refuse(`${rawName} must ${option.must}`)
+    if (values[name] !== undefined && !option.isRepeatable) throw refuse(`give ${rawName} once`)
+    values[name] = option.isRepeatable ? [...((values[name] as unknown[] | undefined) ?? []), read] : read
+  }
+  return values as Values<Options>
+}
+
+function checkArguments(command: Command, args: readonly string[], values: Values<Options>, refuse: Refuse): void {
+  const { name, arguments: wanted } = command
+  if (args.length > wanted.length) {
+    const most = wanted.length === 0 ? 'no argument' : `${wanted.length} at most`
+    throw refuse(`${name} takes ${most}; leave out ${args.slice(wanted.length).join(' ')}`)
+  }
+  for (const [index, argument] of wanted.entries()) {
+    const isGiven = args[index] !== undefined
+    if (argument.or === undefined) {
+      if (!isGiven) throw refuse(`${name} lacks an argument: ${argument.name}`)
+    } else if (isGiven === (values[argument.or] === true)) {
+      throw refuse(`${name}: give ${argument.name} or --${argument.or}, one of the two`)
+    }
+  }
+}

@@ -1,0 +1,91 @@
+import type { Logger } from 'pino'
+import type { Config } from '../config.ts'
+import type { DatabaseAddresses } from '../db/addresses.ts'
+import type { Pool } from '../db/pool.ts'
+import { OperatorError } from '../errors.ts'
+import type { JobQueue } from '../pipeline/job-queue.ts'
+import type { LakeStore } from '../pipeline/lake/lake-store.ts'
+
+/** What a command prints to, and what ends it. */
+export interface Terminal {
+  out: (line: string) => void
+  err: (line: string) => void
+  /** Ends the process at once. */
+  exit: (status: number) => never
+}
+
+/** What each kind of command is given: `database` is there and migrated, `jobs` only sends, `lake` is there. */
+export interface Contexts {
+  nothing: { terminal: Terminal }
+  settings: Contexts['nothing'] & { config: Config; logger: Logger }
+  database: Contexts['settings'] & { pool: Pool; addresses: DatabaseAddresses }
+  jobs: Contexts['database'] & { jobs: JobQueue }
+  lake: Contexts['settings'] & { lake: LakeStore }
+}
+export type Needs = keyof Contexts
+
+/** An option with a value: `read` returns undefined for a text that is none, and the refusal then says what it `must` be. */
+export interface Option<T> {
+  value: string
+  help: string
+  must: string
+  read: (text: string) => T | undefined
+  isRepeatable?: boolean
+}
+
+/** An option without a value. */
+export interface Flag {
+  help: string
+}
+
+export type Options = Record<string, Option<unknown> | Flag>
+/** What the command line says: undefined for an option that is not there, all values of one that may be repeated. */
+export type Values<O extends Options> = {
+  readonly [K in keyof O]: O[K] extends { isRepeatable: true; read: (text: string) => infer T }
+    ? Exclude<T, undefined>[] | undefined
+    : O[K] extends Option<infer T>
+      ? T | undefined
+      : boolean
+}
+
+/** `or`: the flag that can stand for it, one of the two. */
+export interface Argument {
+  name: string
+  or?: string
+}
+
+/** One command of `storefront`: parsing, help and README all come from this. */
+export interface CommandDefinition<N extends Needs, O extends Options> {
+  name: string
+  arguments?: readonly Argument[]
+  options?: O
+  /** A clause without a full stop; code in backticks. */
+  help: string
+  needs: N
+  /** Says what contradicts itself, null when nothing does. */
+  findContradiction?(values: Values<O>): string | null
+  /** Returns the exit status. Loads what it needs when it is called: a command that prints something should not wait for a whole store. */
+  run(context: Contexts[N], values: Values<O>, ...args: string[]): Promise<number>
+}
+
+/** A command whose options are checked when it is called. */
+export interface Command {
+  readonly name: string
+  readonly arguments: readonly Argument[]
+  readonly options: Options
+  readonly help: string
+  readonly needs: Needs
+  findContradiction(values: Values<Options>): string | null
+  run(context: Contexts[Needs], values: Values<Options>, ...args: string[]): Promise<number>
+}
+
+/** Takes the types of its options off a command: `readCommandLine` makes the values by those options, `runCommand` the context by its needs. */
+export function defineCommand<N extends Needs, O extends Options = Record<never, never>>(definition: CommandDefinition<N, O>): Command {
+  return { arguments: [], options: {}, findContradiction: () => null, ...definition } as unknown as Command
+}
+
+/** The command line cannot be understood. */
+export class UsageError extends OperatorError {
+  override readonly name = 'UsageError'
+  override readonly exitStatus = 2
+}

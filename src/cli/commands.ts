@@ -1,0 +1,173 @@
+import { ROLES } from '../config.ts'
+import { type Command, defineCommand } from './command.ts'
+import { DEFAULT_LIMIT, day, flag, json, limit, oneOf, orderId, orderIdOrNumber, since, someOf, text } from './options.ts'
+
+const FORMATS = ['ndjson', 'csv'] as const
+const ALL_FAILED = 'all-failed'
+
+/** Every command, in the order of the help. */
+export const COMMANDS: readonly Command[] = [
+  defineCommand({
+    name: 'serve',
+    options: { role: someOf(ROLES, 'does this only; may be given several times') },
+    help: 'runs the store; every role unless some are named',
+    needs: 'settings',
+    run: async ({ config, terminal }, { role }) => (await import('./serve.ts')).serve(config, terminal, role),
+  }),
+  defineCommand({
+    name: 'migrate',
+    help: "brings the database's schema, replication slot, job queue and rights up to date",
+    needs: 'settings',
+    run: async (context) => (await import('./database-commands.ts')).migrate(context),
+  }),
+  defineCommand({
+    name: 'catalogue import',
+    arguments: [{ name: 'FILE|-' }],
+    options: { format: oneOf(FORMATS, "the file's format, where its name and first line do not show it") },
+    help: 'adds and updates products by sku, from NDJSON or CSV; exit status 1 when a line was refused',
+    needs: 'database',
+    run: async (context, { format }, file = '') => (await import('./catalogue-commands.ts')).importFile(context, file, format),
+  }),
+  defineCommand({
+    name: 'catalogue export',
+    options: {
+      format: oneOf(FORMATS, 'ndjson unless given'),
+      stock: flag('with the stock of each product'),
+    },
+    help: 'writes every product to standard output, as the import reads it; its stock only with `--stock`, because importing such a file later resets stock to what it was',
+    needs: 'database',
+    run: async (context, { format = 'ndjson', stock }) => (await import('./catalogue-commands.ts')).exportProducts(context, format, stock),
+  }),
+  defineCommand({
+    name: 'lake query',
+    arguments: [{ name: '"select …"' }],
+    options: { 'allow-files': flag('lets the SQL read and write every file that you may'), json },
+    help: "runs SQL (DuckDB's) over the views `order_events` and `orders`; it reads the lake and no other file unless `--allow-files`",
+    needs: 'lake',
+    run: async (context, { 'allow-files': allowFiles, json }, sql = '') =>
+      (await import('./lake-commands.ts')).query(context, sql, { allowFiles, json }),
+  }),
+  defineCommand({
+    name: 'lake compact',
+    options: { date: day },
+    help: "merges the lake's small files of each day before today, or of one day",
+    needs: 'database',
+    run: async (context, { date }) => (await import('./lake-commands.ts')).compact(context, date),
+  }),
+  defineCommand({
+    name: 'mail list',
+    options: { status: oneOf(['queued', 'sent', 'failed'], 'only mails in this state'), order: orderIdOrNumber, limit, json },
+    help: 'the newest order mails and what became of them',
+    needs: 'database',
+    run: async (context, { status, order, limit = DEFAULT_LIMIT, json }) =>
+      (await import('./mail-commands.ts')).list(context, { status, order, limit }, json),
+  }),
+  defineCommand({
+    name: 'mail retry',
+    arguments: [{ name: 'EVENT_ID', or: ALL_FAILED }],
+    options: { [ALL_FAILED]: flag('all mails that were given up') },
+    help: 'retries mails that were given up',
+    needs: 'jobs',
+    run: async (context, _, eventId) => (await import('./mail-commands.ts')).retry(context, eventId ?? null),
+  }),
+  defineCommand({
+    name: 'webhook add',
+    arguments: [{ name: 'URL' }],
+    options: { events: text('TYPE,…|all', 'only events of these types; all unless given') },
+    help: 'posts order events to a URL from now on; prints the secret that signs them, once',
+    needs: 'database',
+    run: async (context, { events }, url = '') => (await import('./webhook-commands.ts')).add(context, url, events),
+  }),
+  defineCommand({
+    name: 'webhook list',
+    options: { json },
+    help: 'the endpoints, and how they fare',
+    needs: 'database',
+    run: async (context, { json }) => (await import('./webhook-commands.ts')).list(context, json),
+  }),
+  defineCommand({
+    name: 'webhook deliveries',
+    arguments: [{ name: 'ID' }],
+    options: { status: oneOf(['queued', 'delivered', 'failed'], 'only deliveries in this state'), limit, json },
+    help: "an endpoint's newest deliveries",
+    needs: 'database',
+    run: async (context, { status, limit = DEFAULT_LIMIT, json }, id = '') =>
+      (await import('./webhook-commands.ts')).deliveries(context, id, { status, limit }, json),
+  }),
+  defineCommand({
+    name: 'webhook redeliver',
+    arguments: [{ name: 'ID' }, { name: 'EVENT_ID', or: ALL_FAILED }],
+    options: { [ALL_FAILED]: flag('all events whose delivery failed') },
+    help: 'delivers an event again, or all that failed',
+    needs: 'jobs',
+    run: async (context, _, id = '', eventId) => (await import('./webhook-commands.ts')).redeliverEvents(context, id, eventId ?? null),
+  }),
+  defineCommand({
+    name: 'webhook rotate',
+    arguments: [{ name: 'ID' }],
+    help: 'makes a new secret and prints it, once; both sign for 24 hours',
+    needs: 'database',
+    run: async (context, _, id = '') => (await import('./webhook-commands.ts')).rotate(context, id),
+  }),
+  defineCommand({
+    name: 'webhook enable',
+    arguments: [{ name: 'ID' }],
+    help: 'lets a disabled endpoint get webhooks again',
+    needs: 'database',
+    run: async (context, _, id = '') => (await import('./webhook-commands.ts')).enable(context, id),
+  }),
+  defineCommand({
+    name: 'webhook remove',
+    arguments: [{ name: 'ID' }],
+    help: 'forgets an endpoint and its deliveries',
+    needs: 'database',
+    run: async (context, _, id = '') => (await import('./webhook-commands.ts')).remove(context, id),
+  }),
+  defineCommand({
+    name: 'verify',
+    options: { json },
+    help: 'compares orders, topic, mails and lake; exit status 1 when something is missing, doubled, corrupt or invalid, 3 when it cannot be told',
+    needs: 'database',
+    run: async (context, { json }) => (await import('./pipeline-commands.ts')).verifyStore(context, json),
+  }),
+  defineCommand({
+    name: 'replay',
+    options: { since, order: orderId, subscriber: text('NAME', 'lets email, webhook or lake read again what it has missed') },
+    help: 'publishes order changes that the topic lacks, and recreates and refills a lost replication slot; with `--subscriber`, lets a subscriber read again what it has missed',
+    needs: 'database',
+    findContradiction({ since, order, subscriber }) {
+      if (subscriber === undefined) return null
+      if (order !== undefined) return '--order is for the topic; leave out --order or --subscriber'
+      return subscriber === 'lake' && since !== undefined ? 'the lake finds by itself what it lacks; leave out --since' : null
+    },
+    run: async (context, { since, order, subscriber }) =>
+      (await import('./pipeline-commands.ts')).replayOrders(context, { since, orderId: order, subscriber }),
+  }),
+  defineCommand({
+    name: 'admin create',
+    arguments: [{ name: 'EMAIL' }],
+    help: "makes an operator's account; the password is asked for, or read from standard input, or made up and printed when it is empty",
+    // The password is asked for before a database is started for it.
+    needs: 'settings',
+    run: async (context, _, email = '') => (await import('./account-commands.ts')).createOperator(context, email),
+  }),
+  defineCommand({
+    name: 'keys rotate',
+    help: 'publishes a new key, which signs access tokens six minutes later, when no client can lack it; the old one is good until its tokens have expired',
+    needs: 'database',
+    run: async (context) => (await import('./account-commands.ts')).rotateKeys(context),
+  }),
+  defineCommand({
+    name: 'openapi',
+    help: 'prints the OpenAPI document',
+    needs: 'nothing',
+    run: async ({ terminal }) => (await import('./document-commands.ts')).printOpenApi(terminal),
+  }),
+  defineCommand({
+    name: 'asyncapi',
+    options: { write: text('FOLDER', 'writes it, and a JSON Schema for each event, into this folder') },
+    help: 'prints the AsyncAPI document of the order events, or writes it with a JSON Schema per event',
+    needs: 'nothing',
+    run: async ({ terminal }, { write }) => (await import('./document-commands.ts')).printAsyncApi(terminal, write ?? null),
+  }),
+]

@@ -1,0 +1,61 @@
+import { isDatabaseOutage } from '../db/constraints.ts'
+import { AppError, OperatorError } from '../errors.ts'
+
+interface Explanation {
+  /** One line. */
+  message: string
+  exitStatus: number
+}
+
+const INSUFFICIENT_PRIVILEGE = '42501'
+
+// SQLSTATEs: no access for this user, a wrong password, no such database.
+const REFUSALS = ['28000', '28P01', '3D000']
+
+// https://nodejs.org/api/tls.html#x509-certificate-error-codes
+const UNTRUSTED = [
+  'DEPTH_ZERO_SELF_SIGNED_CERT',
+  'SELF_SIGNED_CERT_IN_CHAIN',
+  'UNABLE_TO_GET_ISSUER_CERT',
+  'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
+  'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
+]
+
+const FILE_PROBLEMS: Record<string, string> = {
+  EACCES: 'this user may not use it',
+  EEXIST: 'something else has that name',
+  EISDIR: 'it is a folder',
+  ENOENT: 'there is no such file or folder',
+  ENOSPC: 'the disk is full',
+  ENOTDIR: 'its path leads through something that is no folder',
+  EPERM: 'this user may not use it',
+  EROFS: 'the file system is read-only',
+}
+
+/** What to tell an operator about an error that ended the process; null for one that is no operator's mistake, which needs its stack. */
+export function explainError(error: unknown): Explanation | null {
+  if (error instanceof OperatorError) return { message: error.message, exitStatus: error.exitStatus }
+  const message = error instanceof AppError ? error.message : (explainFile(error) ?? explainDatabase(error))
+  return message === null ? null : { message: message.replaceAll(/\s*\n\s*/g, ' '), exitStatus: 1 }
+}
+
+function explainFile(error: unknown): string | null {
+  const { code = '', path } = error as NodeJS.ErrnoException
+  const problem = FILE_PROBLEMS[code]
+  return problem === undefined || typeof path !== 'string' ? null : `${path} cannot be used: ${problem} (${code})`
+}
+
+function explainDatabase(error: unknown): string | null {
+  const { code = '', message, severity } = error as { code?: string; message?: string; severity?: string }
+  if (UNTRUSTED.includes(code)) {
+    return `a server's certificate is signed by an authority that is not known (${message}); for the database add sslrootcert=FILE to its address, for the object store set NODE_EXTRA_CA_CERTS=FILE`
+  }
+  if (code === INSUFFICIENT_PRIVILEGE && severity === 'FATAL') {
+    return `the database cannot be used: ${message}; as its administrator grant connect on it to the role that the address names`
+  }
+  if (code === INSUFFICIENT_PRIVILEGE) {
+    return `the role in DATABASE_URL lacks a right: ${message}; run storefront migrate, which grants it`
+  }
+  if (REFUSALS.includes(code)) return `the database cannot be used: ${message}; check DATABASE_URL`
+  return isDatabaseOutage(error) ? `the database cannot be used: ${message || code}; check that it runs, and DATABASE_URL` : null
+}

@@ -1,0 +1,72 @@
+import type { Command, Flag, Option } from './command.ts'
+
+const WIDTH = 120
+const INDENT = 34
+
+/** `storefront mail list [--status queued|sent|failed] …` on one line. */
+export function usageOf({ name, arguments: args, options }: Command): string {
+  const standIns = args.flatMap(({ or }) => (or === undefined ? [] : [or]))
+  const words = args.map((argument) => (argument.or === undefined ? argument.name : `${argument.name}|--${argument.or}`))
+  const optional = Object.entries(options).filter(([option]) => !standIns.includes(option))
+  return ['storefront', name, ...words, ...optional.map(([option, kind]) => `[${optionText(option, kind)}]${repeated(kind)}`)].join(' ')
+}
+
+/** What `storefront help` prints, or `storefront help mail` for those commands. */
+export function overview(commands: readonly Command[]): string {
+  return `usage: storefront COMMAND
+
+${commandList(commands)}
+
+storefront help COMMAND, or COMMAND --help, shows one command with its options; storefront --version shows the version.
+Settings come from the environment; README.md lists them.`
+}
+
+/** The commands with a line or two on each. */
+export function commandList(commands: readonly Command[]): string {
+  return commands
+    .map(({ name, arguments: args, help }) => entry([name, ...args.map((argument) => argument.name)].join(' '), plain(help)))
+    .join('\n')
+}
+
+/** What `storefront help COMMAND` prints. */
+export function commandHelp(command: Command): string {
+  const options = Object.entries(command.options).map(([name, option]) => entry(optionText(name, option), option.help))
+  const help = plain(command.help)
+  const sentence = help.charAt(0).toUpperCase() + help.slice(1)
+  return [`usage: ${usageOf(command)}`, wrap(`${sentence}.`, 0), ...(options.length === 0 ? [] : [options.join('\n')])].join('\n\n')
+}
+
+/** The command's row in the table of README.md. */
+export function readmeRow(command: Command): string {
+  return `| \`npx ${usageOf(command).replaceAll('|', '\\|')}\` | ${command.help} |`
+}
+
+/** Code is marked for README.md only. */
+function plain(help: string): string {
+  return help.replaceAll('`', '')
+}
+
+function optionText(name: string, option: Option<unknown> | Flag): string {
+  return 'read' in option ? `--${name} ${option.value}` : `--${name}`
+}
+
+function repeated(option: Option<unknown> | Flag): string {
+  return 'read' in option && option.isRepeatable ? '…' : ''
+}
+
+/** `term` with its explanation beside it, or below when it is too long. */
+function entry(term: string, explanation: string): string {
+  const lines = wrap(explanation, INDENT)
+  return term.length + 4 > INDENT ? `  ${term}\n${' '.repeat(INDENT)}${lines}` : `${`  ${term}`.padEnd(INDENT)}${lines}`
+}
+
+/** Lines that begin, but for the first, after `indent` blanks. */
+function wrap(text: string, indent: number): string {
+  const lines = ['']
+  for (const word of text.split(' ')) {
+    const line = lines.at(-1) ?? ''
+    if (line !== '' && indent + line.length + 1 + word.length > WIDTH) lines.push(word)
+    else lines[lines.length - 1] = line === '' ? word : `${line} ${word}`
+  }
+  return lines.join(`\n${' '.repeat(indent)}`)
+}

@@ -1,0 +1,38 @@
+import { openLake } from '../app/open-lake.ts'
+import { compactLake } from '../pipeline/lake/compact-lake.ts'
+import { withLakeLock } from '../pipeline/lake/lake-lock.ts'
+import { queryLake } from '../pipeline/lake/lake-query.ts'
+import type { Contexts } from './command.ts'
+import { formatJson, formatTable } from './format-table.ts'
+
+/** Runs SQL over the lake and prints the rows. Needs no server: the lake is files. */
+export async function query(
+  { lake, terminal }: Contexts['lake'],
+  text: string,
+  { json, ...options }: { allowFiles: boolean; json: boolean },
+): Promise<number> {
+  const result = await queryLake(lake, text, options)
+  terminal.out(json ? formatJson(result) : formatTable(result))
+  return 0
+}
+
+/** Merges the small files of one day, or of every day before today. Status 1 when a day could not be merged. */
+export async function compact({ config, terminal, addresses }: Contexts['database'], date: string | undefined): Promise<number> {
+  const today = new Date().toISOString().slice(0, 10)
+  const store = await openLake(config)
+  try {
+    const report = await withLakeLock(addresses.api, (assertAlone) =>
+      compactLake({
+        store,
+        assertAlone,
+        isWanted: (day) => (date === undefined ? day < today : day === date),
+        onMerged: ({ name, files, rows }) => terminal.out(`${store.locate(name)}: ${rows} rows of ${files} files`),
+      }),
+    )
+    for (const failure of report.failures) terminal.err(`not merged: ${failure}`)
+    terminal.out(`merged into ${report.merged} files, deleted ${report.deleted}`)
+    return report.failures.length === 0 ? 0 : 1
+  } finally {
+    store.close()
+  }
+}

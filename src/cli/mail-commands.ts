@@ -1,0 +1,38 @@
+import { type DeliveryFilter, listDeliveries, retryFailed } from '../pipeline/email/email-deliveries.ts'
+import type { Contexts } from './command.ts'
+import { formatJson, formatTable } from './format-table.ts'
+
+/** Prints order mails, the newest first: the answer to "did the mail go out?". */
+export async function list({ pool, terminal }: Contexts['database'], filter: DeliveryFilter, json: boolean): Promise<number> {
+  const mails = await listDeliveries(pool, filter)
+  const columns = ['event_id', 'order', 'event', 'status', 'attempts', 'queued_at', 'not_before', 'sent_at', 'last_error']
+  const rows = mails.map((mail) => [
+    mail.event_id,
+    mail.order_number,
+    mail.event_type.slice(mail.event_type.lastIndexOf('.') + 1),
+    mail.status,
+    mail.attempts,
+    mail.queued_at.toISOString(),
+    mail.status === 'queued' && mail.send_after !== null ? mail.send_after.toISOString() : null,
+    mail.sent_at?.toISOString() ?? null,
+    mail.last_error,
+  ])
+  terminal.out(json ? formatJson({ columns, rows }) : formatTable({ columns, rows }, { none: '' }))
+  return 0
+}
+
+/** Queues a mail again that was given up, or all of them for null. Status 1 when the one that was asked for is not among them. */
+export async function retry({ pool, config, terminal, jobs }: Contexts['jobs'], eventId: string | null): Promise<number> {
+  const queued = await retryFailed(pool, jobs, { eventId, maxPerHour: config.mailMaxPerHour, now: new Date() })
+  if (queued > 0 || eventId === null) {
+    terminal.out(`${queued} ${queued === 1 ? 'mail is' : 'mails are'} queued again`)
+    return 0
+  }
+  const [mail] = await listDeliveries(pool, { eventId, limit: 1 })
+  terminal.err(
+    mail === undefined
+      ? `there is no mail of the event ${eventId}; storefront mail list shows them`
+      : `the mail of ${eventId} is ${mail.status}, not failed`,
+  )
+  return 1
+}

@@ -1,0 +1,66 @@
+import type { Flag, Option } from './command.ts'
+
+const ORDER_ID = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i
+const ORDER_NUMBER = /^\d{1,18}$/
+const MAX_LIMIT = 10_000
+export const DEFAULT_LIMIT = 50
+
+export function flag(help: string): Flag {
+  return { help }
+}
+
+/** Any text but the empty one. */
+export function text(value: string, help: string): Option<string> {
+  return { value, help, must: 'have a value', read: (given) => given }
+}
+
+export function oneOf<const T extends string>(known: readonly T[], help: string): Option<T> {
+  return { value: known.join('|'), help, must: `be one of ${known.join(', ')}`, read: (given) => known.find((name) => name === given) }
+}
+
+export function someOf<const T extends string>(known: readonly T[], help: string): Option<T> & { isRepeatable: true } {
+  return { ...oneOf(known, help), isRepeatable: true }
+}
+
+export const json: Flag = flag('prints JSON instead of text')
+
+export const limit: Option<number> = {
+  value: 'N',
+  help: `at most so many rows, ${DEFAULT_LIMIT} unless given`,
+  must: `be a whole number from 1 to ${MAX_LIMIT}`,
+  read(given) {
+    const number = /^\d{1,9}$/.test(given) ? Number(given) : 0
+    return number >= 1 && number <= MAX_LIMIT ? number : undefined
+  },
+}
+
+export const day: Option<string> = {
+  value: 'YYYY-MM-DD',
+  help: 'only this day, which may be today',
+  must: 'be a day such as 2026-03-01',
+  read: (given) => (/^\d{4}-\d{2}-\d{2}$/.test(given) && !Number.isNaN(Date.parse(given)) ? given : undefined),
+}
+
+export const since: Option<Date> = {
+  value: 'TIME',
+  help: 'only what changed since then, such as 2026-03-01T12:00:00Z',
+  must: 'be a time such as 2026-03-01T12:00:00Z',
+  read(given) {
+    const time = new Date(given)
+    return Number.isNaN(time.getTime()) ? undefined : time
+  },
+}
+
+export const orderId: Option<string> = {
+  value: 'ID',
+  help: 'only the order with this id',
+  must: 'be the id of an order',
+  read: (given) => (ORDER_ID.test(given) ? given.toLowerCase() : undefined),
+}
+
+export const orderIdOrNumber: Option<string> = {
+  value: 'ID|NUMBER',
+  help: 'only the mails of this order',
+  must: 'be an id or a number of an order',
+  read: (given) => (ORDER_ID.test(given) || ORDER_NUMBER.test(given) ? given : undefined),
+}

@@ -1,0 +1,86 @@
+import type { Command, Contexts, Options, Terminal, Values } from './command.ts'
+
+/** Gives a command what it needs, and closes that afterwards. Returns the exit status of the process. */
+export async function runCommand(command: Command, terminal: Terminal, values: Values<Options>, args: readonly string[]): Promise<number> {
+  const run = (context: Contexts[keyof Contexts]) => command.run(context, values, ...args)
+  if (command.needs === 'nothing') return run({ terminal })
+  const settings = await readSettings(terminal)
+  switch (command.needs) {
+    case 'settings':
+      return run(settings)
+    case 'database':
+      return withDatabase(settings, run)
+    case 'jobs':
+      return withDatabase(settings, (context) => withJobs(context, run))
+    case 'lake':
+      return withLake(settings, run)
+  }
+}
+
+async function readSettings(terminal: Terminal): Promise<Contexts['settings']> {
+  const [{ readConfig }, { default: pino }, { serializers }] = await Promise.all([
+    import('../config.ts'),
+    import('pino'),
+    import('./log-serializers.ts'),
+  ])
+  const config = readConfig()
+  // A command's output is its own; what it logs goes to standard error.
+  const level = config.logLevel === 'info' ? 'warn' : config.logLevel
+  return { terminal, config, logger: pino({ level, serializers }, pino.destination(2)) }
+}
+
+/**
+ * Runs `work` on the store's database: that of a running store, or started for as long as it takes. Changes nothing about the schema.
+ * Throws StoreMissing, or MigrationsPending when the schema is not that of this program.
+ */
+export async function withDatabase(
+  settings: Contexts['settings'],
+  work: (context: Contexts['database']) => Promise<number>,
+): Promise<number> {
+  const { config, logger } = settings
+  // Loaded here: a command that only prints something need not wait for all of this.
+  const [{ assertEmbeddedIsMeant }, { openExistingDatabase }, { createPool }, { assertMigrated }] = await Promise.all([
+    import('../config.ts'),
+    import('../db/open-database.ts'),
+    import('../db/pool.ts'),
+    import('../db/migrate.ts'),
+  ])
+  assertEmbeddedIsMeant(config)
+  const database = await openExistingDatabase(config)
+  const pool = createPool({
+    url: database.addresses.api,
+    size: 4,
+    applicationName: 'storefront-command',
+    onError: (error) => logger.warn({ reason: error.message }, 'a database connection broke'),
+  })
+  try {
+    await assertMigrated(pool)
+    return await work({ ...settings, pool, addresses: database.addresses })
+  } finally {
+    await pool.end()
+    await database.close()
+  }
+}
+
+/** Runs `work` with a job queue that only sends. */
+async function withJobs(context: Contexts['database'], work: (context: Contexts['jobs']) => Promise<number>): Promise<number> {
+  const { createJobQueue } = await import('../pipeline/job-queue.ts')
+  const jobs = createJobQueue({ url: context.addresses.api, logger: context.logger, supervise: false })
+  try {
+    await jobs.start()
+    return await work({ ...context, jobs })
+  } finally {
+    await jobs.stop()
+  }
+}
+
+/** Runs `work` on the lake's files, which need no server. Throws LakeMissing. */
+async function withLake(settings: Contexts['settings'], work: (context: Contexts['lake']) => Promise<number>): Promise<number> {
+  const { openExistingLake } = await import('../app/open-lake.ts')
+  const lake = await openExistingLake(settings.config)
+  try {
+    return await work({ ...settings, lake })
+  } finally {
+    lake.close()
+  }
+}

@@ -1,0 +1,109 @@
+import { createWebhookSealing, secretOf } from '../app/secrets.ts'
+import { OperatorError } from '../errors.ts'
+import { listDeliveries, redeliver, type WebhookStatus } from '../pipeline/webhook/webhook-deliveries.ts'
+import {
+  addEndpoint,
+  enableEndpoint,
+  type ListedEndpoint,
+  listEndpoints,
+  removeEndpoint,
+  rotateSecret,
+} from '../pipeline/webhook/webhook-endpoints.ts'
+import { toPrintableUrl } from '../pipeline/webhook/webhook-url.ts'
+import type { Contexts } from './command.ts'
+import { formatJson, formatTable } from './format-table.ts'
+
+type Context = Contexts['database']
+
+/** Adds an endpoint and prints its secret, once. `events` is a list with commas; `all` or nothing means every one. */
+export async function add({ pool, config, terminal }: Context, url: string, events: string | undefined): Promise<number> {
+  const sealing = createWebhookSealing(secretOf(config))
+  const eventTypes = events === undefined || events === 'all' ? null : events.split(',').map((type) => type.trim())
+  const added = await addEndpoint(pool, sealing, { url, eventTypes, isPrivateAllowed: config.isPrivateWebhookAllowed })
+  terminal.out(`added the endpoint ${added.id}`)
+  terminal.out(`secret: ${added.secret}`)
+  terminal.out('It is not shown again.')
+  return 0
+}
+
+/** Prints the endpoints and their state. Of a URL its query is left out. */
+export async function list({ pool, terminal }: Context, json: boolean): Promise<number> {
+  const columns = ['id', 'url', 'events', 'state', 'since', 'reason', 'queued', 'failed']
+  const rows = (await listEndpoints(pool)).map((endpoint) => [
+    endpoint.id,
+    toPrintableUrl(endpoint.url),
+    endpoint.event_types?.join(',') ?? 'all',
+    endpoint.disabled_at === null ? (endpoint.failing_since === null ? 'enabled' : 'failing') : 'disabled',
+    (endpoint.disabled_at ?? endpoint.failing_since)?.toISOString() ?? null,
+    endpoint.disabled_reason,
+    endpoint.queued,
+    endpoint.failed,
+  ])
+  terminal.out(json ? formatJson({ columns, rows }) : formatTable({ columns, rows }, { none: '' }))
+  return 0
+}
+
+/** Prints an endpoint's newest deliveries. */
+export async function deliveries(
+  { pool, terminal }: Context,
+  id: string,
+  filter: { status: WebhookStatus | undefined; limit: number },
+  json: boolean,
+): Promise<number> {
+  await getEndpoint(pool, id)
+  const columns = ['event_id', 'type', 'status', 'attempts', 'queued_at', 'delivered_at', 'last_error']
+  const rows = (await listDeliveries(pool, { endpointId: id, ...filter })).map((delivery) => [
+    delivery.event_id,
+    delivery.type,
+    delivery.status,
+    delivery.attempts,
+    delivery.queued_at.toISOString(),
+    delivery.delivered_at?.toISOString() ?? null,
+    delivery.last_error,
+  ])
+  terminal.out(json ? formatJson({ columns, rows }) : formatTable({ columns, rows }, { none: '' }))
+  return 0
+}
+
+/** Queues deliveries again: that of one event, or all that failed for null. */
+export async function redeliverEvents({ pool, terminal, jobs }: Contexts['jobs'], id: string, eventId: string | null): Promise<number> {
+  await getEndpoint(pool, id)
+  const queued = await redeliver(pool, jobs, id, eventId)
+  if (queued === 0 && eventId !== null) {
+    throw new OperatorError(`the endpoint ${id} has no delivery of ${eventId}; storefront webhook deliveries ${id} shows them`)
+  }
+  terminal.out(`${queued} ${queued === 1 ? 'event is' : 'events are'} delivered again`)
+  return 0
+}
+
+export async function enable({ pool, terminal }: Context, id: string): Promise<number> {
+  await getEndpoint(pool, id)
+  await enableEndpoint(pool, id)
+  const { failed } = await getEndpoint(pool, id)
+  terminal.out(`enabled the endpoint ${id}`)
+  if (failed > 0) terminal.out(`${failed} failed deliveries wait for storefront webhook redeliver ${id} --all-failed`)
+  return 0
+}
+
+/** Gives an endpoint a new secret and prints it, once. */
+export async function rotate({ pool, config, terminal }: Context, id: string): Promise<number> {
+  await getEndpoint(pool, id)
+  const sealing = createWebhookSealing(secretOf(config))
+  terminal.out(`secret: ${await rotateSecret(pool, sealing, id, new Date())}`)
+  terminal.out('It is not shown again. For 24 hours webhooks are signed with the one before as well.')
+  return 0
+}
+
+export async function remove({ pool, terminal }: Context, id: string): Promise<number> {
+  await getEndpoint(pool, id)
+  await removeEndpoint(pool, id)
+  terminal.out(`removed the endpoint ${id}`)
+  return 0
+}
+
+/** Throws OperatorError when there is no such endpoint. */
+async function getEndpoint(pool: Context['pool'], id: string): Promise<ListedEndpoint> {
+  const endpoint = (await listEndpoints(pool)).find((listed) => listed.id === id)
+  if (endpoint === undefined) throw new OperatorError(`there is no endpoint ${id}; storefront webhook list shows them`)
+  return endpoint
+}
