@@ -96,14 +96,12 @@ function readOperation(method: string, path: string, operation: DocumentOperatio
   }
 }
 
-function readBody({ requestBody, responses }: DocumentOperation): Operation['body'] {
+function readBody({ requestBody }: DocumentOperation): Operation['body'] {
   const [content] = Object.entries(requestBody?.content ?? {})
-  if (content !== undefined) {
-    const [type, { schema }] = content
-    return { type, schema: type === NDJSON ? null : (schema ?? null), isRequired: requestBody?.required ?? false }
-  }
-  // The document describes requests of lines in words; their answers are lines, too.
-  return NDJSON in (responses['200']?.content ?? {}) ? { type: NDJSON, schema: null, isRequired: true } : null
+  if (content === undefined) return null
+  const [type, { schema }] = content
+  // What a line is, the document says in words.
+  return { type, schema: type === NDJSON ? null : (schema ?? null), isRequired: requestBody?.required ?? false }
 }
 
 function readResponse({ description, content = {} }: { description: string; content?: Record<string, { schema: Schema }> }): Response {

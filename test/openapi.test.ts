@@ -22,6 +22,7 @@ interface Operation {
 }
 interface Document {
   openapi: string
+  info: { version: string }
   paths: Record<string, Record<string, Operation>>
   components: { schemas: Record<string, object>; securitySchemes: Record<string, object> }
 }
@@ -49,6 +50,9 @@ const CONTRACT = [
   'GET /livez',
   'GET /readyz',
 ]
+
+/** Calls whose body is NDJSON. */
+const LINES = ['POST /admin/products/import', 'POST /admin/orders/transitions']
 
 test('is committed as the command prints it', async () => {
   const { stdout } = await promisify(execFile)(process.execPath, ['bin/storefront.mjs', 'openapi'], { cwd: ROOT, maxBuffer: 1e8 })
@@ -112,11 +116,24 @@ test('describes each call: what it does, what it takes, who may, and how it fail
     )
     const refusals = Object.keys(operation.responses)
     if (operation.requestBody !== undefined) {
-      assert.deepEqual(Object.keys(operation.requestBody.content), ['application/json'], name)
-      for (const status of ['400', '415', '422']) assert.ok(refusals.includes(status), `${name} ${status}`)
+      const takesLines = LINES.includes(name)
+      assert.deepEqual(Object.keys(operation.requestBody.content), [takesLines ? 'application/x-ndjson' : 'application/json'], name)
+      for (const status of takesLines ? ['415'] : ['400', '415', '422']) assert.ok(refusals.includes(status), `${name} ${status}`)
+    }
+    for (const [status, { description }] of Object.entries(operation.responses)) {
+      assert.ok(description !== '' && description !== 'Default Response', `${name} ${status}`)
     }
     if (operation.security !== undefined) assert.ok(refusals.includes('401'), name)
   }
+})
+
+test('has a body for each call that takes one, and the version of the package', async () => {
+  const withoutBody = operations.filter(({ method, operation }) => ['post', 'put', 'patch'].includes(method) && !operation.requestBody)
+  assert.deepEqual(
+    withoutBody.map(({ name }) => name),
+    ['POST /auth/logout', 'POST /orders/{id}/cancel'],
+  )
+  assert.equal(document.info.version, JSON.parse(await readFile(new URL('../package.json', import.meta.url), 'utf8')).version)
 })
 
 test('has schemas that real answers match', async () => {

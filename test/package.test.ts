@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
@@ -37,6 +37,13 @@ function install(t: TestContext): { modules: string; bin: string } {
   return { modules, bin: join(modules, 'storefront/bin/storefront.mjs') }
 }
 
+/** The files that a document at the root links to. */
+function linkedFiles(document: string): string[] {
+  const links = [...readFileSync(join(ROOT, document), 'utf8').matchAll(/\]\(([^):#]+)/g)].map(([, path = '']) => path.replace(/\/$/, ''))
+  assert.ok(links.length > 5)
+  return [...new Set(links)]
+}
+
 test('runs when it is installed under node_modules, where Node.js strips no types', async (t) => {
   const { modules, bin } = install(t)
   const env = { DATA_DIR: makeDataFolder(t).path }
@@ -50,8 +57,13 @@ test('runs when it is installed under node_modules, where Node.js strips no type
   assert.ok(installed.stdout === here.stdout, 'the installed package prints another OpenAPI document')
   const files = readdirSync(join(modules, 'storefront'), { recursive: true, encoding: 'utf8' })
   assert.deepEqual(
-    files.filter((name) => /(\.test|-conformance)\.ts$|^(test|bench|docs)\//.test(name)),
+    files.filter((name) => /(\.test|-conformance)\.ts$|^(test|bench)\//.test(name)),
     [],
+  )
+  assert.deepEqual(
+    linkedFiles('README.md').filter((name) => !files.includes(name)),
+    [],
+    'the README links to what is not in the package',
   )
   const store = await serve(t, { env, bin })
   assert.equal((await fetch(`${store.url}/products`)).status, 200)

@@ -33,7 +33,11 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
     '/me',
     {
       config: { access: 'caller' },
-      schema: { tags, summary: "The caller's account", response: { 200: UserSchema, ...problemResponses(...badToken) } },
+      schema: {
+        tags,
+        summary: "The caller's account",
+        response: { 200: { ...UserSchema, description: 'The account.' }, ...problemResponses(...badToken) },
+      },
     },
     async (request, reply) => {
       const user = await getUser(context.pool, callerOf(request).userId)
@@ -49,7 +53,7 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
         tags,
         summary: "Changes the caller's name; null takes it away",
         body: AccountChange,
-        response: { 200: UserSchema, ...problemResponses(...badBody, ...badToken) },
+        response: { 200: { ...UserSchema, description: 'The account as it is now.' }, ...problemResponses(...badBody, ...badToken) },
       },
     },
     async (request, reply) => {
@@ -109,7 +113,10 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
         tags,
         summary: 'Mails a token for a new password, if there is such an account',
         body: ResetRequest,
-        response: { 202: Accepted, ...problemResponses(...badBody, 'rate_limited', 'unavailable') },
+        response: {
+          202: { ...Accepted, description: 'The same answer whether there is such an account or not.' },
+          ...problemResponses(...badBody, 'rate_limited', 'unavailable'),
+        },
       },
     },
     async (request, reply) => {

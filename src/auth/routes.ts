@@ -43,8 +43,8 @@ export function authRoutes(server: HttpServer, context: AuthContext): void {
         description: 'With EMAIL_VERIFICATION=required it answers 202 to new and taken addresses alike and sends a mail.',
         body: Registration,
         response: {
-          201: LoggedIn,
-          202: Pending,
+          201: { ...LoggedIn, description: 'The account, and the tokens of its first session.' },
+          202: { ...Pending, description: 'With EMAIL_VERIFICATION=required: a token is mailed, and the account is made with it.' },
           ...problemResponses(...badBody, 'email_taken', 'password_too_common', 'rate_limited', 'unavailable'),
         },
       },
@@ -69,7 +69,7 @@ export function authRoutes(server: HttpServer, context: AuthContext): void {
           'of somebody else. A wrong password leaves the token usable.',
         body: Verification,
         response: {
-          200: LoggedIn,
+          200: { ...LoggedIn, description: 'The account, and the tokens of its first session.' },
           ...problemResponses(...badBody, 'invalid_one_time_token', 'invalid_credentials', 'email_taken', 'rate_limited', 'unavailable'),
         },
       },
@@ -88,7 +88,10 @@ export function authRoutes(server: HttpServer, context: AuthContext): void {
         tags,
         summary: 'Opens a session',
         body: Credentials,
-        response: { 200: LoggedIn, ...problemResponses(...badBody, 'invalid_credentials', 'rate_limited', 'unavailable') },
+        response: {
+          200: { ...LoggedIn, description: 'The account, and the tokens of the new session.' },
+          ...problemResponses(...badBody, 'invalid_credentials', 'rate_limited', 'unavailable'),
+        },
       },
     },
     async (request, reply) => {
@@ -105,7 +108,10 @@ export function authRoutes(server: HttpServer, context: AuthContext): void {
         tags,
         summary: 'Trades a refresh token for a new pair of tokens',
         body: RefreshRequest,
-        response: { 200: TokenSetSchema, ...problemResponses(...badBody, 'invalid_refresh_token', 'unavailable') },
+        response: {
+          200: { ...TokenSetSchema, description: 'The next pair of tokens.' },
+          ...problemResponses(...badBody, 'invalid_refresh_token', 'unavailable'),
+        },
       },
     },
     async (request, reply) => {
@@ -144,7 +150,10 @@ export function authRoutes(server: HttpServer, context: AuthContext): void {
         tags,
         summary: 'Public keys of access tokens (RFC 7517)',
         response: {
-          200: Type.Object({ keys: Type.Array(Type.Unsafe<Record<string, unknown>>({ type: 'object', additionalProperties: true })) }),
+          200: Type.Object(
+            { keys: Type.Array(Type.Unsafe<Record<string, unknown>>({ type: 'object', additionalProperties: true })) },
+            { description: 'The JWK set.' },
+          ),
         },
       },
     },

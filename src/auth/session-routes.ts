@@ -31,7 +31,7 @@ export function sessionRoutes(server: HttpServer, context: AuthContext): void {
         summary: "The caller's open sessions, newest first",
         querystring: SessionQuery,
         response: {
-          200: PageOf(SessionSchema),
+          200: { ...PageOf(SessionSchema), description: 'A page of the open sessions.' },
           ...problemResponses('invalid_query', 'invalid_cursor', 'unauthenticated', 'invalid_token'),
         },
       },

@@ -45,7 +45,10 @@ export function catalogueAdminRoutes(server: HttpServer, { context, currency }: 
         ...shared,
         summary: 'Adds a product',
         body: NewProductBody,
-        response: { 201: ProductSchema, ...problemResponses(...operator, ...body, 'sku_taken') },
+        response: {
+          201: { ...ProductSchema, description: 'The product; `Location` leads to it.' },
+          ...problemResponses(...operator, ...body, 'sku_taken'),
+        },
       },
     },
     async (request, reply) => {
@@ -66,7 +69,7 @@ export function catalogueAdminRoutes(server: HttpServer, { context, currency }: 
         headers: IfMatch,
         body: ProductPatchBody,
         response: {
-          200: ProductSchema,
+          200: { ...ProductSchema, description: 'The product as it is now.' },
           ...problemResponses(...operator, ...body, 'not_found', 'sku_taken', 'product_changed', 'if_match_required'),
         },
       },
@@ -86,7 +89,10 @@ export function catalogueAdminRoutes(server: HttpServer, { context, currency }: 
         summary: 'Archives a product: it leaves every list and cannot be ordered; orders keep it',
         params: Params,
         headers: IfMatch,
-        response: { 204: Type.Null(), ...problemResponses(...operator, 'not_found', 'product_changed', ...NEEDLESS_BODY) },
+        response: {
+          204: Type.Null({ description: 'The product is archived.' }),
+          ...problemResponses(...operator, 'not_found', 'product_changed', ...NEEDLESS_BODY),
+        },
       },
     },
     async (request, reply) => {
@@ -109,6 +115,9 @@ export function catalogueAdminRoutes(server: HttpServer, { context, currency }: 
         schema: {
           ...shared,
           summary: 'Adds and changes products, one a line (NDJSON), and tells what became of each line (NDJSON)',
+          description:
+            'A line is a whole product: `{sku, name, category, price, description?, image_url?, group?, options?, stock?}`, or `stock_delta` and ' +
+            '`reference` in place of `stock`.',
           consumes: ['application/x-ndjson'],
           response: {
             200: { description: 'One JSON object a line.', content: { 'application/x-ndjson': { schema: Type.String() } } },

@@ -31,7 +31,10 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
         tags,
         summary: 'Products, in pages',
         querystring: ProductQuery,
-        response: { 200: ProductPageSchema, ...problemResponses('invalid_query', 'invalid_cursor') },
+        response: {
+          200: { ...ProductPageSchema, description: 'A page of the products.' },
+          ...problemResponses('invalid_query', 'invalid_cursor'),
+        },
       },
     },
     async (request, reply) => {
@@ -54,7 +57,7 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
         tags,
         summary: 'How many products there are by category and price',
         querystring: FacetsQuery,
-        response: { 200: FacetsSchema, ...problemResponses('invalid_query') },
+        response: { 200: { ...FacetsSchema, description: 'The numbers of products.' }, ...problemResponses('invalid_query') },
       },
     },
     async (request, reply) => {
@@ -77,7 +80,7 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
         tags,
         summary: 'One product',
         params: Type.Object({ id: Type.String({ format: 'uuid' }) }),
-        response: { 200: ProductSchema, ...problemResponses('not_found') },
+        response: { 200: { ...ProductSchema, description: 'The product.' }, ...problemResponses('not_found') },
       },
     },
     async (request, reply) => {

@@ -72,7 +72,7 @@ export function stockRoutes(server: HttpServer, { pool, baseUrl, version }: Cata
         ...shared,
         summary: 'How many pieces there are',
         params: Params,
-        response: { 200: StockSchema, ...problemResponses(...operator, 'not_found') },
+        response: { 200: { ...StockSchema, description: 'The stock.' }, ...problemResponses(...operator, 'not_found') },
       },
     },
     async (request, reply) => {
@@ -92,7 +92,7 @@ export function stockRoutes(server: HttpServer, { pool, baseUrl, version }: Cata
         headers: IfMatch,
         body: CountBody,
         response: {
-          200: StockSchema,
+          200: { ...StockSchema, description: 'The stock as it is now.' },
           ...problemResponses(...operator, ...body, 'invalid_header', 'not_found', 'precondition_failed', 'if_match_required'),
         },
       },
@@ -124,7 +124,7 @@ export function stockRoutes(server: HttpServer, { pool, baseUrl, version }: Cata
         body: AdjustmentBody,
         response: {
           200: { ...StockAdjustmentSchema, description: 'The adjustment that was made under this reference before.' },
-          201: StockAdjustmentSchema,
+          201: { ...StockAdjustmentSchema, description: 'The adjustment.' },
           ...problemResponses(
             ...([...operator, ...body, 'not_found'] as const),
             ...(['insufficient_stock', 'stock_not_tracked', 'adjustment_reference_taken'] as const),
@@ -154,7 +154,7 @@ export function stockRoutes(server: HttpServer, { pool, baseUrl, version }: Cata
         params: Params,
         querystring: AdjustmentsQuery,
         response: {
-          200: PageOf(StockAdjustmentSchema),
+          200: { ...PageOf(StockAdjustmentSchema), description: 'A page of the changes.' },
           ...problemResponses(...operator, 'not_found', 'invalid_query', 'invalid_cursor'),
         },
       },

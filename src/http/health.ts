@@ -13,14 +13,28 @@ const Health = Type.Object({
 export function healthRoutes(server: HttpServer, check: ReadinessCheck): void {
   server.get(
     '/livez',
-    { config: { access: 'public' }, schema: { tags: ['operations'], summary: 'Whether the process is alive', response: { 200: Health } } },
+    {
+      config: { access: 'public' },
+      schema: {
+        tags: ['operations'],
+        summary: 'Whether the process is alive',
+        response: { 200: { ...Health, description: 'The process answers.' } },
+      },
+    },
     async (_request, reply) => reply.header('cache-control', 'no-store').send({ status: 'ok' as const }),
   )
   server.get(
     '/readyz',
     {
       config: { access: 'public' },
-      schema: { tags: ['operations'], summary: 'Whether the process can do its work', response: { 200: Health, 503: Health } },
+      schema: {
+        tags: ['operations'],
+        summary: 'Whether the process can do its work',
+        response: {
+          200: { ...Health, description: 'The process can do its work.' },
+          503: { ...Health, description: 'The process cannot do its work; `failing` names why.' },
+        },
+      },
     },
     async (_request, reply) => {
       const failing = await check()

@@ -1,4 +1,7 @@
+import { readFileSync } from 'node:fs'
 import type { SwaggerOptions } from '@fastify/swagger'
+
+const NDJSON = 'application/x-ndjson'
 
 /** Settings of the OpenAPI 3.1 document, which is made from the routes' own schemas. */
 export function openApiOptions(baseUrl: string): SwaggerOptions {
@@ -7,13 +10,27 @@ export function openApiOptions(baseUrl: string): SwaggerOptions {
       openapi: '3.1.0',
       info: {
         title: 'Storefront',
-        version: '1.0.0',
+        version: readVersion(),
         description: 'A headless backend for an online store: accounts and sessions, a product catalogue, orders.',
       },
       servers: [{ url: baseUrl }],
       tags: [{ name: 'accounts' }, { name: 'catalogue' }, { name: 'orders' }, { name: 'operations' }],
       components: { securitySchemes: { bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' } } },
     },
+    transform: ({ schema, url }) => ({ schema: takesLines(schema) ? { ...schema, body: LINES } : schema, url }),
     refResolver: { buildLocalReference: (json, _baseUri, _fragment, index) => (typeof json.$id === 'string' ? json.$id : `def-${index}`) },
   }
+}
+
+/** Calls that read their lines themselves have no schema of the body: it would be checked. */
+const LINES = { type: 'string', description: 'One JSON object a line.' }
+
+function takesLines(schema: { consumes?: readonly string[]; body?: unknown } | undefined): boolean {
+  return schema?.consumes?.includes(NDJSON) === true && schema.body === undefined
+}
+
+/** That of the package, as `storefront --version` prints it. */
+function readVersion(): string {
+  const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
+  return version
 }

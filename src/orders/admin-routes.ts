@@ -40,7 +40,10 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
         ...shared,
         summary: "Everybody's orders, newest first by number, with `from` or `to` by time, in pages",
         querystring: OrderSearch,
-        response: { 200: PageOf(AdminOrderSchema), ...problemResponses(...STRANGERS, 'invalid_query', 'invalid_cursor') },
+        response: {
+          200: { ...PageOf(AdminOrderSchema), description: 'A page of the orders; it ends early when its orders have 2,000 lines.' },
+          ...problemResponses(...STRANGERS, 'invalid_query', 'invalid_cursor'),
+        },
       },
     },
     async (request, reply) => {
@@ -59,7 +62,10 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
         ...shared,
         summary: "Anybody's order, and how far each of its changes has come",
         params: OrderParams,
-        response: { 200: AdminOrderDetailSchema, ...problemResponses(...STRANGERS, 'not_found') },
+        response: {
+          200: { ...AdminOrderDetailSchema, description: 'The order with its timeline.' },
+          ...problemResponses(...STRANGERS, 'not_found'),
+        },
       },
     },
     async (request, reply) => {
@@ -83,7 +89,10 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
         headers: IfMatch,
         body: Transition,
         response: {
-          200: AdminOrderSchema,
+          200: {
+            ...AdminOrderSchema,
+            description: 'The order after the move; with `Idempotency-Replayed: true` as it is now, when the move was made before.',
+          },
           ...problemResponses(
             ...STRANGERS,
             'malformed_json',

@@ -125,7 +125,11 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
         }),
         body: NewOrder,
         response: {
-          201: OrderSchema,
+          201: {
+            ...OrderSchema,
+            description:
+              'The order; `Location` leads to it. For a repeated `Idempotency-Key` the same answer again, with `Idempotency-Replayed: true`.',
+          },
           ...problemResponses(
             ...BASKET_REFUSALS,
             'invalid_header',
@@ -172,7 +176,7 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
         ...shared,
         summary: 'What an order would cost and whether there is enough stock; nothing is reserved',
         body: Type.Object({ items: Items }, strict),
-        response: { 200: QuoteSchema, ...problemResponses(...BASKET_REFUSALS) },
+        response: { 200: { ...QuoteSchema, description: 'What the order would be.' }, ...problemResponses(...BASKET_REFUSALS) },
       },
     },
     async (request, reply) => reply.header('cache-control', 'no-store').send(await quoteOrder(pool, mergeLines(request.body.items))),
@@ -188,7 +192,7 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
         params: OrderParams,
         headers: IfMatch,
         response: {
-          200: OrderSchema,
+          200: { ...OrderSchema, description: 'The cancelled order.' },
           ...problemResponses(...STRANGERS, ...NEEDLESS_BODY, 'invalid_header', 'not_found', 'illegal_transition', 'version_mismatch'),
         },
       },
@@ -213,7 +217,10 @@ function readingRoutes(server: HttpServer, { pool, baseUrl, findDeliveries }: Or
         ...shared,
         summary: "The caller's orders, newest first by number, in pages",
         querystring: OrderQuery,
-        response: { 200: PageOf(OrderSchema), ...problemResponses('invalid_query', 'invalid_cursor', 'unauthenticated', 'invalid_token') },
+        response: {
+          200: { ...PageOf(OrderSchema), description: 'A page of the orders; it ends early when its orders have 2,000 lines.' },
+          ...problemResponses('invalid_query', 'invalid_cursor', 'unauthenticated', 'invalid_token'),
+        },
       },
     },
     async (request, reply) => {
@@ -238,7 +245,10 @@ function readingRoutes(server: HttpServer, { pool, baseUrl, findDeliveries }: Or
         ...shared,
         summary: "One of the caller's orders, and how far each of its changes has come",
         params: OrderParams,
-        response: { 200: OrderDetailSchema, ...problemResponses('unauthenticated', 'invalid_token', 'not_found') },
+        response: {
+          200: { ...OrderDetailSchema, description: 'The order with its timeline.' },
+          ...problemResponses('unauthenticated', 'invalid_token', 'not_found'),
+        },
       },
     },
     async (request, reply) => {
