@@ -50,6 +50,17 @@ export async function createTestDatabase(t: Cleanup): Promise<TestDatabase> {
   return { name, url, addresses: databaseAddresses(name), pool }
 }
 
+/** A database without any schema, dropped when the test ends. */
+export async function createEmptyDatabase(t: Cleanup): Promise<{ url: string; pool: Pool }> {
+  const name = `test_${randomBytes(8).toString('hex')}`
+  await asAdmin((admin) => admin.query(`create database ${name}`))
+  onCleanup(t, () => asAdmin(async (admin) => void (await admin.query(`drop database ${name} with (force)`))))
+  const url = databaseUrl(name)
+  const pool = createPool({ url, size: 2, applicationName: 'test', onError: () => {} })
+  onCleanup(t, () => pool.end())
+  return { url, pool }
+}
+
 // A slot stays active for a moment after its reader was ended, and PostgreSQL waits five seconds for others to leave a database.
 async function whileInUse(work: () => Promise<unknown>): Promise<void> {
   await eventually(() =>

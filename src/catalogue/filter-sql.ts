@@ -1,7 +1,7 @@
 import { type Sql, sql } from '../db/sql.ts'
 import type { Filters } from './product-query.ts'
 
-/** A search as `to_tsquery` reads it; null for none, empty for one that matches nothing. */
+/** A search as the type `tsquery` reads it; null for none, empty for one that matches nothing. */
 export type TextQuery = string | null
 
 const TABLES = { product: sql`product`, other: sql`other` }
@@ -25,5 +25,5 @@ export function filterConditions(table: keyof typeof TABLES, filters: Filters, t
 }
 
 export function textQueryExpression(textQuery: string): Sql {
-  return sql`to_tsquery('simple', ${textQuery})`
+  return sql`${textQuery}::tsquery`
 }

@@ -14,7 +14,8 @@ const filters = {
     Type.String({
       minLength: 1,
       maxLength: 200,
-      description: 'Words, or beginnings of words, that name, description, sku, category or options have; with `-` in front: have not.',
+      description:
+        'Words, or beginnings of words, that name, description, sku, category or options have; with `-` in front: have not. Case and accents do not matter.',
     }),
   ),
   category: Type.Optional(Type.String({ minLength: 1, maxLength: 100 })),

@@ -7,16 +7,46 @@ export interface SearchWords {
 /** Words past this many make a search refused: each one costs a look into the index. */
 export const MAX_WORDS = 20
 
-// The same characters as in the database's catalogue_words, and what is white or invisible.
-const SEPARATORS = /[!-/:-@[-`{-~\s\p{Cc}]+/u
+// Each in the same steps as the database's search_text (migration 0057), which a test compares character by character.
+const SIGNS = /[™℠]/gu
+/** Accents and vowel points, Latin, Greek, Cyrillic, Hebrew and Arabic. Those of other scripts make another letter. */
+const ACCENTS = [
+  String.raw`\u0300-\u036f\u0483-\u0487`,
+  String.raw`\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7`,
+  String.raw`\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed`,
+].join('')
+/** With what is invisible within a word; the blank without width is between words. */
+const MARKS = new RegExp(String.raw`(?!\u200b)[\p{Default_Ignorable_Code_Point}\p{Me}${ACCENTS}]`, 'gu')
+const SEPARATORS = /(?![\u2190-\u2bff\u{1f000}-\u{1faff}])[\p{P}\p{Z}\p{Cc}\p{Cf}\p{Sc}\p{Sk}\p{Sm}¦©®°]/gu
+const SYMBOLS = /[\u2190-\u2bff\u{1f000}-\u{1faff}]/gu
+const PLAIN = new Map(
+  Object.entries({ ø: 'o', đ: 'd', ð: 'd', ł: 'l', ħ: 'h', ŧ: 't', ı: 'i', ς: 'σ', ß: 'ss', æ: 'ae', œ: 'oe', þ: 'th' }),
+)
+const WITH_PLAIN = new RegExp(`[${[...PLAIN.keys()].join('')}]`, 'gu')
+/** Longer words are cut, here and in the database. */
+const MAX_WORD_LENGTH = 500
 
-/** Cuts a search as the database cuts a product's text. A `-` before a word excludes it; nothing else is an operator. */
+/** The words of a text, as the database cuts that of a product: in lower case, without accents, a symbol for itself. */
+export function toWords(text: string): string[] {
+  return text
+    .replace(SIGNS, ' ')
+    .normalize('NFKD')
+    .replace(MARKS, '')
+    .replace(SEPARATORS, ' ')
+    .replace(SYMBOLS, ' $& ')
+    .toLowerCase()
+    .replace(WITH_PLAIN, (letter) => PLAIN.get(letter) ?? letter)
+    .split(' ')
+    .filter((word) => word !== '')
+    .map((word) => [...word].slice(0, MAX_WORD_LENGTH).join(''))
+}
+
+/** A `-` before a word excludes it; nothing else is an operator. */
 export function parseSearch(q: string): SearchWords {
   const required = new Set<string>()
   const excluded = new Set<string>()
-  for (const part of q.toLowerCase().split(/[\s\p{Cc}]+/u)) {
-    const words = part.split(SEPARATORS).filter((word) => word !== '')
-    for (const word of words) (part.startsWith('-') ? excluded : required).add(word)
+  for (const part of q.split(/[\s\p{Cc}]+/u)) {
+    for (const word of toWords(part)) (part.startsWith('-') ? excluded : required).add(word)
   }
   return { required: [...required], excluded: [...excluded] }
 }
@@ -30,8 +60,8 @@ export function normaliseSearch({ required, excluded }: SearchWords): string {
 const MIN_PREFIX_LENGTH = 2
 
 /**
- * The search as PostgreSQL's `to_tsquery` reads it: words match as prefixes, or as any of `similar`. Empty, which matches
- * nothing, when nothing is required. Words hold no ASCII punctuation, so none can end its quotes.
+ * The search as PostgreSQL's type `tsquery` reads it: words match as prefixes, or as any of `similar`. Empty, which matches
+ * nothing, when nothing is required. Words have no ASCII punctuation, so none can end its quotes.
  */
 export function toTextQuery({ required, excluded }: SearchWords, similar: ReadonlyMap<string, readonly string[]> = new Map()): string {
   if (required.length === 0) return ''

@@ -18,15 +18,17 @@ export async function findSimilarWords(db: Queryable, words: readonly string[]):
     sql`select wanted.word, array(
        select nearest.word
        from (
-         select known.word, similarity(known.word, wanted.word) as similarity
+         select known.word, similarity(search_spelling(known.word), search_spelling(wanted.word)) as similarity
          from search_words as known
-         where known.word % wanted.word
+         where search_spelling(known.word) % search_spelling(wanted.word)
+           -- Spellings of different scripts may be alike.
+           and (octet_length(known.word) = char_length(known.word)) = (octet_length(wanted.word) = char_length(wanted.word))
          order by 2 desc, 1
          limit ${MAX_LOOKED_AT}
        ) as nearest
        where exists (
          select from products
-         -- The word as it is: to_tsquery would cut it.
+         -- The word as it is: to_tsquery would go by the locale.
          where archived_at is null and search @@ (${QUOTE} || regexp_replace(nearest.word, ${SPECIAL}, ${DOUBLED}, 'g') || ${QUOTE})::tsquery
        )
        order by nearest.similarity desc, nearest.word
@@ -47,7 +49,7 @@ export async function resolveTextQuery(db: Queryable, search: SearchWords): Prom
 /** Whether any product that is sold matches, whatever the other filters. */
 export async function matchesAny(db: Queryable, textQuery: TextQuery): Promise<boolean> {
   const { rows } = await db.query<{ matches: boolean }>(
-    `select exists (select from products where archived_at is null and search @@ to_tsquery('simple', $1)) as matches`,
+    `select exists (select from products where archived_at is null and search @@ $1::tsquery) as matches`,
     [textQuery],
   )
   return rows[0]?.matches ?? false

@@ -1,33 +1,12 @@
 import assert from 'node:assert/strict'
-import { randomBytes } from 'node:crypto'
 import { readdirSync } from 'node:fs'
-import { type TestContext, test } from 'node:test'
-import pg from 'pg'
-import { onCleanup } from '../../test/cleanup.ts'
-import { createTestDatabase, databaseUrl } from '../../test/database.ts'
+import { test } from 'node:test'
+import { createEmptyDatabase, createTestDatabase } from '../../test/database.ts'
 import { eventually } from '../../test/eventually.ts'
 import { assertMigrated, MigrationsPending, migrate } from './migrate.ts'
-import { createPool, type Pool } from './pool.ts'
 
 const FILES = readdirSync(new URL('../../migrations', import.meta.url)).filter((name) => name.endsWith('.sql'))
 const NAMES = FILES.map((name) => name.replace(/\.sql$/, '')).toSorted()
-
-async function asAdmin(sql: string): Promise<void> {
-  const admin = new pg.Client({ connectionString: databaseUrl('postgres') })
-  await admin.connect()
-  await admin.query(sql).finally(() => admin.end())
-}
-
-/** A database without any schema. */
-async function createEmptyDatabase(t: TestContext): Promise<{ url: string; pool: Pool }> {
-  const name = `test_${randomBytes(8).toString('hex')}`
-  await asAdmin(`create database ${name}`)
-  onCleanup(t, () => asAdmin(`drop database ${name} with (force)`))
-  const url = databaseUrl(name)
-  const pool = createPool({ url, size: 2, applicationName: 'test', onError: () => {} })
-  onCleanup(t, () => pool.end())
-  return { url, pool }
-}
 
 test('says how many migrations an empty database lacks, and nothing once they are applied', async (t) => {
   const { url, pool } = await createEmptyDatabase(t)
