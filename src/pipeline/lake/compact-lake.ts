@@ -1,11 +1,12 @@
 import { join } from 'node:path'
 import { commaList, sql } from '../../db/sql.ts'
+import { checkChecksum, WRONG_CHECKSUM } from './lake-checksum.ts'
 import { parquetRows, readablePath, toDuckDB, withDuckDB } from './lake-database.ts'
 import { type FileRange, nameOf, parseName, splitSuperseded } from './lake-names.ts'
 import { LAKE_SCHEMA_VERSION } from './lake-row.ts'
 import { type LakeFile, LakeFileGone, type LakeStore } from './lake-store.ts'
 import { listLake, nameFiles } from './list-files.ts'
-import { syncFile } from './parquet-writer.ts'
+import { copyToParquet } from './parquet-writer.ts'
 
 export interface CompactOptions {
   store: LakeStore
@@ -132,29 +133,22 @@ async function deleteSuperseded(store: LakeStore, day: string): Promise<number> 
 
 /** Writes the rows of all files into one, in order of sequence, and reads it again: the same rows, or it throws. Returns their number. */
 async function writeMerged(path: string, files: readonly string[], name: string): Promise<number> {
+  // A merged file has a checksum of its own, under which damage would look like what was written.
+  for (const file of files) if ((await checkChecksum(file)) === 'wrong') throw new Error(`${file}: ${WRONG_CHECKSUM}`)
   return withDuckDB(`${path}.spill`, async (connection) => {
     const versions = await connection.runAndReadAll(
       toDuckDB(sql`
         select coalesce(max(decode(value)::integer), ${LAKE_SCHEMA_VERSION})
         from parquet_kv_metadata([${commaList(files.map(readablePath))}]) where decode(key) = 'schema_version'`),
     )
-    await connection.run(
-      toDuckDB(sql`
-      copy (select * from ${parquetRows(files)} order by sequence)
-      to ${path} (
-        format parquet,
-        compression zstd,
-        use_tmp_file false,
-        kv_metadata { schema_version: ${String(versions.getRows()[0]?.[0])}, name: ${name} }
-      )`),
-    )
+    const schemaVersion = Number(versions.getRows()[0]?.[0])
+    await copyToParquet(connection, sql`select * from ${parquetRows(files)} order by sequence`, path, name, schemaVersion)
     const sum = async (paths: readonly string[]) => {
       const reader = await connection.runAndReadAll(toDuckDB(sql`select count(*), sum(hash(row)) from ${parquetRows(paths)} as row`))
       return reader.getRows()[0]?.map(String) ?? []
     }
     const [before, after] = [await sum(files), await sum([path])]
     if (before.join() !== after.join()) throw new Error(`a merged file would hold ${after[0]} rows in place of ${before[0]}, or other ones`)
-    await syncFile(path)
     return Number(before[0])
   })
 }

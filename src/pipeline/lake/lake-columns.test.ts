@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict'
-import { mkdir, rm } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
-import { type TestContext, test } from 'node:test'
+import { test } from 'node:test'
 import { listFiles, makeLakeDirectory, NEVER, queryFolder, startSink } from '../../../test/lake-harness.ts'
+import { writeOldFile } from '../../../test/old-lake-file.ts'
 import { makeMessages, makeOrderEvent, makeOrderItem } from '../../../test/order-event-factory.ts'
 import { sql } from '../../db/sql.ts'
 import type { StatusChange } from '../../orders/order.ts'
@@ -10,8 +9,6 @@ import type { TopicMessage } from '../topic.ts'
 import { withLedger } from '../verify/ledger.ts'
 import { readLake } from '../verify/read-lake.ts'
 import { compactLake } from './compact-lake.ts'
-import { toDuckDB, withDuckDB } from './lake-database.ts'
-import { nameOf } from './lake-names.ts'
 import { LocalLakeStore } from './local-store.ts'
 
 const change = (status: StatusChange['status'], type: 'customer' | 'admin' | 'system', reason: string | null): StatusChange => ({
@@ -91,8 +88,8 @@ test('files of a release before these columns are queried, verified and merged w
     const order = messages[index]?.event.data.order
     if (order !== undefined) order.total = { amount: 1_000, currency }
   }
-  await writeOldFile(t, directory, messages.slice(0, 2))
-  await writeOldFile(t, directory, messages.slice(2, 3))
+  await writeOldFile(directory, messages.slice(0, 2))
+  await writeOldFile(directory, messages.slice(2, 3))
   const exponents = async () =>
     (await queryFolder(directory, 'select sequence, currency_exponent, shipping_country, items[1].category from order_events order by 1'))
       .rows
@@ -117,7 +114,10 @@ test('files of a release before these columns are queried, verified and merged w
   assert.deepEqual(await described(), types)
 
   const verified = () =>
-    withLedger(async (ledger) => ({ ...(await readLake(store, ledger)), rows: await ledger.count(sql`from lake_events`) }))
+    withLedger(async (ledger) => {
+      const { files, ...found } = await readLake(store, ledger)
+      return { ...found, files: files.length, rows: await ledger.count(sql`from lake_events`) }
+    })
   const sound = { lastSequence: 6, corrupt: [], rows: 6 }
   assert.deepEqual(await verified(), { ...sound, files: 3 })
   const report = await compactLake({ store, isWanted: () => true, assertAlone: async () => {} })
@@ -126,50 +126,3 @@ test('files of a release before these columns are queried, verified and merged w
   assert.deepEqual(await exponents(), all, 'the merged file')
   assert.deepEqual(await verified(), { ...sound, files: 1 })
 })
-
-/** The columns that the writer had before those above. */
-const OLD_ITEM = {
-  product_id: 'VARCHAR',
-  sku: 'VARCHAR',
-  name: 'VARCHAR',
-  unit_price_amount: 'BIGINT',
-  quantity: 'BIGINT',
-  total_amount: 'BIGINT',
-}
-const OLD_COLUMNS = {
-  ...{
-    sequence: 'BIGINT',
-    event_id: 'VARCHAR',
-    event_type: 'VARCHAR',
-    event_time: 'TIMESTAMPTZ',
-    order_id: 'VARCHAR',
-    order_number: 'VARCHAR',
-  },
-  ...{ version: 'INTEGER', status: 'VARCHAR', previous_status: 'VARCHAR', user_id: 'VARCHAR', currency: 'VARCHAR', total_amount: 'BIGINT' },
-  ...{ item_count: 'INTEGER', items: [OLD_ITEM], created_at: 'TIMESTAMPTZ', updated_at: 'TIMESTAMPTZ', ingested_at: 'TIMESTAMPTZ' },
-}
-
-/** A file as the release before these columns wrote it. */
-async function writeOldFile(t: TestContext, directory: string, messages: readonly TopicMessage[]): Promise<void> {
-  const rows = messages.map(({ sequence, event: { id, type, time, data } }) => ({
-    ...{ sequence, event_id: id, event_type: type, event_time: time, order_id: data.order.id, order_number: data.order.number },
-    ...{ version: data.order.version, status: data.order.status, previous_status: data.previous_status, user_id: data.order.user_id },
-    ...{ currency: data.order.total.currency, total_amount: data.order.total.amount, item_count: data.order.items.length },
-    items: data.order.items.map(({ product_id, sku, name, unit_price, quantity, total }) => ({
-      ...{ product_id, sku, name, unit_price_amount: unit_price.amount, quantity, total_amount: total.amount },
-    })),
-    ...{ created_at: data.order.created_at, updated_at: data.order.updated_at, ingested_at: '2026-03-01T12:00:00.000Z' },
-  }))
-  const name = nameOf({ ingestDate: '2026-03-01', first: messages[0]?.sequence ?? 0, last: messages.at(-1)?.sequence ?? 0 })
-  const path = join(directory, name)
-  await mkdir(dirname(path), { recursive: true })
-  t.after(() => rm(`${directory}.spill`, { recursive: true, force: true }))
-  const structure = JSON.stringify([OLD_COLUMNS])
-  await withDuckDB(`${directory}.spill`, async (connection) => {
-    await connection.run(
-      toDuckDB(sql`
-      copy (select unnest(row) from (select unnest(from_json(${JSON.stringify(rows)}, ${structure})) as row))
-      to ${path} (format parquet, compression zstd, kv_metadata { schema_version: '1', name: ${name} })`),
-    )
-  })
-}

@@ -1,9 +1,20 @@
 import { minorDigits } from '../../currency.ts'
-import { sql } from '../../db/sql.ts'
+import { commaList, identifier, type Sql, sql } from '../../db/sql.ts'
 import type { TopicMessage } from '../topic.ts'
 
 /** Raised when a column changes its meaning. A new column alone does not raise it: readers merge by name. */
 export const LAKE_SCHEMA_VERSION = 1
+
+/** Fields of a line in the column `items`, by DuckDB type. Only ever added to. */
+export const ITEM_FIELDS = {
+  product_id: sql`VARCHAR`,
+  sku: sql`VARCHAR`,
+  name: sql`VARCHAR`,
+  unit_price_amount: sql`BIGINT`,
+  quantity: sql`BIGINT`,
+  total_amount: sql`BIGINT`,
+  category: sql`VARCHAR`,
+} as const
 
 /** Columns of the lake's files, by DuckDB type. Amounts are minor units of `currency`. Only ever added to. */
 export const LAKE_COLUMNS = {
@@ -25,12 +36,33 @@ export const LAKE_COLUMNS = {
   actor_type: sql`VARCHAR`,
   reason: sql`VARCHAR`,
   item_count: sql`INTEGER`,
-  items: sql`STRUCT(product_id VARCHAR, sku VARCHAR, name VARCHAR, unit_price_amount BIGINT, quantity BIGINT, total_amount BIGINT,
-    category VARCHAR)[]`,
+  items: sql`STRUCT(${typedList(ITEM_FIELDS)})[]`,
   created_at: sql`TIMESTAMPTZ`,
   updated_at: sql`TIMESTAMPTZ`,
   ingested_at: sql`TIMESTAMPTZ`,
 } as const
+
+/** What the files of the first release have. In their rows every later column and field is missing, or null after a merge. */
+export const FIRST_COLUMNS: readonly string[] = [
+  'sequence',
+  'event_id',
+  'event_type',
+  'event_time',
+  'order_id',
+  'order_number',
+  'version',
+  'status',
+  'previous_status',
+  'user_id',
+  'currency',
+  'total_amount',
+  'item_count',
+  'items',
+  'created_at',
+  'updated_at',
+  'ingested_at',
+]
+export const FIRST_ITEM_FIELDS: readonly string[] = ['product_id', 'sku', 'name', 'unit_price_amount', 'quantity', 'total_amount']
 
 export type LakeRow = Record<keyof typeof LAKE_COLUMNS, unknown>
 
@@ -79,4 +111,9 @@ export function toLakeRow(message: TopicMessage, ingestedAt: string): LakeRow {
 /** A lone surrogate has no UTF-8: it would make every flush fail. What `findEventDefect` does not look at may be no text at all. */
 function toText(value: unknown): string | null {
   return typeof value === 'string' ? value.toWellFormed() : null
+}
+
+/** Names with their types, as DuckDB's `create table` and `STRUCT` take them. */
+export function typedList(columns: Readonly<Record<string, Sql>>): Sql {
+  return commaList(Object.entries(columns).map(([name, type]) => sql`${identifier(name)} ${type}`))
 }

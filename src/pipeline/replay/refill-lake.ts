@@ -38,7 +38,6 @@ async function refill(ledger: Ledger, store: LakeStore, topic: Topic, now: () =>
   for (const { name } of corrupt) setAside.push(await store.setAside(name))
   if (corrupt.length > 0) {
     // Rows of a file with strays were readable, but their file is out of the way now.
-    await ledger.run(sql`truncate lake_events`)
     await readLake(store, ledger)
   }
   await readTopic(topic, ledger)

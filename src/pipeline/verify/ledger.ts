@@ -1,27 +1,39 @@
-import { randomUUID } from 'node:crypto'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { DuckDBAppender, DuckDBConnection, DuckDBValue } from '@duckdb/node-api'
-import { commaList, identifier, type Sql, sql } from '../../db/sql.ts'
+import { identifier, type Sql, sql } from '../../db/sql.ts'
+import { jsonRows, writeJsonLines } from '../lake/json-lines.ts'
 import { toDuckDB, withDuckDB } from '../lake/lake-database.ts'
+import { typedList } from '../lake/lake-row.ts'
 
 /**
  * What each place holds, by event id. `facts` and `move_details` are what the event says, each in one text: see `facts.ts`; null where
- * nobody can tell.
+ * nobody can tell. `digests` are those of all that a row of the lake says: see `row-digest.ts`.
  */
 const TABLES = {
   order_events: { event_id: 'VARCHAR', facts: 'VARCHAR', move_details: 'VARCHAR', changed_at: 'BIGINT' },
-  topic_events: { event_id: 'VARCHAR', facts: 'VARCHAR', move_details: 'VARCHAR', changed_at: 'BIGINT', sequence: 'BIGINT' },
+  topic_events: {
+    event_id: 'VARCHAR',
+    facts: 'VARCHAR',
+    move_details: 'VARCHAR',
+    changed_at: 'BIGINT',
+    sequence: 'BIGINT',
+    digests: 'UBIGINT[]',
+  },
   mail_events: { event_id: 'VARCHAR', status: 'VARCHAR', queued_at: 'BIGINT' },
-  lake_events: { event_id: 'VARCHAR', facts: 'VARCHAR', sequence: 'BIGINT', checksum: 'UBIGINT' },
+  /** `file`: which of the files that were read. */
+  lake_events: { event_id: 'VARCHAR', sequence: 'BIGINT', digests: 'UBIGINT[]', file: 'BIGINT' },
   held_events: { event_id: 'VARCHAR' },
   corrupt_messages: { sequence: 'BIGINT', reason: 'VARCHAR' },
   parked_events: { event_id: 'VARCHAR', reason: 'VARCHAR' },
 } as const
-const COLUMN_TYPES = { VARCHAR: sql`VARCHAR`, BIGINT: sql`BIGINT`, UBIGINT: sql`UBIGINT` }
+const COLUMN_TYPES = { VARCHAR: sql`VARCHAR`, BIGINT: sql`BIGINT`, 'UBIGINT[]': sql`UBIGINT[]` }
 
 export type TableName = keyof typeof TABLES
-type Cell<Type> = Type extends 'BIGINT' | 'UBIGINT' ? number | null : string | null
+/** The tables that take rows one by one. */
+type PlainTableName = Exclude<TableName, 'topic_events' | 'lake_events'>
+type Cell<Type> = Type extends 'BIGINT' ? number | null : string | null
 type Row<Name extends TableName> = { [Column in keyof (typeof TABLES)[Name]]: Cell<(typeof TABLES)[Name][Column]> }
 
 /**
@@ -30,12 +42,14 @@ type Row<Name extends TableName> = { [Column in keyof (typeof TABLES)[Name]]: Ce
  */
 export class Ledger {
   readonly #connection: DuckDBConnection
+  readonly #spool: string
 
-  constructor(connection: DuckDBConnection) {
+  constructor(connection: DuckDBConnection, spool: string) {
     this.#connection = connection
+    this.#spool = spool
   }
 
-  async add<Name extends TableName>(table: Name, rows: readonly Row<Name>[]): Promise<void> {
+  async add<Name extends PlainTableName>(table: Name, rows: readonly Row<Name>[]): Promise<void> {
     if (rows.length === 0) return
     const columns = Object.entries(TABLES[table])
     const appender = await this.#connection.createAppender(table)
@@ -44,6 +58,11 @@ export class Ledger {
       appender.endRow()
     }
     appender.closeSync()
+  }
+
+  /** Hands rows, each a line of JSON with these columns, to a statement: `rows` stands for them in its `from`. */
+  async runWithRows(lines: readonly string[], columns: Readonly<Record<string, Sql>>, statement: (rows: Sql) => Sql): Promise<void> {
+    if (lines.length > 0) await this.run(statement(jsonRows(await writeJsonLines(this.#spool, lines), columns)))
   }
 
   async run(statement: Sql): Promise<void> {
@@ -64,13 +83,18 @@ export class Ledger {
 
 /** Runs `work` with an empty ledger, which is gone afterwards. */
 export async function withLedger<T>(work: (ledger: Ledger) => Promise<T>): Promise<T> {
-  return withDuckDB(join(tmpdir(), `storefront-verify-${randomUUID()}`), async (connection) => {
-    for (const [table, columns] of Object.entries(TABLES)) {
-      const list = Object.entries(columns).map(([name, type]) => sql`${identifier(name)} ${COLUMN_TYPES[type]}`)
-      await connection.run(toDuckDB(sql`create table ${identifier(table)} (${commaList(list)})`))
-    }
-    return work(new Ledger(connection))
-  })
+  const folder = await mkdtemp(join(tmpdir(), 'storefront-verify-'))
+  try {
+    return await withDuckDB(join(folder, 'spill'), async (connection) => {
+      for (const [table, columns] of Object.entries(TABLES)) {
+        const types = Object.fromEntries(Object.entries(columns).map(([name, type]) => [name, COLUMN_TYPES[type]]))
+        await connection.run(toDuckDB(sql`create table ${identifier(table)} (${typedList(types)})`))
+      }
+      return work(new Ledger(connection, join(folder, 'rows.ndjson')))
+    })
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
 }
 
 function appendCell(appender: DuckDBAppender, type: string, value: string | number | null): void {

@@ -1,9 +1,13 @@
+import { sql } from '../../db/sql.ts'
+import { LAKE_COLUMNS, toLakeRow } from '../lake/lake-row.ts'
 import { sortMessages } from '../sort-messages.ts'
-import type { Topic } from '../topic.ts'
+import type { Topic, TopicMessage } from '../topic.ts'
 import { factsOf, moveDetailsOf } from './facts.ts'
 import type { Ledger } from './ledger.ts'
+import { ROW_DIGESTS } from './row-digest.ts'
 
 const BATCH_SIZE = 1_000
+const COLUMNS = { ...LAKE_COLUMNS, facts: sql`VARCHAR`, move_details: sql`VARCHAR`, changed_at: sql`BIGINT` }
 
 /** Puts the messages behind `after` into the ledger, up to the end of the topic, those that are no order events apart. Returns the last sequence. */
 export async function readTopic(topic: Topic, ledger: Ledger, after = 0): Promise<number> {
@@ -14,16 +18,25 @@ export async function readTopic(topic: Topic, ledger: Ledger, after = 0): Promis
     if (last === undefined) return position
     const { messages, corrupt } = sortMessages(stored)
     await ledger.add('corrupt_messages', corrupt)
-    await ledger.add(
-      'topic_events',
-      messages.map(({ sequence, event }) => ({
-        event_id: event.id,
-        facts: factsOf(event),
-        move_details: moveDetailsOf(event),
-        changed_at: Date.parse(event.time),
-        sequence,
-      })),
+    await ledger.runWithRows(
+      messages.map(toLine),
+      COLUMNS,
+      (rows) => sql`
+        insert into topic_events
+        select event_id, facts, move_details, changed_at, sequence, ${ROW_DIGESTS} from ${rows}`,
     )
     position = last.sequence
   }
+}
+
+/** All that the places are compared by, as one line of JSON. */
+function toLine(message: TopicMessage): string {
+  const { event } = message
+  const changedAt = Date.parse(event.time)
+  return JSON.stringify({
+    ...toLakeRow(message, event.time),
+    facts: factsOf(event),
+    move_details: moveDetailsOf(event),
+    changed_at: changedAt,
+  })
 }

@@ -10,6 +10,7 @@ import { type LakeContents, readLake } from './read-lake.ts'
 import { readMails } from './read-mails.ts'
 import { readOrders } from './read-orders.ts'
 import { readTopic } from './read-topic.ts'
+import { ALTERED_IN_LAKE } from './row-digest.ts'
 
 export interface VerifyOptions {
   pool: Pool
@@ -105,7 +106,7 @@ export async function verify(options: VerifyOptions): Promise<VerifyReport> {
         lag: await lagOf(behind.mails),
       },
       lake: {
-        files: lake.files,
+        files: lake.files.length,
         events: await ledger.count(sql`from lake_events`),
         lag: await lagOf(behind.lake),
       },
@@ -141,21 +142,20 @@ async function find(ledger: Ledger, { mailPosition, topicEnd, lake, settlement }
     sql`from ${identifier(table)} anti join topic_events using (event_id) anti join order_events using (event_id)`
   const handled = (table: TableName, position: number) =>
     sql`from topic_events anti join ${identifier(table)} using (event_id) where topic_events.sequence <= ${position}`
-  const isOther = sql`copy.facts <> original.facts`
-  const altered = (table: TableName, original: TableName, condition = isOther) =>
-    sql`from ${identifier(table)} as copy join ${identifier(original)} as original using (event_id) where ${condition}`
-  const isOtherMove = sql`${isOther} or copy.move_details <> original.move_details`
+  const altered = sql`
+    from topic_events as copy join order_events as original using (event_id)
+    where copy.facts <> original.facts or copy.move_details <> original.move_details`
   const checks: [Place, FindingKind, Sql][] = [
     ['orders', 'corrupt', sql`from order_events where facts is null`],
     ['topic', 'missing', lost],
     ['topic', 'doubled', doubled('topic_events')],
-    ['topic', 'altered', altered('topic_events', 'order_events', isOtherMove)],
+    ['topic', 'altered', altered],
     ['topic', 'unknown', sql`from topic_events anti join order_events using (event_id) where topic_events.sequence <= ${topicEnd}`],
     ['mails', 'missing', handled('mail_events', mailPosition)],
     ['mails', 'unknown', ofNoOrder('mail_events')],
     ['lake', 'missing', handled('lake_events', lake.lastSequence)],
     ['lake', 'doubled', doubled('lake_events')],
-    ['lake', 'altered', altered('lake_events', 'topic_events')],
+    ['lake', 'altered', sql`from (${ALTERED_IN_LAKE})`],
     ['lake', 'unknown', ofNoOrder('lake_events')],
   ]
   const findings: Finding[] = []
