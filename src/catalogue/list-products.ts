@@ -6,7 +6,7 @@ import { countProducts } from './count-products.ts'
 import type { TextQuery } from './filter-sql.ts'
 import { cursorScope, type KeySort, type Listing } from './product-query.ts'
 import { type Product, type ProductRow, toProduct } from './products.ts'
-import { walkCandidates } from './ranked-products.ts'
+import { type RankedWindow, walkCandidates } from './ranked-products.ts'
 import { toTextQuery } from './search-words.ts'
 import { findSimilarWords, matchesAny } from './similar-words.ts'
 import { addVariants } from './variants.ts'
@@ -32,10 +32,11 @@ const KEY_POSITIONS = {
   bigint: Type.Tuple([...how, VALUES.bigint, Uuid]),
   timestamptz: Type.Tuple([...how, VALUES.timestamptz, Uuid]),
 }
-const floor = [Type.Union([VALUES.timestamptz, Type.Null()]), Type.Union([Uuid, Type.Null()])] as const
+// The oldest and the newest candidate of the first page.
+const window = [VALUES.timestamptz, Uuid, VALUES.timestamptz, Uuid] as const
 const RelevancePosition = Type.Union([
-  Type.Tuple([...how, Type.Literal('ranked'), VALUES.real, Uuid, ...floor]),
-  Type.Tuple([...how, Type.Literal('rest'), VALUES.timestamptz, Uuid, ...floor]),
+  Type.Tuple([...how, Type.Literal('ranked'), VALUES.real, Uuid, ...window]),
+  Type.Tuple([...how, Type.Literal('rest'), VALUES.timestamptz, Uuid, ...window]),
 ])
 
 /** Where a page starts, and in which order its list is. */
@@ -43,9 +44,9 @@ interface Start {
   isBackward: boolean
   isSimilar: boolean
   from: Position | null
-  /** Of a list by relevance: the part that `from` is in, and where the second part begins. */
+  /** Of a list by relevance: the part that `from` is in, and which products the first part is of. */
   segment?: 'ranked' | 'rest'
-  floor?: Position | null
+  window?: RankedWindow
 }
 
 /** A product that was met, with the cursor of its place. */
@@ -114,22 +115,28 @@ async function walkByRelevance(db: Queryable, listing: Listing, start: Start, te
   const { isBackward, from, isSimilar, segment = 'ranked' } = start
   const scope = cursorScope(listing)
   const count = listing.limit + 1
-  let floor = start.floor
-  const cursorOf = (part: 'ranked' | 'rest', value: string | number, id: string) => (direction: 'next' | 'prev') =>
-    encodeCursor(scope, [direction, isSimilar, part, value, id, floor?.value ?? null, floor?.id ?? null])
+  let { window } = start
+  let hasRest = window !== undefined
+
+  const cursorOf =
+    ({ floor, ceiling }: RankedWindow, part: 'ranked' | 'rest', value: string | number, id: string) =>
+    (direction: 'next' | 'prev') =>
+      encodeCursor(scope, [direction, isSimilar, part, value, id, floor.value, floor.id, ceiling.value, ceiling.id])
 
   const ranked = async (left: number): Promise<Met[]> => {
     const position = segment === 'ranked' ? from : null
-    const rows = await walkCandidates(db, { filters: listing, textQuery, isBackward, from: position, floor, count: left })
-    if (floor === undefined) floor = rows[0]?.floor ?? null
-    return rows.map((row) => ({ row, cursor: cursorOf('ranked', row.rank, row.id) }))
+    const rows = await walkCandidates(db, { filters: listing, textQuery, isBackward, from: position, window, count: left })
+    if (window === undefined && rows[0] !== undefined) ({ window, hasRest } = rows[0])
+    return rows.map((row) => ({ row, cursor: cursorOf(row.window, 'ranked', row.rank, row.id) }))
   }
   const rest = async (left: number): Promise<Met[]> => {
-    if (!floor) return []
+    const known = window
+    if (known === undefined || !hasRest) return []
     const position = segment === 'rest' ? from : null
+    const { floor } = known
     const walked = { filters: listing, textQuery, sort: '-created_at', isBackward, from: position, floor, count: left } as const
     const rows = await walkProducts(db, walked)
-    return rows.map((row) => ({ row, cursor: cursorOf('rest', row.created_at.toISOString(), row.id) }))
+    return rows.map((row) => ({ row, cursor: cursorOf(known, 'rest', row.created_at.toISOString(), row.id) }))
   }
 
   const parts = isBackward ? (segment === 'rest' ? [rest, ranked] : [ranked]) : segment === 'rest' ? [rest] : [ranked, rest]
@@ -146,7 +153,7 @@ function readCursor(listing: Listing): Start {
     const [direction, isSimilar, value, id] = decodeCursor(scope, cursor, KEY_POSITIONS[sortKey(sort).type])
     return { isBackward: direction === 'prev', isSimilar, from: { value, id } }
   }
-  const [direction, isSimilar, segment, value, id, floorValue, floorId] = decodeCursor(scope, cursor, RelevancePosition)
-  const known = floorValue === null || floorId === null ? null : { value: floorValue, id: floorId }
-  return { isBackward: direction === 'prev', isSimilar, segment, from: { value, id }, floor: known }
+  const [direction, isSimilar, segment, value, id, ...edges] = decodeCursor(scope, cursor, RelevancePosition)
+  const window = { floor: { value: edges[0], id: edges[1] }, ceiling: { value: edges[2], id: edges[3] } }
+  return { isBackward: direction === 'prev', isSimilar, segment, from: { value, id }, window }
 }

@@ -113,7 +113,7 @@ export function toParameters(listing: Listing): Record<string, string> {
 /** What a cursor is bound to. The number is the cursors' version: raise it when positions get another form or order. */
 export function cursorScope(listing: Listing): readonly unknown[] {
   const { limit: _, cursor: __, include: ___, ...rest } = toParameters(listing)
-  return ['products', 2, rest]
+  return ['products', 3, rest]
 }
 
 function invalid(parameter: string, detail: string): AppError {

@@ -174,3 +174,31 @@ test('pages through more matches than are ranked, forwards and back, each once',
   assert.deepEqual(back.flat(), forwards.flat())
   await store.pool.query(`delete from products where category = 'many'`)
 })
+
+test('a walk by relevance shows every product that nobody changes, whatever number of matches come meanwhile', async () => {
+  const insert = (prefix: string, count: number, name = 'widget') =>
+    store.pool.query(
+      `insert into products (id, sku, name, category, price_amount, price_currency, in_stock, created_at)
+       select gen_random_uuid(), $1 || number, case when number % 3 = 0 then $3 else $3 || ' thing' end, 'walked', number, 'EUR', true,
+         now() - make_interval(secs => number)
+       from generate_series(1, $2) as number`,
+      [prefix, count, name],
+    )
+  for (const total of [CANDIDATES - 40, CANDIDATES + 40]) {
+    await insert('there', total)
+    // Of the same ages, and older.
+    await insert('unmatched', 3 * CANDIDATES, 'gadget')
+    const seen: string[] = []
+    let path: string | undefined = '/products?q=widget&limit=10&category=walked'
+    for (let page = 0; path !== undefined; page++) {
+      const answer = await store.call('GET', path)
+      seen.push(...answer.json.data.map(({ sku }: { sku: string }) => sku))
+      if (page === 1) await insert('later', 3 * CANDIDATES)
+      if (page === 3) await store.pool.query(`update products set name = 'widget ' || name where sku like 'unmatched%'`)
+      path = /<http:\/\/localhost:3000([^<>]+)>; rel="next"/.exec(answer.headers.link ?? '')?.[1]
+    }
+    const unchanged = seen.filter((sku) => sku.startsWith('there'))
+    assert.deepEqual([unchanged.length, new Set(unchanged).size], [total, total])
+    await store.pool.query(`delete from products where category = 'walked'`)
+  }
+})
