@@ -48,6 +48,7 @@ exec 3<&-
 wait "$server"
 status=$?
 kill "$keeper" 2>/dev/null
+wait "$keeper"
 exit "$status"
 `
 
