@@ -5,13 +5,14 @@ import { createTopic } from './app/create-topic.ts'
 import { openLake } from './app/open-lake.ts'
 import { createHousekeeping, erasureOf } from './app/order-housekeeping.ts'
 import { orderSlotOf, prepareDatabase } from './app/prepare-database.ts'
-import { failingSubscribers, readinessCheck } from './app/readiness.ts'
-import { createWebhookSealing, secretOf } from './app/secrets.ts'
+import { failingSecret, failingSubscribers, readinessCheck } from './app/readiness.ts'
+import { SecretWatch } from './app/secret-watch.ts'
+import { openSecret } from './app/secrets.ts'
 import { inOrder, type Service } from './app/service.ts'
 import { warnAboutSettings } from './app/warn-about-settings.ts'
 import { createAuth } from './auth/auth.ts'
-import { createSealing } from './auth/sealed.ts'
 import { loadSigningKeys } from './auth/signing-keys.ts'
+import { createSealing } from './auth/store-secret.ts'
 import { loadSampleCatalogue } from './catalogue/sample-catalogue.ts'
 import type { Config } from './config.ts'
 import { assertMigrated } from './db/migrate.ts'
@@ -84,6 +85,12 @@ export async function createApp({ config, logger, now = () => new Date(), ...giv
     await warnOfSuperuser(pool, logger)
     if (isEmbedded && (await loadSampleCatalogue(pool))) logger.info('loaded the sample catalogue')
 
+    const hasApi = config.roles.includes('api')
+    const hasEmail = config.roles.includes('email')
+    const hasWebhook = config.roles.includes('webhook')
+    // Other roles encrypt and decrypt nothing: they run whatever the secret is.
+    const secret = hasApi || hasEmail || hasWebhook ? await openSecret(pool, url, config) : ''
+    const secretWatch = secret === '' ? null : new SecretWatch({ pool, secret, logger })
     const metrics = new Metrics()
     metrics.watchPools({ general: pool, placing: placingPool })
     metrics.watchDatabase(() => pool.query('select 1'))
@@ -93,14 +100,17 @@ export async function createApp({ config, logger, now = () => new Date(), ...giv
     if (stream !== null) metrics.watchChangeStream(stream, () => readSlotStatus(pool, orderSlotOf(url)))
     const watched: Watched = { metrics, subscriptions: new Map() }
     const check = readinessCheck(pool, stream, url)
-    const checkAll: ReadinessCheck = async () => [...(await check()), ...failingSubscribers(watched.subscriptions)]
+    if (secretWatch !== null) metrics.watchSecret(secretWatch)
+    const checkAll: ReadinessCheck = async () => [
+      ...(await check()),
+      ...failingSubscribers(watched.subscriptions),
+      // An API goes on with the keys that it has: were it not ready, every one would be taken out of service at once.
+      ...(hasEmail || hasWebhook ? failingSecret(secretWatch) : []),
+    ]
     const operations = config.operations === null ? null : new OperationsServer({ ...config.operations, metrics, check: checkAll, logger })
     if (operations !== null) metrics.collectProcess()
     const services: Service[] = operations === null ? [deliveryLog] : [operations, deliveryLog]
-    const hasApi = config.roles.includes('api')
-    const hasEmail = config.roles.includes('email')
-    const secret = secretOf(config)
-    const hasWebhook = config.roles.includes('webhook')
+    if (secretWatch !== null) services.push(secretWatch)
     const sealing = createSealing(secret, 'account mail')
     const purgers = stream === null ? [] : createPurgers(config.cdnPurgeUrls)
     const hasJobs = hasEmail || hasWebhook || purgers.length > 0
@@ -110,7 +120,8 @@ export async function createApp({ config, logger, now = () => new Date(), ...giv
     if (config.roles.includes('lake'))
       services.push(createLake(config, { store: await openLake(config), topic, deliveryLog, logger, watched }))
     if (hasEmail) services.push(createEmail(config, { pool, topic, jobs, sealing, logger, now, watched }))
-    if (hasWebhook) services.push(createWebhook(config, { pool, topic, jobs, sealing: createWebhookSealing(secret), logger, now, watched }))
+    if (hasWebhook)
+      services.push(createWebhook(config, { pool, topic, jobs, sealing: createSealing(secret, 'webhook secret'), logger, now, watched }))
     if (stream !== null) {
       const connect = (signal: AbortSignal) => connectClient(url, 'storefront-purge', signal)
       services.push(stream, createCataloguePurge({ pool, connect, jobs, purgers, logger }))

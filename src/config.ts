@@ -193,8 +193,11 @@ function optionalPath(value: string | null): string | null {
 
 function readSecret(value: string | null, databaseAddresses: DatabaseAddresses | null): string | null {
   if (value === null && databaseAddresses !== null) throw new ConfigError('STOREFRONT_SECRET is required with DATABASE_URL')
-  if (value !== null && value.length < SECRET_MIN_LENGTH) {
-    throw new ConfigError(`STOREFRONT_SECRET must have at least ${SECRET_MIN_LENGTH} characters`)
-  }
+  return value === null ? null : checkSecret('STOREFRONT_SECRET', value)
+}
+
+/** Returns the secret. Throws ConfigError, by this name, when it cannot be one. */
+export function checkSecret(name: string, value: string): string {
+  if (value.length < SECRET_MIN_LENGTH) throw new ConfigError(`${name} must have at least ${SECRET_MIN_LENGTH} characters`)
   return value
 }

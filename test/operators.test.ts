@@ -80,7 +80,7 @@ test('keys rotate works beside a running store, which publishes the key within s
     assert.equal((await fetch(`${store.url}/me`, { headers: { authorization: `Bearer ${access_token}` } })).status, 200)
   }
   const wrong = await runStorefront(t, ['keys', 'rotate'], { env: { ...env, STOREFRONT_SECRET: 'x'.repeat(32) } })
-  const stderr = 'storefront: STOREFRONT_SECRET does not open the signing keys in this database\n'
+  const stderr = 'storefront: STOREFRONT_SECRET is not the secret of this store: set the one that it was last changed to\n'
   assert.deepEqual(wrong, { status: 1, stdout: '', stderr })
   assert.deepEqual(await keyIds(), [newId, oldId])
 })

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
 import pino from 'pino'
-import { createSealing } from '../src/auth/sealed.ts'
+import { createSealing } from '../src/auth/store-secret.ts'
 import type { OrderEvent } from '../src/orders/events.ts'
 import { createJobQueue, installJobQueues } from '../src/pipeline/job-queue.ts'
 import { listDeliveries } from '../src/pipeline/webhook/webhook-deliveries.ts'

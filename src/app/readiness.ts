@@ -25,3 +25,10 @@ export function failingSubscribers(subscriptions: ReadonlyMap<string, Subscripti
     .filter(([, { state }]) => state === 'failing')
     .map(([name]) => ({ name: `subscriber_${name}`, reason: 'the subscriber cannot read the topic or do its work' }))
 }
+
+/** Whether the secret was changed since this process started. */
+export function failingSecret(watch: { readonly isOutdated: boolean } | null): { name: string; reason: string }[] {
+  return watch?.isOutdated === true
+    ? [{ name: 'secret', reason: "the store's secret was changed: restart the process with the new one" }]
+    : []
+}

@@ -1,14 +1,61 @@
-import { createSealing } from '../auth/sealed.ts'
+import { join } from 'node:path'
+import { fingerprintOf } from '../auth/sealed.ts'
+import { WrongSecret } from '../auth/signing-keys.ts'
+import { claimSecret, lockFingerprint } from '../auth/store-secret.ts'
 import type { Config } from '../config.ts'
-import { dataFolder, readOrCreateSecret } from '../db/data-folder.ts'
-import type { Sealing } from '../pipeline/sealing.ts'
+import { type DataFolder, dataFolder, readOrCreateSecret, readSecret, renameSecret } from '../db/data-folder.ts'
+import { connectClient, type Pool } from '../db/pool.ts'
+import { inTransaction } from '../db/transaction.ts'
 
-/** What seals secrets at rest: the setting, or with the embedded store the one that is kept in its folder. */
-export function secretOf({ secret, dataDir }: Config): string {
-  return secret ?? readOrCreateSecret(dataFolder(dataDir), 'secret')
+export const SECRET_FILE = 'secret'
+/** The one that a change in progress, or one that was killed, commits to. */
+export const NEXT_SECRET_FILE = 'secret.next'
+
+export type SecretSettings = Pick<Config, 'secret' | 'dataDir'>
+
+/**
+ * What encrypts signing keys, webhooks' secrets and account mails: the setting, or with the embedded store the one in its folder. `url` is the
+ * database's address. Throws WrongSecret when the store has another one.
+ */
+export async function openSecret(pool: Pool, url: string, { secret: setting, dataDir }: SecretSettings): Promise<string> {
+  const folder = dataFolder(dataDir)
+  const secret = setting ?? readOrCreateSecret(folder, SECRET_FILE)
+  if (await inTransaction(pool, (tx) => claimSecret(tx, secret))) return secret
+  if (setting !== null) throw wrongSetting()
+  return whileNobodyChangesSecret(url, () =>
+    inTransaction(pool, async (tx) => recoverSecret(folder, await lockFingerprint(tx, 'key share'))),
+  )
 }
 
-/** Seals the secrets that webhooks are signed with. */
-export function createWebhookSealing(secret: string): Sealing {
-  return createSealing(secret, 'webhook secret')
+export function wrongSetting(): WrongSecret {
+  return new WrongSecret('STOREFRONT_SECRET is not the secret of this store: set the one that it was last changed to')
+}
+
+/**
+ * The secret in the folder that has this fingerprint: a change that was killed between its commit and the renaming of its file is finished.
+ * To be called while nobody changes the secret. Throws WrongSecret.
+ */
+export function recoverSecret(folder: DataFolder, fingerprint: string | null): string {
+  const isStores = (secret: string | null): secret is string => secret !== null && fingerprintOf(secret) === fingerprint
+  const secret = readSecret(folder, SECRET_FILE)
+  if (isStores(secret)) return secret
+  const next = readSecret(folder, NEXT_SECRET_FILE)
+  if (isStores(next)) {
+    renameSecret(folder, NEXT_SECRET_FILE, SECRET_FILE)
+    return next
+  }
+  throw new WrongSecret(
+    `${join(folder.path, SECRET_FILE)} is not the secret of the store in ${folder.cluster}: bring back the two from the same backup`,
+  )
+}
+
+/** A lock on the store's secret and its files, of a connection of its own so that it lasts longer than a transaction. */
+export async function whileNobodyChangesSecret<T>(url: string, work: () => Promise<T>): Promise<T> {
+  const client = await connectClient(url, 'storefront-secret')
+  try {
+    await client.query(`select pg_advisory_lock(hashtextextended('storefront secret', 0))`)
+    return await work()
+  } finally {
+    await client.end()
+  }
 }

@@ -20,12 +20,9 @@ export function unseal(secret: string, purpose: string, sealed: Buffer): string 
   return decipher.update(sealed.subarray(NONCE_BYTES, -TAG_BYTES), undefined, 'utf8') + decipher.final('utf8')
 }
 
-/** `seal` and `unseal` for one purpose, as text (base64). */
-export function createSealing(secret: string, purpose: string) {
-  return {
-    seal: (text: string): string => seal(secret, purpose, text).toString('base64'),
-    open: (sealed: string): string => unseal(secret, purpose, Buffer.from(sealed, 'base64')),
-  }
+/** What tells one secret from another. Nothing can be decrypted with it. */
+export function fingerprintOf(secret: string): string {
+  return deriveKey(secret, 'fingerprint').toString('base64url')
 }
 
 function deriveKey(secret: string, purpose: string): Buffer {

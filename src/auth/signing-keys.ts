@@ -1,8 +1,10 @@
 import { type CryptoKey, calculateJwkThumbprint, exportJWK, generateKeyPair, importJWK, type JWK } from 'jose'
-import type { Pool, Queryable } from '../db/pool.ts'
+import type { Pool, Queryable, Transaction } from '../db/pool.ts'
+import { sql } from '../db/sql.ts'
 import { inTransaction } from '../db/transaction.ts'
 import { OperatorError } from '../errors.ts'
 import { seal, unseal } from './sealed.ts'
+import { assertStoreSecret, type Purpose, reseal } from './store-secret.ts'
 
 export const ALGORITHM = 'EdDSA'
 /** How long an access token lives, and so how long a key that no longer signs must still verify. */
@@ -18,7 +20,7 @@ export const JWKS_MAX_AGE_SECONDS = 300
 const TAKE_UP_SECONDS = 60
 // A new key does not sign before every reader of the JWKS has it.
 const PUBLISH_SECONDS = JWKS_MAX_AGE_SECONDS + TAKE_UP_SECONDS
-const PURPOSE = 'signing key'
+const PURPOSE: Purpose = 'signing key'
 
 export interface SigningKeys {
   /** Signs new tokens. */
@@ -30,7 +32,7 @@ export interface SigningKeys {
 }
 
 /** The secret is not the one that the keys were sealed with. Its message is one line for a terminal. */
-class WrongSecret extends OperatorError {
+export class WrongSecret extends OperatorError {
   override readonly name = 'WrongSecret'
 }
 
@@ -65,6 +67,7 @@ export async function rotateSigningKeys(pool: Pool, secret: string): Promise<{ i
     const current = findCurrent(await selectKeys(tx))
     // A key that the running processes cannot open would end every login.
     if (current !== undefined) await openPrivateKey(current, secret)
+    await assertStoreSecret(tx, secret)
     const signsFrom = await insertKey(tx, fresh, current === undefined ? 0 : PUBLISH_SECONDS)
     await tx.query('update signing_keys set retired_at = $2 where retired_at is null and id <> $1', [fresh.id, signsFrom])
     return { id: fresh.id, signsFrom }
@@ -74,6 +77,20 @@ export async function rotateSigningKeys(pool: Pool, secret: string): Promise<{ i
 /** Erases the private halves of keys that sign no more. Right to run anywhere, at any time. */
 export async function eraseRetiredPrivateKeys(db: Queryable): Promise<void> {
   await db.query('update signing_keys set sealed_private_key = null where retired_at <= now() and sealed_private_key is not null')
+}
+
+/** Encrypts the private keys with `to` instead of `from`. Returns their number. Throws WrongSecret. */
+export async function resealSigningKeys(tx: Transaction, from: string, to: string): Promise<number> {
+  await lockKeys(tx)
+  const { rows } = await tx.query<{ id: string; sealed: Buffer }>(
+    'select id, sealed_private_key as sealed from signing_keys where sealed_private_key is not null',
+  )
+  for (const { id, sealed } of rows) {
+    const resealed = reseal(from, to, PURPOSE, sealed)
+    if (resealed === null) throw new WrongSecret(`the secret does not decrypt the signing key ${id}`)
+    await tx.query(sql`update signing_keys set sealed_private_key = ${resealed} where id = ${id}`)
+  }
+  return rows.length
 }
 
 /** Keys that are in no database, for a server that only shows its OpenAPI document. */
@@ -143,6 +160,7 @@ async function insertFirstKey(pool: Pool, secret: string): Promise<KeyRow[]> {
     await lockKeys(tx)
     const existing = await selectKeys(tx)
     if (existing.some(mayYetSign)) return existing
+    await assertStoreSecret(tx, secret)
     await insertKey(tx, fresh, 0)
     return selectKeys(tx)
   })

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { secretOf } from '../app/secrets.ts'
+import { openSecret } from '../app/secrets.ts'
 import { createAdmin } from '../auth/create-admin.ts'
 import { Passwords } from '../auth/password.ts'
 import { rotateSigningKeys } from '../auth/signing-keys.ts'
@@ -24,8 +24,8 @@ export async function createOperator(settings: Contexts['settings'], email: stri
 }
 
 /** Publishes a key that signs access tokens once nobody can lack it. A running store takes it up within a second. */
-export async function rotateKeys({ pool, config, terminal }: Contexts['database']): Promise<number> {
-  const { id, signsFrom } = await rotateSigningKeys(pool, secretOf(config))
+export async function rotateKeys({ pool, addresses, config, terminal }: Contexts['database']): Promise<number> {
+  const { id, signsFrom } = await rotateSigningKeys(pool, await openSecret(pool, addresses.api, config))
   terminal.out(`published the key ${id}\nit signs new access tokens from ${signsFrom.toISOString()} on`)
   return 0
 }

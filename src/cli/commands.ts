@@ -158,6 +158,13 @@ export const COMMANDS: readonly Command[] = [
     run: async (context) => (await import('./account-commands.ts')).rotateKeys(context),
   }),
   defineCommand({
+    name: 'secret change',
+    help: 'encrypts with another `STOREFRONT_SECRET` what the one before encrypts: the new one is asked for, or read from standard input; a store that keeps its own secret makes it up',
+    // The new secret is asked for before a database is started for it.
+    needs: 'settings',
+    run: async (context) => (await import('./secret-commands.ts')).changeSecret(context),
+  }),
+  defineCommand({
     name: 'openapi',
     help: 'prints the OpenAPI document',
     needs: 'nothing',

@@ -52,7 +52,7 @@ export class SecretUnusable extends OperatorError {
 
 // What a store puts there, and what a file system has by itself.
 const OWN_ENTRIES =
-  /^(lock(-journal)?|owner|postgres(\.new|\.log|\.probe)?|(postgres-password|secret)(\.new)?|mail|lake(-cache)?|server-root|lost\+found)$/
+  /^(lock(-journal)?|owner|postgres(\.new|\.log|\.probe)?|(postgres-password|secret(\.next)?)(\.new)?|mail|lake(-cache)?|server-root|lost\+found)$/
 
 /**
  * Takes the folder for this process and returns the function that gives it back, idempotent. Throws DataFolderInUse or DataFolderOpen.
@@ -103,14 +103,30 @@ function closeToOthers({ path }: DataFolder): void {
 export function readOrCreateSecret(folder: DataFolder, name: string): string {
   const known = readSecret(folder, name)
   if (known !== null) return known
-  const secret = randomBytes(32).toString('base64url')
+  const secret = generateSecret()
+  writeSecret(folder, name, secret)
+  return secret
+}
+
+/** 256 random bits, base64url. */
+export function generateSecret(): string {
+  return randomBytes(32).toString('base64url')
+}
+
+/** Writes a secret's file, or replaces it: on disk, whole, when this returns. Not for two processes at once. */
+export function writeSecret(folder: DataFolder, name: string, secret: string): void {
   const file = join(folder.path, name)
   // One that a crash has left may be readable to others.
   rmSync(`${file}.new`, { force: true })
   writeFileSync(`${file}.new`, `${secret}\n`, { mode: 0o600, flush: true })
   renameSync(`${file}.new`, file)
   syncFolder(folder.path)
-  return secret
+}
+
+/** Gives a secret's file another name, in place of a file that has it: on disk when this returns. */
+export function renameSecret(folder: DataFolder, from: string, to: string): void {
+  renameSync(join(folder.path, from), join(folder.path, to))
+  syncFolder(folder.path)
 }
 
 /** A secret that the folder's owner has made, null when there is none yet. Throws SecretUnusable. */

@@ -112,6 +112,11 @@ export class Metrics {
     })
   }
 
+  watchSecret(secret: { readonly isOutdated: boolean }): void {
+    const outdated = this.#gauge('secret_outdated', '1 when STOREFRONT_SECRET was changed and this process still has the one before.')
+    this.#readings.add('secret', async () => [{ gauge: outdated, value: secret.isOutdated ? 1 : 0 }])
+  }
+
   watchChangeStream(
     stream: { readonly state: State },
     readSlot: () => Promise<{ lagBytes: number | null; retainedBytes: number | null; lostReason: string | null }>,

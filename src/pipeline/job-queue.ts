@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { PgBoss } from 'pg-boss'
 import type { Logger } from 'pino'
 import type { Transaction } from '../db/pool.ts'
+import { sql } from '../db/sql.ts'
 import { type Job, type JobOutcome, type JobWorker, POLL_SECONDS, startWorker, type WorkOptions } from './job-worker.ts'
 
 /** A queue of jobs and how its jobs are retried: after `retryDelaySeconds`, then about twice as long each time. */
@@ -99,6 +100,40 @@ async function installQueue(boss: PgBoss, queue: QueueDefinition): Promise<void>
   await boss.createQueue(queue.name, settings)
   // Creating does nothing to a queue that exists: an upgrade's new settings come by this.
   await boss.updateQueue(queue.name, settings)
+}
+
+const CHANGE_BATCH = 1_000
+
+/**
+ * Replaces what the jobs of a queue carry, of those that are done and kept as well; a job for which `change` gives null stays as it is.
+ * Returns the numbers of both.
+ */
+export async function changeJobData<Data extends object>(
+  tx: Transaction,
+  queue: string,
+  change: (data: Data) => Data | null,
+): Promise<{ changed: number; unchanged: number }> {
+  const counts = { changed: 0, unchanged: 0 }
+  let after = '00000000-0000-0000-0000-000000000000'
+  while (true) {
+    const { rows } = await tx.query<{ id: string; data: Data }>(
+      sql`select id, data from pgboss.job where name = ${queue} and id > ${after} order by id limit ${CHANGE_BATCH} for update`,
+    )
+    const changed = rows.flatMap(({ id, data }) => {
+      const fresh = change(data)
+      return fresh === null ? [] : [{ id, data: JSON.stringify(fresh) }]
+    })
+    await tx.query(
+      sql`update pgboss.job
+      set data = fresh.data
+      from unnest(${changed.map(({ id }) => id)}::uuid[], ${changed.map(({ data }) => data)}::jsonb[]) as fresh (id, data)
+      where job.name = ${queue} and job.id = fresh.id`,
+    )
+    counts.changed += changed.length
+    counts.unchanged += rows.length - changed.length
+    if (rows.length < CHANGE_BATCH) return counts
+    after = rows.at(-1)?.id ?? after
+  }
 }
 
 /** `migrate`: whether it also makes and upgrades its tables, which only their owner may. */

@@ -2,9 +2,9 @@ import { randomUUIDv7 } from 'node:crypto'
 import mustache from 'mustache'
 import type { Logger } from 'pino'
 import type { Transaction } from '../../db/pool.ts'
-import type { JobQueue, QueueDefinition } from '../job-queue.ts'
+import { changeJobData, type JobQueue, type QueueDefinition } from '../job-queue.ts'
 import type { Job, JobOutcome, JobWorker } from '../job-worker.ts'
-import type { Sealing } from '../sealing.ts'
+import type { Reseal, Sealing } from '../sealing.ts'
 import { describeError, type Mailer, MailRefused, type OnMailTried } from './mailer.ts'
 import type { RenderedMail } from './render-mail.ts'
 import type { ReadTemplate } from './templates.ts'
@@ -40,8 +40,17 @@ interface SealedMail {
 /** Queues an account mail: it is sent if `tx` commits. */
 export async function queueAccountMail(tx: Transaction, jobs: JobQueue, sealing: Sealing, mail: AccountMailContent): Promise<void> {
   const { expiresAt, ...content } = mail
-  const data: SealedMail = { sealed: sealing.seal(JSON.stringify(content)), expires_at: expiresAt.toISOString() }
+  const data: SealedMail = { sealed: await sealing.seal(tx, JSON.stringify(content)), expires_at: expiresAt.toISOString() }
   await jobs.send(tx, ACCOUNT_MAIL_QUEUE.name, [{ id: randomUUIDv7(), data }])
+}
+
+/** Encrypts the mails that are queued again. Returns their number, and that of mails that cannot be decrypted: they stay as they are. */
+export async function resealQueuedMails(tx: Transaction, reseal: Reseal): Promise<{ resealed: number; undecryptable: number }> {
+  const { changed, unchanged } = await changeJobData<SealedMail>(tx, ACCOUNT_MAIL_QUEUE.name, (mail) => {
+    const sealed = reseal(mail.sealed)
+    return sealed === null ? null : { ...mail, sealed }
+  })
+  return { resealed: changed, undecryptable: unchanged }
 }
 
 export interface AccountMailWorkerOptions {
@@ -70,7 +79,12 @@ export function createAccountMailWorker(options: AccountMailWorkerOptions) {
       onTried?.('failed')
       return 'failed'
     }
-    const { kind, to = '', token = '' }: AccountMailContent = JSON.parse(sealing.open(data.sealed))
+    const text = sealing.open(data.sealed)
+    if (text === null) {
+      logger.warn({ job: id }, "an account mail cannot be decrypted and waits: this process has not the store's STOREFRONT_SECRET")
+      return 'retry'
+    }
+    const { kind, to = '', token = '' }: AccountMailContent = JSON.parse(text)
     if (kind === 'none') return 'done'
     try {
       await mailer.send({ ...render(kind, token), eventId: id, to: { address: to, name: null }, date: now(), about: 'account' })

@@ -90,6 +90,16 @@ export async function beginAttempt(pool: Pool, job: WebhookJob, now: Date): Prom
   return rows[0] ?? null
 }
 
+/** Undoes `beginAttempt` for a try that could not be made, and notes why. */
+export async function takeAttemptBack(pool: Pool, job: WebhookJob, reason: string): Promise<void> {
+  await pool.query(
+    `update webhook_deliveries
+     set attempts = attempts - 1, first_tried_at = case when attempts > 1 then first_tried_at end, last_error = $4
+     where endpoint_id = $1 and event_id = $2 and job_number = $3 and status = 'queued'`,
+    [job.endpoint_id, job.event_id, job.number, reason],
+  )
+}
+
 export async function recordDelivered(pool: Pool, job: WebhookJob, now: Date): Promise<void> {
   await pool.query(
     `update webhook_deliveries

@@ -3,7 +3,7 @@ import type { Pool, Queryable, Transaction } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import { ORDER_EVENT_TYPES } from '../../orders/events.ts'
-import type { Sealing } from '../sealing.ts'
+import type { Reseal, Sealing } from '../sealing.ts'
 import { generateWebhookSecret } from './webhook-signature.ts'
 import { readWebhookUrl, WebhookRefused } from './webhook-url.ts'
 
@@ -24,12 +24,12 @@ export async function addEndpoint(pool: Pool, sealing: Sealing, endpoint: NewEnd
   if (unknown !== undefined) throw new WebhookRefused(`there is no event ${unknown}; there are ${ORDER_EVENT_TYPES.join(', ')}`)
   const id = randomUUIDv7()
   const secret = generateWebhookSecret()
-  await pool.query('insert into webhook_endpoints (id, url, event_types, sealed_secret) values ($1, $2, $3, $4)', [
-    id,
-    url,
-    endpoint.eventTypes,
-    sealing.seal(secret),
-  ])
+  await inTransaction(pool, async (tx) => {
+    const sealed = await sealing.seal(tx, secret)
+    await tx.query(
+      sql`insert into webhook_endpoints (id, url, event_types, sealed_secret) values (${id}, ${url}, ${endpoint.eventTypes}, ${sealed})`,
+    )
+  })
   return { id, secret }
 }
 
@@ -41,13 +41,40 @@ const BOTH_SIGN_HOURS = 24
  */
 export async function rotateSecret(pool: Pool, sealing: Sealing, id: string, now: Date): Promise<string | null> {
   const secret = generateWebhookSecret()
-  const { rowCount } = await pool.query(
-    `update webhook_endpoints
-     set sealed_secret = $2, previous_sealed_secret = sealed_secret, previous_secret_until = $3
-     where id = $1`,
-    [id, sealing.seal(secret), new Date(now.getTime() + BOTH_SIGN_HOURS * 3_600_000)],
+  const until = new Date(now.getTime() + BOTH_SIGN_HOURS * 3_600_000)
+  return inTransaction(pool, async (tx) => {
+    const sealed = await sealing.seal(tx, secret)
+    const { rowCount } = await tx.query(
+      sql`update webhook_endpoints
+       set sealed_secret = ${sealed}, previous_sealed_secret = sealed_secret, previous_secret_until = ${until}
+       where id = ${id}`,
+    )
+    return rowCount === 1 ? secret : null
+  })
+}
+
+/** Encrypts every endpoint's secrets again. Returns their number, and the endpoints whose present secret cannot be decrypted: it stays as it is. */
+export async function resealSecrets(tx: Transaction, reseal: Reseal): Promise<{ resealed: number; undecryptable: string[] }> {
+  const { rows } = await tx.query<{ id: string; present: string; previous: string | null }>(
+    `select id, sealed_secret as present, previous_sealed_secret as previous
+     from webhook_endpoints
+     order by id
+     for update`,
   )
-  return rowCount === 1 ? secret : null
+  let resealed = 0
+  const undecryptable: string[] = []
+  for (const { id, present, previous } of rows) {
+    const newPresent = reseal(present)
+    const newPrevious = previous === null ? null : reseal(previous)
+    if (newPresent === null) undecryptable.push(id)
+    await tx.query(
+      sql`update webhook_endpoints
+       set sealed_secret = ${newPresent ?? present}, previous_sealed_secret = ${newPrevious ?? previous}
+       where id = ${id}`,
+    )
+    resealed += [newPresent, newPrevious].filter((secret) => secret !== null).length
+  }
+  return { resealed, undecryptable }
 }
 
 /** With its deliveries. Returns whether there was one. */

@@ -14,6 +14,7 @@ import {
   postpone,
   recordDelivered,
   recordFailure,
+  takeAttemptBack,
   WEBHOOK_QUEUE_NAME,
   type WebhookJob,
 } from './webhook-deliveries.ts'
@@ -38,6 +39,8 @@ const GONE = 410
 // Those whose `Retry-After` counts: too many requests, and not available.
 const BUSY = [429, 503]
 const REASON_MAX_LENGTH = 300
+const SECRET_PAUSE_SECONDS = 30
+const UNDECRYPTABLE = "the endpoint's secret cannot be decrypted with this STOREFRONT_SECRET: nothing was sent to the receiver"
 
 export interface WebhookSubscriberOptions {
   pool: Pool
@@ -67,6 +70,8 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions): Webh
   const { pool, jobs, sender, sealing, logger, now, onTried } = options
   let worker: JobWorker | undefined
   let cleaning: NodeJS.Timeout | undefined
+  /** Endpoints that a warning was logged for. */
+  const undecryptable = new Set<string>()
 
   function clean(): void {
     deleteOldEvents(pool, now()).catch((error) => {
@@ -78,7 +83,12 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions): Webh
     const attempt = await beginAttempt(pool, job, now())
     // Delivered before a crash, given up, the business of a later job, or its endpoint is disabled or removed.
     if (attempt === null) return 'done'
-    const result = await post(job, attempt).catch((error: Error) => error)
+    const secrets = attempt.sealed_secrets.map(sealing.open)
+    // What signed before the rotation may have been encrypted with another secret than what signs now.
+    if (secrets[0] === null) return waitForSecret(job)
+    undecryptable.delete(job.endpoint_id)
+    const signing = secrets.filter((secret) => secret !== null)
+    const result = await post(job, attempt, signing).catch((error: Error) => error)
     if (result instanceof Error) return fail(job, attempt, describe(result))
     const { status, retryAfter } = result
     if (status < 200 || status >= 300) {
@@ -91,9 +101,18 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions): Webh
     return 'done'
   }
 
-  async function post(job: WebhookJob, { url, sealed_secrets, body }: Attempt): Promise<WebhookAnswer> {
-    const headers = signWebhook(sealed_secrets.map(sealing.open), job.event_id, now(), body)
+  async function post(job: WebhookJob, { url, body }: Attempt, secrets: readonly string[]): Promise<WebhookAnswer> {
+    const headers = signWebhook(secrets, job.event_id, now(), body)
     return sender.send(url, headers, body)
+  }
+
+  /** The fault is this process's or the operator's: it counts neither as a try nor against the receiver. */
+  async function waitForSecret(job: WebhookJob): Promise<JobOutcome> {
+    await takeAttemptBack(pool, job, UNDECRYPTABLE)
+    if (!undecryptable.has(job.endpoint_id)) logger.warn({ endpoint: job.endpoint_id }, UNDECRYPTABLE)
+    undecryptable.add(job.endpoint_id)
+    await postpone(pool, jobs, job, SECRET_PAUSE_SECONDS)
+    return 'done'
   }
 
   async function fail(job: WebhookJob, attempt: Attempt, reason: string, answered: Refusal = NO_ANSWER): Promise<JobOutcome> {

@@ -1,0 +1,223 @@
+import assert from 'node:assert/strict'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import pino from 'pino'
+import { onCleanup } from '../../test/cleanup.ts'
+import { makeDataFolder } from '../../test/data-folders.ts'
+import { createTestDatabase, findWaiting, type TestDatabase } from '../../test/database.ts'
+import { eventually } from '../../test/eventually.ts'
+import { fingerprintOf } from '../auth/sealed.ts'
+import { loadSigningKeys, rotateSigningKeys } from '../auth/signing-keys.ts'
+import { createSealing } from '../auth/store-secret.ts'
+import { lockDataFolder, readOrCreateSecret, writeSecret } from '../db/data-folder.ts'
+import type { Transaction } from '../db/pool.ts'
+import { inTransaction } from '../db/transaction.ts'
+import { ACCOUNT_MAIL_QUEUE, queueAccountMail } from '../pipeline/email/account-mail.ts'
+import { createJobQueue, installJobQueues } from '../pipeline/job-queue.ts'
+import { addEndpoint, rotateSecret } from '../pipeline/webhook/webhook-endpoints.ts'
+import { changeSecretTo, replaceKeptSecret } from './change-secret.ts'
+import { openSecret } from './secrets.ts'
+
+const OLD = 'the secret before, long enough to be one'
+const NEW = 'the secret after, long enough to be one too'
+const OTHER = 'the secret of somebody else, who is long enough'
+const MAIL = { kind: 'password_changed', to: 'ada@example.com', expiresAt: new Date(Date.now() + 3_600_000) } as const
+const logger = pino({ level: 'silent' })
+
+/** A database that has two signing keys, two endpoints, one with a previous secret, and two mails, under this secret. */
+async function encryptThings(t: TestContext, secret: string) {
+  const db = await createTestDatabase(t)
+  await installJobQueues({ url: db.url, logger, queues: [ACCOUNT_MAIL_QUEUE] })
+  const jobs = createJobQueue({ url: db.url, logger, supervise: false })
+  await jobs.start()
+  onCleanup(t, () => jobs.stop())
+  await loadSigningKeys(db.pool, secret)
+  await rotateSigningKeys(db.pool, secret)
+  const webhooks = createSealing(secret, 'webhook secret')
+  const endpoints = []
+  for (const path of ['a', 'b']) {
+    const endpoint = { url: `https://example.com/${path}`, eventTypes: null, isPrivateAllowed: false }
+    endpoints.push(await addEndpoint(db.pool, webhooks, endpoint))
+  }
+  const rotated = await rotateSecret(db.pool, webhooks, endpoints[1]?.id ?? '', new Date())
+  const queueMail = (tx: Transaction, by = secret) => queueAccountMail(tx, jobs, createSealing(by, 'account mail'), MAIL)
+  for (const _ of [1, 2]) await inTransaction(db.pool, (tx) => queueMail(tx))
+  const secrets = [endpoints[0]?.secret, endpoints[1]?.secret, rotated].toSorted()
+  return { db, queueMail, secrets, options: { pool: db.pool, url: db.url } }
+}
+
+/** Everything in the database that is encrypted under the store's secret. */
+async function readSealed({ pool }: TestDatabase) {
+  const { rows: keys } = await pool.query<{ sealed: Buffer }>(
+    'select sealed_private_key as sealed from signing_keys where sealed_private_key is not null',
+  )
+  const { rows: webhooks } = await pool.query<{ sealed: string }>(
+    `select unnest(array[sealed_secret, previous_sealed_secret]) as sealed from webhook_endpoints`,
+  )
+  const { rows: mails } = await pool.query<{ sealed: string }>(`select data->>'sealed' as sealed from pgboss.job where data ? 'sealed'`)
+  return {
+    keys: keys.map(({ sealed }) => sealed.toString('base64')),
+    webhooks: webhooks.map(({ sealed }) => sealed).filter((sealed) => sealed !== null),
+    mails: mails.map(({ sealed }) => sealed),
+  }
+}
+
+/** What this secret decrypts, as text. */
+async function decryptAll(db: TestDatabase, secret: string) {
+  const { keys, webhooks, mails } = await readSealed(db)
+  const open = (sealed: string[], purpose: Parameters<typeof createSealing>[1]) =>
+    sealed.map(createSealing(secret, purpose).open).filter((text) => text !== null)
+  return { keys: open(keys, 'signing key'), webhooks: open(webhooks, 'webhook secret').toSorted(), mails: open(mails, 'account mail') }
+}
+
+test('all that was encrypted with the secret before is encrypted with the new one, and nothing else has changed', async (t) => {
+  const { db, secrets, options } = await encryptThings(t, OLD)
+  const before = await decryptAll(db, OLD)
+  const { id } = (await loadSigningKeys(db.pool, OLD)).current
+  assert.deepEqual(await changeSecretTo(NEW, OLD, options), {
+    keys: 2,
+    webhooks: { resealed: 3, undecryptable: [] },
+    mails: { resealed: 2, undecryptable: 0 },
+  })
+  assert.deepEqual(await decryptAll(db, OLD), { keys: [], webhooks: [], mails: [] })
+  const after = await decryptAll(db, NEW)
+  assert.deepEqual([after.keys.toSorted(), after.webhooks, after.mails], [before.keys.toSorted(), secrets, before.mails])
+  assert.equal((await loadSigningKeys(db.pool, NEW)).current.id, id)
+  assert.equal(await openSecret(db.pool, db.url, { secret: NEW, dataDir: '' }), NEW)
+})
+
+test('the columns and queues that are changed are all that are encrypted', async (t) => {
+  const { db } = await encryptThings(t, OLD)
+  const { rows } = await db.pool.query<{ name: string }>(
+    `select table_name || '.' || column_name as name
+    from information_schema.columns
+    where table_schema = 'public' and column_name ~ 'sealed|encrypted'
+    order by 1`,
+  )
+  assert.deepEqual(
+    rows.map(({ name }) => name),
+    [
+      // Under a key of the token that it replaces.
+      'refresh_tokens.sealed_successor',
+      'signing_keys.sealed_private_key',
+      'webhook_endpoints.previous_sealed_secret',
+      'webhook_endpoints.sealed_secret',
+    ],
+  )
+})
+
+test('a wrong secret before, the same one and another one at the same time are refused, and a repeated change is done already', async (t) => {
+  const { db, options } = await encryptThings(t, OLD)
+  const untouched = await readSealed(db)
+  await assert.rejects(changeSecretTo(NEW, OTHER, options), {
+    name: 'WrongSecret',
+    message: 'STOREFRONT_SECRET is not the secret of this store: set the one that it was last changed to',
+  })
+  await assert.rejects(changeSecretTo(OLD, OLD, options), { name: 'WrongSecret' })
+  assert.deepEqual(await readSealed(db), untouched)
+
+  const results = await Promise.allSettled([NEW, OTHER].map((next) => changeSecretTo(next, OLD, options)))
+  assert.deepEqual(results.map(({ status }) => status).toSorted(), ['fulfilled', 'rejected'])
+  const winner = results[0]?.status === 'fulfilled' ? NEW : OTHER
+  assert.equal((await decryptAll(db, winner)).webhooks.length, 3)
+  assert.equal(await changeSecretTo(winner, OLD, options), null)
+  const third = 'a third secret, and long enough for one'
+  const same = await Promise.all([1, 2].map(() => changeSecretTo(third, winner, options)))
+  assert.equal(same.filter((change) => change === null).length, 1)
+})
+
+test('a signing key that cannot be decrypted undoes all of it; webhooks and mails that cannot are left and named', async (t) => {
+  const { db, options } = await encryptThings(t, OLD)
+  const { rows } = await db.pool.query(`update webhook_endpoints set sealed_secret = $1 where url like '%/a' returning id`, [
+    await inTransaction(db.pool, (tx) => createSealing(OLD, 'account mail').seal(tx, 'not for this purpose')),
+  ])
+  await db.pool.query(
+    `update pgboss.job set data = jsonb_set(data, '{sealed}', '"AAAA"') where id = (select id from pgboss.job where data ? 'sealed' limit 1)`,
+  )
+  const change = await changeSecretTo(NEW, OLD, options)
+  assert.deepEqual(change, { keys: 2, webhooks: { resealed: 2, undecryptable: [rows[0].id] }, mails: { resealed: 1, undecryptable: 1 } })
+
+  await db.pool.query(`update signing_keys set sealed_private_key = '\\x00' where retired_at is not null`)
+  const untouched = await readSealed(db)
+  await assert.rejects(changeSecretTo(OTHER, NEW, options), { name: 'WrongSecret' })
+  assert.deepEqual(await readSealed(db), untouched)
+  assert.equal(await openSecret(db.pool, db.url, { secret: NEW, dataDir: '' }), NEW)
+})
+
+test('waits for what is being encrypted, which it then changes too; what comes later with the old secret is refused', async (t) => {
+  const { db, queueMail, options } = await encryptThings(t, OLD)
+  const tx = await db.pool.connect()
+  await tx.query('begin')
+  await queueMail(tx)
+  const change = changeSecretTo(NEW, OLD, options)
+  await eventually(async () => (await findWaiting(db.pool, tx)).length > 0, { what: 'the change to wait' })
+  await tx.query('commit')
+  tx.release()
+  assert.equal((await change)?.mails.resealed, 3)
+  const late = inTransaction(db.pool, (tx) => queueMail(tx))
+  await assert.rejects(late, { name: 'AppError', code: 'unavailable' })
+  await assert.rejects(rotateSigningKeys(db.pool, OLD), { name: 'WrongSecret' })
+  await inTransaction(db.pool, (tx) => queueMail(tx, NEW))
+  assert.equal((await decryptAll(db, NEW)).mails.length, 4)
+})
+
+test('a store of an earlier release takes the secret that its keys are encrypted with, and no other', async (t) => {
+  const { db, options } = await encryptThings(t, OLD)
+  await db.pool.query('delete from encryption_secrets')
+  await assert.rejects(openSecret(db.pool, db.url, { secret: NEW, dataDir: '' }), { name: 'WrongSecret' })
+  await Promise.all([1, 2, 3].map(() => openSecret(db.pool, db.url, { secret: OLD, dataDir: '' })))
+  const { rows } = await db.pool.query('select fingerprint from encryption_secrets')
+  assert.deepEqual(rows, [{ fingerprint: fingerprintOf(OLD) }])
+  await db.pool.query('delete from encryption_secrets')
+  assert.equal((await changeSecretTo(NEW, OLD, options))?.keys, 2)
+})
+
+/** A store that keeps its secret in its folder. */
+async function keepSecret(t: TestContext) {
+  const folder = makeDataFolder(t)
+  onCleanup(t, lockDataFolder(folder))
+  const old = readOrCreateSecret(folder, 'secret')
+  const things = await encryptThings(t, old)
+  const config = { secret: null, dataDir: folder.path }
+  const file = join(folder.path, 'secret')
+  return { ...things, folder, config, old, file, read: () => readFileSync(file, 'utf8').trim() }
+}
+
+test('a secret in the folder is replaced, with no other left beside it', async (t) => {
+  const { db, config, old, file, read, options } = await keepSecret(t)
+  assert.equal((await replaceKeptSecret(config, options)).keys, 2)
+  assert.notEqual(read(), old)
+  assert.equal((await decryptAll(db, read())).webhooks.length, 3)
+  await Promise.all([1, 2, 3].map(() => replaceKeptSecret(config, options)))
+  assert.equal((await decryptAll(db, read())).webhooks.length, 3)
+  assert.equal(await openSecret(db.pool, db.url, config), read())
+  assert.ok(!existsSync(`${file}.next`))
+})
+
+test('a change that was killed before its commit, or between that and the renaming of the file, leaves a store that opens', async (t) => {
+  const { db, folder, config, old, file, read, options } = await keepSecret(t)
+  writeSecret(folder, 'secret.next', 'of a change that was killed before its commit')
+  assert.equal(await openSecret(db.pool, db.url, config), old)
+  await replaceKeptSecret(config, options)
+  const next = read()
+  for (const open of [
+    () => openSecret(db.pool, db.url, config),
+    () => Promise.all([1, 2, 3].map(() => openSecret(db.pool, db.url, config))),
+  ]) {
+    writeSecret(folder, 'secret.next', next)
+    writeSecret(folder, 'secret', old)
+    assert.deepEqual([...new Set([await open()].flat())], [next])
+    assert.deepEqual([read(), existsSync(`${file}.next`)], [next, false])
+  }
+  writeSecret(folder, 'secret.next', next)
+  writeSecret(folder, 'secret', old)
+  assert.equal((await replaceKeptSecret(config, options)).keys, 2, 'another change goes on from there')
+  assert.equal((await decryptAll(db, read())).mails.length, 2)
+
+  writeFileSync(file, `${old}\n`)
+  await assert.rejects(openSecret(db.pool, db.url, config), {
+    name: 'WrongSecret',
+    message: `${file} is not the secret of the store in ${folder.cluster}: bring back the two from the same backup`,
+  })
+})

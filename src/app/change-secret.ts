@@ -1,0 +1,79 @@
+import { fingerprintOf } from '../auth/sealed.ts'
+import { resealSigningKeys, WrongSecret } from '../auth/signing-keys.ts'
+import { findFingerprint, lockFingerprint, type Purpose, reseal, updateFingerprint } from '../auth/store-secret.ts'
+import { dataFolder, generateSecret, renameSecret, writeSecret } from '../db/data-folder.ts'
+import type { Pool, Transaction } from '../db/pool.ts'
+import { inTransaction } from '../db/transaction.ts'
+import { resealQueuedMails } from '../pipeline/email/account-mail.ts'
+import { resealSecrets } from '../pipeline/webhook/webhook-endpoints.ts'
+import {
+  NEXT_SECRET_FILE,
+  openSecret,
+  recoverSecret,
+  SECRET_FILE,
+  type SecretSettings,
+  whileNobodyChangesSecret,
+  wrongSetting,
+} from './secrets.ts'
+
+/** What was encrypted again, and what could not be decrypted and stays as it is. */
+export interface SecretChange {
+  keys: number
+  webhooks: Awaited<ReturnType<typeof resealSecrets>>
+  mails: Awaited<ReturnType<typeof resealQueuedMails>>
+}
+
+export interface ChangeOptions {
+  pool: Pool
+  /** The database's address. */
+  url: string
+}
+
+/**
+ * Encrypts with `next` what the setting STOREFRONT_SECRET encrypts, in one transaction. Null when the store has that secret already, such as
+ * when a run was cut off before its answer. Throws WrongSecret.
+ */
+export async function changeSecretTo(next: string, setting: string, { pool, url }: ChangeOptions): Promise<SecretChange | null> {
+  if (next === setting) throw new WrongSecret('the new secret is the one that STOREFRONT_SECRET has: nothing was changed')
+  const isDone = (fingerprint: string | null) => fingerprint === fingerprintOf(next)
+  if (isDone(await findFingerprint(pool))) return null
+  await openSecret(pool, url, { secret: setting, dataDir: '' })
+  return whileNobodyChangesSecret(url, () =>
+    inTransaction(pool, async (tx) => {
+      const fingerprint = await lockFingerprint(tx, 'update')
+      if (isDone(fingerprint)) return null
+      if (fingerprint !== fingerprintOf(setting)) throw wrongSetting()
+      return resealAll(tx, setting, next)
+    }),
+  )
+}
+
+/**
+ * Encrypts with a new secret what the one in the store's folder encrypts, and puts the new one in its place. When it is killed at any point,
+ * `openSecret` finds the secret that belongs to the database.
+ */
+export async function replaceKeptSecret(config: SecretSettings, { pool, url }: ChangeOptions): Promise<SecretChange> {
+  await openSecret(pool, url, config)
+  const folder = dataFolder(config.dataDir)
+  const next = generateSecret()
+  return whileNobodyChangesSecret(url, async () => {
+    const change = await inTransaction(pool, async (tx) => {
+      // Waits for the commit of a process that was killed: before that nobody can tell which of its two files counts.
+      const current = recoverSecret(folder, await lockFingerprint(tx, 'update'))
+      writeSecret(folder, NEXT_SECRET_FILE, next)
+      return resealAll(tx, current, next)
+    })
+    renameSecret(folder, NEXT_SECRET_FILE, SECRET_FILE)
+    return change
+  })
+}
+
+async function resealAll(tx: Transaction, from: string, to: string): Promise<SecretChange> {
+  const resealText = (purpose: Purpose) => (sealed: string) =>
+    reseal(from, to, purpose, Buffer.from(sealed, 'base64'))?.toString('base64') ?? null
+  const keys = await resealSigningKeys(tx, from, to)
+  const webhooks = await resealSecrets(tx, resealText('webhook secret'))
+  const mails = await resealQueuedMails(tx, resealText('account mail'))
+  await updateFingerprint(tx, to)
+  return { keys, webhooks, mails }
+}

@@ -1,0 +1,93 @@
+import type { Queryable, Transaction } from '../db/pool.ts'
+import { sql } from '../db/sql.ts'
+import { AppError } from '../errors.ts'
+import { fingerprintOf, seal, unseal } from './sealed.ts'
+
+/** What is encrypted under the store's secret, each with a key of its own. */
+export type Purpose = 'signing key' | 'webhook secret' | 'account mail'
+
+/** The fingerprint of the secret that encrypts now, null before anything was encrypted. */
+export async function findFingerprint(db: Queryable): Promise<string | null> {
+  const { rows } = await db.query<{ fingerprint: string }>('select fingerprint from encryption_secrets')
+  return rows[0]?.fingerprint ?? null
+}
+
+/** The same, and no other process changes the secret before `tx` ends; `update`: nor encrypts anything. */
+export async function lockFingerprint(tx: Transaction, strength: 'key share' | 'update'): Promise<string | null> {
+  const { rows } = await tx.query<{ fingerprint: string }>(
+    strength === 'update'
+      ? 'select fingerprint from encryption_secrets for update'
+      : 'select fingerprint from encryption_secrets for key share',
+  )
+  return rows[0]?.fingerprint ?? null
+}
+
+/** Notes which secret encrypts from now on. */
+export async function updateFingerprint(tx: Transaction, secret: string): Promise<void> {
+  await tx.query(sql`update encryption_secrets set fingerprint = ${fingerprintOf(secret)}, changed_at = now()`)
+}
+
+/**
+ * Whether the store's secret is this one, which then stays so until `tx` ends. A store without a fingerprint takes it, unless its signing
+ * keys were encrypted with another.
+ */
+export async function claimSecret(tx: Transaction, secret: string): Promise<boolean> {
+  const fingerprint = fingerprintOf(secret)
+  const known = await lockFingerprint(tx, 'key share')
+  if (known !== null) return known === fingerprint
+  if (!(await opensNewestKey(tx, secret))) return false
+  await tx.query(sql`insert into encryption_secrets (fingerprint) values (${fingerprint}) on conflict do nothing`)
+  return (await lockFingerprint(tx, 'key share')) === fingerprint
+}
+
+/** As `claimSecret`, but changes nothing and locks nothing. */
+export async function isStoreSecret(db: Queryable, secret: string): Promise<boolean> {
+  const known = await findFingerprint(db)
+  return known === null ? opensNewestKey(db, secret) : known === fingerprintOf(secret)
+}
+
+/** For a process that is about to encrypt something in `tx`. Throws `unavailable` when the store's secret is another one by now. */
+export async function assertStoreSecret(tx: Transaction, secret: string): Promise<void> {
+  if (!(await claimSecret(tx, secret)))
+    throw new AppError('unavailable', "The store's secret was changed, and this process still has the one before. Try again later.", {
+      headers: { 'retry-after': '30' },
+    })
+}
+
+/** Encrypts and decrypts for one purpose, as text (base64). */
+export function createSealing(secret: string, purpose: Purpose) {
+  return {
+    async seal(tx: Transaction, text: string): Promise<string> {
+      await assertStoreSecret(tx, secret)
+      return seal(secret, purpose, text).toString('base64')
+    },
+    open: (sealed: string): string | null => tryUnseal(secret, purpose, Buffer.from(sealed, 'base64')),
+  }
+}
+
+/** Encrypts with one secret what another has encrypted for `purpose`. Null for what the other one does not decrypt. */
+export function reseal(from: string, to: string, purpose: Purpose, sealed: Buffer): Buffer | null {
+  const text = tryUnseal(from, purpose, sealed)
+  return text === null ? null : seal(to, purpose, text)
+}
+
+function tryUnseal(secret: string, purpose: Purpose, sealed: Buffer): string | null {
+  try {
+    return unseal(secret, purpose, sealed)
+  } catch {
+    // Of AES-GCM the only fault there is: not these bytes under this key.
+    return null
+  }
+}
+
+/** True without keys. */
+async function opensNewestKey(db: Queryable, secret: string): Promise<boolean> {
+  const { rows } = await db.query<{ sealed: Buffer }>(
+    `select sealed_private_key as sealed
+    from signing_keys
+    where sealed_private_key is not null
+    order by created_at desc, id
+    limit 1`,
+  )
+  return rows.every(({ sealed }) => tryUnseal(secret, 'signing key', sealed) !== null)
+}

@@ -1,0 +1,44 @@
+import { changeSecretTo, replaceKeptSecret, type SecretChange } from '../app/change-secret.ts'
+import { ConfigError } from '../config/settings.ts'
+import { checkSecret } from '../config.ts'
+import type { Contexts, Terminal } from './command.ts'
+import { readPassword } from './read-password.ts'
+import { withDatabase } from './run-command.ts'
+
+const EXIT_INTERRUPTED = 130
+
+/**
+ * Encrypts with another secret what the store's encrypts: with one that it makes up where the store keeps its own, else with the one that
+ * is asked for or comes from standard input. Throws ConfigError or WrongSecret.
+ */
+export async function changeSecret(settings: Contexts['settings']): Promise<number> {
+  const { config, terminal } = settings
+  const { secret } = config
+  if (secret === null) {
+    return withDatabase(settings, async ({ pool, addresses }) => {
+      report(await replaceKeptSecret(config, { pool, url: addresses.api }), terminal)
+      terminal.out(`the new secret is in ${config.dataDir}/secret: restart the store if it is running`)
+      return 0
+    })
+  }
+  const given = await readPassword('New secret: ')
+  // A mistake in what is typed without being shown would lock the store.
+  const repeated = given !== null && process.stdin.isTTY ? await readPassword('The same again: ') : given
+  if (given === null || repeated === null) return EXIT_INTERRUPTED
+  if (given !== repeated) throw new ConfigError('the two are not the same: nothing was changed')
+  const next = checkSecret('the new secret', given.trim())
+  return withDatabase(settings, async ({ pool, addresses }) => {
+    const change = await changeSecretTo(next, secret, { pool, url: addresses.api })
+    if (change === null) terminal.out('the store has this secret already: nothing was changed')
+    else report(change, terminal)
+    terminal.out('set STOREFRONT_SECRET to the new secret and restart every process: until then webhooks and account mails wait')
+    return 0
+  })
+}
+
+function report({ keys, webhooks, mails }: SecretChange, { out, err }: Terminal): void {
+  out(`encrypted again: signing keys ${keys}, secrets of webhooks ${webhooks.resealed}, account mails ${mails.resealed}`)
+  for (const id of webhooks.undecryptable)
+    err(`the secret of the webhook endpoint ${id} cannot be decrypted: storefront webhook rotate ${id}`)
+  if (mails.undecryptable > 0) err(`account mails that cannot be decrypted and will expire: ${mails.undecryptable}`)
+}
