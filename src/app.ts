@@ -99,7 +99,7 @@ export async function createApp({ config, logger, now = () => new Date(), ...giv
     const stream = config.roles.includes('stream') ? createStream(addresses.stream, { pool, topic, metrics, logger }) : null
     if (stream !== null) metrics.watchChangeStream(stream, () => readSlotStatus(pool, orderSlotOf(url)))
     const watched: Watched = { metrics, subscriptions: new Map() }
-    const check = readinessCheck(pool, stream, url)
+    const check = readinessCheck(pool, stream, database)
     if (secretWatch !== null) metrics.watchSecret(secretWatch)
     const checkAll: ReadinessCheck = async () => [
       ...(await check()),

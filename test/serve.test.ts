@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { existsSync, statSync } from 'node:fs'
+import { existsSync, renameSync, statSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { after, describe, type TestContext, test } from 'node:test'
@@ -64,12 +64,29 @@ test('a second store says in one line that the folder is in use and leaves the f
   assert.equal((await fetch(`${store.url}/readyz`)).status, 200)
 })
 
-test('ends with status 1 and says why when its PostgreSQL dies', async (t) => {
-  const store = await serve(t, { env })
+test('answers 503 while its PostgreSQL is down, says why, and goes on when it is back', async (t) => {
+  const store = await serve(t, { env: { ...env, OPS_PORT: '0' } })
+  const away = `${folder.cluster}.away`
+  renameSync(folder.cluster, away)
+  onCleanup(t, () => void (existsSync(away) && renameSync(away, folder.cluster)))
   const [postgres] = serverProcesses(folder.path).filter(({ program }) => program === 'postgres')
   process.kill(postgres?.pid ?? 0, 'SIGKILL')
-  assert.equal(await store.end('SIGCONT'), 1)
-  await store.untilLogged(/^the embedded PostgreSQL ended/)
+  await store.untilLogged(/^the embedded PostgreSQL ended .*; it is started again with pauses$/)
+  await store.untilLogged(/^the store in .* is gone; it is started again with pauses$/)
+  for (const path of ['/products?limit=7', '/readyz']) {
+    const answer = await fetch(`${store.url}${path}`)
+    assert.deepEqual([answer.status, answer.headers.get('retry-after')], [503, '1'], path)
+  }
+  assert.equal((await fetch(`${store.url}/livez`)).status, 200)
+
+  renameSync(away, folder.cluster)
+  await store.untilLogged(/^the embedded PostgreSQL runs again$/)
+  await eventually(async () => (await fetch(`${store.url}/readyz`)).status === 200, { what: 'a store that is ready again' })
+  const shopper = await register(store.url)
+  const [product = ''] = await listProducts(store.url)
+  const id = (await shopper.order(product)) ?? assert.fail('no order')
+  await untilDelivered(folder.path, [id])
+  assert.equal(await store.end('SIGTERM'), 0)
 })
 
 test('killed in the middle of orders and started again, each order that was answered has its mail and one row in the lake', async (t) => {

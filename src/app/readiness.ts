@@ -1,3 +1,4 @@
+import type { OpenDatabase } from '../db/open-database.ts'
 import type { Pool } from '../db/pool.ts'
 import type { ReadinessCheck } from '../http/health.ts'
 import type { ChangeStream } from '../pipeline/change-stream.ts'
@@ -6,10 +7,15 @@ import type { Subscription } from '../pipeline/topic.ts'
 import { orderSlotOf } from './prepare-database.ts'
 
 /** Whether the API may have traffic: its database answers, and the change stream if this process reads it. */
-export function readinessCheck(pool: Pool, stream: ChangeStream | null, url: string): ReadinessCheck {
+export function readinessCheck(
+  pool: Pool,
+  stream: ChangeStream | null,
+  database: Pick<OpenDatabase, 'addresses' | 'failure'>,
+): ReadinessCheck {
   return async () => {
+    if (database.failure !== null) return [{ name: 'database', reason: `${database.failure}; it is started again with pauses` }]
     try {
-      const lost = stream === null ? null : await findLostReason(pool, orderSlotOf(url))
+      const lost = stream === null ? null : await findLostReason(pool, orderSlotOf(database.addresses.api))
       if (lost !== null) return [{ name: 'change_stream', reason: lost }]
       if (stream === null) await pool.query('select 1')
     } catch {

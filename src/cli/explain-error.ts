@@ -1,4 +1,5 @@
 import { isDatabaseOutage } from '../db/constraints.ts'
+import { isDiskFull } from '../db/full-disk.ts'
 import { AppError, OperatorError } from '../errors.ts'
 
 interface Explanation {
@@ -25,6 +26,7 @@ const FILE_PROBLEMS: Record<string, string> = {
   EACCES: 'this user may not use it',
   EEXIST: 'something else has that name',
   EISDIR: 'it is a folder',
+  EDQUOT: 'the quota is used up',
   ENOENT: 'there is no such file or folder',
   ENOSPC: 'the disk is full',
   ENOTDIR: 'its path leads through something that is no folder',
@@ -41,6 +43,8 @@ export function explainError(error: unknown): Explanation | null {
 
 function explainFile(error: unknown): string | null {
   const { code = '', path } = error as NodeJS.ErrnoException
+  // A write that finds no room names no file.
+  if (isDiskFull(error) && typeof path !== 'string') return `a disk is full (${code}): make room on it`
   const problem = FILE_PROBLEMS[code]
   return problem === undefined || typeof path !== 'string' ? null : `${path} cannot be used: ${problem} (${code})`
 }

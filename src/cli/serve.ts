@@ -9,7 +9,7 @@ const EXIT_FAILURE = 1
 const EXIT_INTERRUPTED = 130
 const STOP_PATIENCE_MS = 9_500
 
-/** Runs the store until a signal, or until it cannot go on. `roles`: those of the command line, which stand in for the setting's. */
+/** Runs the store until a signal. `roles`: those of the command line, which stand in for the setting's. */
 export async function serve(settings: Config, { exit }: Terminal, roles: readonly Role[] = settings.roles): Promise<number> {
   const config = Object.freeze({ ...settings, roles: ROLES.filter((role) => roles.includes(role)) })
   assertEmbeddedIsMeant(config)
@@ -20,11 +20,12 @@ export async function serve(settings: Config, { exit }: Terminal, roles: readonl
     () => ended.resolve(0),
     () => exit(EXIT_INTERRUPTED),
   )
-  const onUnexpectedExit = (message: string) => {
-    logger.fatal(message)
-    ended.resolve(EXIT_FAILURE)
-  }
-  const { createApp, database } = await loadStore({ ...config, onUnexpectedExit, onWarning: (message) => logger.warn(message) })
+  const { createApp, database } = await loadStore({
+    ...config,
+    onUnexpectedExit: (message) => logger.error(`${message}; it is started again with pauses`),
+    onRestarted: () => logger.info('the embedded PostgreSQL runs again'),
+    onWarning: (message) => logger.warn(message),
+  })
   const app = await createApp({ config, logger, database })
   try {
     await app.start()

@@ -138,6 +138,13 @@ export function readSecret(folder: DataFolder, name: string): string | null {
   throw new SecretUnusable(`${file} is empty or damaged: bring it back from a backup; what it protects cannot be read without it`)
 }
 
+/** For a secret of an existing store whose file is gone: another one would open nothing that the store has. */
+export function missingSecret(folder: DataFolder, name: string): SecretUnusable {
+  return new SecretUnusable(
+    `${join(folder.path, name)} is missing beside the store in ${folder.cluster}: bring it back from a backup; nothing was changed`,
+  )
+}
+
 function syncFolder(path: string): void {
   // Windows has no such thing.
   if (process.platform === 'win32') return

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, chownSync, cpSync, existsSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, chownSync, cpSync, existsSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { after, type TestContext, test } from 'node:test'
@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url'
 import pg from 'pg'
 import { onCleanup } from '../../test/cleanup.ts'
 import { makeDataFolder, serverProcesses, untilNoServer } from '../../test/data-folders.ts'
+import { eventually } from '../../test/eventually.ts'
 import { startEmbeddedPostgres } from './embedded-postgres.ts'
 import { chooseLauncher, PostgresUnavailable } from './postgres-launcher.ts'
 import { SERVER_USER } from './postgres-namespace.ts'
@@ -96,6 +97,32 @@ test('starts though an old server ends by itself just as it is to be ended', asy
   const second = await startEmbeddedPostgres(folder)
   onCleanup(t, () => second.stop())
   assert.deepEqual(await selectOne(second.url), { one: 1 })
+})
+
+test('one that is kept running comes back at its address when it dies, waits while its cluster is away, and stops meanwhile', async (t) => {
+  const down: string[] = []
+  const ups: number[] = []
+  const options = { isKeptRunning: true, onUnexpectedExit: (reason: string) => void down.push(reason), onRestarted: () => void ups.push(1) }
+  const server = await startEmbeddedPostgres(folder, options)
+  onCleanup(t, () => server.stop())
+  const killServer = () => {
+    for (const { pid, program } of serverProcesses(folder.path)) if (program === 'postgres') process.kill(pid, 'SIGKILL')
+  }
+  killServer()
+  await eventually(async () => ups.length === 1, { what: 'a restart' })
+  assert.match(down.join(), /^the embedded PostgreSQL ended/)
+  assert.deepEqual([await selectOne(server.url), await selectOne(server.socketUrl), server.failure], [{ one: 1 }, { one: 1 }, null])
+
+  const away = `${folder.cluster}.away`
+  renameSync(folder.cluster, away)
+  onCleanup(t, () => void (existsSync(away) && renameSync(away, folder.cluster)))
+  killServer()
+  await eventually(async () => server.failure === `the store in ${folder.cluster} is gone`, { what: 'a restart that fails' })
+  assert.ok(!existsSync(folder.cluster), 'no empty store was made in its place')
+  await Promise.all([server.stop(), server.stop()])
+  renameSync(away, folder.cluster)
+  assert.equal(ups.length, 1)
+  await untilNoServer(folder.path)
 })
 
 test('recovers when the server itself was killed', async (t) => {

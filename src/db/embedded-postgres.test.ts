@@ -154,6 +154,21 @@ test('begins anew after a crash in the middle of making the cluster', async (t) 
   )
 })
 
+test('refuses a cluster whose password is missing, and makes no other one', async (t) => {
+  await (await start(t, folder)).stop()
+  const file = join(folder.path, 'postgres-password')
+  renameSync(file, `${file}.away`)
+  onCleanup(t, () => void (existsSync(`${file}.away`) && renameSync(`${file}.away`, file)))
+  const before = readdirSync(folder.path).toSorted()
+  await assert.rejects(startEmbeddedPostgres(folder), {
+    name: 'SecretUnusable',
+    message: `${file} is missing beside the store in ${folder.cluster}: bring it back from a backup; nothing was changed`,
+  })
+  assert.deepEqual(readdirSync(folder.path).toSorted(), before)
+  renameSync(`${file}.away`, file)
+  await (await start(t, folder)).stop()
+})
+
 test('stop may come twice at once and again later', async (t) => {
   const server = await start(t, folder)
   await Promise.all([server.stop(), server.stop('wait'), server.stop()])

@@ -67,14 +67,14 @@ class UnluckyStore {
 
   /** Another change stream, what it logs, and the readiness of a process that has it. */
   async startStream() {
-    const { pool, url } = this.store
+    const { pool, url, addresses } = this.store
     const failures: string[] = []
     const logger = pino({ level: 'error' }, { write: (line) => void failures.push(JSON.parse(line).err?.message ?? line) })
     const topic = createPostgresTopic({ pool, url, logger: silent })
     const stream = createOrderStreamHandler({ url, pool, slotName: this.slotName, topic, logger })
     onCleanup(this.#t, () => stream.stop())
     await stream.start()
-    return { failures, stop: () => stream.stop(), failing: readinessCheck(pool, stream, url) }
+    return { failures, stop: () => stream.stop(), failing: readinessCheck(pool, stream, { addresses, failure: null }) }
   }
 
   replay() {

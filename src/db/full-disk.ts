@@ -1,0 +1,28 @@
+import { existsSync, statfsSync } from 'node:fs'
+import { join } from 'node:path'
+import type { DataFolder } from './data-folder.ts'
+
+/** Two segments of the log: with less PostgreSQL cannot go on for long, and cannot start after a crash. */
+const LEAST_BYTES = 32 * 1024 * 1024
+const MEGABYTE = 1_000_000
+// SQLite's result code; the lock of a data folder is one of its databases.
+const SQLITE_FULL = 13
+
+/** Which disk of the embedded store is full, as a sentence for operators; null when all have room. */
+export function findFullDisk({ path, cluster }: DataFolder): string | null {
+  for (const folder of [path, cluster, join(cluster, 'pg_wal')]) {
+    if (!existsSync(folder)) continue
+    const { bavail, bsize, files, ffree } = statfsSync(folder)
+    if (bavail * bsize < LEAST_BYTES) {
+      return `the disk of ${folder} is full (${Math.floor((bavail * bsize) / MEGABYTE)} MB free): make room on it`
+    }
+    if (files > 0 && ffree === 0) return `the disk of ${folder} has no room for another file (no inodes free): make room on it`
+  }
+  return null
+}
+
+/** Whether an error of this process says that a disk or a quota is full. */
+export function isDiskFull(error: unknown): boolean {
+  const { code, errcode } = (error ?? {}) as { code?: string; errcode?: number }
+  return code === 'ENOSPC' || code === 'EDQUOT' || errcode === SQLITE_FULL
+}
