@@ -37,8 +37,13 @@ const FILE_PROBLEMS: Record<string, string> = {
 /** What to tell an operator about an error that ended the process; null for one that is no operator's mistake, which needs its stack. */
 export function explainError(error: unknown): Explanation | null {
   if (error instanceof OperatorError) return { message: error.message, exitStatus: error.exitStatus }
-  const message = error instanceof AppError ? error.message : (explainFile(error) ?? explainDatabase(error))
+  const message = error instanceof AppError ? error.message : (explainPort(error) ?? explainFile(error) ?? explainDatabase(error))
   return message === null ? null : { message: message.replaceAll(/\s*\n\s*/g, ' '), exitStatus: 1 }
+}
+
+function explainPort(error: unknown): string | null {
+  const { code, message } = error as NodeJS.ErrnoException
+  return code === 'EADDRINUSE' ? `${message}; end the program that listens there, or set PORT or OPS_PORT to another one` : null
 }
 
 function explainFile(error: unknown): string | null {
