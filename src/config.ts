@@ -111,7 +111,7 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
     host,
     port,
     basePath,
-    baseUrl: (read.url('BASE_URL', ['http:', 'https:']) ?? `http://localhost:${port}${basePath}`).replace(/\/+$/, ''),
+    baseUrl: readBaseUrl(read.url('BASE_URL', ['http:', 'https:'])) ?? `http://localhost:${port}${basePath}`,
     dataDir: resolve(read.text('DATA_DIR', './data')),
     databaseAddresses,
     databasePoolSize: read.integer('DATABASE_POOL_SIZE', 10, 2, 1_000),
@@ -164,6 +164,16 @@ function readOperations({ optional, text, integer }: Settings): OperationsConfig
   const given = optional('OPS_PORT')
   if (given === 'off') return null
   return { host: text('OPS_HOST', '127.0.0.1'), port: integer('OPS_PORT', 9464, 0, 65_535), isRequired: given !== null }
+}
+
+function readBaseUrl(value: string | null): string | null {
+  if (value === null) return null
+  const { search, hash, username, password } = new URL(value)
+  // Paths are appended to it, and everybody sees it.
+  if (search !== '' || hash !== '' || username !== '' || password !== '') {
+    throw new ConfigError('BASE_URL must have no query, no fragment and no credentials')
+  }
+  return value.replace(/[?#]$/, '').replace(/\/+$/, '')
 }
 
 function readBasePath(value: string): string {

@@ -178,6 +178,13 @@ test('refuses addresses of another kind and never shows the password in them', (
   }
 })
 
+test('refuses a public address that no path can be appended to', () => {
+  for (const BASE_URL of ['https://shop.example/?a=1', 'https://shop.example/#a', 'https://me:hunter2@shop.example']) {
+    assert.equal(refusal({ BASE_URL }), 'BASE_URL must have no query, no fragment and no credentials')
+  }
+  assert.equal(readConfig({ BASE_URL: 'https://shop.example/api/v1//' }).baseUrl, 'https://shop.example/api/v1')
+})
+
 test('refuses a database without a secret, and a short secret without showing it', () => {
   assert.equal(refusal({ DATABASE_URL }), 'STOREFRONT_SECRET is required with DATABASE_URL')
   assert.equal(refusal({ STOREFRONT_SECRET: 'x'.repeat(31) }), 'STOREFRONT_SECRET must have at least 32 characters')

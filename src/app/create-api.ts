@@ -88,7 +88,15 @@ export async function createApi({
 }: ApiOptions): Promise<HttpServer> {
   const { baseUrl, basePath, trustProxy, corsOrigins } = config
   const counting = metrics === undefined ? {} : { onAnswered: metrics.requestAnswered }
-  const server = await createHttpServer({ logger, baseUrl, trustProxy, corsOrigins, authenticate: auth.authenticate, ...counting })
+  const server = await createHttpServer({
+    logger,
+    baseUrl,
+    basePath,
+    trustProxy,
+    corsOrigins,
+    authenticate: auth.authenticate,
+    ...counting,
+  })
   const shortcut = { logger, requestIdOf: requestId, headers: publicCorsHeaders(corsOrigins), ...counting }
   addShortcut(server, catalogueShortcut(catalogue), shortcut)
   await server.register(

@@ -65,6 +65,9 @@ export function catalogueAdminRoutes(server: HttpServer, { context, currency }: 
       schema: {
         ...shared,
         summary: 'Changes a product',
+        description:
+          'Replaces the properties that the body names, `price` and `options` as a whole; the others stay. `null` is a value, which only `image_url` and ' +
+          '`group` can have. This is not a JSON Merge Patch.',
         params: Params,
         headers: IfMatch,
         body: ProductPatchBody,

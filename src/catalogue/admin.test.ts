@@ -98,6 +98,17 @@ test('changes what a patch names, if the product is as the operator saw it', asy
   assert.equal((await patch(id, weak, { name: 'C' })).status, 200)
 })
 
+test('a patch replaces options and price whole, and takes null where it is a value', async () => {
+  const created = await create({ group: 'lamps', image_url: 'https://img.example/1.png', options: { size: 'M', colour: 'red' } })
+  const { id } = created.json
+  const changed = await patch(id, created.headers.etag, { options: { size: 'L' }, group: null, image_url: null })
+  assert.deepEqual([changed.json.options, changed.json.group, changed.json.image_url], [{ size: 'L' }, null, null])
+  for (const body of [{ options: { size: null } }, { options: null }, { description: null }, { price: { amount: 1 } }]) {
+    assertProblem(await patch(id, '*', body), 422, 'invalid_body', JSON.stringify(body))
+  }
+  assert.deepEqual((await store.call('GET', `/products/${id}`)).json.options, { size: 'L' })
+})
+
 test('lets one of two changes that were made of the same state win', async () => {
   const { json, headers } = await create()
   const answers = await Promise.all(['B', 'C', 'D', 'E'].map((name) => patch(json.id, headers.etag, { name })))

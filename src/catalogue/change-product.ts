@@ -10,7 +10,8 @@ import { PRODUCT_COLUMNS, type Product, type ProductRow, productETag, toProduct 
 export type ProductPatch = Partial<Omit<ImportedProduct, 'stock' | 'stock_delta' | 'reference'>>
 
 /**
- * Changes what `patch` names (RFC 7396), if the product is as `ifMatch` says (RFC 9110 §13.1.1). Stock is not touched: see `setStock`.
+ * Replaces what `patch` names, each property as a whole, if the product is as `ifMatch` says (RFC 9110 §13.1.1). Stock is not touched: see
+ * `setStock`.
  * Throws `not_found`, `product_changed`, `invalid_body` or `sku_taken`.
  */
 export async function changeProduct(pool: Pool, id: string, ifMatch: string, patch: ProductPatch): Promise<Product> {

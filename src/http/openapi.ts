@@ -3,8 +3,8 @@ import type { SwaggerOptions } from '@fastify/swagger'
 
 const NDJSON = 'application/x-ndjson'
 
-/** Settings of the OpenAPI 3.1 document, which is made from the routes' own schemas. */
-export function openApiOptions(baseUrl: string): SwaggerOptions {
+/** Settings of the OpenAPI 3.1 document, which is made from the routes' own schemas. `baseUrl` is where the routes under `basePath` are. */
+export function openApiOptions(baseUrl: string, basePath: string): SwaggerOptions {
   return {
     openapi: {
       openapi: '3.1.0',
@@ -17,7 +17,12 @@ export function openApiOptions(baseUrl: string): SwaggerOptions {
       tags: [{ name: 'accounts' }, { name: 'catalogue' }, { name: 'orders' }, { name: 'operations' }],
       components: { securitySchemes: { bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' } } },
     },
-    transform: ({ schema, url }) => ({ schema: takesLines(schema) ? { ...schema, body: LINES } : schema, url }),
+    // By the prefix below: the plugin would take the path of `baseUrl` off, which another prefix can begin with.
+    stripBasePath: false,
+    transform: ({ schema, url }) => ({
+      schema: takesLines(schema) ? { ...schema, body: LINES } : schema,
+      url: url.startsWith(`${basePath}/`) ? url.slice(basePath.length) : url,
+    }),
     refResolver: { buildLocalReference: (json, _baseUri, _fragment, index) => (typeof json.$id === 'string' ? json.$id : `def-${index}`) },
   }
 }

@@ -22,6 +22,8 @@ export type HttpServer = FastifyInstance<Server, IncomingMessage, ServerResponse
 export interface HttpServerOptions {
   logger: Logger
   baseUrl: string
+  /** The prefix of every route, none unless said otherwise: `baseUrl` is its public address. */
+  basePath?: string
   /** Proxies whose X-Forwarded-For counts: addresses and networks, or how many; none unless said otherwise. */
   trustProxy?: readonly string[] | number | false
   /** Null, which it is unless said otherwise: browsers use the API from its own origin only. */
@@ -104,7 +106,7 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
     }
     done()
   })
-  await server.register(swagger, openApiOptions(options.baseUrl))
+  await server.register(swagger, openApiOptions(options.baseUrl, options.basePath ?? ''))
   return server
 }
 
