@@ -64,6 +64,19 @@ test('a second store says in one line that the folder is in use and leaves the f
   assert.equal((await fetch(`${store.url}/readyz`)).status, 200)
 })
 
+test('says in one line that a secret of the store is missing, and makes no other', async (t) => {
+  for (const name of ['secret', 'postgres-password']) {
+    const file = join(folder.path, name)
+    renameSync(file, `${folder.path}.${name}`)
+    onCleanup(t, () => void (existsSync(`${folder.path}.${name}`) && renameSync(`${folder.path}.${name}`, file)))
+    const { status, stderr } = await runStorefront(t, ['serve'], { env })
+    const line = `storefront: ${file} is missing beside the store in ${folder.cluster}: bring it back from a backup; nothing was changed\n`
+    assert.deepEqual([status, stderr], [1, line])
+    assert.ok(!existsSync(file) && !existsSync(`${file}.new`))
+    renameSync(`${folder.path}.${name}`, file)
+  }
+})
+
 test('answers 503 while its PostgreSQL is down, says why, and goes on when it is back', async (t) => {
   const store = await serve(t, { env: { ...env, OPS_PORT: '0' } })
   const away = `${folder.cluster}.away`

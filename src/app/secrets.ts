@@ -1,9 +1,9 @@
 import { join } from 'node:path'
 import { fingerprintOf } from '../auth/sealed.ts'
 import { WrongSecret } from '../auth/signing-keys.ts'
-import { claimSecret, lockFingerprint } from '../auth/store-secret.ts'
+import { claimSecret, hasSecret, lockFingerprint } from '../auth/store-secret.ts'
 import type { Config } from '../config.ts'
-import { type DataFolder, dataFolder, readOrCreateSecret, readSecret, renameSecret } from '../db/data-folder.ts'
+import { type DataFolder, dataFolder, missingSecret, readOrCreateSecret, readSecret, renameSecret } from '../db/data-folder.ts'
 import { connectClient, type Pool } from '../db/pool.ts'
 import { inTransaction } from '../db/transaction.ts'
 
@@ -15,12 +15,13 @@ export type SecretSettings = Pick<Config, 'secret' | 'dataDir'>
 
 /**
  * What encrypts signing keys, webhooks' secrets and account mails: the setting, or with the embedded store the one in its folder. `url` is the
- * database's address. Throws WrongSecret when the store has another one.
+ * database's address. Throws WrongSecret when the store has another one, and SecretUnusable when its file is gone.
  */
 export async function openSecret(pool: Pool, url: string, { secret: setting, dataDir }: SecretSettings): Promise<string> {
   const folder = dataFolder(dataDir)
-  const secret = setting ?? readOrCreateSecret(folder, SECRET_FILE)
-  if (await inTransaction(pool, (tx) => claimSecret(tx, secret))) return secret
+  // A store that has encrypted something under a secret whose file is gone must not get another one in its place.
+  const secret = setting ?? readSecret(folder, SECRET_FILE) ?? ((await hasSecret(pool)) ? null : readOrCreateSecret(folder, SECRET_FILE))
+  if (secret !== null && (await inTransaction(pool, (tx) => claimSecret(tx, secret)))) return secret
   if (setting !== null) throw wrongSetting()
   return whileNobodyChangesSecret(url, () =>
     inTransaction(pool, async (tx) => recoverSecret(folder, await lockFingerprint(tx, 'key share'))),
@@ -33,7 +34,7 @@ export function wrongSetting(): WrongSecret {
 
 /**
  * The secret in the folder that has this fingerprint: a change that was killed between its commit and the renaming of its file is finished.
- * To be called while nobody changes the secret. Throws WrongSecret.
+ * To be called while nobody changes the secret. Throws WrongSecret or SecretUnusable.
  */
 export function recoverSecret(folder: DataFolder, fingerprint: string | null): string {
   const isStores = (secret: string | null): secret is string => secret !== null && fingerprintOf(secret) === fingerprint
@@ -44,6 +45,7 @@ export function recoverSecret(folder: DataFolder, fingerprint: string | null): s
     renameSecret(folder, NEXT_SECRET_FILE, SECRET_FILE)
     return next
   }
+  if (secret === null) throw missingSecret(folder, SECRET_FILE)
   throw new WrongSecret(
     `${join(folder.path, SECRET_FILE)} is not the secret of the store in ${folder.cluster}: bring back the two from the same backup`,
   )

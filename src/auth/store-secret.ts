@@ -12,7 +12,15 @@ export async function findFingerprint(db: Queryable): Promise<string | null> {
   return rows[0]?.fingerprint ?? null
 }
 
-/** The same, and no other process changes the secret before `tx` ends; `update`: nor encrypts anything. */
+/** Whether anything was ever encrypted. A store of a release that kept no fingerprint has its signing keys. */
+export async function hasSecret(db: Queryable): Promise<boolean> {
+  const { rows } = await db.query<{ yes: boolean }>(
+    `select exists (select from encryption_secrets) or exists (select from signing_keys where sealed_private_key is not null) as yes`,
+  )
+  return rows[0]?.yes === true
+}
+
+/** What `findFingerprint` gives, and no other process changes the secret before `tx` ends; `update`: nor encrypts anything. */
 export async function lockFingerprint(tx: Transaction, strength: 'key share' | 'update'): Promise<string | null> {
   const { rows } = await tx.query<{ fingerprint: string }>(
     strength === 'update'
