@@ -17,8 +17,10 @@ export const natsSettings = (servers: string, others: Partial<NatsSettings> = {}
   ...others,
 })
 
+type NamedDatabase = Pick<TestDatabase, 'name' | 'pool' | 'url'>
+
 /** A topic on a stream that has the database's name, and so is no other test's. */
-export function connectNatsTopic(t: Cleanup, db: TestDatabase, servers: string, others: Partial<NatsTopicOptions> = {}): Topic {
+export function connectNatsTopic(t: Cleanup, db: NamedDatabase, servers: string, others: Partial<NatsTopicOptions> = {}): Topic {
   const { name, pool, url } = db
   const topic = createNatsTopic({ nats: natsSettings(servers), replicas: 1, name, pool, url, logger: silent, ...others })
   onCleanup(t, () => topic.stop())

@@ -53,7 +53,12 @@ export async function replayOrders(context: Contexts['database'], { since, order
     }
     const report = await replay({ pool, streamUrl, topic, slotName: orderSlotOf(streamUrl), filter: { since, orderId } })
     for (const line of describeReplay(report)) terminal.out(line)
-    return report.unknown.length === 0 && report.corrupt === 0 && (report.slotLost === null || report.isSlotRenewed) ? 0 : 1
+    return report.unknown.length === 0 &&
+      report.dropped.length === 0 &&
+      report.corrupt === 0 &&
+      (report.slotLost === null || report.isSlotRenewed)
+      ? 0
+      : 1
   })
 }
 
@@ -73,12 +78,13 @@ async function withTopic(
 }
 
 function describeReplay(report: ReplayReport): string[] {
-  const { compared, published, underWay, unknown, corrupt, slotLost, isSlotRenewed } = report
+  const { compared, published, dropped, underWay, unknown, corrupt, slotLost, isSlotRenewed } = report
   const lines = slotLost === null ? [] : [slotLost]
   if (isSlotRenewed) lines.push('the slot is refilled; the change stream delivers every change from here on')
   else if (slotLost !== null) lines.push('left the slot as it is: run storefront replay without --since and --order')
   lines.push(`compared ${compared} events with the topic and published ${published} that it lacked`)
   if (underWay > 0) lines.push(`${underWay} more come by the change stream`)
+  for (const id of dropped) lines.push(`the topic accepted the event ${id} and does not have it: run storefront replay again`)
   for (const id of unknown) lines.push(`cannot make the event ${id}: the row of the order does not tell of it`)
   if (corrupt > 0) lines.push(`${corrupt} messages of the topic are corrupt and stand in the way of theirs: see storefront verify`)
   return lines

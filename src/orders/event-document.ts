@@ -7,7 +7,10 @@ const NATS_HEADERS = {
   type: 'object',
   required: ['Nats-Msg-Id'],
   properties: {
-    'Nats-Msg-Id': { type: 'string', description: "The event's `id`." },
+    'Nats-Msg-Id': {
+      type: 'string',
+      description: "The event's `id`; with `#` and a number when an earlier message of the event was deleted.",
+    },
     'Content-Encoding': {
       const: 'zstd',
       description: 'The payload is compressed (RFC 8878), as that of an event above 64 KiB. Else absent.',

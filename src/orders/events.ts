@@ -244,3 +244,14 @@ export function toOrderEvents(record: OrderRecord): OrderEvent[] {
     return toOrderEvent(version === newest ? record : past, history[index - 1] ?? null)
   })
 }
+
+/**
+ * The events of the versions before that of an event, as `toOrderEvents` makes them; none when its history does not have every version.
+ * Pure.
+ */
+export function toEarlierEvents({ data: { order } }: OrderEvent): OrderEvent[] {
+  const { total, created_at, updated_at, ...same } = order
+  if (order.status_history.length !== order.version) return []
+  const times = { created_at: new Date(created_at), updated_at: new Date(updated_at) }
+  return toOrderEvents({ ...same, ...times, total_amount: String(total.amount), currency: total.currency, traceparent: null }).slice(0, -1)
+}

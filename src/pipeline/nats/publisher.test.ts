@@ -14,7 +14,8 @@ import { NO_NATS, startNatsServer } from '../../../test/nats-server.ts'
 import { makeOrderEvent } from '../../../test/order-event-factory.ts'
 import { silent } from '../../../test/stream-harness.ts'
 import { idsOf, makeOutgoing } from '../../../test/topic-harness.ts'
-import type { OrderEvent } from '../../orders/events.ts'
+import { type OrderEvent, type OrderRecord, toOrderEvents } from '../../orders/events.ts'
+import type { OrderStatus } from '../../orders/order-status.ts'
 import type { PublishedEvent } from '../delivery-log.ts'
 import { EPOCH_SEQUENCES, type OutgoingMessage } from '../topic.ts'
 import { PubAcks } from './acks.ts'
@@ -88,6 +89,29 @@ class MishapAcks extends PubAcks {
   }
 }
 
+/** The row of an order that has gone through these statuses, a second each. */
+function makeRecord(statuses: readonly OrderStatus[]): OrderRecord {
+  const { data } = makeOrderEvent()
+  const { total, ...order } = data.order
+  const history = statuses.map((status, index) => ({
+    status,
+    at: new Date(Date.parse(order.created_at) + index * 1_000).toISOString(),
+    actor: { type: 'system' as const, id: null },
+    reason: null,
+  }))
+  return {
+    ...order,
+    total_amount: String(total.amount),
+    currency: total.currency,
+    status: statuses.at(-1) ?? 'pending',
+    version: statuses.length,
+    status_history: history,
+    traceparent: null,
+    created_at: new Date(order.created_at),
+    updated_at: new Date(history.at(-1)?.at ?? ''),
+  }
+}
+
 /** Waits until the broker knows the message no more by its id. */
 async function forget(manager: JetStreamManager, { name }: OrderStream, message: OutgoingMessage | undefined): Promise<void> {
   await manager.streams.update(name, { duplicate_window: nanos(100) })
@@ -128,7 +152,10 @@ describe('publishing to NATS', { skip: NO_NATS }, () => {
     await topic.publish(sent)
     const stored = (await topic.read(0, 1_000)).map(({ sequence }, index) => ({ eventId: sent[index]?.event.id, sequence }))
     assert.deepEqual(first, stored.slice(0, 600))
-    assert.deepEqual(told, stored)
+    assert.deepEqual(
+      bySequence(told).map(({ eventId, sequence }) => ({ eventId, sequence })),
+      stored,
+    )
   })
 
   test('drops an event that it has, however long after the broker has forgotten the message id, and keeps the order', async (t) => {
@@ -213,5 +240,49 @@ describe('publishing to NATS', { skip: NO_NATS }, () => {
       told.map(({ eventId, sequence }) => [eventId, sequence]),
       [[after[0]?.event.id, 2 * EPOCH_SEQUENCES + 2]],
     )
+  })
+
+  test('stores an event again whose message was deleted while the broker remembers its id, as often as it is deleted', async (t) => {
+    const { publisher, stream, told, manager, readStored } = await makePublisher(t)
+    const sent = makeOutgoing(20)
+    await publisher.publish(sent)
+    for (const seq of [3, 4, 20]) await manager.streams.deleteMessage(stream.name, seq)
+    told.length = 0
+    await publisher.publish(sent)
+    const ids = async () => (await readStored()).flatMap(({ id }) => id ?? []).toSorted()
+    assert.deepEqual(await ids(), idsOf(sent).toSorted())
+    const numbers = new Map(told.map(({ eventId, sequence }) => [eventId, sequence - EPOCH_SEQUENCES]))
+    assert.deepEqual(
+      [2, 3, 19].map((index) => numbers.get(sent[index]?.event.id ?? '')),
+      [21, 22, 23],
+    )
+    await manager.streams.deleteMessage(stream.name, 21)
+    await publisher.publish(sent)
+    assert.deepEqual(await ids(), idsOf(sent).toSorted())
+    await manager.streams.purge(stream.name)
+    await publisher.publish(sent)
+    assert.deepEqual(await ids(), idsOf(sent).toSorted())
+  })
+
+  test('puts the earlier versions of an order that the stream has lost in front of a later one', async (t) => {
+    const { publisher, manager, stream, readStored } = await makePublisher(t)
+    const events = toOrderEvents(makeRecord(['pending', 'confirmed', 'shipped']))
+    const other = toOrderEvents(makeRecord(['pending', 'cancelled']))
+    const outgoing = (event: OrderEvent | undefined, position: string) => (event === undefined ? [] : [{ position, event }])
+    await publisher.publish([...outgoing(events[0], '1/01'), ...outgoing(events[1], '1/02'), ...outgoing(other[0], '1/03')])
+    await manager.streams.deleteMessage(stream.name, 1)
+    await manager.streams.deleteMessage(stream.name, 2)
+    await publisher.publish([...outgoing(events[2], '1/04'), ...outgoing(other[1], '1/05')])
+    const stored = (await readStored()).flatMap(({ id, position }) => (id === undefined ? [] : [[id, position]]))
+    assert.deepEqual(stored[0], [other[0]?.id, '1/01'])
+    assert.deepEqual(
+      stored.slice(1).map(([id]) => id),
+      [...events, other[1]].map((event) => event?.id),
+    )
+    // Whoever goes on behind one of the earlier versions misses nothing.
+    assert.ok(stored.slice(1).every(([, position = '']) => position <= '1/04'))
+    const readEvent = async (id: string) =>
+      (await manager.streams.getMessage(stream.name, { last_by_subj: `${stream.name.toLowerCase()}.${id}` }))?.json()
+    for (const event of events) assert.deepEqual(await readEvent(event.id), event)
   })
 })

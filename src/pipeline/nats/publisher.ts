@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { PubHeaders } from '@nats-io/jetstream'
 import { headers } from '@nats-io/transport-node'
+import { type OrderEvent, toEarlierEvents } from '../../orders/events.ts'
 import type { PublishedEvent } from '../delivery-log.ts'
 import type { OutgoingMessage } from '../topic.ts'
 import { type Jetstream, jetstreamErrorCode } from './connection.ts'
@@ -18,10 +19,13 @@ const RETRY_MS = 100
 const UNDER_WAY = 'the topic refuses an event of which another publisher has a message under way'
 
 /**
- * `stored`: at this place in the stream, by now or before, as its window of duplicates knows. `taken`: the stream has the event, by its
- * subject.
+ * `stored`: at this place in the stream. `taken`: refused, because the stream has its subject; with a number, because its window of
+ * duplicates remembers it there, although it may have been deleted since.
  */
-type Outcome = { kind: 'stored'; streamSequence: number; at?: Date } | { kind: 'taken' } | { kind: 'failed'; error: unknown }
+type Outcome =
+  | { kind: 'stored'; streamSequence: number; at?: Date }
+  | { kind: 'taken'; streamSequence?: number }
+  | { kind: 'failed'; error: unknown }
 
 /** Reads through the leader, or from any replica. */
 type StreamReader = Jetstream['manager']['direct'] | Jetstream['manager']['streams']
@@ -41,6 +45,8 @@ export interface NatsPublisherOptions {
  */
 export class NatsPublisher {
   readonly #options: NatsPublisherOptions
+  /** Events whose message was deleted, with its number: the window of duplicates still refuses their id. */
+  readonly #deleted = new Map<string, number>()
   /** The greatest number that a message got. */
   #newest = 0
 
@@ -50,19 +56,20 @@ export class NatsPublisher {
 
   /** Throws when the first of what is left is not stored for some seconds; others may be stored then. One call at a time. */
   async publish(messages: readonly OutgoingMessage[]): Promise<void> {
-    let rest = messages
+    let rest = await this.#withEarlierVersions(messages)
     let deadline = performance.now() + PATIENCE_MS
     while (rest.length > 0) {
       const outcomes = await this.#send(rest)
       const failed = outcomes.find((outcome) => outcome.kind === 'failed')
       const settled = rest.slice(0, failed === undefined ? outcomes.length : outcomes.indexOf(failed))
       this.#options.onStored(settled.flatMap((message, index) => this.#toPublished(message, outcomes[index])))
-      const taken = new Set(settled.filter((_, index) => outcomes[index]?.kind === 'taken'))
+      const taken = new Map(settled.flatMap((message, index) => listTaken(message, outcomes[index])))
       let left = rest.slice(settled.length)
-      if (outcomes.some(({ kind }) => kind === 'taken')) left = await this.#withoutStored([...taken, ...left], taken)
+      if (outcomes.some(({ kind }) => kind === 'taken')) left = await this.#withoutStored([...taken.keys(), ...left], taken)
       if (left.length < rest.length) deadline = performance.now() + PATIENCE_MS
       rest = left
-      const error = failed?.error ?? (rest.some((message) => taken.has(message)) ? new Error(UNDER_WAY) : null)
+      const isUnderWay = (message: OutgoingMessage) => taken.has(message) && !this.#deleted.has(message.event.id)
+      const error = failed?.error ?? (rest.some(isUnderWay) ? new Error(UNDER_WAY) : null)
       if (error === null) continue
       if (error instanceof StreamMadeAnew || performance.now() > deadline) throw error
       await delay(RETRY_MS)
@@ -98,7 +105,9 @@ export class NatsPublisher {
   async #sendOne({ event }: OutgoingMessage, position: string): Promise<Outcome> {
     const { payload, encoding } = encodeEvent(event)
     const header = headers()
-    header.append(PubHeaders.MsgIdHdr, event.id)
+    const deletedAt = this.#deleted.get(event.id)
+    // The same for each retry, so that the window of duplicates knows those too.
+    header.append(PubHeaders.MsgIdHdr, deletedAt === undefined ? event.id : `${event.id}#${deletedAt}`)
     header.append(PubHeaders.ExpectedStreamHdr, this.#options.stream.name)
     if (position !== '') header.append(POSITION_HEADER, position)
     if (encoding !== null) header.append(ENCODING_HEADER, encoding)
@@ -108,7 +117,9 @@ export class NatsPublisher {
         throw new Error(`the message went to the stream ${ack.stream}, not to ${this.#options.stream.name}`)
       // Without a sequence the first copy is only on its way, and may still get lost with the stream's leader.
       if (ack.duplicate && ack.seq === 0) throw new Error('the message is a duplicate of one that is not stored yet')
-      if (!ack.duplicate && ack.seq <= this.#newest) throw new StreamMadeAnew(ack.stream)
+      if (ack.duplicate) return { kind: 'taken', streamSequence: ack.seq }
+      if (ack.seq <= this.#newest) throw new StreamMadeAnew(ack.stream)
+      this.#deleted.delete(event.id)
       this.#newest = Math.max(ack.seq, this.#newest)
       return { kind: 'stored', streamSequence: ack.seq }
     } catch (error) {
@@ -119,25 +130,59 @@ export class NatsPublisher {
 
   /**
    * The messages whose event the stream lacks. A replica that lags may call one missing; the stream then refuses it again. Of `taken`,
-   * which it has refused, those are left that are under way and may yet get lost with the stream's leader.
+   * which it has refused, those are left that were deleted, or are under way and may yet get lost with the stream's leader.
    */
-  async #withoutStored(messages: readonly OutgoingMessage[], taken: ReadonlySet<OutgoingMessage>): Promise<OutgoingMessage[]> {
-    const { info } = this.#options.stream
-    const { direct, streams } = this.#options.jetstream.manager
-    const missing = await this.#findMissing(info.config.allow_direct ? direct : streams, messages)
+  async #withoutStored(
+    messages: readonly OutgoingMessage[],
+    taken: ReadonlyMap<OutgoingMessage, number | undefined>,
+  ): Promise<OutgoingMessage[]> {
+    const { streams } = this.#options.jetstream.manager
+    const missing = await this.#findMissing(this.#anyReplica(), messages)
     // The leader does not lag.
     const refused = missing.filter((message) => taken.has(message))
     const lost = new Set(await this.#findMissing(streams, refused))
-    for (const message of lost) if (await this.#isCounted(message)) lost.delete(message)
+    for (const message of lost) {
+      const deletedAt = taken.get(message)
+      if (await this.#isCounted(message)) lost.delete(message)
+      else if (deletedAt !== undefined) this.#deleted.set(message.event.id, deletedAt)
+    }
     return missing.filter((message) => !taken.has(message) || lost.has(message))
   }
 
+  #anyReplica(): StreamReader {
+    const { direct, streams } = this.#options.jetstream.manager
+    return this.#options.stream.info.config.allow_direct ? direct : streams
+  }
+
+  /**
+   * With the earlier versions of an order in front of an event where the stream has lost them, with its servers or by an operator's hand:
+   * what `storefront replay` brought back afterwards would stand behind.
+   */
+  async #withEarlierVersions(messages: readonly OutgoingMessage[]): Promise<readonly OutgoingMessage[]> {
+    const ids = new Set(messages.map(({ event }) => event.id))
+    const behind = messages.filter(({ event }) => event.data.order.version > 1 && !ids.has(previousIdOf(event)))
+    const lacking = new Set<OutgoingMessage>()
+    for (let first = 0; first < behind.length; first += WINDOW) {
+      const asked = behind.slice(first, first + WINDOW)
+      const found = await Promise.all(asked.map(({ event }) => this.#find(this.#anyReplica(), previousIdOf(event))))
+      for (const [index, message] of asked.entries()) if (found[index] === null) lacking.add(message)
+    }
+    if (lacking.size === 0) return messages
+    return messages.flatMap((message) => {
+      const earlier = lacking.has(message) ? toEarlierEvents(message.event) : []
+      return [...earlier.filter(({ id }) => !ids.has(id)).map((event) => ({ position: message.position, event })), message]
+    })
+  }
+
+  #find(reader: StreamReader, eventId: string) {
+    return reader.getMessage(this.#options.stream.name, { last_by_subj: this.#subjectOf(eventId) })
+  }
+
   async #findMissing(reader: StreamReader, messages: readonly OutgoingMessage[]): Promise<OutgoingMessage[]> {
-    const { name } = this.#options.stream
     const missing: OutgoingMessage[] = []
     for (let first = 0; first < messages.length; first += WINDOW) {
       const asked = messages.slice(first, first + WINDOW)
-      const found = await Promise.all(asked.map(({ event }) => reader.getMessage(name, { last_by_subj: this.#subjectOf(event.id) })))
+      const found = await Promise.all(asked.map(({ event }) => this.#find(reader, event.id)))
       const outcomes = found.map((stored) => stored && ({ kind: 'stored', streamSequence: stored.seq, at: stored.time } as const))
       missing.push(...asked.filter((_, index) => outcomes[index] === null))
       this.#options.onStored(asked.flatMap((message, index) => this.#toPublished(message, outcomes[index])))
@@ -161,4 +206,12 @@ export class NatsPublisher {
   #subjectOf(eventId: string): string {
     return `${this.#options.subjectPrefix}.${eventId}`
   }
+}
+
+function listTaken(message: OutgoingMessage, outcome: Outcome | undefined): [OutgoingMessage, number | undefined][] {
+  return outcome?.kind === 'taken' ? [[message, outcome.streamSequence]] : []
+}
+
+function previousIdOf({ data: { order } }: OrderEvent): string {
+  return `${order.id}.${order.version - 1}`
 }

@@ -109,7 +109,7 @@ test('publishes the versions of each order in their order, whatever the clocks s
 
 test('keeps each order in its order across the batches in which it publishes, in PostgreSQL and in NATS', { skip: NO_NATS }, async (t) => {
   const server = await startNatsServer(t)
-  const nats = connectNatsTopic(t, { name, pool, url, addresses }, server.url)
+  const nats = connectNatsTopic(t, { name, pool, url }, server.url)
   await startAgain()
   const seconds = fc.sample(histories(800), { numRuns: 1 })[0] ?? []
   await insertOrders(pool, seconds)

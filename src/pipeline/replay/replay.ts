@@ -24,7 +24,10 @@ export interface ReplayOptions {
 export interface ReplayReport {
   /** Events that were looked for on the topic. */
   compared: number
+  /** Events that the topic lacked, and has now. */
   published: number
+  /** Events that the topic still lacks, although it accepted them. */
+  dropped: string[]
   /** Events that the change stream has still to deliver, and does. */
   underWay: number
   /** Event ids of versions that the order's row does not tell of: its status history lacks them, or it is malformed. */
@@ -53,17 +56,22 @@ export async function replay(options: ReplayOptions): Promise<ReplayReport> {
   const refill = slotLost !== null && isWhole ? await beginRefill(pool, streamUrl, slotName, slotLost) : null
   try {
     return await withLedger(async (ledger) => {
-      const position = await readTopic(topic, ledger)
+      let topicEnd = await readTopic(topic, ledger)
       await readOrders(pool, ledger, filter)
       // With the slot in hand there is nobody to wait for: what it will tell of may be published twice and is kept once.
-      if (slotLost === null) await settle(ledger, options, position)
-      const [published, unknown] = await publishMissing(pool, topic, ledger)
+      if (slotLost === null) topicEnd = (await settle(ledger, options, topicEnd)).topicEnd
+      const unknown = await publishMissing(pool, topic, ledger)
+      // The topic is asked and not its acknowledgement: a broker may drop a message for one that was deleted.
+      await readTopic(topic, ledger, topicEnd)
+      const dropped = await ledger.select<{ event_id: string }>(sql`
+        select event_id from missing_events anti join topic_events using (event_id) order by number`)
       await refill?.complete()
       return {
         compared: await ledger.count(sql`from order_events`),
-        published,
+        published: (await ledger.count(sql`from missing_events`)) - dropped.length,
+        dropped: dropped.map(({ event_id }) => event_id).filter((id) => !unknown.has(id)),
         underWay: await ledger.count(sql`from (${LACKING}) semi join held_events using (event_id)`),
-        unknown,
+        unknown: [...unknown],
         corrupt: await ledger.count(sql`from corrupt_messages`),
         slotLost,
         isSlotRenewed: refill !== null,
@@ -74,8 +82,8 @@ export async function replay(options: ReplayOptions): Promise<ReplayReport> {
   }
 }
 
-/** Oldest first, and each order's events in the order of its versions, also where clocks have made a later one look older. */
-async function publishMissing(pool: Pool, topic: Topic, ledger: Ledger): Promise<[number, string[]]> {
+/** Returns the ids of events that cannot be made. Oldest first, and each order's events in the order of its versions, also where clocks have made a later one look older. */
+async function publishMissing(pool: Pool, topic: Topic, ledger: Ledger): Promise<Set<string>> {
   await ledger.run(sql`
     create table missing_events as
     select event_id, order_id, row_number() over (order by not_before, order_id, version) as number
@@ -87,17 +95,17 @@ async function publishMissing(pool: Pool, topic: Topic, ledger: Ledger): Promise
       )
     )`)
   const total = await ledger.count(sql`from missing_events`)
-  const unknown: string[] = []
+  const unknown = new Set<string>()
   for (let from = 1; from <= total; from += BATCH_SIZE) {
     const batch = await ledger.select<{ event_id: string; order_id: string }>(
       sql`select event_id, order_id from missing_events where number between ${from} and ${from + BATCH_SIZE - 1} order by number`,
     )
     const events = await makeEvents(pool, [...new Set(batch.map((row) => row.order_id))])
     const found = batch.flatMap(({ event_id }) => events.get(event_id) ?? [])
-    unknown.push(...batch.filter(({ event_id }) => !events.has(event_id)).map(({ event_id }) => event_id))
+    for (const { event_id } of batch) if (!events.has(event_id)) unknown.add(event_id)
     await topic.publish(found.map((event) => ({ position: NO_POSITION, event })))
   }
-  return [total - unknown.length, unknown]
+  return unknown
 }
 
 async function makeEvents(pool: Pool, orderIds: readonly string[]): Promise<Map<string, OrderEvent>> {

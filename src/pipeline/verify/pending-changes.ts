@@ -33,6 +33,8 @@ export interface Settlement {
   slotLost: string | null
   /** Whether all that the topic still lacks is known to be either missing or held. */
   isSettled: boolean
+  /** The last sequence of the topic that was read. */
+  topicEnd: number
 }
 
 /**
@@ -48,13 +50,12 @@ export async function settle(ledger: Ledger, options: SettleOptions, position: n
     const slot = await readSlot(pool, slotName, rows[0]?.lsn ?? '0/0')
     // Read after the slot's position: a change is on the topic before its position is confirmed.
     end = await readTopic(topic, ledger, end)
-    if ((await ledger.count(LACKING)) === 0 || slot.isPast) return { slotLost: slot.lost, isSettled: true }
-    if (slot.lost !== null) return { slotLost: slot.lost, isSettled: true }
+    if ((await ledger.count(LACKING)) === 0 || slot.isPast) return { slotLost: slot.lost, isSettled: true, topicEnd: end }
+    if (slot.lost !== null) return { slotLost: slot.lost, isSettled: true, topicEnd: end }
     if (!slot.isActive && (await readHeldEvents(streamUrl, slotName, ledger))) {
-      await readTopic(topic, ledger, end)
-      return { slotLost: null, isSettled: true }
+      return { slotLost: null, isSettled: true, topicEnd: await readTopic(topic, ledger, end) }
     }
-    if (performance.now() > deadline) return { slotLost: null, isSettled: false }
+    if (performance.now() > deadline) return { slotLost: null, isSettled: false, topicEnd: end }
     await delay(POLL_MS)
   }
 }
