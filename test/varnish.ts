@@ -19,10 +19,11 @@ export interface Varnish {
   url: string
 }
 
-/** A real Varnish with the VCL that is shipped, before a backend on a port of this machine. */
-export async function startVarnish(t: Cleanup, backendPort: number, port?: number): Promise<Varnish> {
+/** A real Varnish with the VCL that is shipped, before backends on two ports of this machine; with one port both are that. */
+export async function startVarnish(t: Cleanup, backendPorts: number | readonly [number, number], port?: number): Promise<Varnish> {
   const folder = mkdtempSync(join(tmpdir(), 'storefront-varnish-'))
-  const vcl = readFileSync(VCL, 'utf8').replace('.port = "3000"', `.port = "${backendPort}"`)
+  const [first, second] = typeof backendPorts === 'number' ? [backendPorts, backendPorts] : backendPorts
+  const vcl = readFileSync(VCL, 'utf8').replace('.port = "3000"', `.port = "${first}"`).replace('.port = "3001"', `.port = "${second}"`)
   writeFileSync(join(folder, 'default.vcl'), vcl)
   port ??= await freePort()
   const args = [

@@ -1,23 +1,41 @@
 vcl 4.1;
 
-# Varnish (6.0 or newer, no modules beyond its own) in front of Storefront. Set the backend's address and who may purge, and give the
-# store CDN_PURGE_URL=varnish://<this host>:<port>.
+# Varnish (6.0 or newer, no modules beyond its own) in front of Storefront. Set the addresses of the processes with the role `api` and who may
+# purge, and give the store CDN_PURGE_URL=varnish://<this host>:<port>.
 
+import directors;
 import std;
 
-backend storefront {
+probe livez {
+  .url = "/livez";
+  .interval = 2s;
+  .timeout = 2s;
+  .window = 4;
+  .threshold = 2;
+  .initial = 2;
+}
+
+backend storefront_1 {
   .host = "127.0.0.1";
   .port = "3000";
   .connect_timeout = 2s;
   .first_byte_timeout = 30s;
-  .probe = {
-    .url = "/livez";
-    .interval = 2s;
-    .timeout = 2s;
-    .window = 4;
-    .threshold = 2;
-    .initial = 2;
-  }
+  .probe = livez;
+}
+
+backend storefront_2 {
+  .host = "127.0.0.1";
+  .port = "3001";
+  .connect_timeout = 2s;
+  .first_byte_timeout = 30s;
+  .probe = livez;
+}
+
+# In turn, those that are well: any process can answer any request. With one process, take the other out here and above.
+sub vcl_init {
+  new stores = directors.round_robin();
+  stores.add_backend(storefront_1);
+  stores.add_backend(storefront_2);
 }
 
 # Who may purge: the hosts that run the role `stream`, each by its own address, such as "10.0.3.7". Never a whole network, where anybody's
@@ -28,6 +46,7 @@ acl purgers {
 }
 
 sub vcl_recv {
+  set req.backend_hint = stores.backend();
   unset req.http.x-catalogue;
 
   # PURGE with Surrogate-Key: every answer with one of these tags is forgotten.
@@ -46,6 +65,11 @@ sub vcl_recv {
     return (synth(500, std.ban_error()));
   }
 
+  # A browser asks before it sends: without a yes a page would see no answer at all, not even that the store is away.
+  if (req.method == "OPTIONS" && req.http.access-control-request-method && !std.healthy(req.backend_hint)) {
+    return (synth(204, "No Content"));
+  }
+
   # Only the catalogue is the same for everybody; a prefix such as /v1 is allowed for.
   if ((req.method == "GET" || req.method == "HEAD") && req.url ~ "^(/[A-Za-z0-9._~-]+)*/products([/?]|$)" && req.url !~ "/admin/") {
     set req.http.x-catalogue = "1";
@@ -61,6 +85,10 @@ sub vcl_recv {
 }
 
 sub vcl_backend_response {
+  # A process that is stopping: the other one answers. What changes something is for the client to send again.
+  if (beresp.status == 503 && bereq.retries == 0 && (bereq.method == "GET" || bereq.method == "HEAD")) {
+    return (retry);
+  }
   if (bereq.uncacheable) {
     return (deliver);
   }
@@ -72,6 +100,36 @@ sub vcl_backend_response {
     # As stale-if-error says; `Cache-Control: s-maxage` gave the time for which it is fresh.
     set beresp.grace = 24h;
     set beresp.keep = 1h;
+  }
+}
+
+# No process answered.
+sub vcl_backend_error {
+  if (bereq.retries == 0 && (bereq.method == "GET" || bereq.method == "HEAD")) {
+    return (retry);
+  }
+  # As the store itself refuses when it cannot answer (docs/errors.md). Any page may read it: nothing in it is anybody's.
+  set beresp.status = 503;
+  set beresp.http.content-type = "application/problem+json";
+  set beresp.http.cache-control = "no-store";
+  set beresp.http.retry-after = "5";
+  set beresp.http.x-request-id = "varnish-" + bereq.xid;
+  set beresp.http.access-control-allow-origin = "*";
+  set beresp.http.access-control-expose-headers = "Retry-After, X-Request-Id";
+  synthetic({"{"type":"urn:storefront:problem:unavailable","title":"The store cannot answer now","status":503,"} +
+    {""detail":"No process of the store answers.","code":"unavailable","request_id":"varnish-"} + bereq.xid + {"" }"});
+  return (deliver);
+}
+
+sub vcl_synth {
+  if (req.method == "OPTIONS" && resp.status == 204) {
+    set resp.http.access-control-allow-origin = "*";
+    set resp.http.access-control-allow-methods = "GET, HEAD, POST, PUT, PATCH, DELETE";
+    set resp.http.access-control-allow-headers =
+      "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, X-Request-Id, Traceparent";
+    # The store's own answer counts once it is back.
+    set resp.http.access-control-max-age = "5";
+    return (deliver);
   }
 }
 

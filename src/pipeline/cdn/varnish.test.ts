@@ -4,8 +4,9 @@ import { networkInterfaces } from 'node:os'
 import { after, test } from 'node:test'
 import { eventually, promptly } from '../../../test/eventually.ts'
 import { freePort } from '../../../test/free-port.ts'
-import { startStore } from '../../../test/store.ts'
+import { startSecondProcess, startStore } from '../../../test/store.ts'
 import { startVarnish, varnishMissing } from '../../../test/varnish.ts'
+import { PROBLEMS } from '../../http/problem.ts'
 
 // One store behind one Varnish, which the store purges: what nobody changes is fresh for an hour, so only a purge renews it.
 const options = { skip: varnishMissing }
@@ -152,4 +153,57 @@ test('serves the stale page while the store is down', options, async (t) => {
   )
   // Varnish asks in vain, by and by knows that the store is down, and sends what it has.
   for (let time = 0; time < 10; time++) assert.equal((await read()).text, fresh.text)
+})
+
+test('one of two processes is enough, and with both away pages see a problem that says so', options, async (t) => {
+  const [first, second] = [await freePort(), await freePort()]
+  const store = await startStore(t, { port: first, corsOrigins: ['https://shop.example'], sharedCacheSeconds: 1 })
+  const other = await startSecondProcess(t, store, { port: second, corsOrigins: ['https://shop.example'], sharedCacheSeconds: 1 })
+  const seen: string[] = []
+  store.app.server?.server.on('request', ({ url }) => void seen.push(`first ${url}`))
+  other.app.server?.server.on('request', ({ url }) => void seen.push(`second ${url}`))
+  const lamp = await store.addProduct()
+  const { token } = await store.register()
+  const { url } = await startVarnish(t, [first, second])
+  const headers = { authorization: `Bearer ${token}`, origin: 'https://shop.example' }
+  const me = () => fetch(`${url}/me`, { headers })
+  for (let time = 0; time < 10; time++) assert.equal((await me()).status, 200)
+  assert.ok(seen.includes('first /me') && seen.includes('second /me'), 'in turn')
+  assert.equal((await fetch(`${url}/products/${lamp.id}`)).status, 200)
+
+  await other.app.stop()
+  for (let time = 0; time < 10; time++) assert.equal((await me()).status, 200, 'a call that reads goes to the other one')
+
+  await store.app.stop()
+  const away = await me()
+  assert.equal(away.status, 503)
+  assert.equal(away.headers.get('content-type'), 'application/problem+json')
+  assert.equal(away.headers.get('access-control-allow-origin'), '*')
+  assert.equal(away.headers.get('retry-after'), '5')
+  const { request_id, ...problem } = (await away.json()) as Record<string, unknown>
+  assert.equal(request_id, away.headers.get('x-request-id'))
+  assert.deepEqual(problem, {
+    type: 'urn:storefront:problem:unavailable',
+    title: PROBLEMS.unavailable.title,
+    status: 503,
+    detail: 'No process of the store answers.',
+    code: 'unavailable',
+  })
+  const ordered = await fetch(`${url}/orders`, { method: 'POST', headers: { ...headers, 'content-type': 'application/json' }, body: '{}' })
+  assert.deepEqual([ordered.status, ((await ordered.json()) as { code: string }).code], [503, 'unavailable'])
+  assert.equal((await fetch(`${url}/products/${lamp.id}`)).status, 200, 'what it has')
+
+  const wanted = 'authorization, content-type, idempotency-key, if-match'
+  const asked = { origin: 'https://shop.example', 'access-control-request-method': 'POST', 'access-control-request-headers': wanted }
+  const preflight = await eventually(
+    async () => {
+      const answer = await fetch(`${url}/orders`, { method: 'OPTIONS', headers: asked })
+      return answer.status === 204 && answer
+    },
+    { what: 'Varnish knows that both are away' },
+  )
+  assert.equal(preflight.headers.get('access-control-allow-origin'), '*')
+  const allowed = (preflight.headers.get('access-control-allow-headers') ?? '').toLowerCase().split(', ')
+  assert.ok(wanted.split(', ').every((name) => allowed.includes(name)))
+  assert.equal(await preflight.text(), '')
 })
