@@ -16,10 +16,11 @@ const PRODUCTS = ['LAMP-1', 'LAMP-2'].map(
   (sku) => `${JSON.stringify({ sku, name: 'A lamp', category: 'lamps', price: { amount: 1_250, currency: 'EUR' }, stock: 50 })}\n`,
 )
 
+const DOCUMENT = readFileSync(join(import.meta.dirname, '../docs/operations.md'), 'utf8')
+
 /** The statements for an administrator, as the document has them. */
 function readStatements(): string[] {
-  const document = readFileSync(join(import.meta.dirname, '../docs/operations.md'), 'utf8')
-  const [, block = ''] = /^## Roles in the database$[\s\S]*?^```sql\n([\s\S]*?)^```$/m.exec(document) ?? []
+  const [, block = ''] = /^## Roles in the database$[\s\S]*?^```sql\n([\s\S]*?)^```$/m.exec(DOCUMENT) ?? []
   const statements = block.split(/;\n/).filter((statement) => statement !== '')
   assert.ok(statements.length > 5)
   return statements
@@ -40,14 +41,16 @@ test("the statements of the document make the roles by which a store's whole flo
   })
   for (const statement of readStatements()) await admin.query(statement)
 
-  const address = (role: string, password: string) => {
-    const url = new URL(databaseUrl('shop'))
-    return Object.assign(url, { username: role, password }).href
+  const address = (setting: string) => {
+    const [, documented = ''] = new RegExp(`^${setting}=(.*)$`, 'm').exec(DOCUMENT) ?? []
+    const url = new URL(documented)
+    assert.equal(url.pathname, '/shop')
+    return Object.assign(url, { host: new URL(databaseUrl('shop')).host }).href
   }
   const { path } = makeDataFolder(t)
   const env = {
-    DATABASE_URL: address('shop_api', 'the password of the API'),
-    DATABASE_STREAM_URL: address('shop_stream', 'the password of the stream'),
+    DATABASE_URL: address('DATABASE_URL'),
+    DATABASE_STREAM_URL: address('DATABASE_STREAM_URL'),
     STOREFRONT_SECRET: TEST_SECRET,
     DATA_DIR: path,
     LAKE_FLUSH_SECONDS: '1',
@@ -61,7 +64,7 @@ test("the statements of the document make the roles by which a store's whole flo
 
   const early = await runStorefront(t, ['mail', 'list'], { env })
   assert.match(early.stderr, /^storefront: the database lacks (\d+) of \1 migrations; run storefront migrate\n$/)
-  const owner = { DATABASE_OWNER_URL: address('shop_owner', 'the password of the owner') }
+  const owner = { DATABASE_OWNER_URL: address('DATABASE_OWNER_URL') }
   await command(['migrate'], { env: owner })
   await command(['migrate'], { env: owner })
   assert.match(await command(['catalogue', 'import', '-'], { input: PRODUCTS.join('') }), /^2 created/)

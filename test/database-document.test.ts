@@ -1,0 +1,52 @@
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { test } from 'node:test'
+import { readConfig } from '../src/config.ts'
+import { API_RIGHTS } from '../src/db/rights.ts'
+import { eventually } from './eventually.ts'
+import { startStore, TEST_SECRET } from './store.ts'
+
+const DOCUMENT = readFileSync(new URL('../docs/database.md', import.meta.url), 'utf8')
+const rowsOf = (heading: string) => {
+  const [, section = ''] = new RegExp(`^## ${heading}$([\\s\\S]*?)(?=^## |$(?![\\s\\S]))`, 'm').exec(DOCUMENT) ?? []
+  return [...section.matchAll(/^\| (`.*?|any) \|(.*)\|$/gm)].map(([, first = '', rest = '']) => [
+    first,
+    ...rest.split('|').map((cell) => cell.trim()),
+  ])
+}
+
+test('docs/database.md has exactly the rights that the program gives', () => {
+  const documented = rowsOf('Rights').map(([name = '', rights = '']) => [name.replaceAll('`', ''), rights.split(', ')])
+  assert.deepEqual(Object.fromEntries(documented), API_RIGHTS)
+})
+
+test('docs/database.md has every kind of connection that a process keeps, and no more of them than it says', async (t) => {
+  const rows = rowsOf('Connections')
+  const documented = rows.map(([, name = '']) => name.replaceAll('`', ''))
+  const most = new Map(rows.map(([, name = '', count = '']) => [name.replaceAll('`', ''), Number.parseInt(count, 10)]))
+  const { databasePoolSize } = readConfig({ DATABASE_URL: 'postgres://localhost/shop', STOREFRONT_SECRET: TEST_SECRET })
+  most.set('storefront', databasePoolSize)
+  assert.match(rows[0]?.[2] ?? '', new RegExp(`, ${databasePoolSize} unless set$`))
+
+  const store = await startStore(t, { roles: ['api', 'stream', 'email', 'lake', 'webhook'], databasePoolSize })
+  const connections = async () => {
+    const { rows } = await store.pool.query<{ name: string; count: number }>(
+      `select application_name as name, count(*)::int as count from pg_stat_activity
+      where datname = current_database() and application_name <> 'test' group by 1 order by 1`,
+    )
+    return rows
+  }
+  await eventually(
+    async () => {
+      const names = (await connections()).map(({ name }) => name)
+      return names.join() === documented.toSorted().join()
+    },
+    { what: 'the connections that the document lists, and no others' },
+  )
+  const accounts = await Promise.all(Array.from({ length: 30 }, () => store.register()))
+  const { id: product_id } = await store.addProduct({ stock: null })
+  await Promise.all(accounts.map(({ token }) => store.call('POST', '/orders', { token, body: { items: [{ product_id, quantity: 1 }] } })))
+  for (const { name, count } of await connections()) assert.ok(count <= (most.get(name) ?? 0), `${count} × ${name}`)
+  const total = [...most.values()].reduce((sum, count) => sum + count, 0)
+  assert.match(DOCUMENT, new RegExp(`a process with every role has ${total} at most`))
+})
