@@ -1,0 +1,131 @@
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { delimiter, join } from 'node:path'
+import { test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { COMMANDS } from '../src/cli/commands.ts'
+import { generateWebhookSecret, signWebhook } from '../src/pipeline/webhook/webhook-signature.ts'
+import { onCleanup } from './cleanup.ts'
+import { eventually } from './eventually.ts'
+import { queryFolder } from './lake-harness.ts'
+import { startStore, TEST_SECRET } from './store.ts'
+import { BIN } from './store-process.ts'
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url))
+const guides = readdirSync(join(ROOT, 'docs')).filter((name) => name.endsWith('.md'))
+const DOCUMENTS = [
+  'README.md',
+  'ARCHITECTURE.md',
+  'CONTRIBUTING.md',
+  'bench/README.md',
+  'migrations/README.md',
+  ...guides.map((name) => `docs/${name}`),
+]
+const textOf = (document: string) => readFileSync(join(ROOT, document), 'utf8')
+
+/** Blocks that are not run below, by document and first line, with the reason, or the test that runs them. */
+const NOT_RUN_HERE: Record<string, string> = {
+  'README.md: npm ci && npm start     # the store, with a sample catalogue, at http://localhost:3000': 'test/readme.test.ts',
+  'README.md: # 1. Some products. No account is needed to look.': 'test/readme.test.ts',
+  'CONTRIBUTING.md: npm ci && npm test     # real PostgreSQL, started for the run; nothing to install':
+    'it is the whole run of which this test is a part',
+  'docs/events.md: psql "$DATABASE_URL" --no-align --tuples-only --command "': 'test/erase-in-nats.test.ts',
+}
+
+interface Block {
+  document: string
+  text: string
+  key: string
+}
+
+/** The commands of all documents: blocks of the shell, and lines for cron. */
+const blocks = DOCUMENTS.flatMap((document) =>
+  [...textOf(document).matchAll(/^```(sh|bash|console|crontab)\n([\s\S]*?)^```/gm)].map(([, kind, body = '']): Block => {
+    const text = kind === 'crontab' ? body.replaceAll(/^(?:\S+ +){5}/gm, '') : body
+    return { document, text, key: `${document}: ${text.split('\n')[0]}` }
+  }),
+)
+
+test('each block of commands in a document is run by a test, or has a reason why not', () => {
+  const keys = blocks.map(({ key }) => key)
+  for (const [key, reason] of Object.entries(NOT_RUN_HERE)) {
+    assert.ok(keys.includes(key), `no document has the block: ${key}`)
+    assert.ok(!reason.startsWith('test/') || existsSync(join(ROOT, reason)), reason)
+  }
+  assert.equal(new Set(keys).size, keys.length, 'two blocks of a document begin alike')
+  assert.ok(blocks.length > 8)
+})
+
+test('the commands of the documents work as they are written', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'storefront-documents-'))
+  onCleanup(t, () => rmSync(folder, { recursive: true, force: true }))
+  const store = await startStore(t, { roles: ['api', 'stream', 'lake'], lakeFlushSeconds: 1 })
+  const { token } = await store.register()
+  const { id: product_id } = await store.addProduct()
+  assert.equal((await store.call('POST', '/orders', { token, body: { items: [{ product_id, quantity: 1 }] } })).status, 201)
+  // Of npx only what it does in a folder with the package: readme.test.ts has the real one.
+  writeFileSync(join(folder, 'npx'), `#!/bin/sh\nshift\nexec '${process.execPath}' '${BIN}' "$@"\n`, { mode: 0o755 })
+  const { NODE_TEST_CONTEXT: _, ...outside } = process.env
+  const env = {
+    ...outside,
+    ...{ PATH: [folder, join(ROOT, 'node_modules/.bin'), process.env.PATH].join(delimiter), LOG_LEVEL: 'warn', OPS_PORT: '0' },
+    ...{ DATABASE_URL: store.addresses.api, DATABASE_STREAM_URL: store.addresses.stream, DATABASE_OWNER_URL: store.addresses.owner },
+    ...{ STOREFRONT_SECRET: TEST_SECRET, DATA_DIR: store.config.dataDir },
+  }
+  const run = async (script: string, cwd: string) =>
+    (await promisify(execFile)('bash', ['-euo', 'pipefail', '-c', script], { cwd, env, timeout: 120_000 })).stdout
+  const isInLake = async () => (await queryFolder(join(store.config.dataDir, 'lake'), 'from orders')).rows.length === 1
+  await eventually(isInLake, { timeoutMs: 60_000, what: 'an order in the lake' })
+
+  let endpoint = 'ID'
+  const outputs = new Map<string, string>()
+  for (const { document, text, key } of blocks.filter(({ key }) => NOT_RUN_HERE[key] === undefined)) {
+    const script = text.replaceAll(/\bID\b/g, endpoint).replaceAll('/srv/shop', folder)
+    const output = await run(script, document === 'CONTRIBUTING.md' ? ROOT : folder)
+    endpoint = /\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/.exec(script.includes('webhook add') ? output : '')?.[0] ?? endpoint
+    outputs.set(key, output)
+    const secret = join(folder, 'new-secret')
+    if (existsSync(secret)) env.STOREFRONT_SECRET = readFileSync(secret, 'utf8').trim()
+  }
+  const outputOf = (part: string) => [...outputs].find(([key]) => key.includes(part))?.[1] ?? assert.fail(`no block has ${part}`)
+  assert.match(outputOf('webhook add'), /whsec_/)
+  assert.match(outputOf('webhook list'), new RegExp(endpoint))
+  assert.match(outputOf('webhook rotate'), /whsec_/)
+  assert.match(outputOf('lake query'), /^pending +\| 1$[\s\S]*"order_number":\s?"100001"/m)
+  assert.match(outputOf('lake compact'), /^merged into 0 files/)
+  assert.match(outputOf('test:file'), /^ℹ fail 0$/m)
+})
+
+test('documents name only commands that exist, with options that they have', () => {
+  let found = 0
+  for (const document of DOCUMENTS) {
+    for (const [code, words = ''] of textOf(document).matchAll(/`(?:npx )?storefront ((?:[a-z]|--)[^`]*)`/g)) {
+      const [first, second = ''] = words.split(/\s+/)
+      if (['help', '--version', '--help'].includes(first ?? '')) continue
+      const command = COMMANDS.find(({ name }) => name === first || name === `${first} ${second}`)
+      assert.ok(command !== undefined, `${document}: ${code}`)
+      for (const [, option = ''] of words.matchAll(/(?<![\w-])--([a-z-]+)/g)) {
+        const isArgument = command.arguments.some((argument) => argument.or === option)
+        assert.ok(Object.hasOwn(command.options, option) || isArgument, `${document}: ${code} has no --${option}`)
+      }
+      found++
+    }
+  }
+  assert.ok(found > 60, `${found}`)
+})
+
+test('the code in docs/webhooks.md tells authentic webhooks from others', async () => {
+  const [, code = ''] = /```js\n([\s\S]*?)```/.exec(textOf('docs/webhooks.md')) ?? []
+  const { isAuthentic } = await import(`data:text/javascript,${encodeURIComponent(`${code}\nexport { isAuthentic }`)}`)
+  const [secret, next] = [generateWebhookSecret(), generateWebhookSecret()]
+  const body = Buffer.from('{"id": "é"}')
+  const headers = signWebhook([next, secret], 'an-order.1', new Date(), body.toString())
+  assert.equal(isAuthentic(secret, headers, body), true)
+  assert.equal(isAuthentic(next, headers, body), true)
+  assert.equal(isAuthentic(generateWebhookSecret(), headers, body), false)
+  assert.equal(isAuthentic(secret, headers, Buffer.from('{"id": "e"}')), false)
+  assert.equal(isAuthentic(secret, signWebhook([secret], 'an-order.1', new Date(Date.now() - 301_000), body.toString()), body), false)
+})
