@@ -5,11 +5,12 @@ import { createTopic } from './app/create-topic.ts'
 import { openLake } from './app/open-lake.ts'
 import { createHousekeeping, erasureOf } from './app/order-housekeeping.ts'
 import { orderSlotOf, prepareDatabase } from './app/prepare-database.ts'
-import { failingSecret, failingSubscribers, readinessCheck } from './app/readiness.ts'
+import { failingMailServer, failingSecret, failingSubscribers, readinessCheck } from './app/readiness.ts'
 import { SecretWatch } from './app/secret-watch.ts'
 import { openSecret } from './app/secrets.ts'
 import { inOrder, type Service } from './app/service.ts'
 import { warnAboutSettings } from './app/warn-about-settings.ts'
+import { watchStore } from './app/watch-store.ts'
 import { createAuth } from './auth/auth.ts'
 import { loadSigningKeys } from './auth/signing-keys.ts'
 import { createSealing } from './auth/store-secret.ts'
@@ -31,7 +32,6 @@ import { DeliveryLog } from './pipeline/delivery-log.ts'
 import { queueAccountMail } from './pipeline/email/account-mail.ts'
 import { createJobQueue } from './pipeline/job-queue.ts'
 import { createOrderStreamHandler } from './pipeline/order-stream-handler.ts'
-import { readSlotStatus } from './pipeline/replication-slot.ts'
 import type { Topic } from './pipeline/topic.ts'
 
 export interface App {
@@ -93,17 +93,18 @@ export async function createApp({ config, logger, now = () => new Date(), ...giv
     const secretWatch = secret === '' ? null : new SecretWatch({ pool, secret, logger })
     const metrics = new Metrics()
     metrics.watchPools({ general: pool, placing: placingPool })
-    metrics.watchDatabase(() => pool.query('select 1'))
+    watchStore(metrics, config, pool, url)
     const deliveryLog = new DeliveryLog({ pool, logger })
     const topic = createTopic(config, { pool, url, logger, onStored: deliveryLog.published })
     const stream = config.roles.includes('stream') ? createStream(addresses.stream, { pool, topic, metrics, logger }) : null
-    if (stream !== null) metrics.watchChangeStream(stream, () => readSlotStatus(pool, orderSlotOf(url)))
-    const watched: Watched = { metrics, subscriptions: new Map() }
+    if (stream !== null) metrics.watchChangeStream(stream)
+    const watched: Watched = { metrics, subscriptions: new Map(), mailServer: null }
     const check = readinessCheck(pool, stream, database)
     if (secretWatch !== null) metrics.watchSecret(secretWatch)
     const checkAll: ReadinessCheck = async () => [
       ...(await check()),
       ...failingSubscribers(watched.subscriptions),
+      ...failingMailServer(watched.mailServer),
       // An API goes on with the keys that it has: were it not ready, every one would be taken out of service at once.
       ...(hasEmail || hasWebhook ? failingSecret(secretWatch) : []),
     ]

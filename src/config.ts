@@ -79,6 +79,8 @@ export interface Config {
   /** Where metrics and health are, null for nowhere. */
   readonly operations: OperationsConfig | null
   readonly roles: readonly Role[]
+  /** Those that the processes of the store have together; an alert names the one that none has. */
+  readonly expectedRoles: readonly Role[]
   readonly logLevel: LogLevel
 }
 
@@ -144,6 +146,7 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
     retainOrderAddressDays: read.integer('RETAIN_ORDER_ADDRESS_DAYS', 3_650, 30, 36_500),
     operations: readOperations(read),
     roles: read.list('ROLES', ROLES),
+    expectedRoles: read.list('EXPECTED_ROLES', ROLES),
     logLevel: read.oneOf('LOG_LEVEL', LOG_LEVELS, 'info'),
   })
 }

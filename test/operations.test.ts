@@ -170,6 +170,28 @@ test('a subscriber that cannot do its work makes the process not ready', async (
   })
 })
 
+test('a mail server that has been away for a minute makes the process not ready, until it is back', async (t) => {
+  const smtp = await startSmtpServer(t)
+  let passedMs = 0
+  const now = () => new Date(Date.now() + passedMs)
+  const store = await startStore(t, { operations, now, roles: ['api', 'stream', 'email'], smtpUrl: smtp.url })
+  await untilScraped(store.app, { storefront_smtp_up: 1 })
+  await smtp.stop()
+  const [ada, lamp] = [await store.register(), await store.addProduct()]
+  const body = { items: [{ product_id: lamp.id, quantity: 1 }] }
+  assert.equal((await store.call('POST', '/orders', { token: ada.token, body })).status, 201)
+  await untilScraped(store.app, { storefront_smtp_up: 0 })
+  assert.equal((await get(store.app, '/readyz')).status, 200)
+  passedMs = 61_000
+  const { status, text } = await get(store.app, '/readyz')
+  assert.equal(status, 503)
+  assert.match(text, /"name":"mail_server","reason":"the mail server has been away for a minute: .*ECONNREFUSED/)
+  assert.equal((await store.call('GET', '/readyz')).status, 200, 'the API takes orders')
+  await startSmtpServer(t, smtp.port)
+  await untilScraped(store.app, { storefront_smtp_up: 1, 'storefront_queued{queue="email"}': 0 })
+  assert.equal((await get(store.app, '/readyz')).status, 200)
+})
+
 test('the default port may be taken, one that was asked for may not', async (t) => {
   const taken = createServer()
   await new Promise<void>((resolve) => void taken.listen(0, '127.0.0.1', resolve))

@@ -97,6 +97,7 @@ test('takes each setting it knows', () => {
     REFRESH_GRACE_SECONDS: '0',
     CURRENCY: 'JPY',
     ROLES: 'lake, api,lake',
+    EXPECTED_ROLES: 'lake,stream,api',
     LOG_LEVEL: 'debug',
     RATE_LIMITS: 'off',
     PAGE_CACHE_MB: '0',
@@ -145,6 +146,7 @@ test('takes each setting it knows', () => {
     currency: 'JPY',
     operations: { host: '0.0.0.0', port: 9_000, isRequired: true },
     roles: ['api', 'lake'],
+    expectedRoles: ['api', 'stream', 'lake'],
     logLevel: 'debug',
   })
 })

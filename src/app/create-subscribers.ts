@@ -5,11 +5,11 @@ import type { Pool } from '../db/pool.ts'
 import type { Metrics } from '../operations/metrics.ts'
 import type { DeliveryLog } from '../pipeline/delivery-log.ts'
 import { createAccountMailWorker } from '../pipeline/email/account-mail.ts'
-import { countQueued as countQueuedMails } from '../pipeline/email/email-deliveries.ts'
 import { createEmailSubscriber } from '../pipeline/email/email-subscriber.ts'
 import { createFileMailer } from '../pipeline/email/file-mailer.ts'
 import { createMailRenderer } from '../pipeline/email/render-mail.ts'
 import { createSmtpMailer } from '../pipeline/email/smtp-mailer.ts'
+import { SmtpWatch } from '../pipeline/email/smtp-watch.ts'
 import { createTemplateReader } from '../pipeline/email/templates.ts'
 import type { JobQueue } from '../pipeline/job-queue.ts'
 import { LakeSink } from '../pipeline/lake/lake-sink.ts'
@@ -17,7 +17,6 @@ import type { LakeStore } from '../pipeline/lake/lake-store.ts'
 import type { Sealing } from '../pipeline/sealing.ts'
 import { lagBehind, readSubscriberLag, type SubscriberLag } from '../pipeline/subscriber-lag.ts'
 import type { SubscribeOptions, Subscription, Topic } from '../pipeline/topic.ts'
-import { countQueued as countQueuedWebhooks } from '../pipeline/webhook/webhook-deliveries.ts'
 import { createWebhookSender } from '../pipeline/webhook/webhook-sender.ts'
 import { createWebhookSubscriber } from '../pipeline/webhook/webhook-subscriber.ts'
 import { inOrder, type Service } from './service.ts'
@@ -26,6 +25,8 @@ import { inOrder, type Service } from './service.ts'
 export interface Watched {
   metrics: Metrics
   subscriptions: Map<string, Subscription>
+  /** Null where this process sends no mail by SMTP. */
+  mailServer: { readonly awayReason: string | null } | null
 }
 
 type ReadPosition = () => Promise<SubscriberLag | null>
@@ -87,10 +88,13 @@ interface JobsOptions {
 /** The subscriber that mails customers, and the worker that sends account mails with the same mailer. */
 export function createEmail(config: Config, { pool, topic, jobs, sealing, logger, now, watched }: JobsOptions): Service {
   const { mailFrom: from, accountUrl } = config
-  const mailer =
-    config.smtpUrl === null
-      ? createFileMailer({ directory: dataFolder(config.dataDir).mail, from })
-      : createSmtpMailer({ url: config.smtpUrl, from })
+  const smtp = config.smtpUrl === null ? null : createSmtpMailer({ url: config.smtpUrl, from })
+  const smtpWatch = smtp === null ? null : new SmtpWatch({ mailer: smtp, probe: smtp.probe, logger, now })
+  const mailer = smtpWatch?.mailer ?? createFileMailer({ directory: dataFolder(config.dataDir).mail, from })
+  if (smtpWatch !== null) {
+    watched.mailServer = smtpWatch
+    watched.metrics.watchMailServer(smtpWatch)
+  }
   const readTemplate = createTemplateReader(config.mailTemplates)
   const render = createMailRenderer(readTemplate, config.mailLocale)
   const { mailTried } = watched.metrics
@@ -103,19 +107,17 @@ export function createEmail(config: Config, { pool, topic, jobs, sealing, logger
     ...{ jobs, mailer, sealing, accountUrl, readTemplate, logger, now },
     onTried: (outcome) => mailTried('account', outcome),
   })
-  watched.metrics.watchQueue('email', () => countQueuedMails(pool))
   const subscription = watch(watched, 'email', topic.subscribe('email', subscriber.handle, countCorrupt(watched, 'email')), () =>
     readSubscriberLag(pool, topic, 'email'),
   )
   // Last in, first out: the subscriber closes the mailer.
-  return inOrder([subscriber, accountMails, subscription])
+  return inOrder([subscriber, accountMails, subscription, ...(smtpWatch === null ? [] : [smtpWatch])])
 }
 
 /** The subscriber that posts events to the endpoints. */
 export function createWebhook(config: Config, { pool, topic, jobs, sealing, logger, now, watched }: JobsOptions): Service {
   const sender = createWebhookSender({ isPrivateAllowed: config.isPrivateWebhookAllowed })
   const subscriber = createWebhookSubscriber({ pool, jobs, sender, sealing, logger, now, onTried: watched.metrics.webhookTried })
-  watched.metrics.watchQueue('webhook', () => countQueuedWebhooks(pool))
   const subscription = topic.subscribe('webhook', subscriber.handle, countCorrupt(watched, 'webhook'))
   return inOrder([subscriber, watch(watched, 'webhook', subscription, () => readSubscriberLag(pool, topic, 'webhook'))])
 }

@@ -38,3 +38,9 @@ export function failingSecret(watch: { readonly isOutdated: boolean } | null): {
     ? [{ name: 'secret', reason: "the store's secret was changed: restart the process with the new one" }]
     : []
 }
+
+/** Whether the mail server has been away for a minute. */
+export function failingMailServer(watch: { readonly awayReason: string | null } | null): { name: string; reason: string }[] {
+  const reason = watch?.awayReason ?? null
+  return reason === null ? [] : [{ name: 'mail_server', reason: `the mail server has been away for a minute: ${reason}` }]
+}

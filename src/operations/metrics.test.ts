@@ -39,8 +39,10 @@ test('a source that fails or hangs costs its own values only, and they come back
   const metrics = new Metrics()
   const hang = Promise.withResolvers<number>()
   const queues: Record<string, () => Promise<number>> = { email: async () => 3, webhook: async () => 4 }
-  for (const name of ['email', 'webhook']) metrics.watchQueue(name, () => queues[name]?.() ?? assert.fail(name))
-  metrics.watchChangeStream({ state: 'active' }, async () => ({ lagBytes: 1, retainedBytes: 2, lostReason: null }))
+  const read = async (name: string) => ({ queued: await (queues[name]?.() ?? assert.fail(name)), oldestUntriedSeconds: 0 })
+  for (const name of ['email', 'webhook']) metrics.watchQueue(name, () => read(name))
+  metrics.watchChangeStream({ state: 'active' })
+  metrics.watchSlot(async () => ({ lagBytes: 1, retainedBytes: 2, lostReason: null }))
   assert.deepEqual(linesOf(await metrics.text(), 'storefront_queued'), [
     'storefront_queued{queue="email"} 3',
     'storefront_queued{queue="webhook"} 4',

@@ -40,6 +40,7 @@ export class Metrics {
   readonly #lakeRows = this.#counter('lake_rows_total', 'Rows written to the lake.')
   readonly #lakeFlushed = this.#gauge('lake_last_flush_timestamp_seconds', 'When a file was last written to the lake.')
   readonly #queued = this.#gauge('queued', 'What waits in the database to go out, all processes taken together.', ['queue'])
+  readonly #oldest = this.#gauge('queue_oldest_untried_seconds', 'How long the oldest that is due waits for its first try.', ['queue'])
   readonly #connections = this.#gauge('database_pool_connections', 'Open connections to the database.', ['pool'])
   readonly #idle = this.#gauge('database_pool_idle_connections', 'Open connections that are not in use.', ['pool'])
   readonly #waiting = this.#gauge('database_pool_waiting_requests', 'How many wait for a connection.', ['pool'])
@@ -52,6 +53,9 @@ export class Metrics {
     this.#registry.registerMetric(this.#requests.asMetric)
     // Nothing was flushed yet, and not in 1970.
     this.#lakeFlushed.remove()
+    // Of a series that begins with 1 nobody sees the increase.
+    for (const outcome of ['sent', 'retried', 'failed']) for (const kind of ['order', 'account']) this.#mails.inc({ kind, outcome }, 0)
+    for (const outcome of ['delivered', 'retried', 'failed']) this.#webhooks.inc({ outcome }, 0)
   }
 
   /** Also what Node.js tells of the process: memory, CPU, event loop, garbage collection. */
@@ -117,15 +121,15 @@ export class Metrics {
     this.#readings.add('secret', async () => [{ gauge: outdated, value: secret.isOutdated ? 1 : 0 }])
   }
 
-  watchChangeStream(
-    stream: { readonly state: State },
-    readSlot: () => Promise<{ lagBytes: number | null; retainedBytes: number | null; lostReason: string | null }>,
-  ): void {
+  watchChangeStream(stream: { readonly state: State }): void {
     const state = this.#gauge('change_stream_state', '1 for the state that this process is in.', ['state'])
+    this.#readings.add('change_stream', async () => stateReadings(state, {}, stream.state))
+  }
+
+  watchSlot(readSlot: () => Promise<{ lagBytes: number | null; retainedBytes: number | null; lostReason: string | null }>): void {
     const lost = this.#gauge('change_stream_slot_lost', '1 when order changes are not published because the replication slot is lost.')
     const lag = this.#gauge('change_stream_lag_bytes', "PostgreSQL's log behind the confirmed position of the replication slot.")
     const retained = this.#gauge('change_stream_retained_bytes', "PostgreSQL's log that is kept for the replication slot.")
-    this.#readings.add('change_stream', async () => stateReadings(state, {}, stream.state))
     this.#readings.add('replication_slot', async () => {
       const { lagBytes, retainedBytes, lostReason } = await readSlot()
       return [
@@ -142,6 +146,7 @@ export class Metrics {
     subscription: { readonly state: State },
     readPosition: () => Promise<{ position: number; lag: number } | null>,
   ): void {
+    this.#corrupt.inc({ subscriber }, 0)
     this.#readings.add(`subscriber_${subscriber}`, async () => stateReadings(this.#subscribers, { subscriber }, subscription.state))
     this.#readings.add(`position_${subscriber}`, async () => {
       const { position, lag } = (await readPosition()) ?? { position: null, lag: null }
@@ -152,8 +157,52 @@ export class Metrics {
     })
   }
 
-  watchQueue(queue: string, count: () => Promise<number>): void {
-    this.#readings.add(`queue_${queue}`, async () => [{ gauge: this.#queued, labels: { queue }, value: await count() }])
+  watchQueue(queue: string, read: () => Promise<{ queued: number; oldestUntriedSeconds: number }>): void {
+    this.#readings.add(`queue_${queue}`, async () => {
+      const { queued, oldestUntriedSeconds } = await read()
+      return [
+        { gauge: this.#queued, labels: { queue }, value: queued },
+        { gauge: this.#oldest, labels: { queue }, value: oldestUntriedSeconds },
+      ]
+    })
+  }
+
+  /** What this process does, and what some process of the store is to do. */
+  setRoles(roles: readonly string[], expected: readonly string[]): void {
+    const own = this.#gauge('roles', '1 for each role that this process has.', ['role'])
+    const wanted = this.#gauge('expected_roles', '1 for each role that some process of the store should have.', ['role'])
+    for (const role of roles) own.set({ role }, 1)
+    for (const role of expected) wanted.set({ role }, 1)
+  }
+
+  watchMailServer(server: { readonly isUp: boolean }): void {
+    const up = this.#gauge('smtp_up', 'Whether the mail server took mails, or would have, when it was last asked.')
+    this.#readings.add('smtp', async () => [{ gauge: up, value: server.isUp ? 1 : 0 }])
+  }
+
+  watchDeadLetters(count: () => Promise<number>): void {
+    const letters = this.#gauge('dead_letters', 'Changes of orders that no event could be made of, and that were never published.')
+    this.#readings.add('dead_letters', async () => [{ gauge: letters, value: await count() }])
+  }
+
+  watchWebhookEndpoints(count: () => Promise<Record<string, number>>): void {
+    const endpoints = this.#gauge('webhook_endpoints', 'Endpoints of webhooks, by their state.', ['state'])
+    this.#readings.add('webhook_endpoints', async () =>
+      Object.entries(await count()).map(([state, value]) => ({ gauge: endpoints, labels: { state }, value })),
+    )
+  }
+
+  /** The disk of DATA_DIR; `read` gives null while there is no such folder. */
+  watchDisk(read: () => Promise<{ freeBytes: number; sizeBytes: number } | null>): void {
+    const free = this.#gauge('data_disk_free_bytes', 'Free space on the disk of DATA_DIR.')
+    const size = this.#gauge('data_disk_size_bytes', 'Size of the disk of DATA_DIR.')
+    this.#readings.add('disk', async () => {
+      const { freeBytes, sizeBytes } = (await read()) ?? { freeBytes: null, sizeBytes: null }
+      return [
+        { gauge: free, value: freeBytes },
+        { gauge: size, value: sizeBytes },
+      ]
+    })
   }
 
   #counter(name: string, help: string, labelNames: string[] = []): Counter {

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { PgBoss } from 'pg-boss'
 import type { Logger } from 'pino'
-import type { Transaction } from '../db/pool.ts'
+import type { Queryable, Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { type Job, type JobOutcome, type JobWorker, POLL_SECONDS, startWorker, type WorkOptions } from './job-worker.ts'
 
@@ -100,6 +100,27 @@ async function installQueue(boss: PgBoss, queue: QueueDefinition): Promise<void>
   await boss.createQueue(queue.name, settings)
   // Creating does nothing to a queue that exists: an upgrade's new settings come by this.
   await boss.updateQueue(queue.name, settings)
+}
+
+/** What waits in a queue. */
+export interface QueueLength {
+  queued: number
+  /** How long the oldest that is due waits for its first try; 0 when none does. */
+  oldestUntriedSeconds: number
+}
+
+export const EMPTY_QUEUE: QueueLength = { queued: 0, oldestUntriedSeconds: 0 }
+
+/** The jobs of a queue that are neither done nor given up. */
+export async function readJobQueue(db: Queryable, queue: string): Promise<QueueLength> {
+  const { rows } = await db.query<QueueLength>(
+    sql`select
+      count(*) as queued,
+      coalesce(greatest(extract(epoch from now() - min(start_after) filter (where state = 'created')), 0), 0)::float8 as "oldestUntriedSeconds"
+    from pgboss.job
+    where name = ${queue} and state <= 'active'`,
+  )
+  return rows[0] ?? EMPTY_QUEUE
 }
 
 const CHANGE_BATCH = 1_000

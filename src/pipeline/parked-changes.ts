@@ -30,3 +30,19 @@ export async function findParked(db: Queryable, eventIds: readonly string[]): Pr
   const { rows } = await db.query<{ event_id: string }>('select event_id from parked_changes where event_id = any($1)', [eventIds])
   return new Set(rows.map((row) => row.event_id))
 }
+
+/** How many wait for somebody to mend their row: those that never came to the topic. */
+export async function countDeadLetters(db: Queryable): Promise<number> {
+  const { rows } = await db.query<{ parked: number }>(
+    `select count(*) as parked
+    from parked_changes as parked
+    where not exists (select from topic_messages where id = parked.event_id)
+      and not exists (
+        select from order_event_deliveries
+        where order_id = split_part(parked.event_id, '.', 1)::uuid
+          and version = split_part(parked.event_id, '.', 2)::integer
+          and published_at is not null
+      )`,
+  )
+  return rows[0]?.parked ?? 0
+}

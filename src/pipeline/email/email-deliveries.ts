@@ -1,6 +1,6 @@
 import type { Pool, Queryable, Transaction } from '../../db/pool.ts'
 import { inTransaction } from '../../db/transaction.ts'
-import { type JobQueue, jobIdOf } from '../job-queue.ts'
+import { EMPTY_QUEUE, type JobQueue, jobIdOf, type QueueLength } from '../job-queue.ts'
 import { planSendTimes } from './plan-send-times.ts'
 import type { MailContent } from './render-mail.ts'
 
@@ -22,10 +22,16 @@ export interface MailJob {
   number: number
 }
 
-/** How many mails wait, those that are tried again included. */
-export async function countQueued(db: Queryable): Promise<number> {
-  const { rows } = await db.query<{ queued: number }>(`select count(*) as queued from email_deliveries where status = 'queued'`)
-  return rows[0]?.queued ?? 0
+/** The mails that wait, and the age of the oldest one that is due and was never tried. */
+export async function readMailQueue(db: Queryable): Promise<QueueLength> {
+  const { rows } = await db.query<QueueLength>(
+    `select
+       count(*) as queued,
+       coalesce(greatest(extract(epoch from now() - min(greatest(queued_at, send_after)) filter (where attempts = 0)), 0), 0)::float8 as "oldestUntriedSeconds"
+     from email_deliveries
+     where status = 'queued'`,
+  )
+  return rows[0] ?? EMPTY_QUEUE
 }
 
 /** The event ids of `eventIds` that have no mail yet. */

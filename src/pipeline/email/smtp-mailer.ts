@@ -7,8 +7,16 @@ export interface SmtpMailerOptions {
   from: string
 }
 
+/** How long a question to the server may take in each of its steps. A process that stops does not wait for the answer. */
+const PROBE_STEP_MS = 5_000
+
+export interface SmtpMailer extends Mailer {
+  /** Connects and logs in by a connection of its own. Throws when the server does not take that. */
+  probe(): Promise<void>
+}
+
 /** Sends mails by SMTP (RFC 5321), over a few connections that are kept open for the next mail. */
-export function createSmtpMailer({ url, from }: SmtpMailerOptions): Mailer {
+export function createSmtpMailer({ url, from }: SmtpMailerOptions): SmtpMailer {
   hostOf(from)
   const transport = createTransport({
     pool: true,
@@ -30,6 +38,10 @@ export function createSmtpMailer({ url, from }: SmtpMailerOptions): Mailer {
       } catch (error) {
         throw isAboutThisMail(error as NodemailerError) ? new MailRefused(describeError(error), { cause: error }) : error
       }
+    },
+    async probe() {
+      const [dnsTimeout, connectionTimeout, greetingTimeout, socketTimeout] = Array<number>(4).fill(PROBE_STEP_MS)
+      await createTransport({ url, dnsTimeout, connectionTimeout, greetingTimeout, socketTimeout }).verify()
     },
     async close() {
       transport.close({ force: true })

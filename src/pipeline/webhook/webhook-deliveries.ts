@@ -1,7 +1,7 @@
 import type { Pool, Queryable, Transaction } from '../../db/pool.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import type { OrderEvent } from '../../orders/events.ts'
-import { type JobQueue, jobIdOf } from '../job-queue.ts'
+import { EMPTY_QUEUE, type JobQueue, jobIdOf, type QueueLength } from '../job-queue.ts'
 import { KNOWN_MS, type Wanted } from './wanted-events.ts'
 import { DISABLED } from './webhook-endpoints.ts'
 import { WebhookRefused } from './webhook-url.ts'
@@ -119,14 +119,20 @@ export async function recordFailure(pool: Pool, job: WebhookJob, reason: string,
   )
 }
 
-/** How many wait, for whatever endpoint. */
-export async function countQueued(db: Queryable): Promise<number> {
-  const { rows } = await db.query<{ queued: number }>(
-    `select coalesce(sum(waiting.queued), 0)::float8 as queued
+/** The deliveries that wait, for any endpoint, and the age of the oldest one that was never tried. */
+export async function readWebhookQueue(db: Queryable): Promise<QueueLength> {
+  const { rows } = await db.query<QueueLength>(
+    `select
+       coalesce(sum(waiting.queued), 0)::float8 as queued,
+       coalesce(extract(epoch from now() - min(waiting.oldest)), 0)::float8 as "oldestUntriedSeconds"
      from webhook_endpoints as endpoint,
-       lateral (select count(*) as queued from webhook_deliveries where endpoint_id = endpoint.id and status = 'queued') as waiting`,
+       lateral (
+         select count(*) as queued, min(queued_at) filter (where attempts = 0) as oldest
+         from webhook_deliveries
+         where endpoint_id = endpoint.id and status = 'queued'
+       ) as waiting`,
   )
-  return rows[0]?.queued ?? 0
+  return rows[0] ?? EMPTY_QUEUE
 }
 
 /** Has a delivery that failed tried again after so long, by a job that takes the place of this one. */

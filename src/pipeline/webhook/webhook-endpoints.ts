@@ -117,6 +117,18 @@ export async function listEndpoints(db: Queryable): Promise<ListedEndpoint[]> {
   return rows
 }
 
+/** How many endpoints take what they get, fail, or are disabled. */
+export async function countEndpoints(db: Queryable): Promise<{ enabled: number; failing: number; disabled: number }> {
+  const { rows } = await db.query<{ enabled: number; failing: number; disabled: number }>(
+    `select
+       count(*) filter (where disabled_at is null and failing_since is null) as enabled,
+       count(*) filter (where disabled_at is null and failing_since is not null) as failing,
+       count(*) filter (where disabled_at is not null) as disabled
+     from webhook_endpoints`,
+  )
+  return rows[0] ?? { enabled: 0, failing: 0, disabled: 0 }
+}
+
 /** An endpoint as deliveries are queued for it. */
 export interface Recipient {
   id: string

@@ -1,0 +1,244 @@
+import assert from 'node:assert/strict'
+import { execFile, spawnSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { onCleanup } from './cleanup.ts'
+import { eventually } from './eventually.ts'
+import { startSmtpServer } from './smtp-server.ts'
+import { startStore } from './store.ts'
+
+const read = (path: string) => readFileSync(new URL(`../${path}`, import.meta.url), 'utf8')
+const RULES = fileURLToPath(new URL('../deploy/prometheus/alerts.yaml', import.meta.url))
+const isInstalled = spawnSync('promtool', ['--version']).error === undefined
+const promtoolMissing =
+  isInstalled || process.env.CI === 'true'
+    ? false
+    : 'promtool is not on the PATH (Debian: apt-get install --no-install-recommends prometheus)'
+
+interface Rule {
+  name: string
+  expr: string
+  severity: string
+  summary: string
+}
+
+/** The rules of the file, which has each key on a line of its own. */
+function readRules(): Rule[] {
+  const blocks = readFileSync(RULES, 'utf8')
+    .split(/^ {6}- alert: /m)
+    .slice(1)
+  return blocks.map((block) => {
+    const find = (pattern: RegExp) => pattern.exec(block)?.[1] ?? assert.fail(`${pattern} in ${block}`)
+    const [name, expr] = [find(/^(\w+)$/m), find(/^ {8}expr: (.+)$/m)]
+    return { name, expr, severity: find(/severity: (page|ticket) /), summary: find(/summary: "(.+)" }$/m) }
+  })
+}
+
+const MINUTES = 180
+const steady = (value: number | string) => `${value}x${MINUTES}`
+/** Of a process that dies after ten minutes, and whose series end with it. */
+const DIES = '1x10 stale'
+const ALL = ['api', 'stream', 'email', 'lake', 'webhook']
+
+/** A store of four processes in which all is well: an API, one with the stream, the webhooks and the lake, and two that send mail. */
+const WELL: Record<string, string> = {}
+for (const [instance, roles] of Object.entries({ api: ['api'], rest: ['stream', 'lake', 'webhook'], mail1: ['email'], mail2: ['email'] })) {
+  const of = (labels = '') => `instance="${instance}",job="storefront"${labels}`
+  WELL[`up{${of()}}`] = steady(1)
+  for (const role of ALL) WELL[`storefront_expected_roles{${of(`,role="${role}"`)}}`] = steady(1)
+  for (const role of roles) WELL[`storefront_roles{${of(`,role="${role}"`)}}`] = steady(1)
+  for (const queue of ['email', 'webhook', 'account-mail', 'cdn-purge']) {
+    WELL[`storefront_queued{${of(`,queue="${queue}"`)}}`] = steady(2_000)
+    WELL[`storefront_queue_oldest_untried_seconds{${of(`,queue="${queue}"`)}}`] = steady(100)
+  }
+  for (const state of ['failing', 'disabled'])
+    WELL[`storefront_webhook_endpoints{${of(`,state="${state}"`)}}`] = steady(state === 'failing' ? 0 : 1)
+  WELL[`storefront_source_up{${of(',source="database"')}}`] = steady(1)
+  WELL[`storefront_change_stream_slot_lost{${of()}}`] = steady(0)
+  WELL[`storefront_change_stream_lag_bytes{${of()}}`] = steady(1e6)
+  WELL[`storefront_change_stream_retained_bytes{${of()}}`] = steady(1e9)
+  WELL[`storefront_dead_letters{${of()}}`] = steady(0)
+  WELL[`storefront_data_disk_free_bytes{${of()}}`] = steady(2e9)
+  WELL[`storefront_data_disk_size_bytes{${of()}}`] = steady(1e10)
+  WELL[`storefront_secret_outdated{${of()}}`] = steady(0)
+  WELL[`storefront_database_pool_waiting_requests{${of(',pool="placing"')}}`] = steady(3)
+  WELL[`nodejs_eventloop_lag_p99_seconds{${of()}}`] = steady(0.02)
+  for (const kind of ['order', 'account']) WELL[`storefront_mails_total{${of(`,kind="${kind}",outcome="failed"`)}}`] = steady(7)
+  WELL[`storefront_webhooks_total{${of(',outcome="failed"')}}`] = steady(7)
+  for (const subscriber of roles.filter((role) => role !== 'api' && role !== 'stream')) {
+    const isActive = instance !== 'mail2'
+    WELL[`storefront_subscriber_state{${of(`,subscriber="${subscriber}",state="active"`)}}`] = steady(isActive ? 1 : 0)
+    WELL[`storefront_subscriber_lag_events{${of(`,subscriber="${subscriber}"`)}}`] = steady(50)
+    WELL[`storefront_subscriber_corrupt_messages_total{${of(`,subscriber="${subscriber}"`)}}`] = steady(3)
+    if (subscriber === 'email') WELL[`storefront_smtp_up{${of()}}`] = steady(1)
+  }
+  const requests = (status: string) =>
+    `storefront_http_request_duration_seconds_count{${of(`,method="GET",route="/products",status="${status}"`)}}`
+  if (roles.includes('api')) Object.assign(WELL, { [requests('2xx')]: `0+6000x${MINUTES}`, [requests('5xx')]: `0+30x${MINUTES}` })
+  if (roles.includes('stream')) WELL[`storefront_change_stream_state{${of(',state="active"')}}`] = steady(1)
+  if (roles.includes('lake')) WELL[`storefront_lake_last_flush_timestamp_seconds{${of()}}`] = `0+60x${MINUTES}`
+}
+
+/** Series of the store in another state: those whose name and labels hold all of the words. */
+const changed = (values: string, ...words: string[]) =>
+  Object.fromEntries(
+    Object.keys(WELL)
+      .filter((series) => words.every((word) => series.includes(word)))
+      .map((series) => [series, values]),
+  )
+
+/** What makes each alert fire, and the labels that it then has besides its severity. */
+const FAULTS: Record<string, { series: Record<string, string>; labels: Record<string, string>; at?: string }> = {
+  ProcessDown: { series: changed('1x10 0x50', 'up{', '"rest"'), labels: { instance: 'rest', job: 'storefront' } },
+  NoProcess: { series: changed(DIES, 'storefront_'), labels: { job: 'storefront' } },
+  RoleMissing: { series: { ...changed(DIES, '"mail1"'), ...changed(DIES, '"mail2"') }, labels: { role: 'email' } },
+  SourceAway: { series: changed('1x10 0x50', 'source_up', '"api"'), labels: { instance: 'api', source: 'database' } },
+  OrderStreamSlotLost: { series: changed('0x10 1x50', 'slot_lost', '"api"'), labels: {} },
+  OrderStreamStandsStill: { series: changed(DIES, '"rest"'), labels: {} },
+  OrderStreamFallsBehind: { series: changed('0+2e8x60', 'lag_bytes'), labels: {} },
+  OrderStreamLogGrows: { series: changed('0+3e8x60', 'retained_bytes'), labels: {} },
+  DeadLetters: { series: changed('0x10 1x50', 'dead_letters'), labels: {} },
+  SubscriberStandsStill: { series: { ...changed(DIES, '"mail1"'), ...changed(DIES, '"mail2"') }, labels: { subscriber: 'email' } },
+  SubscriberFallsBehind: { series: changed('0+1000x60', 'lag_events', '"webhook"'), labels: { subscriber: 'webhook' } },
+  CorruptMessages: { series: changed('3x25 4x40', 'corrupt_messages', '"lake"'), labels: { subscriber: 'lake' } },
+  QueueGrows: { series: changed('500+100x60', 'queued{', '"email"'), labels: { queue: 'email' }, at: '50m' },
+  QueueAges: { series: changed('0+60x60', 'oldest_untried', '"account-mail"'), labels: { queue: 'account-mail' } },
+  MailServerAway: { series: changed('1x10 0x50', 'smtp_up', '"mail2"'), labels: { instance: 'mail2' } },
+  MailsGivenUp: { series: changed('7x25 8x40', 'mails_total', '"account"', '"mail1"'), labels: { kind: 'account' } },
+  WebhooksGivenUp: { series: changed('7x25 9x40', 'webhooks_total', '"rest"'), labels: {} },
+  WebhookEndpointFails: { series: changed('0x10 1x170', 'webhook_endpoints', 'failing'), labels: {}, at: '80m' },
+  WebhookEndpointDisabled: { series: changed('1x70 2x60', 'webhook_endpoints', 'disabled'), labels: {}, at: '80m' },
+  LakeNotFresh: { series: changed('0+60x10 600x50', 'last_flush'), labels: {}, at: '45m' },
+  DiskFillsUp: { series: changed('2e9-5e7x60', 'disk_free', '"rest"'), labels: { instance: 'rest' } },
+  StoreAnswersWithErrors: { series: changed('0+90x60', 'status="5xx"'), labels: {} },
+  RequestsWaitForConnections: { series: changed('3x10 40x50', 'waiting_requests'), labels: { pool: 'placing' } },
+  EventLoopLags: { series: changed('0.02x10 0.9x50', 'eventloop_lag', '"api"'), labels: { instance: 'api' } },
+  SecretOutdated: { series: changed('0x10 1x50', 'secret_outdated', '"mail1"'), labels: { instance: 'mail1' } },
+}
+
+const render = (summary: string, labels: Record<string, string>) =>
+  summary.replace(/\{\{ \$labels\.(\w+) \}\}/g, (_, label: string) => labels[label] ?? assert.fail(label))
+
+test('each alert fires in its fault and none while all is well', { skip: promtoolMissing }, async (t) => {
+  const rules = readRules()
+  assert.deepEqual(Object.keys(FAULTS).toSorted(), rules.map(({ name }) => name).toSorted())
+  const seriesOf = (series: Record<string, string>) => Object.entries(series).map(([name, values]) => ({ series: name, values }))
+  const calm = rules.flatMap(({ name }) => ['30m', '2h'].map((time) => ({ eval_time: time, alertname: name, exp_alerts: [] })))
+  const tests: object[] = [{ interval: '1m', input_series: seriesOf(WELL), alert_rule_test: calm }]
+  for (const { name, severity, summary } of rules) {
+    const { series, labels, at = '30m' } = FAULTS[name] ?? assert.fail(name)
+    assert.notDeepEqual(series, {}, name)
+    // One alert for each process where the labels name none.
+    const every =
+      name === 'RequestsWaitForConnections' ? ['api', 'rest', 'mail1', 'mail2'].map((instance) => ({ instance, ...labels })) : [labels]
+    const alerts = every.map((own) => ({ exp_labels: { severity, ...own }, exp_annotations: { summary: render(summary, own) } }))
+    tests.push({
+      interval: '1m',
+      input_series: seriesOf({ ...WELL, ...series }),
+      alert_rule_test: [{ eval_time: at, alertname: name, exp_alerts: alerts }],
+    })
+  }
+  const folder = mkdtempSync(join(tmpdir(), 'storefront-alerts-'))
+  onCleanup(t, () => rmSync(folder, { recursive: true }))
+  const file = join(folder, 'tests.json')
+  writeFileSync(file, JSON.stringify({ rule_files: [RULES], evaluation_interval: '1m', tests }))
+  const { stdout } = await promisify(execFile)('promtool', ['test', 'rules', file]).catch((error) =>
+    assert.fail(`${error.stdout}${error.stderr}`),
+  )
+  assert.match(stdout, /SUCCESS/)
+  await promisify(execFile)('promtool', [
+    'check',
+    'config',
+    fileURLToPath(new URL('../deploy/prometheus/prometheus.yaml', import.meta.url)),
+  ])
+})
+
+/** The metrics of an expression, with the labels that they are chosen by. */
+function selectorsOf(expr: string): { name: string; labels: [string, string][] }[] {
+  const withoutTexts = expr.replace(/label_replace\((.+?\}), .*?\)\)/, '$1)')
+  const matches = withoutTexts.matchAll(/\b((?:storefront|nodejs|process)_\w+)(?:\{([^}]*)\})?/g)
+  return [...matches].map(([, name = '', selection = '']) => ({
+    name,
+    labels: [...selection.matchAll(/(\w+)="([^"]*)"/g)].map(([, label = '', value = '']) => [label, value]),
+  }))
+}
+
+test('every series that an alert asks for is there on a store that has just begun to work', async (t) => {
+  const smtp = await startSmtpServer(t)
+  const operations = { host: '127.0.0.1', port: 0, isRequired: true }
+  const store = await startStore(t, {
+    operations,
+    roles: ['api', 'stream', 'email', 'lake', 'webhook'],
+    smtpUrl: smtp.url,
+    lakeFlushSeconds: 1,
+  })
+  const [ada, lamp] = [await store.register(), await store.addProduct()]
+  const body = { items: [{ product_id: lamp.id, quantity: 1 }] }
+  assert.equal((await store.call('POST', '/orders', { token: ada.token, body })).status, 201)
+  const scrape = async () => (await (await fetch(`http://127.0.0.1:${store.app.operationsPort}/metrics`)).text()).split('\n')
+  const lines = await eventually(
+    async () => {
+      const found = await scrape()
+      // These come with the first file.
+      return (
+        found.some((line) => line.startsWith('storefront_lake_last_flush')) && found.some((line) => /lag_events.*lake/.test(line)) && found
+      )
+    },
+    { what: 'the first file of the lake' },
+  )
+  const selectors = readRules().flatMap(({ expr }) => selectorsOf(expr))
+  assert.ok(selectors.length > 30)
+  for (const { name, labels } of selectors) {
+    // Prometheus adds `job`; an answer with an error may come at any time or never.
+    const wanted = labels.filter(([label]) => label !== 'job' && label !== 'status').map(([label, value]) => `${label}="${value}"`)
+    const isThere = lines.some((line) => /^\w+/.exec(line)?.[0] === name && wanted.every((text) => line.includes(text)))
+    assert.ok(isThere, `${name} ${wanted}`)
+  }
+})
+
+test('a process of any role knows the queues, the slot and the roles that the whole store needs', async (t) => {
+  const operations = { host: '127.0.0.1', port: 0, isRequired: true }
+  const store = await startStore(t, { operations, roles: ['api'], expectedRoles: ['api', 'email'] })
+  assert.equal((await store.call('POST', '/auth/password-reset', { body: { email: (await store.register()).email } })).status, 202)
+  await store.pool.query(`update pgboss.job set start_after = now() - interval '1 hour' where name = 'account-mail'`)
+  await store.pool.query(
+    `with parked as (
+      insert into parked_changes (event_id, reason, position)
+      select gen_random_uuid() || '.' || version, 'no order', '0/0'
+      from generate_series(1, 3) as versions (version)
+      returning event_id
+    )
+    insert into order_event_deliveries (order_id, version, published_at)
+    select split_part(event_id, '.', 1)::uuid, 3, now() from parked where event_id like '%.3'`,
+  )
+  const text = await (await fetch(`http://127.0.0.1:${store.app.operationsPort}/metrics`)).text()
+  for (const line of [
+    'storefront_roles{role="api"} 1',
+    'storefront_expected_roles{role="email"} 1',
+    'storefront_queued{queue="email"} 0',
+    'storefront_queued{queue="webhook"} 0',
+    'storefront_queued{queue="account-mail"} 1',
+    'storefront_queue_oldest_untried_seconds{queue="email"} 0',
+    'storefront_dead_letters 2',
+    'storefront_change_stream_slot_lost 0',
+    'storefront_webhook_endpoints{state="disabled"} 0',
+  ]) {
+    assert.ok(text.includes(`\n${line}\n`), line)
+  }
+  const seconds = Number(/oldest_untried_seconds\{queue="account-mail"\} (\S+)/.exec(text)?.[1])
+  assert.ok(seconds >= 3_600 && seconds < 7_200, String(seconds))
+  assert.doesNotMatch(text, /storefront_(expected_)?roles\{role="(stream|webhook)"\}|storefront_source_up\{\S+ 0\n/)
+})
+
+test('docs/operations.md says of each alert what to do, and names none that is not there', () => {
+  const [, section = ''] = /^## Alerts$([\s\S]*?)^## /m.exec(read('docs/operations.md')) ?? []
+  const documented = [...section.matchAll(/^\| `(\w+)` \| .+ \| .+ \|$/gm)].map(([, name]) => name)
+  assert.deepEqual(
+    documented,
+    readRules().map(({ name }) => name),
+  )
+})
