@@ -12,6 +12,7 @@ import { inOrder, type Service } from './app/service.ts'
 import { warnAboutSettings } from './app/warn-about-settings.ts'
 import { watchStore } from './app/watch-store.ts'
 import { createAuth } from './auth/auth.ts'
+import { claimIssuer } from './auth/issuer.ts'
 import { loadSigningKeys } from './auth/signing-keys.ts'
 import { createSealing } from './auth/store-secret.ts'
 import { loadSampleCatalogue } from './catalogue/sample-catalogue.ts'
@@ -131,6 +132,7 @@ export async function createApp({ config, logger, now = () => new Date(), ...giv
     if (hasApi) {
       const auth = createAuth({
         ...authOptions(config, pool, logger, now),
+        issuer: await claimIssuer(pool, { ...config, isAlone: isEmbedded }, logger),
         keys: await loadSigningKeys(pool, secret),
         secret,
         connect: (signal) => connectClient(url, 'storefront-sessions', signal),

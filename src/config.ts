@@ -22,6 +22,8 @@ export interface Config {
   readonly basePath: string
   /** The address clients use, without a slash at the end. It is also the issuer of access tokens. */
   readonly baseUrl: string
+  /** Whether BASE_URL is set; else the address is made of the port. */
+  readonly isBaseUrlGiven: boolean
   readonly dataDir: string
   /** Null means: the embedded PostgreSQL in `dataDir`. They may carry passwords: not for logs. */
   readonly databaseAddresses: DatabaseAddresses | null
@@ -109,11 +111,13 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   const port = read.integer('PORT', 3000, 0, 65_535)
   const basePath = readBasePath(read.text('BASE_PATH', ''))
   const databaseAddresses = readDatabaseAddresses(read)
+  const baseUrl = readBaseUrl(read.url('BASE_URL', ['http:', 'https:']))
   return Object.freeze({
     host,
     port,
     basePath,
-    baseUrl: readBaseUrl(read.url('BASE_URL', ['http:', 'https:'])) ?? `http://localhost:${port}${basePath}`,
+    baseUrl: baseUrl ?? `http://localhost:${port}${basePath}`,
+    isBaseUrlGiven: baseUrl !== null,
     dataDir: resolve(read.text('DATA_DIR', './data')),
     databaseAddresses,
     databasePoolSize: read.integer('DATABASE_POOL_SIZE', 10, 2, 1_000),

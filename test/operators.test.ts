@@ -122,3 +122,18 @@ test('accounts are made at once and limited unless the settings say otherwise', 
   for (const name of ['EMAIL_VERIFICATION', 'RATE_LIMITS', 'ACCOUNT_URL'])
     assert.throws(() => readConfig({ [name]: 'maybe' }), new RegExp(name))
 })
+
+test('issuer change has processes start with the new BASE_URL, and needs one', async (t) => {
+  const [before, now] = ['https://shop.example', 'https://store.example']
+  const bare = await runStorefront(t, ['issuer', 'change'], { env })
+  assert.deepEqual(bare, {
+    status: 1,
+    stdout: '',
+    stderr: 'storefront: set BASE_URL to the address that access tokens are to be issued for\n',
+  })
+  assert.equal((await runStorefront(t, ['issuer', 'change'], { env: { ...env, BASE_URL: before } })).status, 0)
+  const { status, stdout } = await runStorefront(t, ['issuer', 'change'], { env: { ...env, BASE_URL: `${now}/` } })
+  assert.deepEqual([status, stdout.split('\n')[0]], [0, `access tokens are issued for ${now} now (${before} before)`])
+  const again = await runStorefront(t, ['issuer', 'change'], { env: { ...env, BASE_URL: now } })
+  assert.deepEqual([again.status, again.stdout], [0, `access tokens are issued for ${now} already\n`])
+})

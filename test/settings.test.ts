@@ -118,6 +118,7 @@ test('takes each setting it knows', () => {
     port: 0,
     basePath: '/shop/v1',
     baseUrl: 'https://shop.example/v1',
+    isBaseUrlGiven: true,
     dataDir: '/var/lib/shop',
     databaseAddresses: { api: DATABASE_URL, stream: DATABASE_URL, owner: DATABASE_URL },
     databasePoolSize: 40,

@@ -36,7 +36,6 @@ const hashingThreads = () => Math.max(1, availableParallelism() - 1)
 export function authOptions(config: Config, pool: Pool, logger: Logger, now: () => Date) {
   return {
     pool,
-    issuer: config.baseUrl,
     hashing: { threads: hashingThreads(), maxWaiting: MAX_WAITING_HASHES },
     refreshGraceSeconds: config.refreshGraceSeconds,
     isVerificationRequired: config.isEmailVerificationRequired,
@@ -52,6 +51,7 @@ export async function createApiForDocument(config: Config, pool: Pool, keys: Sig
   const unused = () => Promise.reject(new Error('there is no database'))
   const auth = createAuth({
     ...authOptions(config, pool, logger, now),
+    issuer: config.baseUrl,
     keys,
     secret: '',
     connect: unused,

@@ -9,6 +9,7 @@ import { canonicalizeEmails } from './canonicalize-emails.ts'
 import type { AuthContext, OnAccountDeleted } from './context.ts'
 import type { HashingOptions } from './hashing-threads.ts'
 import { Housekeeping } from './housekeeping.ts'
+import { IssuerWatch } from './issuer.ts'
 import { KeyRing } from './key-ring.ts'
 import { Passwords } from './password.ts'
 import { Revocations } from './revocations.ts'
@@ -22,7 +23,7 @@ export interface AuthOptions {
   keys: SigningKeys
   /** Encrypts signing keys and keys the throttle's hashes. */
   secret: string
-  /** Public address of the store: issuer and audience of access tokens. */
+  /** Issuer and audience of access tokens: the public address of the store. */
   issuer: string
   hashing: HashingOptions
   refreshGraceSeconds: number
@@ -60,7 +61,7 @@ export function createAuth(options: AuthOptions): Auth {
     refreshGraceSeconds: options.refreshGraceSeconds,
     now,
   }
-  const parts = [keyRing, revocations, housekeeping]
+  const parts = [keyRing, revocations, housekeeping, new IssuerWatch({ pool, issuer: options.issuer, logger })]
   return {
     context,
     authenticate: createAuthenticate(context),

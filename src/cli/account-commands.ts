@@ -1,8 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import { openSecret } from '../app/secrets.ts'
 import { createAdmin } from '../auth/create-admin.ts'
+import { changeIssuer, findIssuer } from '../auth/issuer.ts'
 import { Passwords } from '../auth/password.ts'
 import { rotateSigningKeys } from '../auth/signing-keys.ts'
+import { OperatorError } from '../errors.ts'
 import type { Contexts } from './command.ts'
 import { readPassword } from './read-password.ts'
 import { withDatabase } from './run-command.ts'
@@ -27,5 +29,19 @@ export async function createOperator(settings: Contexts['settings'], email: stri
 export async function rotateKeys({ pool, addresses, config, terminal }: Contexts['database']): Promise<number> {
   const { id, signsFrom } = await rotateSigningKeys(pool, await openSecret(pool, addresses.api, config))
   terminal.out(`published the key ${id}\nit signs new access tokens from ${signsFrom.toISOString()} on`)
+  return 0
+}
+
+/** Has processes of the API start with this BASE_URL only. */
+export async function moveIssuer({ pool, config, terminal }: Contexts['database']): Promise<number> {
+  const { baseUrl, isBaseUrlGiven } = config
+  if (!isBaseUrlGiven) throw new OperatorError('set BASE_URL to the address that access tokens are to be issued for')
+  const before = await findIssuer(pool)
+  await changeIssuer(pool, baseUrl)
+  terminal.out(
+    before === baseUrl
+      ? `access tokens are issued for ${baseUrl} already`
+      : `access tokens are issued for ${baseUrl} now (${before ?? 'nobody'} before)\nrestart every process of the API with this BASE_URL: until then some refuse the tokens of others`,
+  )
   return 0
 }

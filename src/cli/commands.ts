@@ -165,6 +165,12 @@ export const COMMANDS: readonly Command[] = [
     run: async (context) => (await import('./secret-commands.ts')).changeSecret(context),
   }),
   defineCommand({
+    name: 'issuer change',
+    help: 'issues access tokens for the `BASE_URL` that is set now; restart every process of the API with it',
+    needs: 'database',
+    run: async (context) => (await import('./account-commands.ts')).moveIssuer(context),
+  }),
+  defineCommand({
     name: 'openapi',
     help: 'prints the OpenAPI document',
     needs: 'nothing',

@@ -12,6 +12,7 @@ export const API_RIGHTS: Readonly<Record<string, readonly Right[]>> = {
   session_revocations: ['select', 'insert', 'delete'],
   refresh_tokens: ['select', 'insert', 'update', 'delete'],
   signing_keys: ['select', 'insert', 'update', 'delete'],
+  token_issuers: ['select', 'insert', 'update'],
   encryption_secrets: ['select', 'insert', 'update'],
   password_resets: ['select', 'insert', 'delete'],
   pending_registrations: ['select', 'insert', 'delete'],
