@@ -173,6 +173,21 @@ test('a store of an earlier release takes the secret that its keys are encrypted
   assert.equal((await changeSecretTo(NEW, OLD, options))?.keys, 2)
 })
 
+test('a store whose secret is lost goes on with another one after the statements of the document, and its endpoints after a rotation', async (t) => {
+  const { db } = await encryptThings(t, OLD)
+  const document = readFileSync(new URL('../../docs/operations.md', import.meta.url), 'utf8')
+  const [, statements = ''] = /A secret that is lost .* Run `(delete [^`]+)` in the database/.exec(document) ?? []
+  assert.notEqual(statements, '')
+  await db.pool.query(statements)
+  assert.equal(await openSecret(db.pool, db.url, { secret: NEW, dataDir: '' }), NEW)
+  await loadSigningKeys(db.pool, NEW)
+  const webhooks = createSealing(NEW, 'webhook secret')
+  const { rows } = await db.pool.query<{ id: string }>('select id from webhook_endpoints')
+  for (const { id } of rows) await rotateSecret(db.pool, webhooks, id, new Date())
+  const { rows: present } = await db.pool.query<{ sealed_secret: string }>('select sealed_secret from webhook_endpoints')
+  assert.ok(present.every(({ sealed_secret }) => webhooks.open(sealed_secret)?.startsWith('whsec_')))
+})
+
 /** A store that keeps its secret in its folder. */
 async function keepSecret(t: TestContext) {
   const folder = makeDataFolder(t)

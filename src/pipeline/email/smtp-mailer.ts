@@ -18,9 +18,11 @@ export interface SmtpMailer extends Mailer {
 /** Sends mails by SMTP (RFC 5321), over a few connections that are kept open for the next mail. */
 export function createSmtpMailer({ url, from }: SmtpMailerOptions): SmtpMailer {
   hostOf(from)
+  // What it takes to be let in, the same for mails and for questions.
+  const server = { url }
   const transport = createTransport({
+    ...server,
     pool: true,
-    url,
     maxConnections: 5,
     // The job queue is what tries again; once here covers a connection that the server had closed meanwhile.
     maxRequeues: 1,
@@ -41,7 +43,7 @@ export function createSmtpMailer({ url, from }: SmtpMailerOptions): SmtpMailer {
     },
     async probe() {
       const [dnsTimeout, connectionTimeout, greetingTimeout, socketTimeout] = Array<number>(4).fill(PROBE_STEP_MS)
-      await createTransport({ url, dnsTimeout, connectionTimeout, greetingTimeout, socketTimeout }).verify()
+      await createTransport({ ...server, dnsTimeout, connectionTimeout, greetingTimeout, socketTimeout }).verify()
     },
     async close() {
       transport.close({ force: true })

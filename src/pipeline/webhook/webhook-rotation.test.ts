@@ -1,7 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { eventually } from '../../../test/eventually.ts'
+import { TEST_SECRET } from '../../../test/store.ts'
 import { makeNewEvent, sealing, startWebhooks } from '../../../test/webhook-harness.ts'
 import { isAuthentic, startWebhookReceiver } from '../../../test/webhook-receiver.ts'
+import { createSealing } from '../../auth/store-secret.ts'
+import { inTransaction } from '../../db/transaction.ts'
 import { rotateSecret } from './webhook-endpoints.ts'
 
 const HOUR_MS = 3_600_000
@@ -33,4 +37,31 @@ test('for 24 hours after a rotation both secrets sign, then the new one only', a
   assert.equal(await rotateSecret(db.pool, sealing, crypto.randomUUID(), new Date()), null)
   const { rows } = await db.pool.query('select * from webhook_endpoints')
   for (const secret of [old, fresh, newest]) assert.ok(!JSON.stringify(rows).includes(secret.slice(6, 20)))
+})
+
+test('a secret that cannot be decrypted holds webhooks back without blaming the receiver, until a rotation', async (t) => {
+  const { db, add, publish, waitFor, deliveries, endpoint, logged } = await startWebhooks(t)
+  const receiver = await startWebhookReceiver(t)
+  const { id } = await add(receiver.url)
+  const other = createSealing(TEST_SECRET, 'account mail')
+  const foreign = await inTransaction(db.pool, (tx) => other.seal(tx, 'whsec_of another secret'))
+  await db.pool.query('update webhook_endpoints set sealed_secret = $1', [foreign])
+  const [first, second] = [makeNewEvent(), makeNewEvent()]
+  await publish(first, second)
+  const isNoted = async () => (await deliveries(id)).filter(({ last_error }) => last_error !== null).length === 2
+  await eventually(isNoted, { what: 'the reason of both' })
+  for (const { status, attempts, last_error } of await deliveries(id)) {
+    assert.deepEqual([status, attempts], ['queued', 0])
+    assert.match(last_error ?? '', /^the endpoint's secret cannot be decrypted with this STOREFRONT_SECRET: nothing was sent/)
+  }
+  assert.deepEqual([receiver.requests.length, (await endpoint(id)).failing_since, logged().length], [0, null, 1])
+
+  const fresh = (await rotateSecret(db.pool, sealing, id, new Date())) ?? assert.fail('no endpoint')
+  await db.pool.query(`update pgboss.job set start_after = now() where name = 'webhook' and state = 'created'`)
+  for (const event of [first, second]) await waitFor(id, event, 'delivered')
+  assert.ok(receiver.requests.every((request) => isAuthentic(fresh, request)))
+  assert.ok(
+    receiver.requests.every(({ headers }) => !String(headers['webhook-signature']).includes(' ')),
+    'by one signature each',
+  )
 })
