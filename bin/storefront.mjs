@@ -7,7 +7,7 @@ import * as module from 'node:module'
 import { fileURLToPath } from 'node:url'
 
 const MINIMUM_MAJOR = 26
-const GROUP_SIGNAL_MS = 200
+const GROUP_SIGNAL_MS = 500
 const main = new URL('../src/main.ts', import.meta.url)
 
 if (Number(process.versions.node.split('.')[0]) < MINIMUM_MAJOR) {
@@ -19,16 +19,18 @@ if (Number(process.versions.node.split('.')[0]) < MINIMUM_MAJOR) {
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP']) {
     process.on(signal, () => {
       const sentAt = performance.now()
-      setTimeout(() => {
+      const forward = () => {
         if (!(received.get(signal) >= sentAt - GROUP_SIGNAL_MS)) child.kill(signal)
-      }, GROUP_SIGNAL_MS)
+      }
+      // On a busy machine the timer is due before the child's message is read, though it lies there: that is read first.
+      setTimeout(() => setImmediate(forward), GROUP_SIGNAL_MS)
     })
   }
   child.on('exit', (code, signal) => {
     process.exitCode = code ?? 128 + (signal === 'SIGKILL' ? 9 : 15)
   })
 } else {
-  // What was compiled by an earlier start is not compiled again. Beside the code, so that whoever can write it can write the code too.
+  // What was compiled by an earlier start is not compiled again. Beside the code, so that those who can write it can write the code too.
   module.enableCompileCache(fileURLToPath(new URL('../node_modules/.cache/storefront', import.meta.url)))
   if (main.pathname.includes('/node_modules/')) {
     const root = new URL('..', import.meta.url).href
