@@ -1,4 +1,5 @@
 import { BUCKET_FAULTS } from './bucket.ts'
+import { DAMAGED_LAKE_FAULT } from './damaged-lake.ts'
 import { DATABASE_FAULTS } from './database.ts'
 import { FAILOVER_FAULTS } from './failover.ts'
 import type { Fault } from './fault.ts'
@@ -15,6 +16,7 @@ export const FAULTS: Fault[] = [
   KILLED_REPLAY_FAULT,
   ...FAILOVER_FAULTS,
   ...LAKE_FAULTS,
+  DAMAGED_LAKE_FAULT,
   ...BUCKET_FAULTS,
   ...MAIL_FAULTS,
   ...LOAD_FAULTS,

@@ -177,8 +177,68 @@ export const NATS_FAULTS: Fault[] = [
       // As an operator does whose broker has only just come back.
       await insist(() => round.replay())
       await round.shop.trade(3)
+      await assertInOrder(round)
+    },
+  },
+  {
+    name: 'nats-full',
+    title: 'NATS: the stream is full, and has room again',
+    open: openWithServer,
+    async run(round, orders) {
+      await round.survive('stream,email,lake')
+      const broker = await untilMade(round)
+      await broker.setRoom(ROOM_BYTES)
+      await round.shop.trade(orders)
+      if ((await round.countMessages()) >= (await round.countVersions())) throw new Error('the stream was never full')
+      await pause(round.random() * 1_000)
+      await broker.setRoom(null)
+      await round.shop.trade(3)
+      await round.drain()
+      await assertInOrder(round)
+    },
+  },
+  {
+    name: 'nats-emptied',
+    title: 'NATS: the stream is emptied and orders go on, storefront replay',
+    open: openWithServer,
+    async run(round, orders) {
+      await round.survive('stream,email,lake')
+      const broker = await untilMade(round)
+      await round.shop.trade(Math.ceil(orders / 2))
+      await round.drain()
+      // Less than two minutes after they were published: the broker still knows their ids.
+      await broker.empty()
+      // Orders of before go on, and must not stand in front of what is brought back.
+      await round.shop.trade(Math.ceil(orders / 2))
+      const lacking = (await round.countVersions()) - (await round.countMessages())
+      const { published, dropped } = await insist(() => round.replay())
+      if (lacking > 0 && published === 0) throw new Error('storefront replay has published nothing')
+      if (dropped.length > 0) throw new Error(`the stream has dropped ${dropped.length} events`)
+      await round.shop.trade(3)
+      await round.drain()
+      await assertInOrder(round)
     },
   },
 ]
+
+async function untilMade(round: Round): Promise<Broker> {
+  const { broker } = round
+  if (broker === null) throw new Error('this round has no broker')
+  await round.shop.trade(1)
+  await eventually(async () => (await round.countMessages().catch(() => 0)) > 0, { what: 'the stream', timeoutMs: 180_000 })
+  return broker
+}
+
+/** Whether each order's events are on the topic in the order of its versions. */
+async function assertInOrder(round: Round): Promise<void> {
+  const newest = new Map<string, number>()
+  for (const id of (await round.broker?.readEventIds()) ?? []) {
+    const [order = '', version] = id.split('.')
+    if (Number(version) <= (newest.get(order) ?? 0)) throw new Error(`the event ${id} stands behind a later version`)
+    newest.set(order, Number(version))
+  }
+}
+
+const ROOM_BYTES = 4_000
 
 const FORGETS_AFTER_MS = 200

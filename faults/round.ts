@@ -28,6 +28,7 @@ import { Shop } from './shop.ts'
 
 const PROCESS = fileURLToPath(new URL('pipeline-process.ts', import.meta.url))
 const REPLAY_PROCESS = fileURLToPath(new URL('../test/replay-process.ts', import.meta.url))
+const REPAIR_PROCESS = fileURLToPath(new URL('repair-process.ts', import.meta.url))
 const COMPACT_PROCESS = fileURLToPath(new URL('compact-process.ts', import.meta.url))
 export const DRAIN_TIMEOUT_MS = 300_000
 
@@ -133,6 +134,11 @@ export class Round {
   /** Merges the lake's files in a process of its own, which may end itself by `fault`. */
   compact(overrides: Record<string, string> = {}): RoundProcess {
     return this.#spawn(COMPACT_PROCESS, this.environment('lake', overrides))
+  }
+
+  /** Repairs the lake's files in a process of its own, which may end itself by `fault`. */
+  repair(overrides: Record<string, string> = {}): RoundProcess {
+    return this.#spawn(REPAIR_PROCESS, this.environment('lake', overrides))
   }
 
   /** Replays in a process of its own, which ends itself before its statement of this number. For the topic in PostgreSQL. */

@@ -13,7 +13,7 @@ import { runStorefront } from './store-process.ts'
 // Files of two days are not merged.
 await farFromMidnight()
 
-test('a lake in a bucket, from the command line: query, compact, verify, replay', async (t) => {
+test('a lake in a bucket, from the command line: query, compact, verify, repair', async (t) => {
   const server = await startS3Server(t, { pageSize: 3 })
   Object.assign(process.env, server.env)
   const place = { ...server.env, LAKE_URL: `s3://${server.bucket}/shop/` }
@@ -31,7 +31,7 @@ test('a lake in a bucket, from the command line: query, compact, verify, replay'
   assert.equal((await readdir(folder)).length, 3)
 
   const busy = await withLakeLock(store.url, () => run('lake', 'compact'))
-  assert.deepEqual([busy.status, busy.stderr], [1, 'storefront: the files of the lake are being merged or refilled by another process\n'])
+  assert.deepEqual([busy.status, busy.stderr], [1, 'storefront: the files of the lake are being merged or repaired by another process\n'])
   assert.equal((await run('lake', 'compact')).stdout, 'merged into 0 files, deleted 0\n')
   const merged = await run('lake', 'compact', '--date', today)
   const [name = '', ...others] = await readdir(folder)
@@ -43,9 +43,10 @@ test('a lake in a bucket, from the command line: query, compact, verify, replay'
   const ill = await run('verify')
   assert.equal(ill.status, 1)
   assert.ok(ill.stdout.includes(`${path}: `), ill.stdout)
-  const refilled = await run('replay', '--subscriber', 'lake')
-  assert.equal(refilled.stdout, `set aside ${path}.corrupt\nwrote 6 events that the lake lacked\n`)
+  const repaired = await run('lake', 'repair')
+  assert.equal(repaired.stdout, `set aside ${path}.corrupt\nwrote 6 events that the lake lacked\n`)
   assert.equal((await run('verify')).status, 0)
+  assert.equal((await run('replay', '--subscriber', 'lake')).stdout, 'wrote 0 events that the lake lacked\n')
 
   const usage = await run('lake', 'compact', '--date', 'yesterday')
   assert.equal(usage.status, 2)

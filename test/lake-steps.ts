@@ -1,7 +1,7 @@
 import type { LakeStore } from '../src/pipeline/lake/lake-store.ts'
 
-type Step = `${'before' | 'after'} ${'put' | 'delete' | 'list' | 'withCopies'}`
-const STEPS = ['put', 'delete', 'list', 'withCopies']
+type Step = `${'before' | 'after'} ${'put' | 'delete' | 'list' | 'withCopies' | 'copyAside'}`
+const STEPS = ['put', 'delete', 'list', 'withCopies', 'copyAside']
 
 /** The store, with `at` awaited around each of its steps: to stop there, to do something meanwhile, or to fail. */
 export function watchSteps(store: LakeStore, at: (step: Step, name: string) => Promise<void> | void): LakeStore {

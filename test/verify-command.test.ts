@@ -31,6 +31,7 @@ test('verify and replay: statuses, text and JSON, from the command line', async 
   // A lake that is empty, or not the store's: what it lacks is old, so it is not just on its way.
   const aside = `${store.lake}-aside`
   await rename(store.lake, aside)
+  const { rows: messages } = await store.pool.query<{ id: string; event: object }>('select id, event from topic_messages')
   await store.pool.query(`update topic_messages set event = replace(event::text, event ->> 'time', '2026-01-01T00:00:00.000Z')::json`)
   const unclear = await runStorefront(t, ['verify'], { env })
   assert.equal(unclear.status, 3)
@@ -44,6 +45,8 @@ test('verify and replay: statuses, text and JSON, from the command line', async 
   assert.deepEqual([unreadable.status, unreadable.stdout], [1, ''])
   await rm(store.lake)
   await rename(aside, store.lake)
+  for (const { id, event } of messages)
+    await store.pool.query('update topic_messages set event = $2 where id = $1', [id, JSON.stringify(event)])
 
   await allowBrokenRows(store.pool)
   const quantify = (from: number, to: number) =>

@@ -55,6 +55,13 @@ export const COMMANDS: readonly Command[] = [
     run: async (context, { date }) => (await import('./lake-commands.ts')).compact(context, date),
   }),
   defineCommand({
+    name: 'lake repair',
+    options: {},
+    help: 'sets damaged files of the lake, and those with doubled or altered rows, aside and writes them again; adds what the lake lacks',
+    needs: 'database',
+    run: async (context) => (await import('./pipeline-commands.ts')).repair(context),
+  }),
+  defineCommand({
     name: 'mail list',
     options: { status: oneOf(['queued', 'sent', 'failed'], 'only mails in this state'), order: orderIdOrNumber, limit, json },
     help: 'the newest order mails and what became of them',

@@ -2,7 +2,7 @@ import { createTopic } from '../app/create-topic.ts'
 import { openLake } from '../app/open-lake.ts'
 import { orderSlotOf } from '../app/prepare-database.ts'
 import { DeliveryLog } from '../pipeline/delivery-log.ts'
-import { refillLake } from '../pipeline/replay/refill-lake.ts'
+import { repairLake } from '../pipeline/replay/repair-lake.ts'
 import { type ReplayReport, replay } from '../pipeline/replay/replay.ts'
 import { rewindSubscriber } from '../pipeline/replay/rewind-subscriber.ts'
 import type { Topic } from '../pipeline/topic.ts'
@@ -37,15 +37,10 @@ interface ReplayArguments {
 
 /** Publishes what the topic lacks, or lets one subscriber read again. Status 1 when events could not be made. */
 export async function replayOrders(context: Contexts['database'], { since, orderId, subscriber }: ReplayArguments): Promise<number> {
-  const { config, pool, terminal } = context
+  const { pool, terminal } = context
   const { api: url, stream: streamUrl } = context.addresses
+  if (subscriber === 'lake') return repair(context)
   return withTopic(context, async (topic) => {
-    if (subscriber === 'lake') {
-      const { setAside, written } = await refillLake(url, await openLake(config), topic, now)
-      for (const path of setAside) terminal.out(`set aside ${path}`)
-      terminal.out(`wrote ${written} events that the lake lacked`)
-      return 0
-    }
     if (subscriber !== undefined) {
       const { from, to } = await rewindSubscriber({ pool, url, topic, name: subscriber, since })
       terminal.out(`${subscriber} reads again what comes after ${to}; it was at ${from}`)
@@ -60,6 +55,23 @@ export async function replayOrders(context: Contexts['database'], { since, order
       ? 0
       : 1
   })
+}
+
+/** Mends the lake's files. Status 1 when a file that was set aside has events that are nowhere else. */
+export async function repair(context: Contexts['database']): Promise<number> {
+  const { config, pool, terminal } = context
+  const store = await openLake(config)
+  try {
+    return await withTopic(context, async (topic) => {
+      const { setAside, written, lost } = await repairLake({ pool, url: context.addresses.api, store, topic, now })
+      for (const path of setAside) terminal.out(`set aside ${path}`)
+      terminal.out(`wrote ${written} events that the lake lacked`)
+      for (const id of lost) terminal.err(`neither the topic nor an order has the event ${id}: it is in a file that was set aside`)
+      return lost.length === 0 ? 0 : 1
+    })
+  } finally {
+    store.close()
+  }
 }
 
 async function withTopic(

@@ -124,7 +124,7 @@ async function listDay(store: LakeStore, day: string): Promise<Sized[]> {
 }
 
 /** What is superseded now, whoever made it so. Never what is only believed to be. */
-async function deleteSuperseded(store: LakeStore, day: string): Promise<number> {
+export async function deleteSuperseded(store: LakeStore, day: string): Promise<number> {
   const files = (await listLake(store, `orders/ingest_date=${day}/`)).filter(({ name }) => parseName(name)?.ingestDate === day)
   const { superseded } = splitSuperseded(files)
   for (const { name } of superseded) await store.delete(name)

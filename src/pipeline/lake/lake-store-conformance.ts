@@ -65,6 +65,19 @@ function writing(makeLake: MakeLake): void {
     assert.equal(await put(store, `${FOLDER}/a.parquet`, 'three'), 'stored')
   })
 
+  test('copies a file aside, once or twice, and leaves it where it is', async (t) => {
+    const { store, readObject } = await makeLake(t)
+    const name = `${FOLDER}/a.parquet`
+    await put(store, name, 'bytes')
+    const aside = await store.copyAside(name)
+    assert.equal(await store.copyAside(name), aside)
+    assert.equal(aside, `${store.locate(name)}.corrupt`)
+    assert.deepEqual([await readObject(name), await readObject(`${name}.corrupt`)], ['bytes', 'bytes'])
+    await store.delete(name)
+    assert.equal(await readObject(`${name}.corrupt`), 'bytes')
+    assert.deepEqual(await store.list(''), [])
+  })
+
   test('sets a file aside, where no listing finds it and its bytes are kept', async (t) => {
     const { store, readObject } = await makeLake(t)
     await put(store, `${FOLDER}/a.parquet`, 'half a fi')

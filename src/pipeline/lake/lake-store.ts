@@ -29,6 +29,8 @@ export interface LakeStore {
   put(name: string, path: string): Promise<'stored' | 'taken'>
   /** Removes a file; one that is not there is no error. */
   delete(name: string): Promise<void>
+  /** Copies a file to where no reader of the lake looks, so that it can be replaced. Returns where the copy is. May be repeated. */
+  copyAside(name: string): Promise<string>
   /** Takes a file out of the lake without destroying it. Returns where it is now. */
   setAside(name: string): Promise<string>
   /**

@@ -5,6 +5,7 @@ import { type LakeFile, LakeFileGone, type LakeStore } from './lake-store.ts'
 
 const TEMPORARY_FOLDER = '.tmp'
 const COMPLETE = '.parquet'
+const ASIDE = '.corrupt'
 const LEFT_OVER_MS = 86_400_000
 
 /** A lake in a folder. Files appear by a hard link, which unlike a rename never replaces one. */
@@ -52,9 +53,21 @@ export class LocalLakeStore implements LakeStore {
     await rm(this.locate(name), { force: true })
   }
 
+  async copyAside(name: string): Promise<string> {
+    const path = this.locate(name)
+    const aside = `${path}${ASIDE}`
+    try {
+      await link(path, aside)
+    } catch (error) {
+      if (codeOf(error) !== 'EEXIST' || !(await hasSameBytes(path, aside))) throw error
+    }
+    await syncDirectory(dirname(path))
+    return aside
+  }
+
   async setAside(name: string): Promise<string> {
     const path = this.locate(name)
-    const aside = `${path}.corrupt`
+    const aside = `${path}${ASIDE}`
     await rename(path, aside)
     await syncDirectory(dirname(path))
     return aside

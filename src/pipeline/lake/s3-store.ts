@@ -131,12 +131,17 @@ export class S3LakeStore implements LakeStore {
     await this.#client.send(new DeleteObjectCommand(this.#object(name)), this.#options())
   }
 
-  async setAside(name: string): Promise<string> {
+  async copyAside(name: string): Promise<string> {
     const aside = `${name}.corrupt`
     const { bytes } = await this.#get(name)
     await this.#client.send(new PutObjectCommand({ ...this.#object(aside), Body: bytes }), this.#options(bytes.length))
-    await this.delete(name)
     return this.locate(aside)
+  }
+
+  async setAside(name: string): Promise<string> {
+    const aside = await this.copyAside(name)
+    await this.delete(name)
+    return aside
   }
 
   async withCopies<T>(files: readonly LakeFile[], work: (paths: string[]) => Promise<T>, { isFresh = false } = {}): Promise<T> {

@@ -10,8 +10,8 @@ import { orderSlotOf } from '../../app/prepare-database.ts'
 import type { OrderEvent } from '../../orders/events.ts'
 import { compactLake } from '../lake/compact-lake.ts'
 import { sortMessages } from '../sort-messages.ts'
-import { refillLake } from './refill-lake.ts'
 import { beginRefill } from './refill-slot.ts'
+import { repairLake } from './repair-lake.ts'
 import { rewindSubscriber, UnknownSubscriber } from './rewind-subscriber.ts'
 
 const now = () => new Date()
@@ -160,13 +160,13 @@ test('writes what the lake lacks, sets a corrupt file aside, and every event is 
   await unlink(files[1] ?? '')
   await truncate(files[3] ?? '', 900)
   assert.equal((await store.verify()).findings.length, 2)
-  const { setAside, written } = await refillLake(store.url, store.lakeStore, store.topic, now)
+  const { setAside, written } = await repairLake({ pool: store.pool, url: store.url, store: store.lakeStore, topic: store.topic, now })
   assert.deepEqual([setAside, written], [[`${files[3]}.corrupt`], 4])
   assert.deepEqual((await store.verify()).findings, [])
   await store.trade(2)
   await eventually(async () => (await store.verify()).lake.events === 10, { what: 'the sink goes on' })
   assert.deepEqual((await store.verify()).findings, [])
-  assert.deepEqual((await refillLake(store.url, store.lakeStore, store.topic, now)).written, 0)
+  assert.deepEqual((await repairLake({ pool: store.pool, url: store.url, store: store.lakeStore, topic: store.topic, now })).written, 0)
 })
 
 test('writes events that lack within the range of a merged file so that it does not supersede them', async (t) => {
@@ -182,7 +182,7 @@ test('writes events that lack within the range of a merged file so that it does 
   const compact = () => compactLake({ store: store.lakeStore, isWanted: () => true, assertAlone: async () => {} })
   assert.equal((await compact()).merged, 1)
   assert.deepEqual(summarise(await store.verify()), ['lake missing 2'])
-  assert.equal((await refillLake(store.url, store.lakeStore, store.topic, now)).written, 2)
+  assert.equal((await repairLake({ pool: store.pool, url: store.url, store: store.lakeStore, topic: store.topic, now })).written, 2)
   assert.deepEqual((await store.verify()).findings, [])
   assert.equal((await compact()).merged, 1)
   assert.deepEqual((await store.verify()).findings, [])
@@ -201,7 +201,7 @@ test('ends a file where another one lies between, though the topic has lost what
   for (const name of [first, third]) await truncate(join(store.lake, 'orders', name), 900)
   const [from, to] = second.match(/\d{16}/g) ?? []
   await store.pool.query('delete from topic_messages where sequence between $1 and $2', [Number(from), Number(to)])
-  const { setAside, written } = await refillLake(store.url, store.lakeStore, store.topic, now)
+  const { setAside, written } = await repairLake({ pool: store.pool, url: store.url, store: store.lakeStore, topic: store.topic, now })
   assert.deepEqual([setAside.length, written], [2, 4])
   assert.equal((await readEvents(store.lakeStore)).length, 6)
   assert.equal((await listFiles(store.lake)).length, 3)

@@ -108,7 +108,8 @@ async function publishMissing(pool: Pool, topic: Topic, ledger: Ledger): Promise
   return unknown
 }
 
-async function makeEvents(pool: Pool, orderIds: readonly string[]): Promise<Map<string, OrderEvent>> {
+/** The events of orders, by id. Pure reading: rows of which no event can be made are left out. */
+export async function makeEvents(pool: Pool, orderIds: readonly string[]): Promise<Map<string, OrderEvent>> {
   const records = await getOrderRecords(pool, orderIds)
   const whole = records.filter((record) => findDefect(record) === null && record.status_history.length === record.version)
   return new Map(whole.flatMap(toOrderEvents).map((event) => [event.id, event]))

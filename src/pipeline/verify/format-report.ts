@@ -12,8 +12,10 @@ const MEANINGS: Partial<Record<`${Place} ${FindingKind}`, string>> = {
   'topic corrupt': 'no subscriber can use them: delete them from the topic, then storefront replay',
   'topic missing': 'storefront replay publishes them',
   'mails missing': 'storefront replay --subscriber email queues them',
-  'lake missing': 'storefront replay --subscriber lake writes them',
-  'lake corrupt': 'storefront replay --subscriber lake sets the files aside and writes their events anew',
+  'lake missing': 'storefront lake repair writes them',
+  'lake doubled': 'storefront lake repair takes them out',
+  'lake altered': 'storefront lake repair writes them again',
+  'lake corrupt': 'storefront lake repair sets the files aside and writes them again',
 }
 
 /** The report for people: what was compared, what is on its way, and each kind of fault with examples. */

@@ -6,6 +6,7 @@ import { identifier, type Sql, sql } from '../../db/sql.ts'
 import { jsonRows, writeJsonLines } from '../lake/json-lines.ts'
 import { toDuckDB, withDuckDB } from '../lake/lake-database.ts'
 import { typedList } from '../lake/lake-row.ts'
+import { copyToParquet } from '../lake/parquet-writer.ts'
 
 /**
  * What each place holds, by event id. `facts` and `move_details` are what the event says, each in one text: see `facts.ts`; null where
@@ -26,6 +27,8 @@ const TABLES = {
   lake_events: { event_id: 'VARCHAR', sequence: 'BIGINT', digests: 'UBIGINT[]', file: 'BIGINT' },
   held_events: { event_id: 'VARCHAR' },
   corrupt_messages: { sequence: 'BIGINT', reason: 'VARCHAR' },
+  /** Rows of files that are written again, which do not stay there. */
+  leftover_rows: { event_id: 'VARCHAR', sequence: 'BIGINT' },
   parked_events: { event_id: 'VARCHAR', reason: 'VARCHAR' },
 } as const
 const COLUMN_TYPES = { VARCHAR: sql`VARCHAR`, BIGINT: sql`BIGINT`, 'UBIGINT[]': sql`UBIGINT[]` }
@@ -63,6 +66,11 @@ export class Ledger {
   /** Hands rows, each a line of JSON with these columns, to a statement: `rows` stands for them in its `from`. */
   async runWithRows(lines: readonly string[], columns: Readonly<Record<string, Sql>>, statement: (rows: Sql) => Sql): Promise<void> {
     if (lines.length > 0) await this.run(statement(jsonRows(await writeJsonLines(this.#spool, lines), columns)))
+  }
+
+  /** Writes what a query selects as a file of the lake. */
+  writeLakeFile(select: Sql, path: string, name: string): Promise<number> {
+    return copyToParquet(this.#connection, select, path, name)
   }
 
   async run(statement: Sql): Promise<void> {

@@ -35,8 +35,12 @@ const IS_OTHER_ROW = DIGESTS.map((_, index) => {
   return sql`(${copied} is not null and ${copied} is distinct from ${original})`
 }).reduce((all, one) => sql`${all} or ${one}`)
 
-/** DuckDB: event ids of the lake's rows that say something else than the event does, or lie where the topic has another event. */
+/** DuckDB: the lake's rows (`place`: their `rowid`) that say something else than the event does, or lie where the topic has another event. */
 export const ALTERED_IN_LAKE = sql`
-  select copy.event_id from lake_events as copy join topic_events as original using (event_id) where ${IS_OTHER_ROW}
+  select copy.rowid as place, copy.event_id
+  from lake_events as copy join topic_events as original using (event_id)
+  where ${IS_OTHER_ROW}
   union
-  select copy.event_id from lake_events as copy join topic_events as original using (sequence) where copy.event_id <> original.event_id`
+  select copy.rowid, copy.event_id
+  from lake_events as copy join topic_events as original using (sequence)
+  where copy.event_id <> original.event_id`

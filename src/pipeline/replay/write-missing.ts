@@ -1,50 +1,29 @@
 import { join } from 'node:path'
 import { sql } from '../../db/sql.ts'
-import { withLakeLock } from '../lake/lake-lock.ts'
 import { nameOf, parseName } from '../lake/lake-names.ts'
+import type { LakeRepairs } from '../lake/lake-repairs.ts'
 import { toLakeRow } from '../lake/lake-row.ts'
 import type { LakeStore } from '../lake/lake-store.ts'
 import { listLake } from '../lake/list-files.ts'
 import { writeParquet } from '../lake/parquet-writer.ts'
 import { sortMessages } from '../sort-messages.ts'
 import type { Topic, TopicMessage } from '../topic.ts'
-import { type Ledger, withLedger } from '../verify/ledger.ts'
-import { readLake } from '../verify/read-lake.ts'
-import { readTopic } from '../verify/read-topic.ts'
-import { withSubscriberLock } from './subscriber-lock.ts'
-
-export interface RefillReport {
-  /** Files that could not be read, as they are called now. */
-  setAside: string[]
-  written: number
-}
+import type { Ledger } from '../verify/ledger.ts'
+import { LEVELS_ABOVE } from './rewrite-files.ts'
 
 const BATCH_SIZE = 1_000
-/** Above a merge that may be under way after all. */
-const LEVELS_ABOVE = 2
 
-/**
- * Writes what the lake lacks before its position: files that cannot be read are set aside, and their events, and those of files that
- * are gone, are taken from the topic again. Each event is in one file then. `url` is the database's: no sink is active meanwhile, and
- * nothing is merged.
- */
-export async function refillLake(url: string, store: LakeStore, topic: Topic, now: () => Date): Promise<RefillReport> {
-  return withLakeLock(url, () => withSubscriberLock(url, 'lake', () => withLedger((ledger) => refill(ledger, store, topic, now))))
+interface MissingOptions {
+  store: LakeStore
+  topic: Topic
+  /** With the events of the topic and of the lake. */
+  ledger: Ledger
+  repairs: LakeRepairs
 }
 
-async function refill(ledger: Ledger, store: LakeStore, topic: Topic, now: () => Date): Promise<RefillReport> {
-  const { corrupt, lastSequence } = await readLake(store, ledger)
-  const setAside: string[] = []
-  for (const { name } of corrupt) setAside.push(await store.setAside(name))
-  if (corrupt.length > 0) {
-    // Rows of a file with strays were readable, but their file is out of the way now.
-    await readLake(store, ledger)
-  }
-  await readTopic(topic, ledger)
-  return { setAside, written: await writeMissing(store, topic, ledger, lastSequence, now().toISOString()) }
-}
-
-async function writeMissing(store: LakeStore, topic: Topic, ledger: Ledger, upTo: number, ingestedAt: string): Promise<number> {
+/** Writes the events of the topic up to a sequence that the lake lacks, at the date of `ingestedAt`. Returns their number. */
+export async function writeMissing(options: MissingOptions, upTo: number, ingestedAt: string): Promise<number> {
+  const { topic, ledger } = options
   let written = 0
   for (let after = 0; ; ) {
     const missing = await ledger.select<{ sequence: number }>(sql`
@@ -57,7 +36,7 @@ async function writeMissing(store: LakeStore, topic: Topic, ledger: Ledger, upTo
     const last = missing.at(-1)
     if (last === undefined) return written
     for (const run of await readRuns(topic, missing)) {
-      await writeRun(store, run, ingestedAt)
+      await writeRun(options, run, ingestedAt)
       written += run.length
     }
     after = last.sequence
@@ -85,7 +64,7 @@ async function readRuns(topic: Topic, missing: readonly { sequence: number }[]):
 }
 
 /** A file whose range spans another one would supersede it, so a run ends where one of the day's files does; see `splitSuperseded`. */
-async function writeRun(store: LakeStore, run: readonly TopicMessage[], ingestedAt: string): Promise<void> {
+async function writeRun({ store, repairs }: MissingOptions, run: readonly TopicMessage[], ingestedAt: string): Promise<void> {
   const ingestDate = ingestedAt.slice(0, 10)
   const ranges = (await listLake(store)).map(({ name }) => parseName(name)).filter((range) => range?.ingestDate === ingestDate)
   const endsBefore = ({ sequence }: TopicMessage) => ranges.filter((range) => (range?.last ?? 0) < sequence).length
@@ -94,15 +73,12 @@ async function writeRun(store: LakeStore, run: readonly TopicMessage[], ingested
     const levels = ranges.flatMap((range) =>
       range != null && range.first <= last && range.last >= first ? [range.level + LEVELS_ABOVE] : [],
     )
-    await writeFile(store, nameOf({ ingestDate, first, last, level: Math.max(0, ...levels) }), messages, ingestedAt)
+    const name = nameOf({ ingestDate, first, last, level: Math.max(0, ...levels) })
+    await store.withWorkspace(async (folder) => {
+      const path = join(folder, 'file')
+      const lines = messages.map((message) => JSON.stringify(toLakeRow(message, ingestedAt)))
+      await writeParquet(path, lines, name)
+      await repairs.put(name, path)
+    })
   }
-}
-
-async function writeFile(store: LakeStore, name: string, messages: readonly TopicMessage[], ingestedAt: string): Promise<void> {
-  await store.withWorkspace(async (folder) => {
-    const path = join(folder, 'file')
-    const lines = messages.map((message) => JSON.stringify(toLakeRow(message, ingestedAt)))
-    await writeParquet(path, lines, name)
-    if ((await store.put(name, path)) === 'taken') throw new Error(`there is another ${store.locate(name)} already`)
-  })
 }

@@ -1,0 +1,103 @@
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { checkChecksum } from './lake-checksum.ts'
+import { LakeBusy } from './lake-lock.ts'
+import { padSequence } from './lake-names.ts'
+import { type LakeFile, LakeFileGone, type LakeStore } from './lake-store.ts'
+import { readParquetName } from './parquet-writer.ts'
+
+const FOLDER = '.pending/'
+const CLAIM = /^\.pending\/repair-(\d{16})\.parquet$/
+const DONE = /^\.pending\/repaired-(\d{16})\.parquet$/
+
+/**
+ * The files of a lake as repairs write them, one after the other. A repair takes the next number by putting its file, whole, under that
+ * number's name, and the mark of a finished number stays until the next one has its own. So a repair that lost its lock, was paused and
+ * wakes up can add nothing to what its successors made: its number is taken, or has its mark. See decision 0157.
+ */
+export class LakeRepairs {
+  readonly #store: LakeStore
+  readonly #assertHeld: () => Promise<void>
+  #newest = 0
+
+  /** `assertHeld` throws when another process may repair by now: it only saves useless work. */
+  constructor(store: LakeStore, assertHeld: () => Promise<void>) {
+    this.#store = store
+    this.#assertHeld = assertHeld
+  }
+
+  /** Finishes what another process has begun. What the lake has is to be read after this. */
+  async start(): Promise<void> {
+    for (;;) {
+      const files = await this.#store.list(FOLDER)
+      this.#newest = newestDone(files)
+      const claims = files.filter(({ name }) => CLAIM.test(name))
+      for (const { name } of claims) if (numberOf(CLAIM, name) <= this.#newest) await this.#store.delete(name)
+      const open = claims.find(({ name }) => numberOf(CLAIM, name) > this.#newest)
+      if (open === undefined) return
+      await this.#finish(open)
+    }
+  }
+
+  /** Puts a file into the lake; `path` has its name in its metadata. Throws LakeBusy, and has put nothing, when another repair was quicker. */
+  async put(name: string, path: string): Promise<void> {
+    await this.#assertHeld()
+    const number = this.#newest + 1
+    const claim = claimOf(number)
+    if ((await this.#store.put(claim, path)) === 'taken') throw new LakeBusy(OVERTAKEN)
+    if (!(await this.#reveal(claim, number, name, path))) throw new LakeBusy(OVERTAKEN)
+    this.#newest = number
+  }
+
+  async #finish(claim: LakeFile): Promise<void> {
+    const number = numberOf(CLAIM, claim.name)
+    const reveal = async ([path = '']: string[]) => {
+      // Damaged on its way: the repair that begins now finds again what is to be done.
+      if ((await checkChecksum(path)) === 'right') await this.#reveal(claim.name, number, await readParquetName(path), path)
+      else await this.#discard(claim.name, number)
+    }
+    await this.#store.withCopies([claim], reveal, { isFresh: true }).catch((error) => {
+      // Gone means finished.
+      if (!(error instanceof LakeFileGone)) throw error
+    })
+  }
+
+  /** `path` has the claim's bytes, read before this looks for the mark: a claim that comes too late is thrown away here. */
+  async #reveal(claim: string, number: number, name: string, path: string): Promise<boolean> {
+    const isFree = newestDone(await this.#store.list(FOLDER)) < number
+    if (isFree) {
+      await this.#store.put(name, path)
+      await this.#mark(number)
+    }
+    await this.#store.delete(claim)
+    return isFree
+  }
+
+  async #discard(claim: string, number: number): Promise<void> {
+    await this.#store.setAside(claim)
+    await this.#mark(number)
+  }
+
+  async #mark(number: number): Promise<void> {
+    await this.#store.withWorkspace(async (folder) => {
+      const path = join(folder, 'mark')
+      await writeFile(path, `repair ${number} is done\n`)
+      await this.#store.put(doneOf(number), path)
+    })
+    for (const { name } of await this.#store.list(FOLDER)) if (numberOf(DONE, name) < number) await this.#store.delete(name)
+  }
+}
+
+const OVERTAKEN = 'another process has repaired the lake meanwhile'
+
+const claimOf = (number: number) => `${FOLDER}repair-${padSequence(number)}.parquet`
+const doneOf = (number: number) => `${FOLDER}repaired-${padSequence(number)}.parquet`
+
+/** Not a number for other files. */
+function numberOf(pattern: RegExp, name: string): number {
+  return Number(pattern.exec(name)?.[1] ?? Number.NaN)
+}
+
+function newestDone(files: readonly LakeFile[]): number {
+  return files.reduce((newest, { name }) => Math.max(newest, DONE.test(name) ? numberOf(DONE, name) : 0), 0)
+}
