@@ -5,7 +5,7 @@ import { createTopic } from './app/create-topic.ts'
 import { openLake } from './app/open-lake.ts'
 import { createHousekeeping, erasureOf } from './app/order-housekeeping.ts'
 import { orderSlotOf, prepareDatabase } from './app/prepare-database.ts'
-import { failingMailServer, failingSecret, failingSubscribers, readinessCheck } from './app/readiness.ts'
+import { failingLake, failingMailServer, failingSecret, failingSubscribers, readinessCheck } from './app/readiness.ts'
 import { SecretWatch } from './app/secret-watch.ts'
 import { openSecret } from './app/secrets.ts'
 import { inOrder, type Service } from './app/service.ts'
@@ -99,12 +99,13 @@ export async function createApp({ config, logger, now = () => new Date(), ...giv
     const topic = createTopic(config, { pool, url, logger, onStored: deliveryLog.published })
     const stream = config.roles.includes('stream') ? createStream(addresses.stream, { pool, topic, metrics, logger }) : null
     if (stream !== null) metrics.watchChangeStream(stream)
-    const watched: Watched = { metrics, subscriptions: new Map(), mailServer: null }
+    const watched: Watched = { metrics, subscriptions: new Map(), mailServer: null, lake: null }
     const check = readinessCheck(pool, stream, database)
     if (secretWatch !== null) metrics.watchSecret(secretWatch)
     const checkAll: ReadinessCheck = async () => [
       ...(await check()),
       ...failingSubscribers(watched.subscriptions),
+      ...(await failingLake(watched.lake)),
       ...failingMailServer(watched.mailServer),
       // An API goes on with the keys that it has: were it not ready, every one would be taken out of service at once.
       ...(hasEmail || hasWebhook ? failingSecret(secretWatch) : []),

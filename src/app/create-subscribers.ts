@@ -27,6 +27,8 @@ export interface Watched {
   subscriptions: Map<string, Subscription>
   /** Null where this process sends no mail by SMTP. */
   mailServer: { readonly awayReason: string | null } | null
+  /** Null where this process writes no lake. */
+  lake: { findFailure(): Promise<string | null> } | null
 }
 
 type ReadPosition = () => Promise<SubscriberLag | null>
@@ -64,6 +66,7 @@ export function createLake(config: Config, { store, topic, deliveryLog, logger, 
     },
     onFileWritten: watched.metrics.lakeFileWritten,
   })
+  watched.lake = sink
   const lastSequence = async () => {
     stored = await sink.lastSequence()
     return stored

@@ -32,6 +32,12 @@ export function failingSubscribers(subscriptions: ReadonlyMap<string, Subscripti
     .map(([name]) => ({ name: `subscriber_${name}`, reason: 'the subscriber cannot read the topic or do its work' }))
 }
 
+/** Whether the lake's files can be written, with or without events to write. */
+export async function failingLake(lake: { findFailure(): Promise<string | null> } | null): Promise<{ name: string; reason: string }[]> {
+  const reason = (await lake?.findFailure()) ?? null
+  return reason === null ? [] : [{ name: 'lake', reason: `the lake cannot be written: ${reason}` }]
+}
+
 /** Whether the secret was changed since this process started. */
 export function failingSecret(watch: { readonly isOutdated: boolean } | null): { name: string; reason: string }[] {
   return watch?.isOutdated === true

@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict'
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { describe, test } from 'node:test'
+import { pino } from 'pino'
 import { NEVER, readEvents, startSinkOn } from '../../../test/lake-harness.ts'
 import { watchSteps } from '../../../test/lake-steps.ts'
 import { type MakeLake, makeLocalLake, makeS3Lake } from '../../../test/lake-stores.ts'
@@ -21,6 +24,13 @@ const STEPS = [
 const SIZES: [string, number][] = [
   ['fewer', 13],
   ['more', 27],
+]
+
+const DAMAGES: [string, (bytes: Buffer) => Buffer][] = [
+  ['empty', () => Buffer.alloc(0)],
+  ['no Parquet file', () => Buffer.from('not a lake file')],
+  ['cut off', (bytes) => bytes.subarray(0, bytes.length - 20)],
+  ['changed by a bit', (bytes) => Buffer.from(bytes).fill((bytes[40] ?? 0) ^ 1, 40, 41)],
 ]
 
 const MESSAGES = makeMessages(40)
@@ -84,6 +94,36 @@ function fencing(makeLake: MakeLake): void {
       await deliver(await startSinkOn(t, await connect()), 40)
       assert.deepEqual(await readEvents(store), IDS)
       assert.deepEqual(await store.list('.pending/'), [])
+    })
+  }
+
+  for (const [damage, spoil] of DAMAGES) {
+    test(`a file that was decided on and is ${damage} is set aside, and its events are in the lake once`, async (t) => {
+      const { store, connect } = await makeLake(t)
+      await deliver(await startSinkOn(t, store), 10)
+      let isDead = false
+      const dying = watchSteps(await connect(), (at, name) => {
+        isDead ||= at === 'after put' && CLAIM.test(name)
+        if (isDead) throw new Error('died')
+      })
+      await assert.rejects(deliver(await startSinkOn(t, dying), 20), /died/)
+      const claim = (await store.list('.pending/'))[0] ?? assert.fail('no claim')
+      const { name } = claim
+      await store.withWorkspace(async (folder) => {
+        const path = join(folder, 'spoilt')
+        await store.withCopies([claim], async ([from = '']) => writeFile(path, spoil(await readFile(from))))
+        await store.delete(name)
+        await store.put(name, path)
+      })
+      const lines: { path?: string }[] = []
+      const logger = pino({ level: 'error' }, { write: (line: string) => void lines.push(JSON.parse(line)) })
+      const successor = await startSinkOn(t, await connect(), { logger })
+      await deliver(successor, 20)
+      await deliver(successor, 40)
+      assert.deepEqual(await readEvents(store), IDS)
+      assert.deepEqual(await store.list('.pending/'), [])
+      assert.equal(lines.length, 1)
+      assert.match(lines[0]?.path ?? '', /\.pending\/after-\d+\.parquet\.corrupt/)
     })
   }
 

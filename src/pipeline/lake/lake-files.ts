@@ -1,6 +1,8 @@
+import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Fence } from '../topic.ts'
 import { findNewestEventTime, findStored } from './find-stored.ts'
+import { checkChecksum } from './lake-checksum.ts'
 import { nameOf, padSequence, parseName } from './lake-names.ts'
 import { LakeFileGone, type LakeStore } from './lake-store.ts'
 import { listLake } from './list-files.ts'
@@ -29,14 +31,16 @@ export interface PendingRow {
 export class LakeFiles {
   readonly #store: LakeStore
   readonly #onWritten: (rows: number) => void
+  readonly #onSetAside: (path: string) => void
   /** The greatest sequence in any file, as far as this process knows. */
   #newest = 0
   /** Of any event that was stored; undefined until it is asked for, null in an empty lake. */
   #newestEventTime: number | null | undefined
 
-  constructor(store: LakeStore, onWritten: (rows: number) => void = () => {}) {
+  constructor(store: LakeStore, onWritten: (rows: number) => void = () => {}, onSetAside: (path: string) => void = () => {}) {
     this.#store = store
     this.#onWritten = onWritten
+    this.#onSetAside = onSetAside
   }
 
   /** Removes what a killed process left half-written. */
@@ -93,15 +97,21 @@ export class LakeFiles {
     return this.#reveal(claim, name, path)
   }
 
-  /** Lets the file of a claim appear, whoever made it. */
+  /** Lets the file of a claim appear, whoever made it; one that is damaged is set aside, and its events come from the topic again. */
   async #finish(claim: string): Promise<void> {
     const [file] = (await this.#store.list(claim)).filter(({ name }) => name === claim)
     if (file !== undefined) {
-      const reveal = async ([path = '']: string[]) => this.#reveal(claim, await readParquetName(path), path)
-      await this.#store.withCopies([file], reveal, { isFresh: true }).catch((error) => {
+      const reveal = async ([path = '']: string[]) => {
+        const name = await readUndamagedName(path, sequenceOf(claim))
+        if (name !== null) await this.#reveal(claim, name, path)
+        return name === null
+      }
+      const isDamaged = await this.#store.withCopies([file], reveal, { isFresh: true }).catch((error) => {
         // Gone means finished, by this process or another.
         if (!(error instanceof LakeFileGone)) throw error
+        return false
       })
+      if (isDamaged) this.#onSetAside(await this.#store.setAside(claim))
     }
     this.#newest = Math.max(this.#newest, await this.#lookBehind(''))
   }
@@ -133,6 +143,28 @@ export class LakeFiles {
     const seen = suspects.length === 0 ? new Set<string>() : await findStored(this.#store, suspects)
     return pending.filter(({ eventId }) => !seen.has(eventId) && seen.add(eventId))
   }
+}
+
+const PARQUET_MAGIC = 'PAR1'
+
+/**
+ * The name that the file of a claim was written to have; null when its bytes are not those that were written, or it is none that belongs
+ * behind `after`. Throws when it cannot be read.
+ */
+async function readUndamagedName(path: string, after: number): Promise<string | null> {
+  if ((await checkChecksum(path)) === 'wrong' || !(await hasMagic(path))) return null
+  const name = await readParquetName(path)
+  const parsed = parseName(name)
+  return parsed === null || parsed.first <= after ? null : name
+}
+
+/** Whether it has the beginning and the end of a Parquet file: one that was cut off has no end. */
+async function hasMagic(path: string): Promise<boolean> {
+  const bytes = await readFile(path)
+  const length = PARQUET_MAGIC.length
+  return (
+    bytes.toString('latin1', 0, length) === PARQUET_MAGIC && bytes.toString('latin1', Math.max(bytes.length - length, 0)) === PARQUET_MAGIC
+  )
 }
 
 /** What a claim is behind; not a number for other files. */

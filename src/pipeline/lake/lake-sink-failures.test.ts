@@ -44,6 +44,24 @@ test('logs a failing flush of the timer, keeps the rows, and tries again by itse
   assert.deepEqual(await readSequences(directory), range(1, 5))
 })
 
+test('reports a lake that cannot be written, with events to write and without, until it can', async (t) => {
+  const directory = await makeLakeDirectory(t)
+  const sink = await startSink(t, directory, { flushSeconds: 0.02 })
+  assert.equal(await sink.findFailure(), null)
+  await writeFile(join(directory, '.tmp.away'), '')
+  await rm(join(directory, '.tmp'), { recursive: true, force: true })
+  await rename(join(directory, '.tmp.away'), join(directory, '.tmp'))
+  const failure = await eventually(async () => (await sink.findFailure()) ?? undefined, { what: 'the failure of an idle lake' })
+  assert.match(failure, /ENOTDIR|EEXIST/)
+  await sink.handle(makeMessages(3), NEVER)
+  await assert.rejects(sink.flush())
+  assert.match((await sink.findFailure()) ?? '', /ENOTDIR|EEXIST/)
+  await rm(join(directory, '.tmp'))
+  await eventually(async () => (await sink.findFailure()) === null, { what: 'a lake that is written again' })
+  await sink.flush()
+  assert.deepEqual(await readSequences(directory), range(1, 3))
+})
+
 test('stops without throwing when the last flush fails, and takes those events again after the next start', async (t) => {
   const directory = await makeLakeDirectory(t)
   const lines: string[] = []

@@ -30,12 +30,14 @@ const QUIET_MS = 200
 const FIRST_RETRY_MS = 200
 const LAST_RETRY_MS = 30_000
 const STOP_PATIENCE_MS = 4_000
+const PROBE_EVERY_MS = 2_000
 
 /**
  * Writes order events to the lake, each to exactly one file. Its position is in the names of its files, so a file and the
  * position behind it appear in one step: subscribe with both `handle` and `lastSequence`.
  */
 export class LakeSink {
+  readonly #store: LakeStore
   readonly #files: LakeFiles
   readonly #flushMs: number
   readonly #flushRows: number
@@ -57,9 +59,18 @@ export class LakeSink {
   /** When the oldest row came that is not being written, by `performance.now`. */
   #since = 0
   #failures = 0
+  /** Why the last flush failed; null when it did not. */
+  #flushFailure: string | null = null
+  #probe: { at: number; failure: Promise<string | null> } | null = null
 
   constructor(options: LakeSinkOptions) {
-    this.#files = new LakeFiles(options.store, options.onFileWritten)
+    this.#store = options.store
+    this.#files = new LakeFiles(options.store, options.onFileWritten, (path) => {
+      options.logger.error(
+        { path },
+        'a damaged file that was not in the lake yet is set aside; its events are written again from the topic',
+      )
+    })
     this.#flushMs = options.flushSeconds * 1_000
     this.#flushRows = options.flushRows
     this.#logger = options.logger
@@ -141,6 +152,16 @@ export class LakeSink {
     await this.#writing
   }
 
+  /** Why the lake cannot be written, null when it can: without events to write this is tried out, every two seconds at most. */
+  findFailure(): Promise<string | null> {
+    if (this.#flushFailure !== null) return Promise.resolve(this.#flushFailure)
+    const now = performance.now()
+    if (this.#probe === null || now - this.#probe.at > PROBE_EVERY_MS) {
+      this.#probe = { at: now, failure: this.#store.withWorkspace(async () => null).catch(messageOf) }
+    }
+    return this.#probe.failure
+  }
+
   async #writeBuffered(): Promise<void> {
     const upTo = this.#lastTaken
     const since = performance.now()
@@ -151,10 +172,12 @@ export class LakeSink {
         this.#logger.debug({ rows: rows.length, stored, durationMs: Math.round(performance.now() - since) }, 'lake file written')
       }
       this.#failures = 0
+      this.#flushFailure = null
     } catch (error) {
       // Whoever has taken over gets these events too.
       if (error instanceof FencedOut) this.#giveUpBuffer()
       this.#failures += 1
+      this.#flushFailure = messageOf(error)
       if (this.#running && this.#buffer.length > 0) this.#arm(Math.min(FIRST_RETRY_MS * 2 ** (this.#failures - 1), LAST_RETRY_MS))
       throw error
     }
@@ -231,6 +254,10 @@ export class LakeSink {
     for (const timer of [this.#timer, this.#quietTimer]) if (timer !== null) clearTimeout(timer)
     this.#timer = this.#quietTimer = null
   }
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
 }
 
 async function failAfter(ms: number): Promise<never> {
