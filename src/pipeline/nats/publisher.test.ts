@@ -285,4 +285,37 @@ describe('publishing to NATS', { skip: NO_NATS }, () => {
       (await manager.streams.getMessage(stream.name, { last_by_subj: `${stream.name.toLowerCase()}.${id}` }))?.json()
     for (const event of events) assert.deepEqual(await readEvent(event.id), event)
   })
+
+  test('takes back what went to a stream that was recreated meanwhile, so that the versions before it can go in front', async (t) => {
+    const { jetstream, stream, connect, manager, readStored } = await makePublisher(t)
+    const recreate = async () => {
+      await manager.streams.delete(stream.name)
+      await manager.streams.add(stream.info.config)
+    }
+    class RecreatingAcks extends PubAcks {
+      #isDone = false
+
+      override async publish(...message: Parameters<PubAcks['publish']>): ReturnType<PubAcks['publish']> {
+        if (message[0].endsWith('.2') && !this.#isDone) {
+          this.#isDone = true
+          await recreate()
+        }
+        return super.publish(...message)
+      }
+    }
+    const versions = toOrderEvents(makeRecord(['pending', 'confirmed', 'shipped'])).map((event) => ({ position: '1/01', event }))
+    await connect().publish(versions.slice(0, 1))
+    const publisher = connect(new RecreatingAcks(jetstream.connection))
+    await publisher.publish(makeOutgoing(3))
+    await assert.rejects(publisher.publish(versions.slice(1, 2)), /made anew/)
+    assert.deepEqual(
+      (await readStored()).flatMap(({ id }) => id ?? []),
+      [],
+    )
+    await connect().publish(versions.slice(1))
+    assert.deepEqual(
+      (await readStored()).flatMap(({ id }) => id ?? []),
+      idsOf(versions),
+    )
+  })
 })

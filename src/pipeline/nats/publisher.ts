@@ -71,9 +71,19 @@ export class NatsPublisher {
       const isUnderWay = (message: OutgoingMessage) => taken.has(message) && !this.#deleted.has(message.event.id)
       const error = failed?.error ?? (rest.some(isUnderWay) ? new Error(UNDER_WAY) : null)
       if (error === null) continue
+      if (error instanceof StreamMadeAnew) await this.#takeBack(messages)
       if (error instanceof StreamMadeAnew || performance.now() > deadline) throw error
       await delay(RETRY_MS)
     }
+  }
+
+  /**
+   * Deletes what a stream that was recreated meanwhile has of these: the versions before them were in the lost one, and must go in front. The
+   * caller publishes the same again.
+   */
+  async #takeBack(messages: readonly OutgoingMessage[]): Promise<void> {
+    for (const { event } of messages.filter(({ event }) => event.data.order.version > 1))
+      await this.#options.jetstream.manager.streams.purge(this.#options.stream.name, { filter: this.#subjectOf(event.id) })
   }
 
   /** Sends until something is wrong, and returns how each went that was sent, in order. */
