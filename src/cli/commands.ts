@@ -44,8 +44,8 @@ export const COMMANDS: readonly Command[] = [
     options: { 'allow-files': flag('lets the SQL read and write every file that you may'), json },
     help: "runs SQL (DuckDB's) over the views `order_events` and `orders`; it reads the lake and no other file unless `--allow-files`",
     needs: 'lake',
-    run: async (context, { 'allow-files': allowFiles, json }, sql = '') =>
-      (await import('./lake-commands.ts')).query(context, sql, { allowFiles, json }),
+    run: async (context, { 'allow-files': allowFiles, json }, text = '') =>
+      (await import('./lake-commands.ts')).runQuery(context, text, { allowFiles, json }),
   }),
   defineCommand({
     name: 'lake compact',

@@ -6,7 +6,7 @@ import type { Contexts } from './command.ts'
 import { formatJson, formatTable } from './format-table.ts'
 
 /** Runs SQL over the lake and prints the rows. Needs no server: the lake is files. */
-export async function query(
+export async function runQuery(
   { lake, terminal }: Contexts['lake'],
   text: string,
   { json, ...options }: { allowFiles: boolean; json: boolean },

@@ -2,18 +2,18 @@ import type { Command, Contexts, Options, Terminal, Values } from './command.ts'
 
 /** Gives a command what it needs, and closes that afterwards. Returns the exit status of the process. */
 export async function runCommand(command: Command, terminal: Terminal, values: Values<Options>, args: readonly string[]): Promise<number> {
-  const run = (context: Contexts[keyof Contexts]) => command.run(context, values, ...args)
-  if (command.needs === 'nothing') return run({ terminal })
+  const perform = (context: Contexts[keyof Contexts]) => command.run(context, values, ...args)
+  if (command.needs === 'nothing') return perform({ terminal })
   const settings = await readSettings(terminal)
   switch (command.needs) {
     case 'settings':
-      return run(settings)
+      return perform(settings)
     case 'database':
-      return withDatabase(settings, run)
+      return withDatabase(settings, perform)
     case 'jobs':
-      return withDatabase(settings, (context) => withJobs(context, run))
+      return withDatabase(settings, (context) => withJobs(context, perform))
     case 'lake':
-      return withLake(settings, run)
+      return withLake(settings, perform)
   }
 }
 

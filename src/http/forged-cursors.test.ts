@@ -93,12 +93,15 @@ test('no position that is forged into a cursor of a search is a fault of the sto
   const [time, id] = ['2024-01-01T00:00:00.000Z', ID]
   for (const value of VALUES) {
     for (const segment of ['ranked', 'rest']) {
+      const good = segment === 'ranked' ? 0.5 : time
       for (const position of [
-        ['next', false, segment, value, id, null, null],
-        ['prev', true, segment, value, id, time, id],
-        ['next', false, segment, segment === 'ranked' ? 0.5 : time, value, null, null],
-        ['next', false, segment, segment === 'ranked' ? 0.5 : time, id, value, id],
-        ['prev', false, segment, segment === 'ranked' ? 0.5 : time, id, time, value],
+        ['next', false, segment, value, id, time, id, time, id],
+        ['prev', true, segment, value, id, time, id, time, id],
+        ['next', false, segment, good, value, time, id, time, id],
+        ['next', false, segment, good, id, value, id, time, id],
+        ['prev', false, segment, good, id, time, value, time, id],
+        ['next', true, segment, good, id, time, id, value, id],
+        ['prev', false, segment, good, id, time, id, time, value],
       ]) {
         statuses.add(await assertNoFault('/products?q=lamp', scope, position))
       }

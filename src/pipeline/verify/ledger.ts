@@ -63,9 +63,9 @@ export class Ledger {
     appender.closeSync()
   }
 
-  /** Hands rows, each a line of JSON with these columns, to a statement: `rows` stands for them in its `from`. */
-  async runWithRows(lines: readonly string[], columns: Readonly<Record<string, Sql>>, statement: (rows: Sql) => Sql): Promise<void> {
-    if (lines.length > 0) await this.run(statement(jsonRows(await writeJsonLines(this.#spool, lines), columns)))
+  /** Rows, each a line of JSON with these columns, for the `from` of the next statement. */
+  async spoolRows(lines: readonly string[], columns: Readonly<Record<string, Sql>>): Promise<Sql> {
+    return jsonRows(await writeJsonLines(this.#spool, lines), columns)
   }
 
   /** Writes what a query selects as a file of the lake. */

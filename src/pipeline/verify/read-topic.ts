@@ -18,13 +18,10 @@ export async function readTopic(topic: Topic, ledger: Ledger, after = 0): Promis
     if (last === undefined) return position
     const { messages, corrupt } = sortMessages(stored)
     await ledger.add('corrupt_messages', corrupt)
-    await ledger.runWithRows(
-      messages.map(toLine),
-      COLUMNS,
-      (rows) => sql`
-        insert into topic_events
-        select event_id, facts, move_details, changed_at, sequence, ${ROW_DIGESTS} from ${rows}`,
-    )
+    const rows = await ledger.spoolRows(messages.map(toLine), COLUMNS)
+    await ledger.run(sql`
+      insert into topic_events
+      select event_id, facts, move_details, changed_at, sequence, ${ROW_DIGESTS} from ${rows}`)
     position = last.sequence
   }
 }
