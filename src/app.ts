@@ -6,6 +6,7 @@ import { openLake } from './app/open-lake.ts'
 import { createHousekeeping, erasureOf } from './app/order-housekeeping.ts'
 import { orderSlotOf, prepareDatabase } from './app/prepare-database.ts'
 import { failingLake, failingMailServer, failingSecret, failingSubscribers, readinessCheck } from './app/readiness.ts'
+import { recogniseAtStart, recogniseRestoreOf } from './app/recognise-restore.ts'
 import { SecretWatch } from './app/secret-watch.ts'
 import { openSecret } from './app/secrets.ts'
 import { inOrder, type Service } from './app/service.ts'
@@ -84,6 +85,7 @@ export async function createApp({ config, logger, now = () => new Date(), ...giv
     if (isEmbedded) await prepareDatabase(addresses, logger)
     else await assertMigrated(pool)
     await warnOfSuperuser(pool, logger)
+    await recogniseAtStart(config, { pool, url, logger })
     if (isEmbedded && (await loadSampleCatalogue(pool))) logger.info('loaded the sample catalogue')
 
     const hasApi = config.roles.includes('api')
@@ -97,7 +99,8 @@ export async function createApp({ config, logger, now = () => new Date(), ...giv
     watchStore(metrics, config, pool, url)
     const deliveryLog = new DeliveryLog({ pool, logger })
     const topic = createTopic(config, { pool, url, logger, onStored: deliveryLog.published })
-    const stream = config.roles.includes('stream') ? createStream(addresses.stream, { pool, topic, metrics, logger }) : null
+    const recognise = () => recogniseRestoreOf(config, { pool, url, logger })
+    const stream = config.roles.includes('stream') ? createStream(addresses.stream, { pool, topic, metrics, logger, recognise }) : null
     if (stream !== null) metrics.watchChangeStream(stream)
     const watched: Watched = { metrics, subscriptions: new Map(), mailServer: null, lake: null }
     const check = readinessCheck(pool, stream, database)
@@ -178,9 +181,13 @@ interface StreamOptions {
   topic: Topic
   metrics: Metrics
   logger: Logger
+  recognise: () => Promise<void>
 }
 
-function createStream(url: string, { pool, topic, metrics, logger }: StreamOptions): ChangeStream {
-  const slotName = orderSlotOf(url)
-  return createOrderStreamHandler({ url, pool, slotName, topic, logger, onPublished: metrics.eventsPublished })
+function createStream(url: string, { metrics, recognise, ...options }: StreamOptions): ChangeStream {
+  return createOrderStreamHandler({
+    ...{ ...options, url, slotName: orderSlotOf(url) },
+    onPublished: metrics.eventsPublished,
+    beforePublishing: recognise,
+  })
 }

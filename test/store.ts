@@ -141,7 +141,7 @@ export async function startSecondProcess(
   return { app, call: caller(app.server) }
 }
 
-function caller(server: HttpServer): TestStore['call'] {
+export function caller(server: HttpServer): TestStore['call'] {
   return async (method, url, { token, body, raw, headers = {}, from } = {}) => {
     const payload = raw ?? (body === undefined ? undefined : JSON.stringify(body))
     const answer = await server.inject({
@@ -166,7 +166,10 @@ function caller(server: HttpServer): TestStore['call'] {
   }
 }
 
-async function register(call: TestStore['call'], overrides: { email?: string; password?: string; name?: string } = {}): Promise<Account> {
+export async function register(
+  call: TestStore['call'],
+  overrides: { email?: string; password?: string; name?: string } = {},
+): Promise<Account> {
   const account = { email: `${randomUUID()}@example.com`, password: 'a long enough passphrase', ...overrides }
   const { status, json, text } = await call('POST', '/auth/register', { body: account })
   if (status !== 201) throw new Error(`register: ${status} ${text}`)

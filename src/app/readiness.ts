@@ -2,6 +2,7 @@ import type { OpenDatabase } from '../db/open-database.ts'
 import type { Pool } from '../db/pool.ts'
 import type { ReadinessCheck } from '../http/health.ts'
 import type { ChangeStream } from '../pipeline/change-stream.ts'
+import { findUnreconciledReason } from '../pipeline/incarnation/incarnations.ts'
 import { findLostReason } from '../pipeline/replication-slot.ts'
 import type { Subscription } from '../pipeline/topic.ts'
 import { orderSlotOf } from './prepare-database.ts'
@@ -17,6 +18,8 @@ export function readinessCheck(
     try {
       const lost = stream === null ? null : await findLostReason(pool, orderSlotOf(database.addresses.api))
       if (lost !== null) return [{ name: 'change_stream', reason: lost }]
+      const unreconciled = stream === null ? null : await findUnreconciledReason(pool)
+      if (unreconciled !== null) return [{ name: 'restore', reason: unreconciled }]
       if (stream === null) await pool.query('select 1')
     } catch {
       return [{ name: 'database', reason: 'the database does not answer' }]

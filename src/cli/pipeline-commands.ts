@@ -1,7 +1,9 @@
 import { createTopic } from '../app/create-topic.ts'
 import { openLake } from '../app/open-lake.ts'
 import { orderSlotOf } from '../app/prepare-database.ts'
+import { recogniseRestoreOf } from '../app/recognise-restore.ts'
 import { DeliveryLog } from '../pipeline/delivery-log.ts'
+import { reconcile } from '../pipeline/incarnation/reconcile.ts'
 import { repairLake } from '../pipeline/replay/repair-lake.ts'
 import { type ReplayReport, replay } from '../pipeline/replay/replay.ts'
 import { rewindSubscriber } from '../pipeline/replay/rewind-subscriber.ts'
@@ -37,8 +39,10 @@ interface ReplayArguments {
 
 /** Publishes what the topic lacks, or lets one subscriber read again. Status 1 when events could not be made. */
 export async function replayOrders(context: Contexts['database'], { since, orderId, subscriber }: ReplayArguments): Promise<number> {
-  const { pool, terminal } = context
+  const { config, pool, terminal } = context
   const { api: url, stream: streamUrl } = context.addresses
+  // Before the topic is opened: in a restored database it may begin a new epoch.
+  await recogniseRestoreOf(config, { pool, url, logger: context.logger })
   if (subscriber === 'lake') return repair(context)
   return withTopic(context, async (topic) => {
     if (subscriber !== undefined) {
@@ -48,6 +52,7 @@ export async function replayOrders(context: Contexts['database'], { since, order
     }
     const report = await replay({ pool, streamUrl, topic, slotName: orderSlotOf(streamUrl), filter: { since, orderId } })
     for (const line of describeReplay(report)) terminal.out(line)
+    if (since === undefined && orderId === undefined) await reconcileAfterRestore(context, topic)
     return report.unknown.length === 0 &&
       report.dropped.length === 0 &&
       report.corrupt === 0 &&
@@ -72,6 +77,16 @@ export async function repair(context: Contexts['database']): Promise<number> {
   } finally {
     store.close()
   }
+}
+
+/** The last step after a restore: prints what was lost, so that somebody can tell the customers. */
+async function reconcileAfterRestore({ config, pool, addresses, terminal }: Contexts['database'], topic: Topic): Promise<void> {
+  const lake = await openLake(config)
+  const report = await reconcile({ pool, url: addresses.api, topic, lake, now }).finally(() => lake.close())
+  if (report === null) return
+  terminal.out(`compared topic and lake with the restored database: ${report.lostEvents} events of the lost time stay where they are`)
+  for (const { id, number } of report.lostOrders) terminal.out(`order ${number} is lost: it was placed after the backup (${id})`)
+  for (const id of report.changedOrders) terminal.out(`order ${id} has lost changes that were made after the backup`)
 }
 
 async function withTopic(

@@ -33,6 +33,7 @@ export const API_RIGHTS: Readonly<Record<string, readonly Right[]>> = {
   topic_subscribers: ['select', 'insert', 'update'],
   // Updated by nothing: `lock table` asks for it.
   topic_epochs: ['select', 'insert', 'update'],
+  database_incarnations: ['select', 'update'],
   slot_refills: ['select', 'insert', 'update', 'delete'],
   parked_changes: ['select', 'insert', 'update'],
   email_deliveries: ['select', 'insert', 'update'],

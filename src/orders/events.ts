@@ -1,7 +1,7 @@
 import { UUID_PATTERN } from '../uuid.ts'
 import { isDate, isTime, isTimeOfSomeForm } from './event-time.ts'
 import type { OrderItem, ShippingAddress, StatusChange } from './order.ts'
-import type { OrderStatus } from './order-status.ts'
+import { type OrderStatus, versionOf } from './order-status.ts'
 
 /** A row of `orders` as the change stream carries it, columns parsed by `pg`'s default parsers. */
 export interface OrderRecord {
@@ -229,6 +229,12 @@ export function toOrderEvent(record: OrderRecord, previous: Pick<OrderRecord, 's
   }
 }
 
+/** Whether the history tells of every version. Pure. */
+export function hasWholeHistory({ status_history: history, version }: Pick<OrderRecord, 'status_history' | 'version'>): boolean {
+  const last = history.at(-1)
+  return last !== undefined && versionOf(last, history.length - 1) === version
+}
+
 /**
  * The event of each version of an order, from the row as it is now: only what `status_history` tells ever changes. They are those that
  * the change stream told of, but for the `traceparent` of the older ones, which nobody keeps. Throws RangeError when the history
@@ -236,11 +242,12 @@ export function toOrderEvent(record: OrderRecord, previous: Pick<OrderRecord, 's
  */
 export function toOrderEvents(record: OrderRecord): OrderEvent[] {
   const { status_history: history, version: newest } = record
-  if (history.length !== newest)
+  if (!hasWholeHistory(record))
     throw new RangeError(`order ${record.id} is at version ${newest} and its history has ${history.length} entries`)
-  return history.map(({ status, at }, index) => {
-    const version = index + 1
-    const past = { ...record, status, version, status_history: history.slice(0, version), updated_at: new Date(at), traceparent: null }
+  return history.map((change, index) => {
+    const version = versionOf(change, index)
+    const { status, at } = change
+    const past = { ...record, status, version, status_history: history.slice(0, index + 1), updated_at: new Date(at), traceparent: null }
     return toOrderEvent(version === newest ? record : past, history[index - 1] ?? null)
   })
 }

@@ -41,8 +41,7 @@ export async function moveOrders(pool: Pool, moves: readonly Move[], now: Date):
       moves.map((move) => move.orderId),
     )
     const outcomes = moves.map((move) => decide(move, orders.get(move.orderId.toLowerCase()), now))
-    await write(tx, moves, outcomes)
-    return outcomes
+    return write(tx, moves, outcomes)
   })
 }
 
@@ -83,10 +82,13 @@ function assertVersion(order: Order, versions: ReadonlySet<string> | null): void
 
 // Locked are orders by id, the counts of their customers' pending orders by the update, and stock by product id, in this order as everywhere:
 // two of these cannot deadlock.
-async function write(tx: Transaction, moves: readonly Move[], outcomes: readonly MoveOutcome[]): Promise<void> {
+async function write(tx: Transaction, moves: readonly Move[], outcomes: readonly MoveOutcome[]): Promise<MoveOutcome[]> {
   const moved = outcomes.flatMap((outcome) => (outcome.kind === 'moved' ? [outcome.order] : []))
   const goesBack = (index: number) => moves[index]?.to === 'cancelled' || (moves[index]?.to === 'returned' && moves[index].restock === true)
   const lines = outcomes.flatMap((outcome, index) => (outcome.kind === 'moved' && goesBack(index) ? outcome.order.items : []))
-  await updateOrderStatuses(tx, moved)
+  const written = new Map((await updateOrderStatuses(tx, moved)).map((order) => [order.id, order]))
   if (lines.length > 0) await returnStock(tx, lines)
+  return outcomes.map((outcome) =>
+    outcome.kind === 'moved' ? { ...outcome, order: written.get(outcome.order.id) ?? outcome.order } : outcome,
+  )
 }

@@ -25,3 +25,8 @@ export function assertTransition(from: OrderStatus, to: OrderStatus): void {
     members: { current_status: from, allowed_transitions: allowed },
   })
 }
+
+/** The version of an order after the change at `index` of its history, which names it where that is not its place: see decision 0140. */
+export function versionOf({ version }: { version?: number | undefined }, index: number): number {
+  return version ?? index + 1
+}

@@ -46,6 +46,9 @@ const StatusChangeSchema = Type.Object({
   reason: Type.Union([Type.String(), Type.Null()]),
   reference: Type.Optional(ReferenceSchema),
   tracking: Type.Optional(TrackingSchema),
+  version: Type.Optional(
+    Type.Integer({ description: 'The version of the order after the change, where that is not its place in this list: after a restore.' }),
+  ),
 })
 export type StatusChange = Static<typeof StatusChangeSchema>
 
@@ -59,7 +62,7 @@ export const OrderSchema = Type.Object({
   client_reference: Type.Union([Type.String(), Type.Null()]),
   shipping_address: Type.Union([ShippingAddressSchema, Type.Null()]),
   note: Type.Union([Type.String(), Type.Null()]),
-  version: Type.Integer({ description: '1, 2, 3 … one for each change.' }),
+  version: Type.Integer({ description: 'Grows with each change: 1, 2, 3 … Leaves numbers out when the database was restored in between.' }),
   created_at: Type.String({ format: 'date-time' }),
   updated_at: Type.String({ format: 'date-time' }),
   status_history: Type.Array(StatusChangeSchema),

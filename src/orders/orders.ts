@@ -64,16 +64,20 @@ export async function findOrdersForUpdate(tx: Transaction, ids: readonly string[
   return new Map(rows.map((row) => [row.id, toOrder(row)]))
 }
 
-/** Writes what changes of status change. The orders must have been read with `findOrdersForUpdate` in the same transaction. */
-export async function updateOrderStatuses(tx: Transaction, orders: readonly Order[]): Promise<void> {
-  if (orders.length === 0) return
-  await tx.query(
+/**
+ * Writes what changes of status change. The orders must have been read with `findOrdersForUpdate` in the same transaction. Returns them as
+ * they are now: after a restore the database chooses the version.
+ */
+export async function updateOrderStatuses(tx: Transaction, orders: readonly Order[]): Promise<Order[]> {
+  if (orders.length === 0) return []
+  const { rows } = await tx.query<Pick<OrderRow, 'id' | 'version' | 'status_history'>>(
     `update orders
     set status = moved.status, version = moved.version, status_history = moved.status_history, traceparent = moved.traceparent,
       updated_at = moved.updated_at
     from unnest($1::uuid[], $2::text[], $3::integer[], $4::jsonb[], $5::text[], $6::timestamptz[])
       as moved (id, status, version, status_history, traceparent, updated_at)
-    where orders.id = moved.id`,
+    where orders.id = moved.id
+    returning orders.id, orders.version, orders.status_history`,
     [
       orders.map((order) => order.id),
       orders.map((order) => order.status),
@@ -83,4 +87,9 @@ export async function updateOrderStatuses(tx: Transaction, orders: readonly Orde
       orders.map((order) => order.updatedAt),
     ],
   )
+  const written = new Map(rows.map((row) => [row.id, row]))
+  return orders.map((order) => {
+    const { version, status_history: statusHistory } = written.get(order.id) ?? {}
+    return version === undefined || statusHistory === undefined ? order : { ...order, version, statusHistory }
+  })
 }

@@ -1,5 +1,6 @@
 import { type Static, Type } from 'typebox'
 import { type Order, OrderSchema, OrderStatusSchema, presentOrder } from './order.ts'
+import { versionOf } from './order-status.ts'
 import { ReferenceSchema, TrackingSchema } from './tracking.ts'
 
 const Time = Type.Union([Type.String({ format: 'date-time' }), Type.Null()])
@@ -45,8 +46,8 @@ export interface Delivery {
 export type FindDeliveries = (order: { id: string; version: number }) => Promise<ReadonlyMap<number, Delivery>>
 
 export function presentOrderDetail(order: Order, deliveries: ReadonlyMap<number, Delivery>): OrderDetail {
-  const timeline = order.statusHistory.map(({ actor: _actor, reason: _reason, ...change }, index) => {
-    const version = index + 1
+  const timeline = order.statusHistory.map(({ actor: _actor, reason: _reason, version: named, ...change }, index) => {
+    const version = versionOf({ version: named }, index)
     const { publishedAt = null, mail = null, lakeAt = null } = deliveries.get(version) ?? {}
     return { version, ...change, published_at: toText(publishedAt), mail: mail && presentMail(mail), lake_at: toText(lakeAt) }
   })

@@ -2,6 +2,7 @@ import type { Logger } from 'pino'
 import type { Queryable } from '../db/pool.ts'
 import { findDefect, type OrderRecord, toOrderEvent } from '../orders/events.ts'
 import { ChangeStream, type Commit, type OrderChange } from './change-stream.ts'
+import { listIncarnations } from './incarnation/incarnations.ts'
 import { findParked, type ParkedChange, parkChanges } from './parked-changes.ts'
 import { assertRefilled } from './replication-slot.ts'
 import type { OutgoingMessage, Topic } from './topic.ts'
@@ -15,11 +16,15 @@ export interface OrderStreamHandlerOptions {
   logger: Logger
   /** Hears how many events are on the topic now. */
   onPublished?: (events: number) => void
+  /** Called whenever the slot was opened. Throws when nothing may be published yet. */
+  beforePublishing?: () => Promise<void>
 }
 
 /** Reads order changes from the change stream and publishes an event for each to the notification topic. */
-export function createOrderStreamHandler({ url, pool, slotName, topic, logger, onPublished }: OrderStreamHandlerOptions): ChangeStream {
+export function createOrderStreamHandler(options: OrderStreamHandlerOptions): ChangeStream {
+  const { url, pool, slotName, topic, logger, onPublished, beforePublishing } = options
   let newest: string | null = null
+  let incarnation = 0
   return new ChangeStream({
     url,
     slotName,
@@ -29,8 +34,11 @@ export function createOrderStreamHandler({ url, pool, slotName, topic, logger, o
       newest = null
       // A refill begins before its slot exists, so whoever opens that slot sees it.
       await assertRefilled(pool, slotName)
+      await beforePublishing?.()
+      incarnation = (await listIncarnations(pool)).at(-1)?.number ?? 0
     },
-    async onCommits(commits) {
+    async onCommits(read) {
+      const commits = read.map((commit) => ({ ...commit, position: inIncarnation(commit.position, incarnation) }))
       // After a crash between publish and confirm the slot tells again what the topic has already.
       newest ??= await topic.newestPosition()
       const missing = commits.filter((commit) => mayBeMissing(commit.position, newest))
@@ -55,6 +63,11 @@ export function createOrderStreamHandler({ url, pool, slotName, topic, logger, o
       logger.debug({ events: messages.length, position: newest }, 'published')
     },
   })
+}
+
+/** A database whose files were put back counts its positions twice: with its incarnation they are of two logs. Pure. */
+export function inIncarnation(position: string, incarnation: number): string {
+  return incarnation === 0 ? position : position.replace('/', `.${incarnation}/`)
 }
 
 /** The events of a commit, but for changes that none can be made of. Pure. */

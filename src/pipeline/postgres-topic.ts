@@ -29,6 +29,7 @@ export interface PostgresTopicOptions {
 /** The notification topic as an append-only table: durable with the orders themselves, and no broker to run. */
 export function createPostgresTopic({ pool, url, logger }: PostgresTopicOptions): Topic {
   return {
+    isOutside: false,
     start: () => refuseAfterBroker(pool),
     async stop() {},
     publish: (messages) => publish(pool, messages),

@@ -83,6 +83,8 @@ export interface Subscription {
 
 /** The notification topic. Every adapter passes `topic-conformance.ts`. */
 export interface Topic {
+  /** Whether it is kept elsewhere than in the store's database, and so is not restored with it. */
+  readonly isOutside: boolean
   /** Throws when the topic can never work as it is set up. A broker that is away is waited for later, by whoever needs it. */
   start(): Promise<void>
   stop(): Promise<void>

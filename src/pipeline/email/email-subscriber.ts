@@ -2,6 +2,7 @@ import type { Logger } from 'pino'
 import type { Pool, Transaction } from '../../db/pool.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import type { OrderEvent } from '../../orders/events.ts'
+import { withoutLost } from '../incarnation/without-lost.ts'
 import type { JobQueue, QueueDefinition } from '../job-queue.ts'
 import type { Job, JobOutcome, JobWorker } from '../job-worker.ts'
 import type { MessageHandler } from '../topic.ts'
@@ -92,7 +93,7 @@ export function createEmailSubscriber(options: EmailSubscriberOptions): EmailSub
 
   return {
     async handle(messages, _signal, fence) {
-      const events = messages.map((message) => message.event).filter(hasMail)
+      const events = (await withoutLost(pool, messages)).map((message) => message.event).filter(hasMail)
       if (events.length === 0) return
       const queued = await inTransaction(pool, async (tx) => {
         await fence?.check(tx)

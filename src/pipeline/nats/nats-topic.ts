@@ -38,6 +38,7 @@ export function createNatsTopic(options: NatsTopicOptions): Topic {
 }
 
 class NatsTopic implements Topic {
+  readonly isOutside = true
   readonly #options: NatsTopicOptions
   readonly #name: string
   readonly #client: NatsClient

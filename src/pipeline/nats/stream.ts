@@ -120,9 +120,14 @@ async function registerEpoch({ config, created }: StreamInfo, { pool, logger }: 
     if (found[0] !== undefined) return found[0].epoch
     const { rows: added } = await tx.query<{ epoch: number }>(
       `insert into topic_epochs (epoch, stream)
-      select coalesce(max(epoch), 0) + 1, $1 from topic_epochs
+      select greatest(
+        coalesce(max(epoch), 0),
+        -- A topic in PostgreSQL has begun epochs too, when its database was restored.
+        (select coalesce(max(sequence), 0) / $2 from topic_messages),
+        (select coalesce(max(sequence), 0) / $2 from topic_subscribers)
+      ) + 1, $1 from topic_epochs
       returning epoch`,
-      [stream],
+      [stream, EPOCH_SEQUENCES],
     )
     const epoch = added[0]?.epoch ?? Number.NaN
     if (epoch > 1) {

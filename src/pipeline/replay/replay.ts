@@ -1,6 +1,6 @@
 import type { Pool } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
-import { findDefect, type OrderEvent, toOrderEvents } from '../../orders/events.ts'
+import { findDefect, hasWholeHistory, type OrderEvent, toOrderEvents } from '../../orders/events.ts'
 import { findLostReason } from '../replication-slot.ts'
 import type { Topic } from '../topic.ts'
 import { type Ledger, withLedger } from '../verify/ledger.ts'
@@ -111,6 +111,6 @@ async function publishMissing(pool: Pool, topic: Topic, ledger: Ledger): Promise
 /** The events of orders, by id. Pure reading: rows of which no event can be made are left out. */
 export async function makeEvents(pool: Pool, orderIds: readonly string[]): Promise<Map<string, OrderEvent>> {
   const records = await getOrderRecords(pool, orderIds)
-  const whole = records.filter((record) => findDefect(record) === null && record.status_history.length === record.version)
+  const whole = records.filter((record) => findDefect(record) === null && hasWholeHistory(record))
   return new Map(whole.flatMap(toOrderEvents).map((event) => [event.id, event]))
 }

@@ -9,11 +9,11 @@ export function factsOf({ data: { order, previous_status } }: OrderEvent): strin
   return [status, previous_status ?? '', total.amount, total.currency, number, user_id, items.length].join('|')
 }
 
-/** PostgreSQL: of version `version` of a row of `orders`. Null when the history does not tell of every version, or the row is malformed. */
+/** PostgreSQL: of the version `version`, a row of `EACH_VERSION`, of a row of `orders`. Null when the history does not tell of every version, or the row is malformed. */
 export const FACTS_IN_ORDERS = sql`
   case when orders.is_whole then concat_ws('|',
-    status_history -> (version.number - 1) ->> 'status',
-    case when version.number > 1 then status_history -> (version.number - 2) ->> 'status' else '' end,
+    status_history -> (version.place - 1) ->> 'status',
+    case when version.place > 1 then status_history -> (version.place - 2) ->> 'status' else '' end,
     total_amount, currency, orders.number, user_id, json_array_length(items)
   ) end`
 
@@ -27,8 +27,8 @@ export function moveDetailsOf({ data: { order } }: OrderEvent): string {
 /** PostgreSQL: as `FACTS_IN_ORDERS`. */
 export const MOVE_DETAILS_IN_ORDERS = sql`
   case when orders.is_whole then concat_ws('|',
-    coalesce(status_history -> (version.number - 1) ->> 'reference', ''),
-    coalesce(status_history -> (version.number - 1) -> 'tracking' ->> 'carrier', ''),
-    coalesce(status_history -> (version.number - 1) -> 'tracking' ->> 'number', ''),
-    coalesce(status_history -> (version.number - 1) -> 'tracking' ->> 'url', '')
+    coalesce(status_history -> (version.place - 1) ->> 'reference', ''),
+    coalesce(status_history -> (version.place - 1) -> 'tracking' ->> 'carrier', ''),
+    coalesce(status_history -> (version.place - 1) -> 'tracking' ->> 'number', ''),
+    coalesce(status_history -> (version.place - 1) -> 'tracking' ->> 'url', '')
   ) end`

@@ -3,6 +3,7 @@ import type { Finding, FindingKind, Lag, Place, VerifyReport } from './verify.ts
 const SHOWN_EXAMPLES = 10
 
 const MEANINGS: Partial<Record<`${Place} ${FindingKind}`, string>> = {
+  'database restored': 'start the store, or run storefront replay, which keeps what the lost time had published as what it was',
   'orders corrupt': 'the status history does not tell of every version, or the lines are no list',
   'orders invalid': 'the database refuses such rows now: correct them by SQL; an order with a broken history cannot be moved before',
   'products invalid': 'the database refuses such rows now: correct them',
@@ -27,7 +28,7 @@ export function formatReport(report: VerifyReport): string {
     `orders  ${count(orders.orders, 'order')}, ${count(orders.versions, 'version')}`,
     `topic   ${count(topic.events, 'event')}${describeLag(topic.lag)}${waiting}`,
     `mails   ${mails.sent} sent, ${mails.queued} queued, ${mails.failed} failed${describeLag(mails.lag)}${late('mails')}`,
-    `lake    ${count(lake.events, 'event')} in ${count(lake.files, 'file')}${describeLag(lake.lag)}${late('lake')}`,
+    `lake    ${count(lake.events, 'event')} in ${count(lake.files, 'file')}${describeLost(lake)}${describeLag(lake.lag)}${late('lake')}`,
     ...findings.flatMap(describeFinding),
     describeVerdict(report),
   ].join('\n')
@@ -40,6 +41,10 @@ function describeVerdict({ findings, undecided }: VerifyReport): string {
   return findings.length === 0
     ? `cannot tell whether anything is missing: ${open}`
     : `${faults}; cannot tell whether more is missing: ${open}`
+}
+
+function describeLost({ lostEvents }: VerifyReport['lake']): string {
+  return lostEvents === 0 ? '' : `, ${lostEvents} of them of a time that a restore has lost`
 }
 
 function describeLag({ events, seconds }: Lag): string {

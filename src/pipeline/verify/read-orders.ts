@@ -13,6 +13,23 @@ export interface OrderFilter {
   orderId?: string | undefined
 }
 
+// An entry of the history names its version where that is not its place: see decision 0140.
+const VERSION_OF_LAST = sql`
+  case jsonb_typeof(status_history -> -1 -> 'version')
+    when 'number' then (status_history -> -1 ->> 'version')::numeric else jsonb_array_length(status_history)
+  end`
+/** Of a row `orders`. A version that somebody has set to two thousand million must not make as many rows. */
+const EACH_VERSION = sql`
+  select
+    case when jsonb_path_exists(entry, '$.version ? (@ >= 1 && @ <= 2147483647 && @ % 1 == 0)', '{}', true)
+      then (entry ->> 'version')::numeric::integer else place::integer end,
+    place::integer
+  from jsonb_path_query(case when orders.is_whole then status_history end, '$[*]') with ordinality as change (entry, place)
+  union all
+  select number, number from generate_series(1, least(orders.version, 10000)) as number where not orders.is_whole
+  union all
+  select orders.version, orders.version where not orders.is_whole and orders.version > 10000`
+
 interface OrderEventRow {
   order_id: string
   event_id: string
@@ -31,20 +48,17 @@ export async function readOrders(pool: Pool, ledger: Ledger, { since, orderId }:
     const { rows } = await pool.query<OrderEventRow>(
       sql`select orders.id as order_id, orders.id || '.' || version.number as event_id, ${FACTS_IN_ORDERS} as facts,
         ${MOVE_DETAILS_IN_ORDERS} as move_details,
-        status_history -> (version.number - 1) ->> 'at' as at, updated_at
+        status_history -> (version.place - 1) ->> 'at' as at, updated_at
       from (
         select id, number, user_id, items, total_amount, currency, version, status_history, updated_at,
           case when json_typeof(items) = 'array' and jsonb_typeof(status_history) = 'array'
-            then jsonb_array_length(status_history) = version else false end as is_whole
+            then ${VERSION_OF_LAST} = version else false end as is_whole
         from orders
         where id > ${after} and (${orderId ?? null}::uuid is null or id = ${orderId ?? null})
         order by id
         limit ${PAGE_SIZE}
       ) as orders
-      -- A version that somebody has set to two thousand million must not make as many rows.
-      cross join lateral (
-        select generate_series(1, least(orders.version, 10000)) union all select orders.version where orders.version > 10000
-      ) as version (number)
+      cross join lateral (${EACH_VERSION}) as version (number, place)
       order by orders.id, version.number`,
     )
     const last = rows.at(-1)

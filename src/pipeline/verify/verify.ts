@@ -1,5 +1,8 @@
 import type { Pool } from '../../db/pool.ts'
 import { identifier, literal, type Sql, sql } from '../../db/sql.ts'
+import { type Compared, findLostTime } from '../incarnation/find-lost-time.ts'
+import { findUnreconciledReason, listIncarnations } from '../incarnation/incarnations.ts'
+import { knownUpTo } from '../incarnation/recognise-restore.ts'
 import type { LakeStore } from '../lake/lake-store.ts'
 import { listParkedChanges } from '../parked-changes.ts'
 import type { CorruptMessage, Topic } from '../topic.ts'
@@ -26,12 +29,12 @@ export interface VerifyOptions {
   patienceMs?: number
 }
 
-export type Place = 'orders' | 'products' | 'stock' | 'change stream' | 'topic' | 'mails' | 'lake'
+export type Place = 'database' | 'orders' | 'products' | 'stock' | 'change stream' | 'topic' | 'mails' | 'lake'
 /**
  * `altered`: the same event says something else there. `unknown`: no order has it. `lost`: the change stream can deliver nothing more.
- * `parked`: no event could be made of the row. `invalid`: a row from before the database refused such rows.
+ * `restored`: to an earlier state than topic or lake have seen. `parked`: no event could be made of the row. `invalid`: a row from before the database refused such rows.
  */
-export type FindingKind = 'missing' | 'doubled' | 'corrupt' | 'altered' | 'unknown' | 'lost' | 'parked' | 'invalid'
+export type FindingKind = 'missing' | 'doubled' | 'corrupt' | 'altered' | 'unknown' | 'lost' | 'parked' | 'invalid' | 'restored'
 
 /** Something that a healthy store never has. */
 export interface Finding {
@@ -52,7 +55,8 @@ export interface VerifyReport {
   orders: { orders: number; versions: number }
   topic: { events: number; lag: Lag; isSettled: boolean }
   mails: { sent: number; queued: number; failed: number; lag: Lag }
-  lake: { files: number; events: number; lag: Lag }
+  /** `lostEvents`: of a time that a restore has lost; they stay there as what was said then. */
+  lake: { files: number; events: number; lostEvents: number; lag: Lag }
   findings: Finding[]
   /** Places that lack events which are on their way there, or are lost: there is no telling yet. */
   undecided: Place[]
@@ -70,6 +74,8 @@ export async function verify(options: VerifyOptions): Promise<VerifyReport> {
   const { pool, topic, patienceMs = PATIENCE_MS, lakeFlushSeconds = LAKE_FLUSH_SECONDS } = options
   return withLedger(async (ledger) => {
     const startedAt = options.now().getTime()
+    const restored = await findRestored({ pool, topic, lake: options.lake })
+    await ledger.add('lost_ranges', restored.ranges)
     const mailPosition = await findSubscriberPosition(pool, 'email')
     await readMails(pool, ledger)
     const lake = await readLake(options.lake, ledger)
@@ -78,7 +84,7 @@ export async function verify(options: VerifyOptions): Promise<VerifyReport> {
     await ledger.add('parked_events', await listParkedChanges(pool))
     const settlement = await settle(ledger, options, topicEnd)
     const invalid = (await findInvalidRows(pool, MAX_EXAMPLES)).map((rows): Finding => ({ ...rows, kind: 'invalid' }))
-    const findings = [...invalid, ...(await find(ledger, { mailPosition, topicEnd, lake, settlement }))]
+    const findings = [...restored.findings, ...invalid, ...(await find(ledger, { mailPosition, topicEnd, lake, settlement }))]
     const behind = {
       mails: sql`from topic_events anti join mail_events using (event_id) where topic_events.sequence > ${mailPosition}`,
       lake: sql`from topic_events anti join lake_events using (event_id) where topic_events.sequence > ${lake.lastSequence}`,
@@ -108,6 +114,7 @@ export async function verify(options: VerifyOptions): Promise<VerifyReport> {
       lake: {
         files: lake.files.length,
         events: await ledger.count(sql`from lake_events`),
+        lostEvents: await ledger.count(sql`from lake_events anti join order_events using (event_id) semi join lost_ranges on ${IS_LOST}`),
         lag: await lagOf(behind.lake),
       },
       findings,
@@ -115,6 +122,21 @@ export async function verify(options: VerifyOptions): Promise<VerifyReport> {
     }
   })
 }
+
+/** Whether the database was restored, and topic and lake not compared with it since; and the ranges in which it has lost events. */
+async function findRestored(compared: Compared): Promise<{ findings: Finding[]; ranges: { after: number; up_to: number }[] }> {
+  const incarnations = await listIncarnations(compared.pool)
+  const ranges = incarnations.flatMap(({ lost }) => (lost === null ? [] : [{ after: lost.after, up_to: lost.upTo }]))
+  const lost = await findLostTime(compared, knownUpTo(incarnations))
+  const examples =
+    lost === null ? [] : [`topic or lake have seen up to ${lost.end}, the database up to ${lost.range.after}`, ...lost.examples]
+  const unreconciled = await findUnreconciledReason(compared.pool)
+  if (unreconciled !== null) examples.push(unreconciled)
+  return { findings: examples.length === 0 ? [] : [{ place: 'database', kind: 'restored', count: 1, examples }], ranges }
+}
+
+// A row of the topic or the lake, unless an order has its event.
+const IS_LOST = sql`sequence > lost_ranges.after and sequence <= lost_ranges.up_to`
 
 /** The last sequence that a subscriber has handled, 0 for none. */
 async function findSubscriberPosition(pool: Pool, name: string): Promise<number> {
@@ -140,8 +162,10 @@ async function find(ledger: Ledger, { mailPosition, topicEnd, lake, settlement }
   const doubled = (table: TableName) => sql`from ${identifier(table)} group by event_id having count(*) > 1`
   const ofNoOrder = (table: TableName) =>
     sql`from ${identifier(table)} anti join topic_events using (event_id) anti join order_events using (event_id)`
+  // No mail tells of what a restore has lost, and no order has it.
+  const isKept = sql`(event_id in (from order_events select event_id) or not exists (from lost_ranges where ${IS_LOST}))`
   const handled = (table: TableName, position: number) =>
-    sql`from topic_events anti join ${identifier(table)} using (event_id) where topic_events.sequence <= ${position}`
+    sql`from topic_events anti join ${identifier(table)} using (event_id) where topic_events.sequence <= ${position} and ${isKept}`
   const altered = sql`
     from topic_events as copy join order_events as original using (event_id)
     where copy.facts <> original.facts or copy.move_details <> original.move_details`
@@ -150,13 +174,17 @@ async function find(ledger: Ledger, { mailPosition, topicEnd, lake, settlement }
     ['topic', 'missing', lost],
     ['topic', 'doubled', doubled('topic_events')],
     ['topic', 'altered', altered],
-    ['topic', 'unknown', sql`from topic_events anti join order_events using (event_id) where topic_events.sequence <= ${topicEnd}`],
+    [
+      'topic',
+      'unknown',
+      sql`from topic_events anti join order_events using (event_id) where topic_events.sequence <= ${topicEnd} and ${isKept}`,
+    ],
     ['mails', 'missing', handled('mail_events', mailPosition)],
     ['mails', 'unknown', ofNoOrder('mail_events')],
     ['lake', 'missing', handled('lake_events', lake.lastSequence)],
     ['lake', 'doubled', doubled('lake_events')],
     ['lake', 'altered', sql`from (${ALTERED_IN_LAKE})`],
-    ['lake', 'unknown', ofNoOrder('lake_events')],
+    ['lake', 'unknown', sql`${ofNoOrder('lake_events')} where ${isKept}`],
   ]
   const findings: Finding[] = []
   const parked = await ledger.select<{ event_id: string; reason: string }>(

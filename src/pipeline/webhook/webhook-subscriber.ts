@@ -1,6 +1,7 @@
 import type { Logger } from 'pino'
 import type { Pool } from '../../db/pool.ts'
 import { inTransaction } from '../../db/transaction.ts'
+import { withoutLost } from '../incarnation/without-lost.ts'
 import type { JobQueue, QueueDefinition } from '../job-queue.ts'
 import type { Job, JobOutcome, JobWorker } from '../job-worker.ts'
 import type { Sealing } from '../sealing.ts'
@@ -139,7 +140,8 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions): Webh
   return {
     async handle(messages, _signal, fence) {
       if (!(await hasEndpoints(pool))) return
-      const events = [...new Map(messages.map(({ event }) => [event.id, event])).values()]
+      const known = await withoutLost(pool, messages)
+      const events = [...new Map(known.map(({ event }) => [event.id, event])).values()]
       const { queued, tooOld } = await inTransaction(pool, async (tx) => {
         await fence?.check(tx)
         const { pairs, tooOld } = pairWanted(await lockRecipients(tx), events, now())

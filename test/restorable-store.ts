@@ -1,0 +1,217 @@
+import assert from 'node:assert/strict'
+import { cpSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DuckDBInstance } from '@duckdb/node-api'
+import { createTopic } from '../src/app/create-topic.ts'
+import { openLake } from '../src/app/open-lake.ts'
+import { orderSlotOf } from '../src/app/prepare-database.ts'
+import { createApp } from '../src/app.ts'
+import { replayOrders } from '../src/cli/pipeline-commands.ts'
+import { readConfig } from '../src/config.ts'
+import { dataFolder } from '../src/db/data-folder.ts'
+import { findEmbeddedPostgres } from '../src/db/embedded-postgres.ts'
+import { createPool, type Pool } from '../src/db/pool.ts'
+import type { Topic } from '../src/pipeline/topic.ts'
+import { type VerifyReport, verify } from '../src/pipeline/verify/verify.ts'
+import { type Cleanup, onCleanup } from './cleanup.ts'
+import { untilNoServer } from './data-folders.ts'
+import { eventually } from './eventually.ts'
+import { type Account, addProduct, caller, register, type TestStore } from './store.ts'
+import { silent } from './stream-harness.ts'
+
+export interface PlacedOrder {
+  id: string
+  number: number
+  version: number
+}
+
+/** An embedded store that is started and stopped, and whose database can be put back beneath it. */
+export interface RestorableStore {
+  dataDir: string
+  environment: Record<string, string>
+  start(): Promise<RunningStore>
+  /** A copy of the database's files as they are now. Only while the store is stopped. */
+  copyDatabase(): () => void
+}
+
+export interface RunningStore {
+  call: TestStore['call']
+  pool: Pool
+  topic: Topic
+  place(): Promise<PlacedOrder>
+  /** Cancels the order; its version after that. */
+  cancel(order: PlacedOrder): Promise<number>
+  /** As an operator. */
+  confirm(order: PlacedOrder): Promise<number>
+  /** The reasons of `/readyz`. */
+  failing(): Promise<string[]>
+  verify(): Promise<VerifyReport>
+  /** What `storefront replay` prints. */
+  replay(): Promise<string[]>
+  /** Waits until every version of every order is mailed and in the lake. */
+  untilDelivered(): Promise<void>
+  stop(): Promise<void>
+}
+
+/** One row of the lake, read by nothing of the store's. */
+export interface LakeFact {
+  eventId: string
+  orderId: string
+  orderNumber: string
+  status: string
+  sequence: number
+}
+
+export function createRestorableStore(t: Cleanup, others: Record<string, string> = {}): RestorableStore {
+  const dataDir = mkdtempSync(join(tmpdir(), 'storefront-restore-'))
+  onCleanup(t, async () => {
+    await untilNoServer(dataDir)
+    rmSync(dataDir, { recursive: true, force: true })
+  })
+  const environment = {
+    DATA_DIR: dataDir,
+    PORT: '0',
+    OPS_PORT: '0',
+    RATE_LIMITS: 'off',
+    LAKE_FLUSH_SECONDS: '1',
+    MAIL_MAX_PER_HOUR: '0',
+    ...others,
+  }
+  let buyer: (Account & { productId: string }) | null = null
+  return {
+    dataDir,
+    environment,
+    async start() {
+      const config = { ...readConfig(environment), baseUrl: 'http://localhost:3000' }
+      const app = await createApp({ config, logger: silent })
+      const open: (() => Promise<void>)[] = [() => app.stop()]
+      const stop = async () => {
+        for (const close of open.splice(0).toReversed()) await close()
+      }
+      // A test that has failed must not leave its process waiting for a connection.
+      onCleanup(t, stop)
+      await app.start()
+      if (app.server === null) throw new Error('the store has no API')
+      const addresses = await findEmbeddedPostgres(dataFolder(dataDir))
+      if (addresses === null) throw new Error('the store has no database')
+      const pool = createPool({ url: addresses.owner, size: 4, applicationName: 'test', onError: () => {} })
+      const topic = createTopic(config, { pool, url: addresses.owner, logger: silent })
+      open.push(
+        () => pool.end(),
+        () => topic.stop(),
+      )
+      const call = caller(app.server)
+      if (buyer === null) {
+        const { id: productId } = await addProduct(pool, { stock: null })
+        buyer = { ...(await register(call)), productId }
+        await pool.query(
+          `insert into users (id, email, password_hash, role) select gen_random_uuid(), 'operator@example.com', password_hash, 'admin' from users`,
+        )
+      }
+      const { email, password, productId } = buyer
+      const tokenOf = async (address: string) => {
+        const { json } = await call('POST', '/auth/login', { body: { email: address, password } })
+        return String(json.access_token)
+      }
+      const [token, operator] = [await tokenOf(email), await tokenOf('operator@example.com')]
+      const read = async () => {
+        const lake = await openLake(config)
+        const slotName = orderSlotOf(addresses.api)
+        const options = { pool, streamUrl: addresses.stream, topic, slotName, lake, lakeFlushSeconds: 1, now: () => new Date() }
+        return verify({ ...options, patienceMs: 60_000 }).finally(() => lake.close())
+      }
+      return {
+        call,
+        pool,
+        topic,
+        async place() {
+          const { status, json, text } = await call('POST', '/orders', { token, body: { items: [{ product_id: productId, quantity: 1 }] } })
+          assert.equal(status, 201, text)
+          return { id: json.id, number: Number(json.number), version: json.version }
+        },
+        async cancel({ id }) {
+          const { status, json, text } = await call('POST', `/orders/${id}/cancel`, { token })
+          assert.equal(status, 200, text)
+          return json.version
+        },
+        async confirm({ id }) {
+          const { status, json, text } = await call('POST', `/admin/orders/${id}/transitions`, {
+            token: operator,
+            body: { to: 'confirmed' },
+          })
+          assert.equal(status, 200, text)
+          return json.version
+        },
+        async failing() {
+          const answer = await fetch(`http://127.0.0.1:${app.operationsPort}/readyz`)
+          const { failing = [] } = (await answer.json()) as { failing?: { name: string; reason: string }[] }
+          return failing.map(({ name, reason }) => `${name}: ${reason}`)
+        },
+        verify: read,
+        async replay() {
+          const lines: string[] = []
+          const write = (line: string) => void lines.push(line)
+          const exit = () => {
+            throw new Error('a command wants to exit')
+          }
+          const context = { config, logger: silent, pool, addresses, terminal: { out: write, err: write, exit } }
+          await replayOrders(context, { since: undefined, orderId: undefined, subscriber: undefined })
+          return lines
+        },
+        async untilDelivered() {
+          await eventually(
+            async () => {
+              const { topic, mails, lake, findings } = await read()
+              const missing = findings.some(({ kind }) => kind === 'missing')
+              return !missing && topic.lag.events + mails.queued + mails.lag.events + lake.lag.events === 0
+            },
+            { timeoutMs: 120_000, what: 'every event everywhere' },
+          )
+        },
+        stop,
+      }
+    },
+    copyDatabase() {
+      const copies = mkdtempSync(join(tmpdir(), 'storefront-copy-'))
+      onCleanup(t, () => rmSync(copies, { recursive: true, force: true }))
+      const { cluster } = dataFolder(dataDir)
+      cpSync(cluster, join(copies, 'postgres'), { recursive: true })
+      return () => {
+        rmSync(cluster, { recursive: true })
+        cpSync(join(copies, 'postgres'), cluster, { recursive: true })
+      }
+    },
+  }
+}
+
+/** Every row of the lake's files that count. */
+export async function readLakeFacts(dataDir: string): Promise<LakeFact[]> {
+  const lake = await openLake(readConfig({ DATA_DIR: dataDir }))
+  const { readLakeFiles } = await import('../src/pipeline/lake/list-files.ts')
+  const instance = await DuckDBInstance.create(':memory:')
+  const connection = await instance.connect()
+  try {
+    return await readLakeFiles(lake, async (_, paths) => {
+      const facts: LakeFact[] = []
+      for (const path of paths) {
+        const reader = await connection.runAndReadAll(
+          `select event_id, order_id, order_number, status, sequence from read_parquet('${path}', hive_partitioning = false)`,
+        )
+        for (const [eventId, orderId, orderNumber, status, sequence] of reader.getRows())
+          facts.push({
+            eventId: String(eventId),
+            orderId: String(orderId),
+            orderNumber: String(orderNumber),
+            status: String(status),
+            sequence: Number(sequence),
+          })
+      }
+      return facts
+    })
+  } finally {
+    connection.closeSync()
+    instance.closeSync()
+    lake.close()
+  }
+}
