@@ -258,7 +258,7 @@ export function toOrderEvents(record: OrderRecord): OrderEvent[] {
  */
 export function toEarlierEvents({ data: { order } }: OrderEvent): OrderEvent[] {
   const { total, created_at, updated_at, ...same } = order
-  if (order.status_history.length !== order.version) return []
+  if (!hasWholeHistory(order)) return []
   const times = { created_at: new Date(created_at), updated_at: new Date(updated_at) }
   return toOrderEvents({ ...same, ...times, total_amount: String(total.amount), currency: total.currency, traceparent: null }).slice(0, -1)
 }

@@ -66,7 +66,7 @@ export function createOrderStreamHandler(options: OrderStreamHandlerOptions): Ch
 }
 
 /** A database whose files were put back counts its positions twice: with its incarnation they are of two logs. Pure. */
-export function inIncarnation(position: string, incarnation: number): string {
+function inIncarnation(position: string, incarnation: number): string {
   return incarnation === 0 ? position : position.replace('/', `.${incarnation}/`)
 }
 

@@ -153,7 +153,9 @@ test('names each kind of fault, its place, its number and examples', async (t) =
       .sort(),
     [join(folder, '0000000000000900-0000000000000901.parquet'), files[3]].sort(),
   )
-  assert.equal(found.size, 7)
+  // By the name of its newest file the lake is ahead of the topic: its sink would take new events for ones that it has.
+  assert.ok(found.has('database restored'))
+  assert.equal(found.size, 8)
   assert.match(formatReport(report), /topic: 1 missing \(storefront replay publishes them\)\n {2}[0-9a-f-]{36}\.1\n/)
 
   await unlink(join(folder, '0000000000000900-0000000000000901.parquet'))
