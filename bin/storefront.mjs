@@ -9,9 +9,23 @@ import { fileURLToPath } from 'node:url'
 const MINIMUM_MAJOR = 26
 const GROUP_SIGNAL_MS = 500
 const main = new URL('../src/main.ts', import.meta.url)
+const require = module.createRequire(import.meta.url)
 
+/** Ends the process with one line when a file of a package that npm has to install is not there. */
+function assertInstalled(file, reason, command) {
+  try {
+    return require.resolve(file)
+  } catch (error) {
+    if (error.code !== 'MODULE_NOT_FOUND') throw error
+    console.error(`storefront: ${reason}; run ${command} in the folder of package.json`)
+    process.exit(1)
+  }
+}
+
+assertInstalled('pino', 'its packages are not installed', 'npm ci')
 if (Number(process.versions.node.split('.')[0]) < MINIMUM_MAJOR) {
-  const node = module.createRequire(import.meta.url).resolve('node/bin/node')
+  const scriptsOff = `this is Node.js ${process.version}, and the one of version ${MINIMUM_MAJOR} is not there, because npm ran no install scripts`
+  const node = assertInstalled('node/bin/node', scriptsOff, 'npm ci --ignore-scripts=false')
   const child = spawn(node, [fileURLToPath(import.meta.url), ...process.argv.slice(2)], { stdio: ['inherit', 'inherit', 'inherit', 'ipc'] })
   // A terminal and systemd signal the whole group, `kill` this process only: what the child tells that it has got is not sent to it again.
   const received = new Map()

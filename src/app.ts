@@ -2,6 +2,7 @@ import type { Logger } from 'pino'
 import { authOptions, createApi, createCatalogue, listening } from './app/create-api.ts'
 import { createEmail, createLake, createWebhook, type Watched } from './app/create-subscribers.ts'
 import { createTopic } from './app/create-topic.ts'
+import { withNamedPort } from './app/named-port.ts'
 import { openLake } from './app/open-lake.ts'
 import { createHousekeeping, erasureOf } from './app/order-housekeeping.ts'
 import { orderSlotOf, prepareDatabase } from './app/prepare-database.ts'
@@ -18,6 +19,7 @@ import { loadSigningKeys } from './auth/signing-keys.ts'
 import { createSealing } from './auth/store-secret.ts'
 import { loadSampleCatalogue } from './catalogue/sample-catalogue.ts'
 import type { Config } from './config.ts'
+import { assertServer } from './db/assert-suitable.ts'
 import { assertMigrated } from './db/migrate.ts'
 import { type OpenDatabase, openOwnDatabase } from './db/open-database.ts'
 import { connectClient, createPool, type Pool } from './db/pool.ts'
@@ -83,7 +85,10 @@ export async function createApp({ config, logger, now = () => new Date(), ...giv
   }
   try {
     if (isEmbedded) await prepareDatabase(addresses, logger)
-    else await assertMigrated(pool)
+    else {
+      if (config.roles.includes('stream')) await assertServer(pool)
+      await assertMigrated(pool)
+    }
     await warnOfSuperuser(pool, logger)
     await recogniseAtStart(config, { pool, url, logger })
     if (isEmbedded && (await loadSampleCatalogue(pool))) logger.info('loaded the sample catalogue')
@@ -115,7 +120,10 @@ export async function createApp({ config, logger, now = () => new Date(), ...giv
     ]
     const operations = config.operations === null ? null : new OperationsServer({ ...config.operations, metrics, check: checkAll, logger })
     if (operations !== null) metrics.collectProcess()
-    const services: Service[] = operations === null ? [deliveryLog] : [operations, deliveryLog]
+    const services: Service[] =
+      operations === null || config.operations === null
+        ? [deliveryLog]
+        : [withNamedPort(operations, config.operations, 'OPS_'), deliveryLog]
     if (secretWatch !== null) services.push(secretWatch)
     const sealing = createSealing(secret, 'account mail')
     const purgers = stream === null ? [] : createPurgers(config.cdnPurgeUrls)
@@ -146,7 +154,7 @@ export async function createApp({ config, logger, now = () => new Date(), ...giv
       const catalogue = createCatalogue(config, pool, logger, (signal) => connectClient(url, 'storefront-catalogue', signal))
       server = await createApi({ config, pool, placingPool, auth, catalogue, logger, now, check, metrics })
       const housekeeping = createHousekeeping(config, { pool, jobs, logger, now })
-      services.push(auth, catalogue.version, housekeeping, listening(server, config, logger))
+      services.push(auth, catalogue.version, housekeeping, withNamedPort(listening(server, config, logger), config))
     }
     const all = inOrder(services, close)
     return {

@@ -164,7 +164,7 @@ export function assertEmbeddedIsMeant({ databaseAddresses, isEmbeddedMeant, role
   const reason =
     nats !== null ? 'NATS_URL is set' : roles.length < ROLES.length ? `the process has only the roles ${roles.join(', ')}` : null
   if (reason === null) return
-  throw new ConfigError(`${reason}, and DATABASE_URL is not; set it, or EMBEDDED=on for the embedded store in ${dataDir}`)
+  throw new ConfigError(`${reason}, and DATABASE_URL is not set; set it, or EMBEDDED=on for the embedded store in ${dataDir}`)
 }
 
 function readOperations({ optional, text, integer }: Settings): OperationsConfig | null {

@@ -37,7 +37,7 @@ test('an order reaches its customer and an endpoint, and the commands beside the
   })
   assert.match(failed, /\| 100001 \| created \| failed \| 1 +\|/)
   assert.ok(!failed.includes(email))
-  assert.deepEqual(await run('mail', 'retry', `${order}.1`), { status: 0, stdout: '1 mail is tried again\n', stderr: '' })
+  assert.deepEqual(await run('mail', 'retry', `${order}.1`), { status: 0, stdout: '1 mail is queued again\n', stderr: '' })
   await eventually(async () => smtp.mails.length === 1)
 
   const list = await eventually(async () => {
@@ -75,11 +75,11 @@ test('refuses arguments and templates it cannot use, and says why', async (t) =>
   const refusals: [string[], number, RegExp][] = [
     [['mail', 'list', '--status', 'lost'], 2, /--status must be one of queued, sent, failed/],
     [['mail', 'list', '--order', "1' or true"], 2, /--order must be an id or a number/],
-    [['mail', 'retry'], 2, /mail retry: give an event id or --all-failed, one of the two\n/],
-    [['mail', 'retry', 'nothing.1'], 1, /^there is no mail of the event nothing\.1\n$/],
+    [['mail', 'retry'], 2, /mail retry: give EVENT_ID or --all-failed, one of the two\n/],
+    [['mail', 'retry', 'nothing.1'], 1, /^there is no mail of the event nothing\.1; storefront mail list shows them\n$/],
     [['webhook', 'add', 'https://me:hunter2@shop.example/'], 1, /^storefront: the URL must hold no user name and no password\n$/],
-    [['webhook', 'redeliver', 'x'], 2, /webhook redeliver: give an event id or --all-failed, one of the two\n/],
-    [['webhook', 'enable', 'x'], 1, /^there is no endpoint x\n$/],
+    [['webhook', 'redeliver', 'x'], 2, /webhook redeliver: give EVENT_ID or --all-failed, one of the two\n/],
+    [['webhook', 'enable', 'x'], 1, /^storefront: there is no endpoint x; storefront webhook list shows them\n$/],
   ]
   const results = await Promise.all(refusals.map(([args]) => runStorefront(t, args, { env: { DATA_DIR: folder.path } })))
   for (const [index, result] of results.entries()) {

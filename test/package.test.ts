@@ -1,26 +1,16 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { delimiter, join } from 'node:path'
+import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { onCleanup } from './cleanup.ts'
 import { makeDataFolder, serverProcesses } from './data-folders.ts'
+import { findOldNode } from './old-node.ts'
 import { runStorefront, serve } from './store-process.ts'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
-
-/** A Node.js older than the one Storefront needs, null when the machine has none. */
-function findOldNode(): string | null {
-  const candidates = ['/usr/bin', ...(process.env.PATH ?? '').split(delimiter)].map((directory) => join(directory, 'node'))
-  for (const node of candidates.filter((candidate) => existsSync(candidate))) {
-    const version = execFileSync(node, ['--version'], { encoding: 'utf8' })
-    const major = Number(/^v(\d+)/.exec(version)?.[1])
-    if (major >= 20 && major < 26) return node
-  }
-  return null
-}
 
 /** Packs the product as npm publishes it, and unpacks it as npm installs it. Returns the path of its command. */
 function install(t: TestContext): { modules: string; bin: string } {

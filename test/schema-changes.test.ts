@@ -47,7 +47,7 @@ const STATE = [
 
 test('no command makes a store where there is none', async (t) => {
   const empty = makeDataFolder(t)
-  for (const args of [['verify'], ['catalogue', 'import', '-'], ['keys', 'rotate']]) {
+  for (const args of COMMANDS) {
     const { status, stdout, stderr } = await runStorefront(t, args, { env: { DATA_DIR: empty.path } })
     assert.deepEqual([status, stdout], [1, ''], args.join(' '))
     assert.equal(stderr, `storefront: there is no store in ${empty.path}; start one there, or run storefront migrate\n`)

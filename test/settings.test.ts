@@ -258,7 +258,7 @@ test('takes several brokers, and refuses an address of anything else without sho
 
 test('refuses the embedded store to one process among several, unless it is meant', () => {
   const assertMeant = (settings: Record<string, string>) => assertEmbeddedIsMeant(readConfig({ DATA_DIR: '/shop', ...settings }))
-  const message = (reason: string) => `${reason}, and DATABASE_URL is not; set it, or EMBEDDED=on for the embedded store in /shop`
+  const message = (reason: string) => `${reason}, and DATABASE_URL is not set; set it, or EMBEDDED=on for the embedded store in /shop`
   for (const [settings, reason] of [
     [{ ROLES: 'api,lake' }, 'the process has only the roles api, lake'],
     [{ NATS_URL: 'nats://a' }, 'NATS_URL is set'],

@@ -14,6 +14,8 @@ export interface CommandOptions {
   /** The Node.js that runs it, and the script. */
   node?: string
   bin?: string
+  /** The user and group who run it. */
+  uid?: number
 }
 
 export interface CommandResult {
@@ -22,7 +24,7 @@ export interface CommandResult {
   stderr: string
 }
 
-function launch(args: readonly string[], { env = {}, node = process.execPath, bin = BIN }: CommandOptions): ChildProcess {
+function launch(args: readonly string[], { env = {}, node = process.execPath, bin = BIN, uid }: CommandOptions): ChildProcess {
   // Nothing of the developer's own settings.
   const environment = {
     PATH: process.env.PATH,
@@ -33,7 +35,7 @@ function launch(args: readonly string[], { env = {}, node = process.execPath, bi
     RATE_LIMITS: 'off',
     ...env,
   }
-  return spawn(node, [bin, ...args], { env: environment, stdio: 'pipe' })
+  return spawn(node, [bin, ...args], { env: environment, stdio: 'pipe', ...(uid === undefined ? {} : { uid, gid: uid }) })
 }
 
 /** Runs `storefront` with these arguments to its end. */

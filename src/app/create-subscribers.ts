@@ -91,7 +91,7 @@ interface JobsOptions {
 /** The subscriber that mails customers, and the worker that sends account mails with the same mailer. */
 export function createEmail(config: Config, { pool, topic, jobs, sealing, logger, now, watched }: JobsOptions): Service {
   const { mailFrom: from, accountUrl } = config
-  const smtp = config.smtpUrl === null ? null : createSmtpMailer({ url: config.smtpUrl, from })
+  const smtp = config.smtpUrl === null ? null : createSmtpMailer({ url: config.smtpUrl, from, caFile: config.smtpCaFile })
   const smtpWatch = smtp === null ? null : new SmtpWatch({ mailer: smtp, probe: smtp.probe, logger, now })
   const mailer = smtpWatch?.mailer ?? createFileMailer({ directory: dataFolder(config.dataDir).mail, from })
   if (smtpWatch !== null) {

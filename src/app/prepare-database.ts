@@ -1,7 +1,8 @@
 import type { Logger } from 'pino'
 import { type DatabaseAddresses, roleOf } from '../db/addresses.ts'
+import { assertOwner, assertServer, lacksReplication } from '../db/assert-suitable.ts'
 import { migrate } from '../db/migrate.ts'
-import { connectClient } from '../db/pool.ts'
+import { connectClient, type Queryable } from '../db/pool.ts'
 import { grantRights } from '../db/rights.ts'
 import { PURGE_QUEUE } from '../pipeline/cdn/purge-catalogue.ts'
 import { ACCOUNT_MAIL_QUEUE } from '../pipeline/email/account-mail.ts'
@@ -11,6 +12,8 @@ import { ensureReplicationSlot, slotNameFor } from '../pipeline/replication-slot
 import { WEBHOOK_QUEUE } from '../pipeline/webhook/webhook-subscriber.ts'
 import { HOUSEKEEPING_QUEUE } from './order-housekeeping.ts'
 
+const INSUFFICIENT_PRIVILEGE = '42501'
+
 /** The queues of a store. */
 export const JOB_QUEUES = [EMAIL_QUEUE, ACCOUNT_MAIL_QUEUE, WEBHOOK_QUEUE, PURGE_QUEUE, HOUSEKEEPING_QUEUE]
 
@@ -19,20 +22,35 @@ export const JOB_QUEUES = [EMAIL_QUEUE, ACCOUNT_MAIL_QUEUE, WEBHOOK_QUEUE, PURGE
  * replicate. Several processes may do it at once.
  */
 export async function prepareDatabase(addresses: DatabaseAddresses, logger: Logger): Promise<void> {
+  await withClient(addresses.owner, async (owner) => {
+    await assertServer(owner)
+    await assertOwner(owner, roleOf(addresses.api))
+  })
   const applied = await migrate(addresses.owner)
   if (applied.length > 0) logger.info({ applied }, 'migrated the database')
   await installJobQueues({ url: addresses.owner, logger, queues: JOB_QUEUES })
-  const owner = await connectClient(addresses.owner, 'storefront-migrate')
-  try {
-    const slot = await ensureReplicationSlot(owner, orderSlotOf(addresses.owner), async (create) => {
-      const stream = await connectClient(addresses.stream, 'storefront-migrate')
-      await create(stream).finally(() => stream.end())
-    })
+  await withClient(addresses.owner, async (owner) => {
+    const slot = await ensureReplicationSlot(owner, orderSlotOf(addresses.owner), (create) =>
+      withClient(addresses.stream, async (stream) => {
+        try {
+          await create(stream)
+        } catch (error) {
+          throw (error as { code?: string }).code === INSUFFICIENT_PRIVILEGE ? await lacksReplication(stream, error) : error
+        }
+      }),
+    )
     if (slot === 'lost') logger.error('the replication slot of the order stream is gone: order changes since then are not published')
     const role = roleOf(addresses.api)
     if (role !== roleOf(addresses.owner) && (await grantRights(owner, role))) logger.info({ role }, "changed the rights of the API's role")
+  })
+}
+
+async function withClient(url: string, work: (client: Queryable) => Promise<void>): Promise<void> {
+  const client = await connectClient(url, 'storefront-migrate')
+  try {
+    await work(client)
   } finally {
-    await owner.end()
+    await client.end()
   }
 }
 

@@ -138,7 +138,9 @@ test('processes that start or rotate at the same time agree on one newest key', 
 
 test('another secret neither opens the keys nor replaces them, and running processes keep theirs', async (t) => {
   const store = await startStore(t)
-  const message = { message: 'STOREFRONT_SECRET does not open the signing keys in this database' }
+  const message = {
+    message: 'STOREFRONT_SECRET is not the secret that the signing keys in this database were encrypted with; set that one',
+  }
   await assert.rejects(loadSigningKeys(store.pool, 'another secret that is long enough'), message)
   await assert.rejects(rotateSigningKeys(store.pool, 'another secret that is long enough'), message)
   assert.equal((await store.pool.query('select from signing_keys where retired_at is null')).rowCount, 1)

@@ -180,7 +180,9 @@ async function openPrivateKey(row: KeyRow, secret: string): Promise<CryptoKey> {
   try {
     jwk = JSON.parse(unseal(secret, PURPOSE, row.sealed_private_key ?? Buffer.alloc(0)))
   } catch (error) {
-    throw new WrongSecret('STOREFRONT_SECRET does not open the signing keys in this database', { cause: error })
+    throw new WrongSecret('STOREFRONT_SECRET is not the secret that the signing keys in this database were encrypted with; set that one', {
+      cause: error,
+    })
   }
   return importKey(jwk)
 }

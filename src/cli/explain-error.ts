@@ -37,13 +37,14 @@ const FILE_PROBLEMS: Record<string, string> = {
 /** What to tell an operator about an error that ended the process; null for one that is no operator's mistake, which needs its stack. */
 export function explainError(error: unknown): Explanation | null {
   if (error instanceof OperatorError) return { message: error.message, exitStatus: error.exitStatus }
-  const message = error instanceof AppError ? error.message : (explainPort(error) ?? explainFile(error) ?? explainDatabase(error))
+  const message = error instanceof AppError ? error.message : (explainFile(error) ?? explainDatabase(error))
   return message === null ? null : { message: message.replaceAll(/\s*\n\s*/g, ' '), exitStatus: 1 }
 }
 
-function explainPort(error: unknown): string | null {
-  const { code, message } = error as NodeJS.ErrnoException
-  return code === 'EADDRINUSE' ? `${message}; end the program that listens there, or set PORT or OPS_PORT to another one` : null
+/** Whether a server's certificate, in the error or in its cause, is signed by an authority that is not known. */
+export function isUntrusted(error: unknown): boolean {
+  const { code = '', cause } = error as { code?: string; cause?: unknown }
+  return UNTRUSTED.includes(code) || (cause instanceof Error && isUntrusted(cause))
 }
 
 function explainFile(error: unknown): string | null {
@@ -56,11 +57,11 @@ function explainFile(error: unknown): string | null {
 
 function explainDatabase(error: unknown): string | null {
   const { code = '', message, severity } = error as { code?: string; message?: string; severity?: string }
-  if (UNTRUSTED.includes(code)) {
+  if (isUntrusted(error)) {
     return `a server's certificate is signed by an authority that is not known (${message}); for the database add sslrootcert=FILE to its address, for the object store set NODE_EXTRA_CA_CERTS=FILE`
   }
   if (code === INSUFFICIENT_PRIVILEGE && severity === 'FATAL') {
-    return `the database cannot be used: ${message}; as its administrator grant connect on it to the role that the address names`
+    return `the database cannot be used: ${message}; run "grant connect on database …" for the role that the address names as the database's administrator`
   }
   if (code === INSUFFICIENT_PRIVILEGE) {
     return `the role in DATABASE_URL lacks a right: ${message}; run storefront migrate, which grants it`

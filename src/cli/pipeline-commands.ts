@@ -2,8 +2,10 @@ import { createTopic } from '../app/create-topic.ts'
 import { openLake } from '../app/open-lake.ts'
 import { orderSlotOf } from '../app/prepare-database.ts'
 import { recogniseRestoreOf } from '../app/recognise-restore.ts'
+import { OperatorError } from '../errors.ts'
 import { DeliveryLog } from '../pipeline/delivery-log.ts'
 import { reconcile } from '../pipeline/incarnation/reconcile.ts'
+import { isBrokerError } from '../pipeline/nats/connection.ts'
 import { repairLake } from '../pipeline/replay/repair-lake.ts'
 import { type ReplayReport, replay } from '../pipeline/replay/replay.ts'
 import { rewindSubscriber } from '../pipeline/replay/rewind-subscriber.ts'
@@ -11,6 +13,7 @@ import type { Topic } from '../pipeline/topic.ts'
 import { formatReport } from '../pipeline/verify/format-report.ts'
 import { verify } from '../pipeline/verify/verify.ts'
 import type { Contexts } from './command.ts'
+import { isUntrusted } from './explain-error.ts'
 
 // Not 2, which is a command that was called wrongly.
 const EXIT_UNDECIDED = 3
@@ -96,12 +99,32 @@ async function withTopic(
   const deliveryLog = new DeliveryLog({ pool, logger })
   const topic = createTopic(config, { pool, url: addresses.api, logger, onStored: deliveryLog.published })
   try {
-    await topic.start()
+    if (config.nats === null) await topic.start()
+    else await assertBroker(topic, config.nats.servers)
     return await work(topic)
+  } catch (error) {
+    throw config.nats !== null && isBrokerError(error) ? brokerAway(config.nats.servers, error) : error
   } finally {
     await topic.stop()
     await deliveryLog.stop()
   }
+}
+
+/** A topic that starts waits for its broker; a command does not. Throws OperatorError. */
+async function assertBroker(topic: Topic, servers: string): Promise<void> {
+  try {
+    await topic.newestSequence()
+  } catch (error) {
+    throw error instanceof Error && isUntrusted(error) ? brokerAway(servers, error) : error
+  }
+}
+
+function brokerAway(servers: string, error: Error): OperatorError {
+  const hosts = servers.split(',').map((server) => new URL(server.trim()).host)
+  const advice = isUntrusted(error)
+    ? 'set NATS_CA to the file of the authority that signed its certificate'
+    : 'check that it runs, and NATS_URL'
+  return new OperatorError(`NATS cannot be used at ${hosts.join(', ')} (${error.message}); ${advice}`, { cause: error })
 }
 
 function describeReplay(report: ReplayReport): string[] {

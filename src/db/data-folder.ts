@@ -1,7 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import {
+  accessSync,
   chmodSync,
   closeSync,
+  constants,
   existsSync,
   fsyncSync,
   mkdirSync,
@@ -13,7 +15,7 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { OperatorError } from '../errors.ts'
 
@@ -45,6 +47,11 @@ export class DataFolderOpen extends OperatorError {
   override readonly name = 'DataFolderOpen'
 }
 
+/** The folder cannot be made or written to. Its message is one line for a terminal. */
+class DataFolderUnusable extends OperatorError {
+  override readonly name = 'DataFolderUnusable'
+}
+
 /** The file of a secret says nothing. Its message is one line for a terminal. */
 export class SecretUnusable extends OperatorError {
   override readonly name = 'SecretUnusable'
@@ -55,13 +62,14 @@ const OWN_ENTRIES =
   /^(lock(-journal)?|owner|postgres(\.new|\.log|\.probe)?|(postgres-password|secret(\.next)?)(\.new)?|mail|lake(-cache)?|server-root|lost\+found)$/
 
 /**
- * Takes the folder for this process and returns the function that gives it back, idempotent. Throws DataFolderInUse or DataFolderOpen.
+ * Takes the folder for this process and returns the function that gives it back, idempotent. Throws DataFolderInUse,
+ * DataFolderOpen or DataFolderUnusable.
  * The lock is SQLite's on an empty file: the kernel frees it with the process, however that ends, so none is ever stale.
  */
 export function lockDataFolder(folder: DataFolder): () => void {
-  mkdirSync(folder.path, { recursive: true, mode: 0o700 })
+  assertWritable(folder.path)
   closeToOthers(folder)
-  const lock = new DatabaseSync(join(folder.path, 'lock'), { timeout: 0 })
+  const lock = openLock(join(folder.path, 'lock'))
   const ownerFile = join(folder.path, 'owner')
   try {
     lock.exec('begin exclusive')
@@ -77,9 +85,56 @@ export function lockDataFolder(folder: DataFolder): () => void {
   }
 }
 
+// https://www.sqlite.org/rescode.html
+const [SQLITE_BUSY, SQLITE_READONLY, SQLITE_CANTOPEN] = [5, 8, 14]
+
 function isBusy(error: unknown): boolean {
-  const SQLITE_BUSY = 5
   return (error as { errcode?: number }).errcode === SQLITE_BUSY
+}
+
+const NOT_WRITABLE: Record<string, string> = {
+  EACCES: 'this user may not write there; give the folder to the user who runs the store, or set DATA_DIR to another one',
+  EEXIST: 'it is a file; set DATA_DIR to a folder',
+  ENOSPC: 'its disk is full',
+  ENOTDIR: 'its path leads through a file; set DATA_DIR to a folder',
+  EPERM: 'this user may not write there; give the folder to the user who runs the store, or set DATA_DIR to another one',
+  EROFS: 'its file system is read-only; set DATA_DIR to a folder that can be written to',
+}
+
+/** Makes the folder when it is missing. */
+function assertWritable(path: string): void {
+  try {
+    makeFolder(path)
+    accessSync(path, constants.R_OK | constants.W_OK | constants.X_OK)
+  } catch (error) {
+    const problem = NOT_WRITABLE[(error as NodeJS.ErrnoException).code ?? '']
+    if (problem === undefined) throw error
+    throw new DataFolderUnusable(`the data folder ${path} cannot be used: ${problem}`, { cause: error })
+  }
+}
+
+/** Not `recursive`, which reports a file system that is read-only as a folder that is not there. */
+function makeFolder(path: string): void {
+  if (!existsSync(dirname(path))) makeFolder(dirname(path))
+  try {
+    mkdirSync(path, { mode: 0o700 })
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST' || !statSync(path).isDirectory()) throw error
+  }
+}
+
+function openLock(file: string): DatabaseSync {
+  try {
+    // SQLite opens a file that it may not write to for reading, and takes no lock on it then.
+    if (existsSync(file)) accessSync(file, constants.R_OK | constants.W_OK)
+    return new DatabaseSync(file, { timeout: 0 })
+  } catch (error) {
+    const { code, errcode = 0 } = error as { code?: string; errcode?: number }
+    if (code !== 'EACCES' && ![SQLITE_READONLY, SQLITE_CANTOPEN].includes(errcode)) throw error
+    throw new DataFolderUnusable(`${file} cannot be written to; give the data folder's files to the user who runs the store`, {
+      cause: error,
+    })
+  }
 }
 
 /** A folder that holds more than a store is not changed: it may be somebody's home, or the machine's. */

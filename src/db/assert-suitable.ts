@@ -1,0 +1,92 @@
+import { OperatorError } from '../errors.ts'
+import type { Queryable } from './pool.ts'
+
+/** The database server, or what a role may do there, is not what the store needs. The message has the statement that changes it. */
+export class DatabaseUnsuitable extends OperatorError {
+  override readonly name = 'DatabaseUnsuitable'
+}
+
+const OLDEST_VERSION = 150_000
+
+/** Throws DatabaseUnsuitable unless the server is new enough and writes what the change stream reads. */
+export async function assertServer(db: Queryable): Promise<void> {
+  const { rows } = await db.query<{ version: string; number: number; wal_level: string }>(
+    `select current_setting('server_version') as version, current_setting('server_version_num')::int as number,
+      current_setting('wal_level') as wal_level`,
+  )
+  const { version = '', number = 0, wal_level: walLevel = '' } = rows[0] ?? {}
+  if (number < OLDEST_VERSION) throw new DatabaseUnsuitable(`the database is PostgreSQL ${version}; the store needs 15 or later`)
+  if (walLevel !== 'logical') {
+    throw new DatabaseUnsuitable(
+      `the database has wal_level = ${walLevel}; run "alter system set wal_level = logical" as its administrator, and restart it`,
+    )
+  }
+}
+
+interface OwnerRights {
+  role: string
+  database: string
+  schema: string | null
+  has_api_role: boolean
+  /** Whose the tables are, when this role may not act as their owner. */
+  other_owner: string | null
+  may_create_in_schema: boolean
+  /** Where a schema or an extension is still to be made. */
+  lacks_create_in_database: boolean
+}
+
+/** Throws DatabaseUnsuitable unless the role of this connection may change the schema, and the role that is to get rights is there. */
+export async function assertOwner(db: Queryable, apiRole: string): Promise<void> {
+  const { rows } = await db.query<OwnerRights>(
+    `select
+      current_user as role,
+      current_database() as database,
+      current_schema() as schema,
+      $1 = '' or exists (select from pg_roles where rolname = $1) as has_api_role,
+      (
+        select pg_get_userbyid(relowner)
+        from pg_class
+        where oid = to_regclass('migrations') and not pg_has_role(current_user, relowner, 'usage')
+      ) as other_owner,
+      coalesce(has_schema_privilege(current_schema(), 'create'), false) as may_create_in_schema,
+      not has_database_privilege(current_database(), 'create')
+        and (to_regnamespace('pgboss') is null or not exists (select from pg_extension where extname = 'pg_trgm')) as lacks_create_in_database`,
+    [apiRole],
+  )
+  const [rights] = rows
+  if (rights === undefined) return
+  const { role, database, schema, other_owner: owner } = rights
+  if (owner !== null) {
+    throw new DatabaseUnsuitable(
+      `the tables of this database belong to the role ${owner}, not to ${role}: set DATABASE_OWNER_URL to the address of ${owner}`,
+    )
+  }
+  if (!rights.has_api_role) {
+    throw new DatabaseUnsuitable(
+      `the role ${apiRole} in DATABASE_URL does not exist: run "create role ${quote(apiRole)} login password '…'" as the database's administrator`,
+    )
+  }
+  const lacked = rights.lacks_create_in_database
+    ? `database ${quote(database)}`
+    : rights.may_create_in_schema
+      ? null
+      : `schema ${quote(schema ?? 'public')}`
+  if (lacked === null) return
+  throw new DatabaseUnsuitable(
+    `the role ${role} lacks the right to create in the ${lacked}: set DATABASE_OWNER_URL to the address of its owner, or run "grant create on ${lacked} to ${quote(role)}" as its administrator`,
+  )
+}
+
+/** The right that an attempt to make a replication slot lacks. */
+export async function lacksReplication(stream: Queryable, cause: unknown): Promise<DatabaseUnsuitable> {
+  const { rows } = await stream.query<{ role: string }>('select current_user as role')
+  const role = rows[0]?.role ?? ''
+  return new DatabaseUnsuitable(
+    `the role ${role} may not replicate: set DATABASE_STREAM_URL to the address of a role that may, or run "alter role ${quote(role)} replication" as the database's administrator`,
+    { cause },
+  )
+}
+
+function quote(name: string): string {
+  return /^[a-z_][a-z0-9_]*$/.test(name) ? name : `"${name.replaceAll('"', '""')}"`
+}

