@@ -1,24 +1,30 @@
 import { BUCKET_FAULTS } from './bucket.ts'
+import { CLOCK_FAULT } from './clocks.ts'
 import { DAMAGED_LAKE_FAULT } from './damaged-lake.ts'
 import { DATABASE_FAULTS } from './database.ts'
 import { FAILOVER_FAULTS } from './failover.ts'
 import type { Fault } from './fault.ts'
+import { FULL_DISK_FAULT } from './full-disk.ts'
 import { HANDLER_FAULTS } from './handler.ts'
 import { KILLED_REPLAY_FAULT } from './killed-replay.ts'
 import { LAKE_FAULTS } from './lake.ts'
 import { LOAD_FAULTS } from './load.ts'
 import { MAIL_FAULTS } from './mail.ts'
 import { NATS_FAULTS } from './nats.ts'
+import { WEBHOOK_FAULT } from './webhooks.ts'
 
 export const FAULTS: Fault[] = [
   ...HANDLER_FAULTS,
   ...DATABASE_FAULTS,
+  FULL_DISK_FAULT,
   KILLED_REPLAY_FAULT,
   ...FAILOVER_FAULTS,
   ...LAKE_FAULTS,
   DAMAGED_LAKE_FAULT,
   ...BUCKET_FAULTS,
   ...MAIL_FAULTS,
+  WEBHOOK_FAULT,
+  CLOCK_FAULT,
   ...LOAD_FAULTS,
   ...NATS_FAULTS,
 ]

@@ -1,0 +1,46 @@
+import { existsSync, readdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import { eventually } from '../test/eventually.ts'
+import type { Fault } from './fault.ts'
+import { Skipped } from './lake.ts'
+
+const LIBRARIES = '/usr/lib'
+const HOUR_SECONDS = 3_600
+/** libfaketime reads its file again after this. */
+const NOTICED_MS = 1_500
+
+/** Debian's libfaketime, undefined where it is not installed. */
+function findLibrary(): string | undefined {
+  const folders = existsSync(LIBRARIES) ? readdirSync(LIBRARIES) : []
+  return folders.map((folder) => join(LIBRARIES, folder, 'faketime', 'libfaketime.so.1')).find((path) => existsSync(path))
+}
+
+/** Clocks of processes that go ahead and back, by days and by minutes. Durations are measured as always. */
+export const CLOCK_FAULT: Fault = {
+  name: 'clock-steps',
+  title: 'the clock of stream, mails and lake stepped by up to 25 h, there and back (libfaketime)',
+  async run(round, orders) {
+    const library = findLibrary()
+    if (library === undefined) throw new Skipped('libfaketime is not installed (Debian: apt-get install faketime)')
+    const file = join(round.dataDir, 'clock')
+    const stepTo = (seconds: number) => writeFileSync(file, `${seconds < 0 ? '' : '+'}${seconds}\n`)
+    stepTo(0)
+    await round.start('stream,email,lake', {
+      LD_PRELOAD: library,
+      FAKETIME_TIMESTAMP_FILE: file,
+      FAKETIME_CACHE_DURATION: '1',
+      FAKETIME_DONT_FAKE_MONOTONIC: '1',
+    })
+    const hours = 1 + Math.floor(round.random() * 25)
+    const steps = [hours * HOUR_SECONDS, -hours * HOUR_SECONDS, -90, 25 * HOUR_SECONDS, 0]
+    for (const seconds of steps) {
+      await round.shop.trade(Math.ceil(orders / steps.length))
+      stepTo(seconds)
+      await pause(NOTICED_MS)
+    }
+    // A day ahead the lake has files of tomorrow.
+    await eventually(async () => readdirSync(join(round.lake, 'orders')).length > 1, { what: 'a clock that was stepped' })
+    await round.shop.trade(3)
+  },
+}

@@ -1,0 +1,91 @@
+import { createServer, type IncomingMessage } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { setTimeout as pause } from 'node:timers/promises'
+import { createSealing } from '../src/auth/store-secret.ts'
+import { installJobQueues } from '../src/pipeline/job-queue.ts'
+import { addEndpoint } from '../src/pipeline/webhook/webhook-endpoints.ts'
+import { WEBHOOK_QUEUE } from '../src/pipeline/webhook/webhook-subscriber.ts'
+import { type Cleanup, onCleanup } from '../test/cleanup.ts'
+import { eventually } from '../test/eventually.ts'
+import { TEST_SECRET } from '../test/store.ts'
+import { silent } from '../test/stream-harness.ts'
+import type { Fault } from './fault.ts'
+import type { Round } from './round.ts'
+
+const ENDPOINTS = 2
+const FAILURES = ['500', '503', 'cut before', 'cut after'] as const
+
+/** Posts that were answered 2xx, or whose answer was lost on the way, by endpoint and event id. */
+type Received = Map<string, number>
+
+/** A receiver that fails every third post in one of four ways. `cut after` has taken what it got. */
+async function startReceiver(cleanup: Cleanup): Promise<{ url: string; received: Received; isFailing: boolean }> {
+  const received: Received = new Map()
+  const receiver = { url: '', received, isFailing: true }
+  let posts = 0
+  const server = createServer(async (request: IncomingMessage, response) => {
+    for await (const _ of request) {
+      // Read to its end.
+    }
+    const turn = posts++
+    const failure = receiver.isFailing && turn % 3 === 0 ? FAILURES[(turn / 3) % FAILURES.length] : null
+    if (failure === 'cut before') return void request.socket.destroy()
+    if (failure === '500' || failure === '503') return void response.writeHead(Number(failure)).end()
+    const id = `${request.url} ${request.headers['webhook-id']}`
+    received.set(id, (received.get(id) ?? 0) + 1)
+    if (failure === 'cut after') return void request.socket.destroy()
+    response.writeHead(204).end()
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  onCleanup(cleanup, () => {
+    server.close()
+    server.closeAllConnections()
+  })
+  receiver.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  return receiver
+}
+
+/** Each version of each order comes to each endpoint: at least once, and as a repeat only when an answer was lost. */
+async function awaitWebhooks(round: Round, received: Received): Promise<void> {
+  const wanted = (await round.countVersions()) * ENDPOINTS
+  await eventually(
+    async () => {
+      const { rows } = await round.pool.query<{ queued: number; failed: number }>(
+        `select count(*) filter (where status = 'queued')::integer as queued, count(*) filter (where status = 'failed')::integer as failed
+        from webhook_deliveries`,
+      )
+      if ((rows[0]?.failed ?? 0) > 0) throw new Error(`${rows[0]?.failed} webhooks were given up`)
+      return rows[0]?.queued === 0 && received.size >= wanted
+    },
+    { what: `${wanted} webhooks`, timeoutMs: 240_000, pauseMs: 200 },
+  )
+  if (received.size !== wanted) throw new Error(`${received.size} webhooks came, of ${wanted}`)
+}
+
+/** Receivers that refuse, hang up before and after they have taken a post, and a worker that dies. */
+export const WEBHOOK_FAULT: Fault = {
+  name: 'webhooks-failing',
+  title: 'webhooks to receivers that fail every third post, and kill -9 of their worker',
+  async run(round, orders) {
+    // What is retried after a second here is after longer and longer pauses in a store.
+    await installJobQueues({
+      url: round.url,
+      logger: silent,
+      queues: [{ ...WEBHOOK_QUEUE, retryDelaySeconds: 1, retryDelayMaxSeconds: 1 }],
+    })
+    const receiver = await startReceiver(round.cleanup)
+    const sealing = createSealing(TEST_SECRET, 'webhook secret')
+    for (let endpoint = 0; endpoint < ENDPOINTS; endpoint++)
+      await addEndpoint(round.pool, sealing, { url: `${receiver.url}/${endpoint}`, eventTypes: null, isPrivateAllowed: true })
+    await round.survive('stream,email,lake')
+    const settings = { WEBHOOK_ALLOW_PRIVATE: 'on' }
+    const worker = await round.start('webhook', settings)
+    const trading = round.shop.trade(orders)
+    await pause(200 + round.random() * 600)
+    await worker.kill()
+    await trading
+    await round.start('webhook', settings)
+    await round.shop.trade(3)
+    await awaitWebhooks(round, receiver.received)
+  },
+}
