@@ -59,7 +59,7 @@ export interface AppOptions {
 
 // All that placing reads it finds by index, however many rows there are: no batch needs a plan of its own, and none that was made while
 // a table was small may read it whole.
-const PLACING_SET_UP = 'set plan_cache_mode = force_generic_plan; set enable_seqscan = off'
+const PLACING_SETTINGS = { plan_cache_mode: 'force_generic_plan', enable_seqscan: 'off' }
 
 /** Puts a store together from its configuration, the embedded database and its schema included, and starts nothing yet. */
 export async function createApp({ config, logger, now = () => new Date(), ...given }: AppOptions): Promise<App> {
@@ -77,7 +77,7 @@ export async function createApp({ config, logger, now = () => new Date(), ...giv
   const placingPoolSize = Math.min(CONNECTIONS_FOR_PLACING, Math.floor(config.databasePoolSize / 2))
   const pool = createPool({ ...shared, size: config.databasePoolSize - placingPoolSize })
   // Placing has its own, which is pipelined; an import's COPY does not go with that.
-  const placingPool = createPool({ ...shared, size: placingPoolSize, isPipelined: true, setUp: PLACING_SET_UP })
+  const placingPool = createPool({ ...shared, size: placingPoolSize, isPipelined: true, settings: PLACING_SETTINGS })
   const close = async () => {
     isClosing = true
     await Promise.all([pool.end(), placingPool.end()])

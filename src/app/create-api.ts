@@ -21,6 +21,7 @@ import { createHttpServer, type HttpServer, openApiRoute, requestId } from '../h
 import { addShortcut } from '../http/shortcut.ts'
 import type { Metrics } from '../operations/metrics.ts'
 import { adminOrderRoutes } from '../orders/admin-routes.ts'
+import { LockedRows } from '../orders/locked-rows.ts'
 import { orderRoutes } from '../orders/routes.ts'
 import type { FindDeliveries } from '../orders/timeline.ts'
 import { findDeliveries } from '../pipeline/delivery-log.ts'
@@ -108,6 +109,7 @@ export async function createApi({
       const observer = metrics === undefined ? {} : { observer: metrics }
       const orders = {
         pool,
+        lockedRows: new LockedRows(placingPool),
         baseUrl,
         now,
         findDeliveries: ((order) => findDeliveries(pool, order)) satisfies FindDeliveries,

@@ -39,10 +39,11 @@ export async function withDatabase(
 ): Promise<number> {
   const { config, logger } = settings
   // Loaded here: a command that only prints something need not wait for all of this.
-  const [{ assertEmbeddedIsMeant }, { openExistingDatabase }, { createPool }, { assertMigrated }] = await Promise.all([
+  const [{ assertEmbeddedIsMeant }, { openExistingDatabase }, { createPool }, { COMMAND_BOUNDS }, { assertMigrated }] = await Promise.all([
     import('../config.ts'),
     import('../db/open-database.ts'),
     import('../db/pool.ts'),
+    import('../db/session-settings.ts'),
     import('../db/migrate.ts'),
   ])
   assertEmbeddedIsMeant(config)
@@ -51,6 +52,7 @@ export async function withDatabase(
     url: database.addresses.api,
     size: 4,
     applicationName: 'storefront-command',
+    bounds: COMMAND_BOUNDS,
     onError: (error) => logger.warn({ reason: error.message }, 'a database connection broke'),
   })
   try {

@@ -22,10 +22,10 @@ export function translateConstraint(error: unknown): unknown {
 }
 
 // Classes 08 connection exceptions and 53 insufficient resources, 57P01–57P03 server going down or starting, 25006 a standby that
-// is not promoted yet.
+// is not promoted yet; 25P03, 25P04 and 57P05 a session that the server ended after one of its timeouts.
 const OUTAGE_CLASSES = ['08', '53']
 const OUTAGES = new Set([
-  ...['57P01', '57P02', '57P03', '25006'],
+  ...['57P01', '57P02', '57P03', '25006', '25P03', '25P04', '57P05'],
   ...['ECONNREFUSED', 'ECONNRESET', 'ECONNABORTED', 'EPIPE', 'ETIMEDOUT', 'ENOENT', 'ENOTFOUND', 'EAI_AGAIN'],
   ...['EHOSTDOWN', 'EHOSTUNREACH', 'ENETDOWN', 'ENETRESET', 'ENETUNREACH'],
 ])
@@ -41,13 +41,20 @@ export function isDatabaseOutage(error: unknown): boolean {
   )
 }
 
+// 55P03 a lock that was not free in time; 57014 a statement that took too long, most often waiting, or that an operator cancelled.
+const TIMEOUTS = new Set(['55P03', '57014'])
+
+/** Whether PostgreSQL ended a statement after `lock_timeout` or `statement_timeout`, whoever set it. The transaction is undone. */
+export function isTimeout(error: unknown): boolean {
+  return TIMEOUTS.has((error as { code?: string } | null)?.code ?? '')
+}
+
 // Classes 22 data exception, 23 integrity constraint violation, 40 transaction rollback, 54 program limit exceeded, P0 raised by a
-// trigger; 55P03 a lock that was not free in time.
+// trigger.
 const ROW_CLASSES = new Set(['22', '23', '40', '54', 'P0'])
-const LOCK_NOT_AVAILABLE = '55P03'
 
 /** Whether PostgreSQL undid a transaction for what may be the fault of one of its rows, so that the others can be written without it. */
 export function canOneRowBeAtFault(error: unknown): boolean {
   const { code, severity } = (error ?? {}) as { code?: string; severity?: string }
-  return severity !== undefined && code !== undefined && (ROW_CLASSES.has(code.slice(0, 2)) || code === LOCK_NOT_AVAILABLE)
+  return severity !== undefined && code !== undefined && (ROW_CLASSES.has(code.slice(0, 2)) || TIMEOUTS.has(code))
 }

@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url'
 import { runner } from 'node-pg-migrate'
 import { OperatorError } from '../errors.ts'
 import { connectClient, type Queryable } from './pool.ts'
+import { MIGRATION_BOUNDS } from './session-settings.ts'
 
 const DIRECTORY = fileURLToPath(new URL('../../migrations', import.meta.url))
 
@@ -14,7 +15,7 @@ export class MigrationsPending extends OperatorError {
 /** Brings the schema up to date. Several processes may call it at once: one works, the others wait. Returns what was applied. */
 export async function migrate(url: string): Promise<string[]> {
   // A connection of the runner's own would end the process when it breaks, and outlive the call.
-  const client = await connectClient(url, 'storefront-migrate')
+  const client = await connectClient(url, 'storefront-migrate', undefined, MIGRATION_BOUNDS)
   client.on('error', () => {})
   try {
     const applied = await runner({

@@ -1,5 +1,6 @@
 import type { Duplex } from 'node:stream'
 import pg from 'pg'
+import { COMMAND_BOUNDS, SERVING_BOUNDS, type SessionBounds, type SessionSettings, setUpSession } from './session-settings.ts'
 
 export type Pool = pg.Pool
 /** A connection with an open transaction. A function that takes one must not outlive it. */
@@ -26,8 +27,9 @@ export interface PoolOptions {
    * Such a connection takes no COPY and no cursor.
    */
   isPipelined?: boolean
-  /** Run on every connection before anything else. */
-  setUp?: string
+  /** What the database allows each session; `SERVING_BOUNDS` unless said otherwise. */
+  bounds?: SessionBounds
+  settings?: SessionSettings
 }
 
 /** A pool of connections. `onError` hears of idle connections that break; without it they would end the process. */
@@ -37,15 +39,15 @@ export function createPool(options: PoolOptions): Pool {
     max: options.size,
     application_name: options.applicationName,
     connectionTimeoutMillis: 5_000,
+    keepAlive: true,
     pipeline: options.isPipelined ?? false,
     types,
+    onConnect: (client) => setUpSession(client, options.bounds ?? SERVING_BOUNDS, options.settings),
   })
   pool.on('error', options.onError)
   // Without a listener, a connection that breaks while a transaction holds it would end the process; its statement rejects too.
   pool.on('connect', (client) => void client.on('error', () => {}))
-  const { setUp, isPipelined, onError } = options
-  if (setUp !== undefined) pool.on('connect', (client) => void client.query(setUp).catch(onError))
-  if (isPipelined === true) pool.on('connect', (client) => writeTogether((client as pg.Client).connection.stream))
+  if (options.isPipelined === true) pool.on('connect', (client) => writeTogether((client as pg.Client).connection.stream))
   return pool
 }
 
@@ -72,7 +74,12 @@ const CONNECT_TIMEOUT_MS = 30_000
  * One connection of its own, for what outlives a query: LISTEN and session locks. When `signal` aborts, connecting ends at once, with
  * an error, also to a server that does not answer.
  */
-export async function connectClient(url: string, applicationName: string, signal?: AbortSignal): Promise<pg.Client> {
+export async function connectClient(
+  url: string,
+  applicationName: string,
+  signal?: AbortSignal,
+  bounds: SessionBounds = COMMAND_BOUNDS,
+): Promise<pg.Client> {
   const client = new pg.Client({
     connectionString: url,
     application_name: applicationName,
@@ -82,16 +89,22 @@ export async function connectClient(url: string, applicationName: string, signal
   })
   // Without a listener a connection that breaks would end the process; its statements reject, and `end` tells of it.
   client.on('error', () => {})
-  await connectUnlessAborted(client, signal)
+  await connectUnlessAborted(client, signal, () => setUpSession(client, bounds))
   return client
 }
 
-export async function connectUnlessAborted(client: pg.Client, signal?: AbortSignal): Promise<void> {
+/** `setUp` is aborted with it. */
+export async function connectUnlessAborted(client: pg.Client, signal?: AbortSignal, setUp = async (): Promise<void> => {}): Promise<void> {
   signal?.throwIfAborted()
   const abandon = () => abandonClient(client)
   signal?.addEventListener('abort', abandon)
   try {
     await client.connect()
+    await setUp()
+  } catch (error) {
+    // Without a set-up the session would have no bounds.
+    abandon()
+    throw error
   } finally {
     signal?.removeEventListener('abort', abandon)
   }

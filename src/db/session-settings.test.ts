@@ -1,13 +1,17 @@
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
+import { type TestContext, test } from 'node:test'
+import pg from 'pg'
+import { onCleanup } from '../../test/cleanup.ts'
 import { createTestDatabase } from '../../test/database.ts'
-import { connectClient } from './pool.ts'
-import { withSessionSettings } from './session-settings.ts'
+import { isDatabaseOutage, isTimeout } from './constraints.ts'
+import { createPool, type PoolOptions } from './pool.ts'
+import { COMMAND_BOUNDS, SERVING_BOUNDS, withSessionSettings } from './session-settings.ts'
 
 const OURS = { wal_sender_timeout: '8s', timezone: 'UTC' }
 
 async function readSettings(url: string): Promise<Record<string, string>> {
-  const client = await connectClient(url, 'test')
+  const client = new pg.Client({ connectionString: url })
+  await client.connect()
   try {
     const { rows } = await client.query(
       `select name, current_setting(name) as value
@@ -18,6 +22,57 @@ async function readSettings(url: string): Promise<Record<string, string>> {
     await client.end()
   }
 }
+
+function openPool(t: TestContext, options: Pick<PoolOptions, 'url'> & Partial<PoolOptions>) {
+  const pool = createPool({ size: 1, applicationName: 'test', onError: () => {}, ...options })
+  onCleanup(t, () => pool.end())
+  const read = async (...names: string[]) =>
+    Promise.all(
+      names.map(async (name) => (await pool.query<{ value: string }>('select current_setting($1) as value', [name])).rows[0]?.value),
+    )
+  return { pool, read }
+}
+
+const BOUNDS = ['lock_timeout', 'statement_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout']
+
+test('bounds every session, and has no plan compiled on a server that would', async (t) => {
+  const db = await createTestDatabase(t)
+  await db.pool.query(`alter database ${db.name} set jit = on`)
+  for (const isPipelined of [false, true]) {
+    const { read } = openPool(t, { url: db.url, isPipelined, settings: { plan_cache_mode: 'force_generic_plan' } })
+    assert.deepEqual(await read(...BOUNDS), ['5s', '30s', '5s', '1min'])
+    assert.deepEqual(await read('jit', 'plan_cache_mode', 'tcp_user_timeout'), ['off', 'force_generic_plan', '30000'])
+  }
+  assert.deepEqual(await openPool(t, { url: db.url, bounds: COMMAND_BOUNDS }).read(...BOUNDS), ['1min', '6h', '1h', '1d'])
+})
+
+test('keeps to the bounds of the role and the database where they are shorter', async (t) => {
+  const db = await createTestDatabase(t)
+  await db.pool.query(`alter database ${db.name} set statement_timeout = '700ms'`)
+  await db.pool.query(`alter database ${db.name} set lock_timeout = '10min'`)
+  assert.deepEqual(await openPool(t, { url: db.url }).read('statement_timeout', 'lock_timeout'), ['700ms', '5s'])
+})
+
+test('ends, with its locks, the transaction of a process that pauses, which counts as an outage', async (t) => {
+  const db = await createTestDatabase(t)
+  await db.pool.query('create table held as select 1 as id')
+  const { pool } = openPool(t, { url: db.url, bounds: { ...SERVING_BOUNDS, idleInTransactionMs: 50 } })
+  const paused = await pool.connect()
+  const ended = new Promise((resolve) => paused.once('end', resolve))
+  await paused.query('begin; update held set id = 2')
+  // Waits for the lock.
+  assert.equal((await db.pool.query('update held set id = 3')).rowCount, 1)
+  await ended
+  await assert.rejects(paused.query('commit'), (error) => isDatabaseOutage(error))
+  paused.release(true)
+  assert.ok(isDatabaseOutage({ code: '25P03' }))
+})
+
+test('tells a statement that the database ended for its time from a fault', async (t) => {
+  const db = await createTestDatabase(t)
+  const { pool } = openPool(t, { url: db.url, bounds: { ...SERVING_BOUNDS, statementMs: 20 } })
+  await assert.rejects(pool.query('select pg_sleep(60)'), (error) => isTimeout(error) && !isDatabaseOutage(error))
+})
 
 test('keeps the settings of the address and puts its own behind them', async (t) => {
   const { url } = await createTestDatabase(t)

@@ -10,7 +10,7 @@ const PAUSE_MS = 5
 /**
  * Runs `work` in one READ COMMITTED transaction: committed when it returns, undone when it throws.
  * `work` may run again after a deadlock, so it must do nothing that the database cannot undo. A wait for a lock that lasts longer
- * than `lockTimeoutMs`, as long as it takes unless given, throws SQLSTATE 55P03.
+ * than `lockTimeoutMs`, or else the session allows, throws SQLSTATE 55P03. The database ends the transaction of a process that is paused.
  */
 export async function inTransaction<T>(pool: Pool, work: (tx: Transaction) => Promise<T>, options: TransactionOptions = {}): Promise<T> {
   return retrying(() =>

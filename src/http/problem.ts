@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
-import { isDatabaseOutage } from '../db/constraints.ts'
+import { isDatabaseOutage, isTimeout } from '../db/constraints.ts'
 import { loggableError } from '../db/loggable-error.ts'
 import { AppError, type ErrorCode } from '../errors.ts'
 import type { RefusalLog } from './refusal-log.ts'
@@ -154,7 +154,7 @@ function toAppError(error: unknown, { server }: Pick<FastifyRequest, 'server'>):
   }
   const known = FASTIFY_CODES[code ?? '']
   if (known !== undefined) return known
-  if (isDatabaseOutage(error)) return new AppError('unavailable', 'The store cannot answer now. Try again in a moment.')
+  if (isDatabaseOutage(error) || isTimeout(error)) return new AppError('unavailable', 'The store cannot answer now. Try again in a moment.')
   // What is left of Fastify's own refusals of a request, such as a body shorter than its content-length.
   if (statusCode !== undefined && statusCode >= 400 && statusCode < 500) {
     return new AppError('malformed_request', 'The request could not be read.')

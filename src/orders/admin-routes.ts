@@ -7,6 +7,7 @@ import { nextLink, PageOf } from '../http/pagination.ts'
 import { problemResponses } from '../http/problem.ts'
 import type { HttpServer } from '../http/server.ts'
 import { traceparentOf } from '../http/trace-context.ts'
+import type { LockedRows } from './locked-rows.ts'
 import { moveOrder } from './move-orders.ts'
 import { getAnyOrder } from './orders.ts'
 import { IfMatch, OrderParams } from './routes.ts'
@@ -16,6 +17,7 @@ import { MAX_TRANSITION_LINES, moveOrdersByLines, readTransition, Transition } f
 
 export interface AdminOrderRoutesOptions {
   pool: Pool
+  lockedRows: LockedRows
   baseUrl: string
   now: () => Date
   findDeliveries: FindDeliveries
@@ -29,7 +31,8 @@ const AdminOrderDetailSchema = Type.Object({ ...OrderDetailSchema.properties, us
 
 /** Everybody's orders, for operators. */
 export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOptions): void {
-  const { pool, baseUrl, now, findDeliveries, findUserId } = options
+  const { pool, lockedRows, baseUrl, now, findDeliveries, findUserId } = options
+  const moving = { pool, lockedRows }
   const shared = { tags: ['operations'] }
 
   server.get(
@@ -109,7 +112,7 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
     },
     async (request, reply) => {
       const { order, isRepeat } = await moveOrder(
-        pool,
+        moving,
         {
           orderId: request.params.id,
           ...readTransition(request.body),
@@ -152,7 +155,7 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
         const actor = { type: 'admin', userId: callerOf(request).userId } as const
         const { id, log, body } = request
         if (!Buffer.isBuffer(body)) throw new AppError('unsupported_media_type', `Send the moves as ${NDJSON}.`)
-        const results = await moveOrdersByLines(pool, body, { id, log, actor, traceparent: traceparentOf(request) }, now)
+        const results = await moveOrdersByLines(moving, body, { id, log, actor, traceparent: traceparentOf(request) }, now)
         return reply
           .header('cache-control', 'no-store')
           .type(NDJSON)

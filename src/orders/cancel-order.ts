@@ -1,5 +1,4 @@
-import type { Pool } from '../db/pool.ts'
-import { moveOrder } from './move-orders.ts'
+import { type Moving, moveOrder } from './move-orders.ts'
 import type { Order } from './order.ts'
 
 export interface Cancellation {
@@ -10,8 +9,8 @@ export interface Cancellation {
   traceparent: string
 }
 
-/** Cancels a customer's own order and gives its stock back. Throws `not_found`, `version_mismatch` or `illegal_transition`. */
-export async function cancelOrder(pool: Pool, { userId, ...cancellation }: Cancellation, now: Date): Promise<Order> {
+/** Cancels a customer's own order and gives its stock back. Throws as `moveOrder`. */
+export async function cancelOrder(moving: Moving, { userId, ...cancellation }: Cancellation, now: Date): Promise<Order> {
   const move = { ...cancellation, to: 'cancelled', actor: { type: 'customer', userId }, ownerId: userId, reason: null } as const
-  return (await moveOrder(pool, move, now)).order
+  return (await moveOrder(moving, move, now)).order
 }

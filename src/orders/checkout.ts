@@ -1,8 +1,9 @@
 import { setImmediate } from 'node:timers/promises'
-import { canOneRowBeAtFault, isDatabaseOutage } from '../db/constraints.ts'
+import { canOneRowBeAtFault, isDatabaseOutage, isTimeout } from '../db/constraints.ts'
 import { AppError } from '../errors.ts'
 import type { OrderRequest, Outcome, PlacedOrder } from './desk.ts'
-import { isLockTimeout } from './request-locks.ts'
+import { rowsAreLocked } from './locked-rows.ts'
+import { requestInProgress } from './request-locks.ts'
 
 export interface CheckoutOptions {
   /** Places several orders in one transaction. Calls `onLocked` as soon as whoever comes after it can only be served after it. */
@@ -37,11 +38,16 @@ const LIMITS = {
   waitingLines: 100_000,
   /** How long an order waits for its batch to begin. */
   waitMs: 10_000,
-  /** How long after its arrival an order is given up that somebody else has in hand; tried it is at least this long. */
-  aloneMs: 2_000,
-  aloneMinMs: 100,
+  /** How long an order waits, from when it is found that somebody else has in hand what it needs. */
+  asideMs: 2_000,
+  /** Orders, and their lines, that wait so; past either such an order is refused at once. */
+  asideOrders: 1_000,
+  asideLines: 50_000,
   /** Orders placed alone at once: each holds a connection while it waits. */
   aloneAtOnce: 2,
+  /** How long one of them waits before it is the next one's turn, shared among those that wait; and the least. */
+  aloneTurnMs: 250,
+  aloneTurnMinMs: 20,
 }
 
 /** One is being committed while the next one takes its stock. */
@@ -55,6 +61,8 @@ interface Waiting {
   names: readonly string[]
   since: number
   settle: PromiseWithResolvers<PlacedOrder>
+  /** Of an order that was set aside: when, and what it is refused with when its time is over. */
+  aside?: { since: number; reason: unknown }
 }
 
 /**
@@ -72,9 +80,11 @@ export class Checkout {
   readonly #running = new Set<Promise<void>>()
   /** Names of the orders in them. */
   readonly #inHand = new Set<string>()
-  /** Orders that another process has in hand. */
+  /** Orders to be placed alone, in turns: somebody else has in hand what they need, and it is not known when that ends. */
   readonly #contended: Waiting[] = []
   #alone = 0
+  #aside = 0
+  #asideLines = 0
 
   constructor(options: CheckoutOptions) {
     this.#options = options
@@ -88,9 +98,7 @@ export class Checkout {
       return Promise.reject(tooBusy())
     }
     const settle = Promise.withResolvers<PlacedOrder>()
-    this.#waiting.push({ request, names: this.#options.namesOf(request), since: performance.now(), settle })
-    this.#waitingLines += request.basket.lines.length
-    if (!this.#isWorking) void this.#work()
+    this.#enqueue({ request, names: this.#options.namesOf(request), since: performance.now(), settle })
     if (this.#options.observer !== undefined) this.#observe(settle.promise, this.#options.observer)
     return settle.promise
   }
@@ -98,8 +106,17 @@ export class Checkout {
   #observe(placed: Promise<PlacedOrder>, observer: CheckoutObserver): void {
     placed.then(
       ({ isReplay }) => observer.orderPlaced(isReplay),
-      (error) => observer.orderRefused(error instanceof AppError ? error.code : isDatabaseOutage(error) ? 'unavailable' : 'internal'),
+      (error) =>
+        observer.orderRefused(
+          error instanceof AppError ? error.code : isDatabaseOutage(error) || isTimeout(error) ? 'unavailable' : 'internal',
+        ),
     )
+  }
+
+  #enqueue(waiting: Waiting): void {
+    this.#waiting.push(waiting)
+    this.#waitingLines += waiting.request.basket.lines.length
+    if (!this.#isWorking) void this.#work()
   }
 
   async #work(): Promise<void> {
@@ -169,9 +186,68 @@ export class Checkout {
   #answer(waiting: Waiting, outcome: Outcome | undefined): void {
     if (outcome?.kind === 'placed') waiting.settle.resolve(outcome.order)
     else if (outcome?.kind === 'refused') waiting.settle.reject(outcome.error)
-    else {
-      this.#contended.push(waiting)
-      void this.#workOnContended()
+    else if (outcome?.kind === 'blocked') void this.#placeWhenFree(waiting, outcome.untilFree)
+    else this.#placeInTurn(waiting, requestInProgress())
+  }
+
+  /** Keeps an order out of the way of others. Refuses it when too many are set aside, or it has been for long enough. */
+  #setAside(waiting: Waiting, reason: unknown): waiting is Waiting & Required<Pick<Waiting, 'aside'>> {
+    const { asideMs, asideOrders, asideLines } = this.#limits
+    if (waiting.aside === undefined) {
+      const lines = waiting.request.basket.lines.length
+      if (this.#aside >= asideOrders || this.#asideLines >= asideLines) {
+        waiting.settle.reject(reason)
+        return false
+      }
+      this.#aside += 1
+      this.#asideLines += lines
+      const comeBack = () => {
+        this.#aside -= 1
+        this.#asideLines -= lines
+      }
+      waiting.settle.promise.then(comeBack, comeBack)
+    }
+    waiting.aside = { since: waiting.aside?.since ?? performance.now(), reason }
+    if (performance.now() - waiting.aside.since < asideMs) return true
+    waiting.settle.reject(reason)
+    return false
+  }
+
+  /** Places an order with a later batch, as soon as the rows that it needs are free. */
+  async #placeWhenFree(waiting: Waiting, untilFree: (ms: number) => Promise<boolean>): Promise<void> {
+    const reason = rowsAreLocked()
+    if (!this.#setAside(waiting, reason)) return
+    if (await untilFree(waiting.aside.since + this.#limits.asideMs - performance.now())) this.#enqueue(waiting)
+    else waiting.settle.reject(reason)
+  }
+
+  #placeInTurn(waiting: Waiting, reason: unknown): void {
+    if (!this.#setAside(waiting, reason)) return
+    this.#contended.push(waiting)
+    void this.#workOnContended()
+  }
+
+  async #workOnContended(): Promise<void> {
+    const { aloneAtOnce, aloneTurnMs, aloneTurnMinMs, asideMs } = this.#limits
+    if (this.#alone >= aloneAtOnce) return
+    this.#alone += 1
+    for (let next = this.#contended.shift(); next !== undefined; next = this.#contended.shift()) {
+      const leftMs = (next.aside?.since ?? 0) + asideMs - performance.now()
+      if (leftMs <= 0) next.settle.reject(next.aside?.reason)
+      else await this.#placeAlone(next, Math.min(leftMs, Math.max(aloneTurnMinMs, aloneTurnMs / (1 + this.#contended.length))))
+    }
+    this.#alone -= 1
+  }
+
+  /** Returns the error that the order is answered with, null without one. What had not enough time gets another turn. */
+  async #placeAlone(waiting: Waiting, waitMs: number): Promise<unknown> {
+    try {
+      waiting.settle.resolve(await this.#options.placeAlone(waiting.request, waitMs))
+      return null
+    } catch (error) {
+      if (error instanceof AppError && TAKES_ANOTHER_TURN.has(error.code)) this.#placeInTurn(waiting, error)
+      else waiting.settle.reject(error)
+      return error
     }
   }
 
@@ -180,33 +256,26 @@ export class Checkout {
    * the batch; after any other one nobody knows, and only a retry with the same key does not place an order twice.
    */
   async #placeOneByOne(batch: readonly Waiting[], error: unknown): Promise<void> {
+    if (isTimeout(error)) {
+      // What was waited for is no row that an order names, such as a lock of a whole table.
+      for (const waiting of batch) this.#placeInTurn(waiting, rowsAreLocked(error))
+      return
+    }
     if (!(error instanceof AppError) && !canOneRowBeAtFault(error)) {
       for (const waiting of batch) waiting.settle.reject(error)
       return
     }
-    let isAnswered = error instanceof AppError || isLockTimeout(error)
+    let isAnswered = error instanceof AppError
     for (const waiting of batch) {
-      await this.#placeAlone(waiting)
-      await waiting.settle.promise.catch((refusal) => {
-        isAnswered ||= !(refusal instanceof AppError)
-      })
+      const refusal = await this.#placeAlone(waiting, this.#limits.aloneTurnMs)
+      isAnswered ||= refusal !== null && !(refusal instanceof AppError)
     }
     if (!isAnswered) this.#options.onBatchFailed?.(error, batch.length)
   }
-
-  async #workOnContended(): Promise<void> {
-    if (this.#alone >= this.#limits.aloneAtOnce) return
-    this.#alone += 1
-    for (let next = this.#contended.shift(); next !== undefined; next = this.#contended.shift()) await this.#placeAlone(next)
-    this.#alone -= 1
-  }
-
-  async #placeAlone({ request, since, settle }: Waiting): Promise<void> {
-    const { aloneMs, aloneMinMs } = this.#limits
-    const waitMs = Math.max(aloneMinMs, since + aloneMs - performance.now())
-    await this.#options.placeAlone(request, waitMs).then(settle.resolve, settle.reject)
-  }
 }
+
+/** Of orders placed alone: what they need was not free in time. */
+const TAKES_ANOTHER_TURN: ReadonlySet<string> = new Set(['unavailable', 'request_in_progress'])
 
 function tooBusy(): AppError {
   return new AppError('unavailable', 'Too many orders wait to be placed. Try again in a moment.')

@@ -27,8 +27,15 @@ export interface PlacedOrder {
   isReplay: boolean
 }
 
-/** What became of a request. `busy`: something of it is in another process's hands, and nothing was done. */
-export type Outcome = { kind: 'placed'; order: PlacedOrder } | { kind: 'refused'; error: unknown } | { kind: 'busy' }
+/**
+ * What became of a request. `busy`: something of it is in another process's hands, and nothing was done. `blocked`: likewise, for rows that it needs
+ * are locked; `untilFree` returns whether they are free within this time.
+ */
+export type Outcome =
+  | { kind: 'placed'; order: PlacedOrder }
+  | { kind: 'refused'; error: unknown }
+  | { kind: 'busy' }
+  | { kind: 'blocked'; untilFree: (ms: number) => Promise<boolean> }
 
 /** What there was of some requests when their transaction had its locks. */
 export interface Findings {

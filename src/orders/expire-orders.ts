@@ -2,7 +2,8 @@ import { isDatabaseOutage } from '../db/constraints.ts'
 import type { Pool } from '../db/pool.ts'
 import { AppError } from '../errors.ts'
 import { newTraceparent } from '../http/trace-context.ts'
-import { type MoveOutcome, moveOrders } from './move-orders.ts'
+import { LockedRows } from './locked-rows.ts'
+import { type MoveOutcome, type Moving, moveOrders } from './move-orders.ts'
 
 const AT_ONCE = 100
 /** Of one run: a store that was down for days goes on with the next run, and can be stopped in between. */
@@ -17,6 +18,7 @@ type OnFailed = (orderId: string, error: unknown) => void
  * confirmed meanwhile stays. Right to run anywhere, several times at once. Returns how many it cancelled.
  */
 export async function expireOrders(pool: Pool, ttlSeconds: number, now: Date, onFailed: OnFailed = rethrow): Promise<number> {
+  const moving = { pool, lockedRows: new LockedRows(pool) }
   const before = new Date(now.getTime() - ttlSeconds * 1_000)
   let cancelled = 0
   let after = { id: '00000000-0000-0000-0000-000000000000', created_at: new Date(0) }
@@ -32,13 +34,13 @@ export async function expireOrders(pool: Pool, ttlSeconds: number, now: Date, on
     const last = rows.at(-1)
     if (last === undefined) break
     const ids = rows.map(({ id }) => id)
-    const outcomes = await expireTogether(pool, ids, now).catch((error) => {
+    const outcomes = await expireTogether(moving, ids, now).catch((error) => {
       if (isDatabaseOutage(error)) throw error
-      return expireOneByOne(pool, ids, now)
+      return expireOneByOne(moving, ids, now)
     })
     for (const [index, outcome] of outcomes.entries()) {
       if (outcome.kind === 'moved') cancelled += 1
-      // Any refusal means that somebody else has moved it meanwhile.
+      // Any refusal means that somebody else has moved it meanwhile, or has locked what it needs.
       if (outcome.kind === 'refused' && !(outcome.error instanceof AppError)) onFailed(ids[index] ?? '', outcome.error)
     }
     after = last
@@ -46,7 +48,7 @@ export async function expireOrders(pool: Pool, ttlSeconds: number, now: Date, on
   return cancelled
 }
 
-function expireTogether(pool: Pool, ids: readonly string[], now: Date): Promise<MoveOutcome[]> {
+function expireTogether(moving: Moving, ids: readonly string[], now: Date, patienceMs?: number): Promise<MoveOutcome[]> {
   const common = {
     to: 'cancelled',
     from: 'pending',
@@ -55,18 +57,19 @@ function expireTogether(pool: Pool, ids: readonly string[], now: Date): Promise<
     traceparent: newTraceparent(),
   } as const
   return moveOrders(
-    pool,
+    moving,
     ids.map((orderId) => ({ ...common, orderId })),
     now,
+    patienceMs,
   )
 }
 
 /** After a failure of all together: one order is at fault, and the others must not hold their stock for it. */
-async function expireOneByOne(pool: Pool, ids: readonly string[], now: Date): Promise<MoveOutcome[]> {
+async function expireOneByOne(moving: Moving, ids: readonly string[], now: Date): Promise<MoveOutcome[]> {
   const outcomes: MoveOutcome[] = []
   for (const id of ids) {
     try {
-      outcomes.push(...(await expireTogether(pool, [id], now)))
+      outcomes.push(...(await expireTogether(moving, [id], now, 0)))
     } catch (error) {
       if (isDatabaseOutage(error)) throw error
       outcomes.push({ kind: 'refused', error })

@@ -1,7 +1,9 @@
-import { returnStock } from '../catalogue/stock.ts'
+import { returnStock, type StockLine } from '../catalogue/stock.ts'
+import { isTimeout } from '../db/constraints.ts'
 import type { Pool, Transaction } from '../db/pool.ts'
 import { inTransaction } from '../db/transaction.ts'
 import { AppError, notFound } from '../errors.ts'
+import { type LockedRows, type Rows, rowsAreLocked } from './locked-rows.ts'
 import { type Order, type StatusMove, withStatus } from './order.ts'
 import { allowedTransitions, assertTransition, type OrderStatus } from './order-status.ts'
 import { findOrdersForUpdate, updateOrderStatuses } from './orders.ts'
@@ -22,9 +24,17 @@ export interface Move extends StatusMove {
 /** `repeated`: the move was made before, under the same reference, and nothing was changed. The order is as it is now. */
 export type MoveOutcome = { kind: 'moved' | 'repeated'; order: Order } | { kind: 'refused'; error: unknown }
 
-/** Moves one order to another status. Throws `not_found`, `version_mismatch` or `illegal_transition`. */
-export async function moveOrder(pool: Pool, move: Move, now: Date): Promise<{ order: Order; isRepeat: boolean }> {
-  const [outcome] = await moveOrders(pool, [move], now)
+export interface Moving {
+  pool: Pool
+  lockedRows: LockedRows
+}
+
+/** How long a move waits for rows that somebody else has locked. */
+const PATIENCE_MS = 2_000
+
+/** Moves one order to another status. Throws `not_found`, `version_mismatch`, `illegal_transition` or `unavailable`. */
+export async function moveOrder(moving: Moving, move: Move, now: Date): Promise<{ order: Order; isRepeat: boolean }> {
+  const [outcome] = await moveOrders(moving, [move], now)
   if (outcome === undefined) throw new Error('a move was left without an outcome')
   if (outcome.kind === 'refused') throw outcome.error
   return { order: outcome.order, isRepeat: outcome.kind === 'repeated' }
@@ -32,17 +42,60 @@ export async function moveOrder(pool: Pool, move: Move, now: Date): Promise<{ or
 
 /**
  * Moves orders, each named once, in one transaction; each is moved or refused on its own. Stock goes back in the same transaction.
- * Nothing is sent here: the pipeline reacts to the commit.
+ * Nothing is sent here: the pipeline reacts to the commit. Throws `unavailable` when rows stay locked for longer than `patienceMs`; no connection
+ * is held while they are waited for.
  */
-export async function moveOrders(pool: Pool, moves: readonly Move[], now: Date): Promise<MoveOutcome[]> {
-  return inTransaction(pool, async (tx) => {
-    const orders = await findOrdersForUpdate(
-      tx,
-      moves.map((move) => move.orderId),
-    )
-    const outcomes = moves.map((move) => decide(move, orders.get(move.orderId.toLowerCase()), now))
-    return write(tx, moves, outcomes)
-  })
+export async function moveOrders(
+  { pool, lockedRows }: Moving,
+  moves: readonly Move[],
+  now: Date,
+  patienceMs = PATIENCE_MS,
+): Promise<MoveOutcome[]> {
+  const deadline = performance.now() + patienceMs
+  for (;;) {
+    const rows: Rows = { orders: moves.map(({ orderId }) => orderId.toLowerCase()) }
+    try {
+      return await inTransaction(pool, (tx) => attempt(tx, { lockedRows, moves, now, rows }), { lockTimeoutMs: lockedRows.lockTimeoutMs })
+    } catch (error) {
+      if (!(error instanceof RowsLocked) && !isTimeout(error)) throw error
+      if (!(error instanceof RowsLocked)) await lockedRows.find(rows)
+      const leftMs = deadline - performance.now()
+      if (leftMs <= 0 || !(await lockedRows.untilFree(rows, leftMs))) throw rowsAreLocked(error)
+    }
+  }
+}
+
+/** Rows that a move needs are known to be locked: it is not worth a wait that holds others. */
+class RowsLocked extends Error {
+  override readonly name = 'RowsLocked'
+}
+
+interface Attempt extends Pick<Moving, 'lockedRows'> {
+  moves: readonly Move[]
+  now: Date
+  /** What the moves lock: at first their orders; the rest is added when it is known. */
+  rows: Rows
+}
+
+async function attempt(tx: Transaction, { lockedRows, moves, now, rows }: Attempt): Promise<MoveOutcome[]> {
+  if (lockedRows.hasAny(rows)) throw new RowsLocked()
+  const orders = await findOrdersForUpdate(
+    tx,
+    moves.map((move) => move.orderId),
+  )
+  const outcomes = moves.map((move) => decide(move, orders.get(move.orderId.toLowerCase()), now))
+  const moved = outcomes.flatMap((outcome) => (outcome.kind === 'moved' ? [outcome.order] : []))
+  const lines = linesToReturn(moves, outcomes)
+  rows.customers = [...new Set(moved.map(({ userId }) => userId))]
+  rows.products = [...new Set(lines.map((line) => line.product_id))]
+  if (lockedRows.hasAny(rows)) throw new RowsLocked()
+  // Locked are orders by id, the counts of their customers' pending orders by the update, and stock by product id, in this order as everywhere:
+  // two of these cannot deadlock.
+  const written = new Map((await updateOrderStatuses(tx, moved)).map((order) => [order.id, order]))
+  if (lines.length > 0) await returnStock(tx, lines)
+  return outcomes.map((outcome) =>
+    outcome.kind === 'moved' ? { ...outcome, order: written.get(outcome.order.id) ?? outcome.order } : outcome,
+  )
 }
 
 function decide(move: Move, order: Order | undefined, now: Date): MoveOutcome {
@@ -80,15 +133,8 @@ function assertVersion(order: Order, versions: ReadonlySet<string> | null): void
   throw new AppError('version_mismatch', `The order is at version ${order.version}.`, { members: { current_version: order.version } })
 }
 
-// Locked are orders by id, the counts of their customers' pending orders by the update, and stock by product id, in this order as everywhere:
-// two of these cannot deadlock.
-async function write(tx: Transaction, moves: readonly Move[], outcomes: readonly MoveOutcome[]): Promise<MoveOutcome[]> {
-  const moved = outcomes.flatMap((outcome) => (outcome.kind === 'moved' ? [outcome.order] : []))
+/** The lines whose goods can be sold again. */
+function linesToReturn(moves: readonly Move[], outcomes: readonly MoveOutcome[]): StockLine[] {
   const goesBack = (index: number) => moves[index]?.to === 'cancelled' || (moves[index]?.to === 'returned' && moves[index].restock === true)
-  const lines = outcomes.flatMap((outcome, index) => (outcome.kind === 'moved' && goesBack(index) ? outcome.order.items : []))
-  const written = new Map((await updateOrderStatuses(tx, moved)).map((order) => [order.id, order]))
-  if (lines.length > 0) await returnStock(tx, lines)
-  return outcomes.map((outcome) =>
-    outcome.kind === 'moved' ? { ...outcome, order: written.get(outcome.order.id) ?? outcome.order } : outcome,
-  )
+  return outcomes.flatMap((outcome, index) => (outcome.kind === 'moved' && goesBack(index) ? outcome.order.items : []))
 }

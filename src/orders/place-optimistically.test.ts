@@ -10,6 +10,7 @@ import { createPool } from '../db/pool.ts'
 import { mergeLines } from './basket.ts'
 import { Caution } from './caution.ts'
 import type { OrderRequest, Outcome } from './desk.ts'
+import { LockedRows } from './locked-rows.ts'
 import { type PlacingOptions, placeOrders } from './place-orders.ts'
 
 const { pool, url } = await createTestDatabase({ after })
@@ -33,6 +34,7 @@ function openShop(t: TestContext) {
     maxQuantityPerProductAndUser: null,
     maxPendingOrdersPerUser: null,
     prices: new PriceList(),
+    lockedRows: new LockedRows(pool),
     caution: new Caution(),
   }
   return { options, sent, place: (...requests: OrderRequest[]) => placeOrders(options, requests) }

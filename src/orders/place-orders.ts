@@ -1,5 +1,6 @@
 import type { PriceList } from '../catalogue/products.ts'
 import { isSoldOut, lockStock, saveStock, takeStock } from '../catalogue/stock.ts'
+import { isTimeout } from '../db/constraints.ts'
 import { isUnmet } from '../db/insist.ts'
 import type { Pool, Transaction } from '../db/pool.ts'
 import { inPipelinedTransaction, type Sent } from '../db/transaction.ts'
@@ -19,10 +20,11 @@ import {
 } from './desk.ts'
 import { findAnswers, insertAnswers, nameOfKey } from './idempotency.ts'
 import { findOrdersByReference, insertOrders, nameOfReference } from './insert-orders.ts'
+import { type LockedRows, type Rows, rowsAreLocked } from './locked-rows.ts'
 import { assertPendingOrders, lockPendingOrders } from './pending-orders.ts'
 import { PromisedStock } from './promised-stock.ts'
 import { nameOfBuyer, readPurchases } from './purchases.ts'
-import { insistOnLocks, isLockTimeout, tryLock, waitForLocks } from './request-locks.ts'
+import { insistOnLocks, tryLock, waitForLocks } from './request-locks.ts'
 
 export interface PlacingOptions {
   pool: Pool
@@ -34,19 +36,21 @@ export interface PlacingOptions {
   /** Null: no limit. */
   maxPendingOrdersPerUser: number | null
   prices: PriceList
+  lockedRows: LockedRows
   /** With placing orders without a look at what there is. */
   caution: Caution
   /** A batch was undone and is placed again, with a look. */
   onUndone?: () => void
 }
 
-/** The longest that a batch waits for a row which somebody else has locked. */
-const BATCH_LOCK_MS = 3_000
+/** Each attempt but the first follows upon locked rows that were not known before. */
+const MAX_ATTEMPTS = 4
 
 /**
  * Places orders in one transaction, each accepted or refused on its own, in the order given. All that were accepted are committed
  * when it returns, none when it throws. Nothing is sent here: the pipeline reacts to the commit. A request that another process
- * has in hand comes back as `busy`. `onLocked` is called when the orders have their numbers and all locks are held.
+ * has in hand comes back as `busy`, and one that needs a row which is locked for long as `blocked`. `onLocked` is called when the orders have
+ * their numbers and all locks are held.
  *
  * First as if nothing stood in the way of any of them, and when that is not so, again with a look at what there is.
  */
@@ -55,11 +59,22 @@ export async function placeOrders(
   requests: readonly OrderRequest[],
   onLocked: () => void = () => {},
 ): Promise<Outcome[]> {
-  const batch: Batch = { requests, names: requests.flatMap(namesOf(options)), onLocked }
+  const batch: Batch = { requests, names: requests.flatMap(namesOf(options)), rows: rowsOf(requests), onLocked }
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await placeBatch(options, batch)
+    } catch (error) {
+      if (!isTimeout(error) || attempt === MAX_ATTEMPTS || !(await options.lockedRows.find(batch.rows))) throw error
+    }
+  }
+}
+
+async function placeBatch(options: PlacingOptions, batch: Batch): Promise<Outcome[]> {
+  const { caution, lockedRows } = options
   const inBatch = (work: (tx: Transaction, begun: Promise<unknown>) => Promise<Sent<Outcome[]>>) =>
-    inPipelinedTransaction(options.pool, work, { lockTimeoutMs: BATCH_LOCK_MS })
-  const { caution } = options
-  const promised = caution.tries() ? await decideOnPromise(options, batch) : null
+    inPipelinedTransaction(options.pool, work, { lockTimeoutMs: lockedRows.lockTimeoutMs })
+  const canBePromised = !lockedRows.hasAny(batch.rows) && caution.tries()
+  const promised = canBePromised ? await decideOnPromise(options, batch) : null
   if (promised !== null) {
     const outcomes = await inBatch((tx) => placeOptimistically(tx, options, batch, promised)).catch(nullIfThwarted)
     if (outcomes !== null) {
@@ -78,17 +93,22 @@ export async function placeOrders(
  */
 export async function placeOrder(options: PlacingOptions, request: OrderRequest, waitMs: number): Promise<PlacedOrder> {
   const lockTimeoutMs = Math.max(1, Math.ceil(waitMs))
-  const batch: Batch = { requests: [request], names: namesOf(options)(request), onLocked() {} }
+  const batch: Batch = { requests: [request], names: namesOf(options)(request), rows: rowsOf([request]), onLocked() {} }
   const place = async (tx: Transaction, begun: Promise<unknown>) => {
     await begun
     await waitForLocks(tx, batch.names)
     return placePessimistically(tx, options, batch, { begun, locking: Promise.resolve(new Set()) })
   }
-  const [outcome] = await inPipelinedTransaction(options.pool, place, { lockTimeoutMs }).catch((error) => {
-    throw isLockTimeout(error) ? new AppError('unavailable', 'A product of the order is being changed. Try again in a moment.') : error
+  const [outcome] = await inPipelinedTransaction(options.pool, place, { lockTimeoutMs }).catch(async (error) => {
+    if (!isTimeout(error)) throw error
+    await options.lockedRows.find(batch.rows)
+    throw rowsAreLocked(error)
   })
-  if (outcome?.kind !== 'placed') throw outcome?.kind === 'refused' ? outcome.error : new Error('an order was left without an outcome')
-  return outcome.order
+  if (outcome?.kind === 'placed') return outcome.order
+  if (outcome?.kind === 'refused') throw outcome.error
+  if (outcome?.kind !== 'blocked') throw new Error('an order was left without an outcome')
+  await outcome.untilFree(waitMs)
+  throw rowsAreLocked()
 }
 
 /** The names of what no two transactions may have in hand at once. Products are not among them: their rows are locked. */
@@ -102,10 +122,16 @@ export function namesOf({ maxQuantityPerProductAndUser }: PlacingOptions) {
   }
 }
 
+/** The rows that an order locks. */
+function rowsOf(requests: readonly OrderRequest[]): Rows {
+  return { products: productIdsOf(requests), customers: buyersOf(requests) }
+}
+
 interface Batch {
   requests: readonly OrderRequest[]
   /** Of `namesOf`, of all requests. */
   names: readonly string[]
+  rows: Rows
   onLocked: () => void
 }
 
@@ -160,13 +186,18 @@ async function placePessimistically(
   { requests, onLocked }: Batch,
   { begun, locking }: { begun: Promise<unknown>; locking: Promise<ReadonlySet<string>> },
 ): Promise<Sent<Outcome[]>> {
-  const [, found] = await Promise.all([begun, find(tx, options, requests, locking)])
-  // Nobody waits for the stock of an order that another process has in hand, or that was placed already.
-  const productIds = productIdsOf(requests.filter((request) => !isSettled(request, found)))
+  const { lockedRows } = options
+  const blocked = new Set(requests.filter((request) => lockedRows.hasAny(rowsOf([request]))))
+  const [, found] = await Promise.all([begun, find(tx, options, { requests, blocked }, locking)])
+  // Nobody waits for the stock of an order that another process has in hand, that was placed already, or that is locked for long.
+  const productIds = productIdsOf(requests.filter((request) => !blocked.has(request) && !isSettled(request, found)))
   // Prices come with the stock that may have been waited for.
   const [stock, products] = await Promise.all([lockStock(tx, productIds), options.prices.refresh(tx, productIds)])
   const desk = new Desk({ ...options, now: options.now() }, found, { products, stock })
-  const decisions = requests.map((request) => desk.decide(request))
+  const decisions = requests.map((request): Decision => {
+    if (!blocked.has(request) || isSettled(request, found)) return desk.decide(request)
+    return { kind: 'blocked', untilFree: (ms) => lockedRows.untilFree(rowsOf([request]), ms) }
+  })
   const { numbers, statements } = write(tx, desk.drafts)
   const saving = saveStock(tx, stock)
   // Those of the next batch get the next numbers.
@@ -177,11 +208,12 @@ async function placePessimistically(
 async function find(
   tx: Transaction,
   options: PlacingOptions,
-  requests: readonly OrderRequest[],
+  { requests, blocked }: { requests: readonly OrderRequest[]; blocked: ReadonlySet<OrderRequest> },
   locking: Promise<ReadonlySet<string>>,
 ): Promise<Findings> {
   const { maxQuantityPerProductAndUser: limit, maxPendingOrdersPerUser: pendingLimit } = options
   const keys = requests.flatMap(({ idempotencyKey }) => idempotencyKey ?? [])
+  const buyers = buyersOf(requests.filter((request) => !blocked.has(request)))
   // In the order of the statements: what depends on a lock is read after it.
   const [taken, answers, references, purchases, pending] = await Promise.all([
     locking,
@@ -189,7 +221,7 @@ async function find(
     findOrdersByReference(tx, requests),
     limit === null ? null : readPurchases(tx, requests, limit),
     // Without a limit, too: the insert locks the counts, and they come before stock, as in every other transaction.
-    lockPendingOrders(tx, buyersOf(requests), pendingLimit ?? Number.POSITIVE_INFINITY),
+    lockPendingOrders(tx, buyers, pendingLimit ?? Number.POSITIVE_INFINITY),
   ])
   const isTaken = (request: OrderRequest) => taken.size > 0 && namesOf(options)(request).some((name) => taken.has(name))
   return { isTaken, answers, references, purchases, pending }

@@ -1,15 +1,10 @@
 import { hash } from 'node:crypto'
+import { isTimeout } from '../db/constraints.ts'
 import { plainArray } from '../db/plain-array.ts'
 import type { Transaction } from '../db/pool.ts'
 import { AppError } from '../errors.ts'
 
-const LOCK_NOT_AVAILABLE = '55P03'
 const RETRY_AFTER_SECONDS = '1'
-
-/** Whether a statement was ended by `lock_timeout`. */
-export function isLockTimeout(error: unknown): boolean {
-  return (error as { code?: string } | null)?.code === LOCK_NOT_AVAILABLE
-}
 
 /** Takes those locks that are free, until the transaction ends, and waits for none. Returns those that somebody else holds. */
 export async function tryLock(tx: Transaction, names: readonly string[]): Promise<Set<string>> {
@@ -42,12 +37,16 @@ export async function waitForLocks(tx: Transaction, names: readonly string[]): P
   try {
     for (const number of numbers) await tx.query('select pg_advisory_xact_lock($1)', [String(number)])
   } catch (error) {
-    if (!isLockTimeout(error)) throw error
-    throw new AppError('request_in_progress', 'A request with this Idempotency-Key or client_reference is still being worked on.', {
-      headers: { 'retry-after': RETRY_AFTER_SECONDS },
-      cause: error,
-    })
+    if (!isTimeout(error)) throw error
+    throw requestInProgress(error)
   }
+}
+
+export function requestInProgress(cause?: unknown): AppError {
+  return new AppError('request_in_progress', 'A request with this Idempotency-Key or client_reference is still being worked on.', {
+    headers: { 'retry-after': RETRY_AFTER_SECONDS },
+    cause,
+  })
 }
 
 /** A name's number for PostgreSQL. Two names with one number would only wait for each other. */

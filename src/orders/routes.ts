@@ -15,6 +15,7 @@ import { Caution } from './caution.ts'
 import { Checkout, type CheckoutObserver } from './checkout.ts'
 import { readIdempotencyKey } from './idempotency.ts'
 import { listOrders, OrderQuery } from './list-orders.ts'
+import type { LockedRows } from './locked-rows.ts'
 import { OrderSchema, presentOrder, ShippingAddressSchema } from './order.ts'
 import { getOrder } from './orders.ts'
 import { namesOf, placeOrder, placeOrders } from './place-orders.ts'
@@ -73,6 +74,7 @@ export interface OrderRoutesOptions {
   pool: Pool
   /** Pipelined connections that only placing uses: orders are placed together, so it needs no more than `CONNECTIONS_FOR_PLACING`. */
   placingPool: Pool
+  lockedRows: LockedRows
   baseUrl: string
   now: () => Date
   /** How many pieces of a product one customer can buy in all, null for any number. */
@@ -90,7 +92,7 @@ export function orderRoutes(server: HttpServer, options: OrderRoutesOptions): vo
 }
 
 function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
-  const { pool, placingPool, baseUrl, now, maxQuantityPerProductAndUser, maxPendingOrdersPerUser, observer } = options
+  const { pool, placingPool, lockedRows, baseUrl, now, maxQuantityPerProductAndUser, maxPendingOrdersPerUser, observer } = options
   const shared = { tags: ['orders'] }
   const locationOf = (orderId: string) => `${baseUrl}/orders/${orderId}`
   const placing = {
@@ -100,6 +102,7 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
     maxQuantityPerProductAndUser,
     maxPendingOrdersPerUser,
     prices: new PriceList(),
+    lockedRows,
     caution: new Caution(),
     onUndone: () => observer?.batchUndone(),
   }
@@ -200,7 +203,11 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
     async (request, reply) => {
       const { userId } = callerOf(request)
       const versions = readIfMatch(request.headers['if-match'])
-      const order = await cancelOrder(pool, { userId, orderId: request.params.id, versions, traceparent: traceparentOf(request) }, now())
+      const order = await cancelOrder(
+        { pool, lockedRows },
+        { userId, orderId: request.params.id, versions, traceparent: traceparentOf(request) },
+        now(),
+      )
       return reply.header('cache-control', 'no-store').send(presentOrder(order))
     },
   )

@@ -1,20 +1,20 @@
 import { type Static, Type } from 'typebox'
 import { Compile } from 'typebox/compile'
-import { isDatabaseOutage } from '../db/constraints.ts'
+import { isDatabaseOutage, isTimeout } from '../db/constraints.ts'
 import { loggableError } from '../db/loggable-error.ts'
-import type { Pool } from '../db/pool.ts'
 import { AppError } from '../errors.ts'
 import { countCodePoints } from '../http/text-length.ts'
 import { isStorable } from '../http/validation.ts'
 import { splitBody } from './body-lines.ts'
-import { type Move, type MoveOutcome, moveOrders } from './move-orders.ts'
+import { type Move, type MoveOutcome, type Moving, moveOrders } from './move-orders.ts'
 import type { Actor } from './order.ts'
 import { OrderStatusSchema } from './order.ts'
-import { isLockTimeout } from './request-locks.ts'
 import { assertTracking, ReferenceSchema, TrackingSchema } from './tracking.ts'
 
 export const MAX_TRANSITION_LINES = 10_000
 const AT_ONCE = 200
+/** How long the moves of one transaction wait for rows that are locked, before each is made on its own, without a wait. */
+const CHUNK_PATIENCE_MS = 500
 
 const Reason = Type.String({
   minLength: 1,
@@ -69,7 +69,12 @@ export interface TransitionLinesRequest {
  * Moves the order of each line of NDJSON, in the order of the lines, some at a time in one transaction. A line that cannot be done says
  * why and holds up no other. Throws `invalid_body` when there are too many. Unknown errors are logged here, in one entry.
  */
-export async function moveOrdersByLines(pool: Pool, body: Buffer, request: TransitionLinesRequest, now: () => Date): Promise<LineResult[]> {
+export async function moveOrdersByLines(
+  moving: Moving,
+  body: Buffer,
+  request: TransitionLinesRequest,
+  now: () => Date,
+): Promise<LineResult[]> {
   const { actor, traceparent } = request
   const results: LineResult[] = []
   const moves: NumberedMove[] = []
@@ -88,7 +93,7 @@ export async function moveOrdersByLines(pool: Pool, body: Buffer, request: Trans
       results.push(refuse(line, null, error))
     }
   }
-  for (const chunk of inChunks(moves)) results.push(...(await moveChunk(pool, chunk, now(), refuse)))
+  for (const chunk of inChunks(moves)) results.push(...(await moveChunk(moving, chunk, now(), refuse)))
   if (unknownErrors.length > 0) {
     request.log.error(
       { err: loggableError(unknownErrors[0]), code: 'internal', lines: unknownErrors.length },
@@ -142,23 +147,26 @@ function* inChunks(moves: readonly NumberedMove[]): Generator<NumberedMove[]> {
 }
 
 async function moveChunk(
-  pool: Pool,
+  moving: Moving,
   chunk: readonly NumberedMove[],
   now: Date,
   refuse: (line: number, orderId: string, error: unknown) => LineResult,
+  patienceMs = CHUNK_PATIENCE_MS,
 ): Promise<LineResult[]> {
   let outcomes: MoveOutcome[]
   try {
     outcomes = await moveOrders(
-      pool,
+      moving,
       chunk.map(({ move }) => move),
       now,
+      patienceMs,
     )
   } catch (error) {
-    if (chunk.length === 1 || isKnown(error)) return chunk.map(({ line, move }) => refuse(line, move.orderId, error))
-    // One order is at fault, and nothing was committed: the others must not suffer for it.
+    const isOneAtFault = !isKnown(error) || (error instanceof AppError && error.code === 'unavailable')
+    if (chunk.length === 1 || !isOneAtFault) return chunk.map(({ line, move }) => refuse(line, move.orderId, error))
+    // One order is at fault, or locked, and nothing was committed: the others must not suffer for it.
     const results: LineResult[] = []
-    for (const numbered of chunk) results.push(...(await moveChunk(pool, [numbered], now, refuse)))
+    for (const numbered of chunk) results.push(...(await moveChunk(moving, [numbered], now, refuse, 0)))
     return results
   }
   return chunk.map(({ line, move }, index): LineResult => {
@@ -171,7 +179,7 @@ async function moveChunk(
 
 /** Whether the error is a refusal or passes by itself. Any other one is a fault of ours. */
 function isKnown(error: unknown): boolean {
-  return error instanceof AppError || isDatabaseOutage(error) || isLockTimeout(error)
+  return error instanceof AppError || isDatabaseOutage(error) || isTimeout(error)
 }
 
 function refusal(line: number, orderId: string | null, error: unknown, requestId: string): LineResult {

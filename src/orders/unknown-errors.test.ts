@@ -64,13 +64,13 @@ test('answers `internal` for the line of a bulk move that fails for an unknown r
   assert.deepEqual([logged[0]?.request_id, logged[0]?.lines, logged[0]?.err.message], [requestId, 2, 'no poison here'])
 })
 
-test('invites to send a line of a bulk move again only when a lock was not free or the database is away', async (t) => {
+test('invites to send a line of a bulk move again only when the database was not in time or is away', async (t) => {
   const order = (await place('poison')).json.id
   for (const [sqlstate, code] of [
     ['55P03', 'unavailable'],
     ['57P03', 'unavailable'],
     ['42501', 'internal'],
-    ['57014', 'internal'],
+    ['57014', 'unavailable'],
   ] as const) {
     await t.test(`${sqlstate} is ${code}`, async (t) => {
       await refusePoison(t, sqlstate)

@@ -1,0 +1,76 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer } from 'node:net'
+import { type TestContext, test } from 'node:test'
+import { addBuyers } from './buyers.ts'
+import { onCleanup } from './cleanup.ts'
+import { eventually } from './eventually.ts'
+import { startStore, TEST_SECRET } from './store.ts'
+import { serve } from './store-process.ts'
+
+/** A wire to PostgreSQL that lets no commit through. */
+async function openWire(t: TestContext, url: string): Promise<string> {
+  const target = new URL(url)
+  const server = createServer((client) => {
+    const upstream = connect(Number(target.port), target.hostname)
+    for (const socket of [client, upstream]) socket.on('error', () => {}).on('close', () => [client, upstream].map((it) => it.destroy()))
+    let isCut = false
+    client.on('data', (bytes) => {
+      isCut ||= bytes.includes('commit')
+      if (!isCut) upstream.write(bytes)
+    })
+    upstream.on('data', (bytes) => client.write(bytes))
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  onCleanup(t, () => void server.close())
+  const { port } = server.address() as AddressInfo
+  return Object.assign(new URL(url), { hostname: '127.0.0.1', port: String(port) }).href
+}
+
+test('goes on selling while another process of the API is paused in a transaction, whose locks the database takes back', async (t) => {
+  const store = await startStore(t, { baseUrl: 'http://localhost:3000' })
+  const [[ada, bob], lamp, vase] = [
+    await addBuyers(store, 2),
+    await store.addProduct({ stock: 100 }),
+    await store.addProduct({ stock: 100 }),
+  ]
+  const order = (by: typeof ada, product: { id: string }) =>
+    store.call('POST', '/orders', { token: by?.token ?? '', body: { items: [{ product_id: product.id, quantity: 1 }] } })
+  const [blocked, other] = [(await order(ada, lamp)).json.id, (await order(bob, vase)).json.id]
+
+  const env = { DATABASE_URL: await openWire(t, store.addresses.api), STOREFRONT_SECRET: TEST_SECRET, BASE_URL: 'http://localhost:3000' }
+  const paused = await serve(t, { env: { ...env, ROLES: 'api', OPS_PORT: 'off', DATA_DIR: store.config.dataDir } })
+  const request = { method: 'POST', headers: { authorization: `Bearer ${ada?.token}` } }
+  const unanswered = fetch(`${paused.url}/orders/${blocked}/cancel`, request).then((answer) => answer.status)
+  const countHolders = async () => {
+    const { rows } = await store.pool.query<{ count: number }>(
+      `select count(*)::integer as count from pg_stat_activity
+      where datname = current_database() and application_name = 'storefront' and state = 'idle in transaction'`,
+    )
+    return rows[0]?.count
+  }
+  await eventually(async () => (await countHolders()) === 1, { what: 'the transaction that cannot commit', pauseMs: 20 })
+  process.kill(paused.pid, 'SIGSTOP')
+  onCleanup(t, () => void process.kill(paused.pid, 'SIGCONT'))
+
+  const late = [order(ada, lamp), order(bob, lamp), store.call('POST', `/orders/${blocked}/cancel`, { token: ada?.token ?? '' })]
+  for (let round = 0; round < 5; round++) assert.equal((await order(bob, vase)).status, 201)
+  assert.equal((await store.call('POST', `/orders/${other}/cancel`, { token: bob?.token ?? '' })).status, 200)
+  assert.equal((await store.call('GET', '/readyz')).status, 200)
+  for (const { status, headers, text } of await Promise.all(late)) {
+    // On a machine that stood still the database has ended the transaction by now.
+    assert.ok(status === 503 ? headers['retry-after'] !== undefined : status < 300, text)
+  }
+  const sold = await eventually(
+    async () => {
+      const answer = await order(bob, lamp)
+      return answer.status === 201 && answer
+    },
+    { what: 'the product is sold again while the process is paused', timeoutMs: 60_000 },
+  )
+  assert.ok(sold)
+  process.kill(paused.pid, 'SIGCONT')
+  assert.equal(await unanswered, 503)
+  const { rows } = await store.pool.query('select status, version from orders where id = $1', [blocked])
+  assert.ok(['pending 1', 'cancelled 2'].includes(`${rows[0]?.status} ${rows[0]?.version}`), 'once at most')
+})
