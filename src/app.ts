@@ -11,7 +11,7 @@ import { recogniseAtStart, recogniseRestoreOf } from './app/recognise-restore.ts
 import { SecretWatch } from './app/secret-watch.ts'
 import { openSecret } from './app/secrets.ts'
 import { inOrder, type Service } from './app/service.ts'
-import { warnAboutSettings } from './app/warn-about-settings.ts'
+import { warnAboutServer, warnAboutSettings } from './app/warn-about-settings.ts'
 import { watchStore } from './app/watch-store.ts'
 import { createAuth } from './auth/auth.ts'
 import { claimIssuer } from './auth/issuer.ts'
@@ -91,6 +91,7 @@ export async function createApp({ config, logger, now = () => new Date(), ...giv
     }
     await warnOfSuperuser(pool, logger)
     await recogniseAtStart(config, { pool, url, logger })
+    if (!isEmbedded) await warnAboutServer(pool, config, logger)
     if (isEmbedded && (await loadSampleCatalogue(pool))) logger.info('loaded the sample catalogue')
 
     const hasApi = config.roles.includes('api')

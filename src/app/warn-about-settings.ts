@@ -1,5 +1,7 @@
 import type { Logger } from 'pino'
 import type { Config } from '../config.ts'
+import type { Pool } from '../db/pool.ts'
+import { findDoubtfulSettings } from '../db/server-settings.ts'
 
 /** Logs a warning for each combination of settings that works and is not meant for a public store. */
 export function warnAboutSettings({ roles, baseUrl, basePath, smtpUrl, isEmailVerificationRequired }: Config, logger: Logger): void {
@@ -10,4 +12,14 @@ export function warnAboutSettings({ roles, baseUrl, basePath, smtpUrl, isEmailVe
     const [shown, served] = [publicPath || '/', basePath || '/']
     logger.warn(`the path of BASE_URL is ${shown} and BASE_PATH ${served}: links lead nowhere unless a proxy maps ${shown} to ${served}`)
   }
+}
+
+// Besides the pools: the job queue's, those that listen or hold a lock, and the change stream's.
+const CONNECTIONS_BESIDES_POOLS = 8
+
+/** Logs a warning, with its remedy, for each setting of the PostgreSQL server that the store works with and not as it should. */
+export async function warnAboutServer(pool: Pool, { databasePoolSize, roles }: Config, logger: Logger): Promise<void> {
+  const needs = { connections: databasePoolSize + CONNECTIONS_BESIDES_POOLS, replicates: roles.includes('stream') }
+  for (const { setting, value, remedy } of await findDoubtfulSettings(pool, needs))
+    logger.warn({ setting, value }, `PostgreSQL's ${setting} is ${value}: ${remedy}`)
 }

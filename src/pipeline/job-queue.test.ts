@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
+import { onCleanup } from '../../test/cleanup.ts'
 import { createTestDatabase } from '../../test/database.ts'
 import { logger, QUEUE, send, setUp, startQueue, states, WORK } from '../../test/job-queue-harness.ts'
+import { isTimeout } from '../db/constraints.ts'
 import { inTransaction } from '../db/transaction.ts'
 import { installJobQueues } from './job-queue.ts'
 
@@ -51,4 +53,16 @@ test('drops a job whose id it has, together with none of its neighbours', async 
   ]
   await inTransaction(db.pool, (tx) => jobs.send(tx, QUEUE.name, again))
   assert.deepEqual(await states(db), { a: 'created', b: 'created' })
+})
+
+test('waits for a lock no longer than any other session of the store', async (t) => {
+  const { db, jobs } = await setUp(t)
+  const holder = await db.pool.connect()
+  onCleanup(t, () => holder.release(true))
+  await holder.query('begin; lock table pgboss.queue')
+  // The queue knows by heart what it has been asked for before.
+  await assert.rejects(
+    jobs.work('letters', WORK, async () => 'done'),
+    isTimeout,
+  )
 })

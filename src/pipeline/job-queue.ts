@@ -1,7 +1,9 @@
 import { createHash } from 'node:crypto'
+import type pg from 'pg'
 import { PgBoss } from 'pg-boss'
 import type { Logger } from 'pino'
 import type { Queryable, Transaction } from '../db/pool.ts'
+import { COMMAND_BOUNDS, SERVING_BOUNDS, type SessionBounds, setUpSession } from '../db/session-settings.ts'
 import { sql } from '../db/sql.ts'
 import { type Job, type JobOutcome, type JobWorker, POLL_SECONDS, startWorker, type WorkOptions } from './job-worker.ts'
 
@@ -55,6 +57,8 @@ export interface JobQueueOptions {
 
 const APPLICATION_NAME = 'storefront-jobs'
 const CONNECTIONS = 3
+// The queue's own maintenance deletes old jobs by one statement.
+const JOB_BOUNDS: SessionBounds = { ...SERVING_BOUNDS, statementMs: 600_000, transactionMs: 600_000 }
 const SCHEDULED_WORK: WorkOptions = { batchSize: 1, concurrency: 1, fetchers: 1 }
 // A job of a process that died is given out again after a missed heartbeat: 10 s is the least pg-boss allows.
 const HEARTBEAT_SECONDS = 10
@@ -160,7 +164,10 @@ export async function changeJobData<Data extends object>(
 /** `migrate`: whether it also makes and upgrades its tables, which only their owner may. */
 function createBoss(options: JobQueueOptions, { migrate }: { migrate: boolean }): PgBoss {
   const { supervise = true, superviseSeconds = SUPERVISE_SECONDS, keepsTime = false } = options
+  // Beyond the package's types: it hands all that it does not know to `pg.Pool`.
+  const forPool = { onConnect: (client: pg.ClientBase) => setUpSession(client, migrate ? COMMAND_BOUNDS : JOB_BOUNDS) }
   return new PgBoss({
+    ...forPool,
     connectionString: options.url,
     application_name: APPLICATION_NAME,
     max: CONNECTIONS,
