@@ -14,8 +14,8 @@ export function warnAboutSettings({ roles, baseUrl, basePath, smtpUrl, isEmailVe
   }
 }
 
-// Besides the pools: the job queue's, those that listen or hold a lock, and the change stream's.
-const CONNECTIONS_BESIDES_POOLS = 8
+// As docs/database.md adds them up for a process with every role.
+const CONNECTIONS_BESIDES_POOLS = 10
 
 /** Logs a warning, with its remedy, for each setting of the PostgreSQL server that the store works with and not as it should. */
 export async function warnAboutServer(pool: Pool, { databasePoolSize, roles }: Config, logger: Logger): Promise<void> {
