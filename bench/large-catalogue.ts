@@ -4,6 +4,7 @@ import { cursorScope, readListing } from '../src/catalogue/product-query.ts'
 import { readConfig } from '../src/config.ts'
 import { openExistingDatabase } from '../src/db/open-database.ts'
 import { createPool, type Pool } from '../src/db/pool.ts'
+import { COMMAND_BOUNDS } from '../src/db/session-settings.ts'
 import { encodeCursor } from '../src/http/pagination.ts'
 import { wordOfRank } from './generate-products.ts'
 
@@ -23,7 +24,7 @@ const SORTS = ['created_at', 'name', 'price'] as const
  */
 export async function run(): Promise<void> {
   const database = await openExistingDatabase(readConfig())
-  const pool = createPool({ url: database.addresses.api, size: 2, applicationName: 'bench', onError: () => {} })
+  const pool = createPool({ url: database.addresses.api, size: 2, applicationName: 'bench', onError: () => {}, bounds: COMMAND_BOUNDS })
   try {
     const { rows } = await pool.query<{ count: number }>('select count(*) as count from products')
     console.log(`${rows[0]?.count.toLocaleString('en')} products, ${ROUNDS} rounds, milliseconds`)

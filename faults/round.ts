@@ -12,6 +12,7 @@ import { createApp } from '../src/app.ts'
 import { readConfig } from '../src/config.ts'
 import { oneRole } from '../src/db/addresses.ts'
 import { createPool, type Pool } from '../src/db/pool.ts'
+import { COMMAND_BOUNDS } from '../src/db/session-settings.ts'
 import { type ReplayReport, replay } from '../src/pipeline/replay/replay.ts'
 import type { Topic } from '../src/pipeline/topic.ts'
 import { type VerifyReport, verify } from '../src/pipeline/verify/verify.ts'
@@ -80,7 +81,7 @@ export class Round {
   /** On the run's server, or on the one at `ownUrl`; with the topic in PostgreSQL, or in `broker`. */
   static async open(cleanup: Cleanup, random: () => number, ownUrl?: string, broker: Broker | null = null): Promise<Round> {
     const url = ownUrl ?? (await createTestDatabase(cleanup)).url
-    const pool = createPool({ url, size: 6, applicationName: 'faults', onError: () => {} })
+    const pool = createPool({ url, size: 6, applicationName: 'faults', onError: () => {}, bounds: COMMAND_BOUNDS })
     onCleanup(cleanup, () => pool.end())
     await prepareDatabase(oneRole(url), silent)
     const dataDir = mkdtempSync(join(tmpdir(), 'storefront-fault-'))

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import pg from 'pg'
 import type { DatabaseAddresses } from '../src/db/addresses.ts'
 import { createPool, type Pool } from '../src/db/pool.ts'
+import { COMMAND_BOUNDS } from '../src/db/session-settings.ts'
 import { type Cleanup, onCleanup } from './cleanup.ts'
 import { eventually } from './eventually.ts'
 
@@ -35,7 +36,8 @@ export async function createTestDatabase(t: Cleanup): Promise<TestDatabase> {
   const name = `test_${randomBytes(8).toString('hex')}`
   await asAdmin((admin) => whileInUse(() => admin.query(`create database ${name} template ${TEMPLATE} strategy wal_log`)))
   const url = databaseUrl(name)
-  const pool = createPool({ url, size: 10, applicationName: 'test', onError: () => {} })
+  // A test may hold a lock for as long as it takes, also on a machine that stands still.
+  const pool = createPool({ url, size: 10, applicationName: 'test', onError: () => {}, bounds: COMMAND_BOUNDS })
   // The store gives up on a database sooner, and says so to its customers. A test only waits.
   pool.options.connectionTimeoutMillis = 60_000
   onCleanup(t, async () => {
@@ -56,7 +58,7 @@ export async function createEmptyDatabase(t: Cleanup): Promise<{ url: string; po
   await asAdmin((admin) => admin.query(`create database ${name}`))
   onCleanup(t, () => asAdmin(async (admin) => void (await admin.query(`drop database ${name} with (force)`))))
   const url = databaseUrl(name)
-  const pool = createPool({ url, size: 2, applicationName: 'test', onError: () => {} })
+  const pool = createPool({ url, size: 2, applicationName: 'test', onError: () => {}, bounds: COMMAND_BOUNDS })
   onCleanup(t, () => pool.end())
   return { url, pool }
 }

@@ -10,6 +10,7 @@ import { prepareDatabase } from '../../src/app/prepare-database.ts'
 import { dataFolder } from '../../src/db/data-folder.ts'
 import { startEmbeddedPostgres } from '../../src/db/embedded-postgres.ts'
 import { createPool, type Pool } from '../../src/db/pool.ts'
+import { COMMAND_BOUNDS } from '../../src/db/session-settings.ts'
 import { freePort } from '../../test/free-port.ts'
 
 export interface StoreProcess {
@@ -30,7 +31,7 @@ const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
 export async function startStoreProcess(poolSize: number, env: Record<string, string> = {}): Promise<StoreProcess> {
   const dataDir = mkdtempSync(join(tmpdir(), 'storefront-bench-'))
   const server = await startEmbeddedPostgres(dataFolder(dataDir))
-  const pool = createPool({ url: server.url, size: 4, applicationName: 'bench', onError: () => {} })
+  const pool = createPool({ url: server.url, size: 4, applicationName: 'bench', onError: () => {}, bounds: COMMAND_BOUNDS })
   await prepareDatabase(server.addresses, pino({ level: 'silent' }))
   const port = await freePort()
   const log = openSync(join(dataDir, 'store.log'), 'a')

@@ -13,6 +13,7 @@ import { readConfig } from '../../src/config.ts'
 import { dataFolder } from '../../src/db/data-folder.ts'
 import { startEmbeddedPostgres } from '../../src/db/embedded-postgres.ts'
 import { createPool, type Pool } from '../../src/db/pool.ts'
+import { COMMAND_BOUNDS } from '../../src/db/session-settings.ts'
 import type { Topic } from '../../src/pipeline/topic.ts'
 import { type Cleanup, onCleanup } from '../../test/cleanup.ts'
 import { startNatsServer } from '../../test/nats-server.ts'
@@ -43,7 +44,7 @@ export async function startRig(cleanup: Cleanup, kind: TopicKind): Promise<Rig> 
   onCleanup(cleanup, () => rmSync(dataDir, { recursive: true, force: true }))
   const server = await startEmbeddedPostgres(dataFolder(dataDir))
   onCleanup(cleanup, () => server.stop())
-  const pool = createPool({ url: server.socketUrl, size: 4, applicationName: 'bench', onError: () => {} })
+  const pool = createPool({ url: server.socketUrl, size: 4, applicationName: 'bench', onError: () => {}, bounds: COMMAND_BOUNDS })
   onCleanup(cleanup, () => pool.end())
   const logger = pino({ level: 'silent' })
   await prepareDatabase(server.addresses, logger)
