@@ -5,7 +5,7 @@ const BEFORE_ALL = '00000000-0000-0000-0000-000000000000'
 
 /** Rows of one table, at least one, that break a rule. `examples`: ids with the reason. */
 export interface InvalidRowsFound {
-  place: 'orders' | 'products' | 'stock'
+  place: 'orders' | 'order counts' | 'products' | 'stock'
   count: number
   examples: string[]
 }
@@ -14,7 +14,9 @@ export interface InvalidRowsFound {
 export async function findInvalidRows(pool: Pool, maxExamples: number): Promise<InvalidRowsFound[]> {
   const orders = new InvalidRows('orders', maxExamples)
   for (let after: string | undefined = BEFORE_ALL; after !== undefined; ) after = await readOrders(pool, after, orders)
-  return [orders, await findProducts(pool, maxExamples), await findStock(pool, maxExamples)].flatMap((rows) => rows.found())
+  return [orders, await findCounts(pool, maxExamples), await findProducts(pool, maxExamples), await findStock(pool, maxExamples)].flatMap(
+    (rows) => rows.found(),
+  )
 }
 
 class InvalidRows {
@@ -59,6 +61,22 @@ async function readOrders(pool: Pool, after: string, invalid: InvalidRows): Prom
   return rows.at(-1)?.id
 }
 
+/** Counts of pending orders that are not what the orders say. Triggers keep them: one that is wrong was written around these. */
+async function findCounts(pool: Pool, maxExamples: number): Promise<InvalidRows> {
+  const { rows } = await pool.query<{ user_id: string; kept: number; counted: number }>(
+    `select user_id, coalesce(kept.pending, 0) as kept, coalesce(counted.pending, 0) as counted
+    from pending_order_counts as kept
+    full join (
+      select user_id, count(*)::integer as pending from orders where status = 'pending' group by user_id
+    ) as counted using (user_id)
+    where coalesce(kept.pending, 0) <> coalesce(counted.pending, 0)
+    order by user_id`,
+  )
+  const invalid = new InvalidRows('order counts', maxExamples)
+  for (const { user_id, kept, counted } of rows) invalid.add(user_id, `${kept} orders are counted as pending, ${counted} are`)
+  return invalid
+}
+
 async function findProducts(pool: Pool, maxExamples: number): Promise<InvalidRows> {
   const { rows } = await pool.query<{ id: string; sku: string }>(
     `select id, sku
@@ -77,5 +95,26 @@ async function findStock(pool: Pool, maxExamples: number): Promise<InvalidRows> 
   )
   const invalid = new InvalidRows('stock', maxExamples)
   for (const { product_id, available } of rows) invalid.add(product_id, `${available} are available`)
+  for (const { product_id, version } of await findBrokenHistories(pool))
+    invalid.add(product_id, `its adjustment of version ${version} does not fit the one before it, or its stock`)
   return invalid
+}
+
+/** Adjustments that begin elsewhere than the one of the version before them ended, or end elsewhere than the stock of their version is. */
+async function findBrokenHistories(pool: Pool): Promise<{ product_id: string; version: string }[]> {
+  const { rows } = await pool.query<{ product_id: string; version: string }>(
+    `select adjustment.product_id, adjustment.version::text
+    from (
+      select product_id, version, available_before, available_after,
+        lag(version) over history as version_before, lag(available_after) over history as after_before
+      from stock_adjustments
+      window history as (partition by product_id order by version)
+    ) as adjustment
+    join inventory using (product_id)
+    where (version_before = adjustment.version - 1 and after_before is distinct from available_before)
+      or adjustment.version > inventory.version
+      or (adjustment.version = inventory.version and available_after is distinct from available)
+    order by 1, adjustment.version`,
+  )
+  return rows
 }

@@ -250,3 +250,37 @@ test('names orders, products and stock from before the rules of the database, as
   assert.deepEqual(invalid[1]?.examples.map((example) => example.split(':')[0]).sort(), [lamp.id, vase.id].sort())
   assert.match(formatReport(report), /\norders: 3 invalid \(the database refuses such rows now: [^\n]+\)\n {2}[0-9a-f-]{36}: the /)
 })
+
+test('names a count of pending orders that is wrong, and a history of stock that does not fit', async (t) => {
+  const store = await startAuditedStore(t)
+  const stop = await store.startPipeline()
+  await store.trade(3)
+  const products = await Promise.all([1, 2, 3].map(() => store.addProduct({ stock: 3 })))
+  const [admin] = await addBuyers(store, 1, 'admin')
+  for (const { id } of products)
+    for (const delta of [1, 2]) {
+      const call = { token: admin?.token ?? '', body: { delta, reference: `delivery ${delta}` } }
+      assert.equal((await store.call('POST', `/admin/products/${id}/stock/adjustments`, call)).status, 201)
+    }
+  await store.untilDelivered()
+  await stop()
+  assert.deepEqual((await store.verify()).findings, [])
+  const { rows } = await store.pool.query<{ user_id: string }>(
+    'update pending_order_counts set pending = 5 where pending = 2 returning user_id',
+  )
+  const [whole, first, last] = products.map(({ id }) => id)
+  const alter = (id: string | undefined, which: 'min' | 'max') =>
+    store.pool.query(
+      `update stock_adjustments set available_after = available_after + 10
+      where product_id = $1 and version = (select case $2 when 'min' then min(version) else max(version) end from stock_adjustments where product_id = $1)`,
+      [id, which],
+    )
+  await alter(first, 'min')
+  await alter(last, 'max')
+  const [counts, stock, ...others] = (await store.verify()).findings
+  assert.deepEqual(others, [])
+  assert.deepEqual([counts?.place, counts?.examples], ['order counts', [`${rows[0]?.user_id}: 5 orders are counted as pending, 2 are`]])
+  assert.deepEqual([stock?.place, stock?.kind, stock?.count], ['stock', 'invalid', 2])
+  for (const id of [first, last]) assert.ok(stock?.examples.some((example) => example.startsWith(`${id}: its adjustment of version `)))
+  assert.ok(!stock?.examples.some((example) => example.startsWith(whole ?? '')))
+})

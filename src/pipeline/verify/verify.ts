@@ -29,7 +29,7 @@ export interface VerifyOptions {
   patienceMs?: number
 }
 
-export type Place = 'database' | 'orders' | 'products' | 'stock' | 'change stream' | 'topic' | 'mails' | 'lake'
+export type Place = 'database' | 'orders' | 'order counts' | 'products' | 'stock' | 'change stream' | 'topic' | 'mails' | 'lake'
 /**
  * `altered`: the same event says something else there. `unknown`: no order has it. `lost`: the change stream can deliver nothing more.
  * `restored`: to an earlier state than topic or lake have seen. `parked`: no event could be made of the row. `invalid`: a row from before the database refused such rows.
