@@ -170,17 +170,22 @@ export class NatsPublisher {
    */
   async #withEarlierVersions(messages: readonly OutgoingMessage[]): Promise<readonly OutgoingMessage[]> {
     const ids = new Set(messages.map(({ event }) => event.id))
-    const behind = messages.filter(({ event }) => event.data.order.version > 1 && !ids.has(previousIdOf(event)))
-    const lacking = new Set<OutgoingMessage>()
+    // A version need not be one more than the one before it: see decision 0140.
+    const behind = messages.flatMap((message) => {
+      const earlier = message.event.data.order.version > 1 ? toEarlierEvents(message.event) : []
+      const previousId = earlier.at(-1)?.id
+      return previousId === undefined || ids.has(previousId) ? [] : [{ message, earlier, previousId }]
+    })
+    const lacking = new Map<OutgoingMessage, OrderEvent[]>()
     for (let first = 0; first < behind.length; first += WINDOW) {
       const asked = behind.slice(first, first + WINDOW)
-      const found = await Promise.all(asked.map(({ event }) => this.#find(this.#anyReplica(), previousIdOf(event))))
-      for (const [index, message] of asked.entries()) if (found[index] === null) lacking.add(message)
+      const found = await Promise.all(asked.map(({ previousId }) => this.#find(this.#anyReplica(), previousId)))
+      for (const [index, { message, earlier }] of asked.entries()) if (found[index] === null) lacking.set(message, earlier)
     }
     if (lacking.size === 0) return messages
     return messages.flatMap((message) => {
-      const earlier = lacking.has(message) ? toEarlierEvents(message.event) : []
-      return [...earlier.filter(({ id }) => !ids.has(id)).map((event) => ({ position: message.position, event })), message]
+      const earlier = (lacking.get(message) ?? []).filter(({ id }) => !ids.has(id))
+      return [...earlier.map((event) => ({ position: message.position, event })), message]
     })
   }
 
@@ -220,8 +225,4 @@ export class NatsPublisher {
 
 function listTaken(message: OutgoingMessage, outcome: Outcome | undefined): [OutgoingMessage, number | undefined][] {
   return outcome?.kind === 'taken' ? [[message, outcome.streamSequence]] : []
-}
-
-function previousIdOf({ data: { order } }: OrderEvent): string {
-  return `${order.id}.${order.version - 1}`
 }
