@@ -7,6 +7,8 @@ import { createTopic } from '../src/app/create-topic.ts'
 import { openLake } from '../src/app/open-lake.ts'
 import { orderSlotOf } from '../src/app/prepare-database.ts'
 import { createApp } from '../src/app.ts'
+import { backUp, restore } from '../src/cli/backup-commands.ts'
+import type { Terminal } from '../src/cli/command.ts'
 import { replayOrders } from '../src/cli/pipeline-commands.ts'
 import { readConfig } from '../src/config.ts'
 import { dataFolder } from '../src/db/data-folder.ts'
@@ -31,6 +33,8 @@ export interface RestorableStore {
   dataDir: string
   environment: Record<string, string>
   start(): Promise<RunningStore>
+  /** What `storefront restore` prints. Only while the store is stopped. */
+  restore(source: string): Promise<string[]>
   /** A copy of the database's files as they are now. Only while the store is stopped. */
   copyDatabase(): () => void
 }
@@ -49,6 +53,8 @@ export interface RunningStore {
   verify(): Promise<VerifyReport>
   /** What `storefront replay` prints. */
   replay(): Promise<string[]>
+  /** As `storefront backup` does. */
+  backUp(target: string): Promise<void>
   /** Waits until every version of every order is mailed and in the lake. */
   untilDelivered(): Promise<void>
   stop(): Promise<void>
@@ -151,14 +157,11 @@ export function createRestorableStore(t: Cleanup, others: Record<string, string>
         verify: read,
         async replay() {
           const lines: string[] = []
-          const write = (line: string) => void lines.push(line)
-          const exit = () => {
-            throw new Error('a command wants to exit')
-          }
-          const context = { config, logger: silent, pool, addresses, terminal: { out: write, err: write, exit } }
+          const context = { config, logger: silent, pool, addresses, terminal: terminalInto(lines) }
           await replayOrders(context, { since: undefined, orderId: undefined, subscriber: undefined })
           return lines
         },
+        backUp: (target) => backUp({ config, logger: silent, terminal: terminalInto([]) }, target).then(() => {}),
         async untilDelivered() {
           await eventually(
             async () => {
@@ -172,6 +175,12 @@ export function createRestorableStore(t: Cleanup, others: Record<string, string>
         stop,
       }
     },
+    async restore(source) {
+      const lines: string[] = []
+      const settings = { config: readConfig(environment), logger: silent, terminal: terminalInto(lines) }
+      assert.equal(await restore(settings, source), 0, lines.join('\n'))
+      return lines
+    },
     copyDatabase() {
       const copies = mkdtempSync(join(tmpdir(), 'storefront-copy-'))
       onCleanup(t, () => rmSync(copies, { recursive: true, force: true }))
@@ -183,6 +192,14 @@ export function createRestorableStore(t: Cleanup, others: Record<string, string>
       }
     },
   }
+}
+
+function terminalInto(lines: string[]): Terminal {
+  const write = (line: string) => void lines.push(line)
+  const exit = () => {
+    throw new Error('a command wants to exit')
+  }
+  return { out: write, err: write, exit }
 }
 
 /** Every row of the lake's files that count. */

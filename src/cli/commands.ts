@@ -21,6 +21,20 @@ export const COMMANDS: readonly Command[] = [
     run: async (context) => (await import('./database-commands.ts')).migrate(context),
   }),
   defineCommand({
+    name: 'backup',
+    arguments: [{ name: 'FOLDER' }],
+    help: 'copies the embedded database and its secrets into a new folder, beside a running store or without one; not the lake',
+    needs: 'settings',
+    run: async (context, _values, target = '') => (await import('./backup-commands.ts')).backUp(context, target),
+  }),
+  defineCommand({
+    name: 'restore',
+    arguments: [{ name: 'FOLDER' }],
+    help: 'puts a backup in the place of the embedded database, which is set aside, brings topic and lake into agreement with it, and names the orders that were lost',
+    needs: 'settings',
+    run: async (context, _values, source = '') => (await import('./backup-commands.ts')).restore(context, source),
+  }),
+  defineCommand({
     name: 'catalogue import',
     arguments: [{ name: 'FILE|-' }],
     options: { format: oneOf(FORMATS, "the file's format, where its name and first line do not show it") },

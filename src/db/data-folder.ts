@@ -32,6 +32,11 @@ export function dataFolder(path: string): DataFolder {
   return { path, cluster: join(path, 'postgres'), mail: join(path, 'mail'), lake: join(path, 'lake') }
 }
 
+/** Where a restore puts its files before they are the cluster's. Without a cluster beside it a restore was not finished. */
+export function restoredFolder({ cluster }: DataFolder): string {
+  return `${cluster}.restored`
+}
+
 /** Whether a server has ever been made in this folder. */
 export function hasCluster({ cluster }: DataFolder): boolean {
   return existsSync(join(cluster, 'PG_VERSION'))
@@ -59,7 +64,7 @@ export class SecretUnusable extends OperatorError {
 
 // What a store puts there, and what a file system has by itself.
 const OWN_ENTRIES =
-  /^(lock(-journal)?|owner|postgres(\.new|\.log|\.probe)?|(postgres-password|secret(\.next)?)(\.new)?|mail|lake(-cache)?|server-root|lost\+found)$/
+  /^(lock(-journal)?|owner|postgres(\.new|\.log|\.probe|\.restored|\.replaced-\d+)?|(postgres-password|secret(\.next)?)(\.new|\.replaced-\d+)?|mail|lake(-cache)?|server-root|lost\+found)$/
 
 /**
  * Takes the folder for this process and returns the function that gives it back, idempotent. Throws DataFolderInUse,
@@ -200,7 +205,7 @@ export function missingSecret(folder: DataFolder, name: string): SecretUnusable 
   )
 }
 
-function syncFolder(path: string): void {
+export function syncFolder(path: string): void {
   // Windows has no such thing.
   if (process.platform === 'win32') return
   const folder = openSync(path, 'r')

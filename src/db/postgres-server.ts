@@ -1,11 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { chmodSync, closeSync, mkdirSync, openSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, closeSync, existsSync, mkdirSync, openSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import pg from 'pg'
 import type { DatabaseAddresses } from './addresses.ts'
-import { type DataFolder, hasCluster, readOrCreateSecret } from './data-folder.ts'
+import { type DataFolder, hasCluster, readOrCreateSecret, restoredFolder } from './data-folder.ts'
 import { createRoles, embeddedRoles, OWNER } from './embedded-roles.ts'
 import { freePort, isFree } from './free-port.ts'
 import { findFullDisk } from './full-disk.ts'
@@ -149,6 +149,8 @@ async function takesSocket(folder: string): Promise<boolean> {
 /** Makes the cluster aside and renames it, so that a crash in between leaves no half-made one. */
 async function initialise(folder: DataFolder, launcher: Launcher, password: string): Promise<void> {
   if (hasCluster(folder)) return
+  if (existsSync(restoredFolder(folder)))
+    throw new PostgresUnavailable(`a restore into ${folder.path} was not finished: run storefront restore again`)
   const draft = `${folder.cluster}.new`
   rmSync(draft, { recursive: true, force: true })
   mkdirSync(draft, { mode: 0o700 })

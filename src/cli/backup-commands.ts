@@ -1,0 +1,49 @@
+import { resolve } from 'node:path'
+import { prepareDatabase } from '../app/prepare-database.ts'
+import { recogniseRestoreOf } from '../app/recognise-restore.ts'
+import type { Config } from '../config.ts'
+import { BackupUnusable, backUpCluster, restoreCluster } from '../db/backup.ts'
+import { dataFolder } from '../db/data-folder.ts'
+import { openExistingDatabase, openSharedDatabase } from '../db/open-database.ts'
+import { createPool } from '../db/pool.ts'
+import type { Contexts } from './command.ts'
+import { replayOrders } from './pipeline-commands.ts'
+
+/** Copies the embedded database and its secrets, beside a running store or without one. */
+export async function backUp({ config, terminal }: Contexts['settings'], target: string): Promise<number> {
+  assertEmbedded(config)
+  const database = await openExistingDatabase(config)
+  try {
+    const { files, sizeBytes } = await backUpCluster(dataFolder(config.dataDir), database.addresses.owner, resolve(target))
+    terminal.out(`backed up ${files} files, ${Math.ceil(sizeBytes / 1_000_000)} MB, to ${resolve(target)}`)
+    return 0
+  } finally {
+    await database.close()
+  }
+}
+
+/** Puts a backup in the place of the embedded database, and brings topic and lake into agreement with it. */
+export async function restore(settings: Contexts['settings'], source: string): Promise<number> {
+  const { config, terminal, logger } = settings
+  assertEmbedded(config)
+  const { setAside } = await restoreCluster(dataFolder(config.dataDir), resolve(source))
+  if (setAside !== null) terminal.out(`set the database that was there aside as ${setAside}: delete it when you are sure`)
+  const database = await openSharedDatabase(config)
+  const { addresses } = database
+  const pool = createPool({ url: addresses.api, size: 4, applicationName: 'storefront-command', onError: () => {} })
+  try {
+    await prepareDatabase(addresses, logger)
+    // Also when nothing is known to be lost: customers may have seen what neither topic nor lake has.
+    await recogniseRestoreOf(config, { pool, url: addresses.api, logger, reason: 'it was restored by storefront restore' })
+    terminal.out('restored the database')
+    return await replayOrders({ ...settings, pool, addresses }, { since: undefined, orderId: undefined, subscriber: undefined })
+  } finally {
+    await pool.end()
+    await database.close()
+  }
+}
+
+function assertEmbedded({ databaseAddresses }: Config): void {
+  if (databaseAddresses !== null)
+    throw new BackupUnusable('DATABASE_URL is set: back that server up by its own means, see docs/operations.md, Backup and restore')
+}
