@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
-import { createSealing } from '../src/auth/store-secret.ts'
+import { createEncryption } from '../src/auth/store-secret.ts'
 import { installJobQueues } from '../src/pipeline/job-queue.ts'
 import { addEndpoint } from '../src/pipeline/webhook/webhook-endpoints.ts'
 import { WEBHOOK_QUEUE } from '../src/pipeline/webhook/webhook-subscriber.ts'
@@ -74,9 +74,9 @@ export const WEBHOOK_FAULT: Fault = {
       queues: [{ ...WEBHOOK_QUEUE, retryDelaySeconds: 1, retryDelayMaxSeconds: 1 }],
     })
     const receiver = await startReceiver(round.cleanup)
-    const sealing = createSealing(TEST_SECRET, 'webhook secret')
+    const encryption = createEncryption(TEST_SECRET, 'webhook secret')
     for (let endpoint = 0; endpoint < ENDPOINTS; endpoint++)
-      await addEndpoint(round.pool, sealing, { url: `${receiver.url}/${endpoint}`, eventTypes: null, isPrivateAllowed: true })
+      await addEndpoint(round.pool, encryption, { url: `${receiver.url}/${endpoint}`, eventTypes: null, isPrivateAllowed: true })
     await round.survive('stream,email,lake')
     const settings = { WEBHOOK_ALLOW_PRIVATE: 'on' }
     const worker = await round.start('webhook', settings)

@@ -16,7 +16,7 @@ import { watchStore } from './app/watch-store.ts'
 import { createAuth } from './auth/auth.ts'
 import { claimIssuer } from './auth/issuer.ts'
 import { loadSigningKeys } from './auth/signing-keys.ts'
-import { createSealing } from './auth/store-secret.ts'
+import { createEncryption } from './auth/store-secret.ts'
 import { loadSampleCatalogue } from './catalogue/sample-catalogue.ts'
 import type { Config } from './config.ts'
 import { assertServer } from './db/assert-suitable.ts'
@@ -126,7 +126,7 @@ export async function createApp({ config, logger, now = () => new Date(), ...giv
         ? [deliveryLog]
         : [withNamedPort(operations, config.operations, 'OPS_'), deliveryLog]
     if (secretWatch !== null) services.push(secretWatch)
-    const sealing = createSealing(secret, 'account mail')
+    const encryption = createEncryption(secret, 'account mail')
     const purgers = stream === null ? [] : createPurgers(config.cdnPurgeUrls)
     const hasJobs = hasEmail || hasWebhook || purgers.length > 0
     const jobs = createJobQueue({ url, logger, supervise: hasJobs, keepsTime: hasApi })
@@ -134,9 +134,11 @@ export async function createApp({ config, logger, now = () => new Date(), ...giv
     if (config.roles.some((role) => role !== 'api')) services.push(topic)
     if (config.roles.includes('lake'))
       services.push(createLake(config, { store: await openLake(config), topic, deliveryLog, logger, watched }))
-    if (hasEmail) services.push(createEmail(config, { pool, topic, jobs, sealing, logger, now, watched }))
+    if (hasEmail) services.push(createEmail(config, { pool, topic, jobs, encryption, logger, now, watched }))
     if (hasWebhook)
-      services.push(createWebhook(config, { pool, topic, jobs, sealing: createSealing(secret, 'webhook secret'), logger, now, watched }))
+      services.push(
+        createWebhook(config, { pool, topic, jobs, encryption: createEncryption(secret, 'webhook secret'), logger, now, watched }),
+      )
     if (stream !== null) {
       const connect = (signal: AbortSignal) => connectClient(url, 'storefront-purge', signal)
       services.push(stream, createCataloguePurge({ pool, connect, jobs, purgers, logger }))
@@ -149,7 +151,7 @@ export async function createApp({ config, logger, now = () => new Date(), ...giv
         keys: await loadSigningKeys(pool, secret),
         secret,
         connect: (signal) => connectClient(url, 'storefront-sessions', signal),
-        sendAccountMail: (tx, mail) => queueAccountMail(tx, jobs, sealing, mail),
+        sendAccountMail: (tx, mail) => queueAccountMail(tx, jobs, encryption, mail),
         onAccountDeleted: async (tx, userId) => void (await eraseAddressesOf(tx, userId, erasureOf(config), now())),
       })
       const catalogue = createCatalogue(config, pool, logger, (signal) => connectClient(url, 'storefront-catalogue', signal))

@@ -3,7 +3,7 @@ import { type AddressInfo, createServer } from 'node:net'
 import { type TestContext, test } from 'node:test'
 import pino from 'pino'
 import { createApp } from '../src/app.ts'
-import { createSealing } from '../src/auth/store-secret.ts'
+import { createEncryption } from '../src/auth/store-secret.ts'
 import { addEndpoint } from '../src/pipeline/webhook/webhook-endpoints.ts'
 import { onCleanup } from './cleanup.ts'
 import { eventually } from './eventually.ts'
@@ -53,7 +53,7 @@ test('each metric tells of the work that was done', async (t) => {
     isPrivateWebhookAllowed: true,
     lakeFlushSeconds: 1,
   })
-  await addEndpoint(store.pool, createSealing(TEST_SECRET, 'webhook secret'), {
+  await addEndpoint(store.pool, createEncryption(TEST_SECRET, 'webhook secret'), {
     ...{ url: receiver.url, eventTypes: null, isPrivateAllowed: true },
   })
   const [ada, lamp] = [await store.register(), await store.addProduct({ stock: 2 })]

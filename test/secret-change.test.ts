@@ -8,7 +8,7 @@ import { test } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import pino from 'pino'
-import { createSealing } from '../src/auth/store-secret.ts'
+import { createEncryption } from '../src/auth/store-secret.ts'
 import { addEndpoint } from '../src/pipeline/webhook/webhook-endpoints.ts'
 import { onCleanup } from './cleanup.ts'
 import { makeDataFolder } from './data-folders.ts'
@@ -35,7 +35,7 @@ test('after the commands of the document tokens are good, webhooks keep their si
   const logger = pino({ level: 'error' }, { write: (line) => void lines.push(line) })
   const options = { operations, isPrivateWebhookAllowed: true, smtpUrl: smtp.url }
   const store = await startStore(t, { ...options, logger, roles: ['api', 'stream', 'webhook'] })
-  const webhooks = createSealing(TEST_SECRET, 'webhook secret')
+  const webhooks = createEncryption(TEST_SECRET, 'webhook secret')
   const { id: endpoint, secret } = await addEndpoint(store.pool, webhooks, { url: receiver.url, eventTypes: null, isPrivateAllowed: true })
   const [ada, lamp] = [await store.register(), await store.addProduct()]
   const order = async (call = store.call) => {

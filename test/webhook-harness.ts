@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
 import pino from 'pino'
-import { createSealing } from '../src/auth/store-secret.ts'
+import { createEncryption } from '../src/auth/store-secret.ts'
 import type { OrderEvent } from '../src/orders/events.ts'
 import { createJobQueue, installJobQueues } from '../src/pipeline/job-queue.ts'
 import { listDeliveries } from '../src/pipeline/webhook/webhook-deliveries.ts'
@@ -14,7 +14,7 @@ import { eventually } from './eventually.ts'
 import { makeOrderEvent, type OrderEventOverrides } from './order-event-factory.ts'
 
 const logger = pino({ level: 'silent' })
-export const sealing = createSealing('a secret for tests, long enough to be one', 'webhook secret')
+export const encryption = createEncryption('a secret for tests, long enough to be one', 'webhook secret')
 
 /** Of something that happens now: endpoints get nothing older than they are. */
 export function makeNewEvent(overrides: OrderEventOverrides = {}): OrderEvent {
@@ -34,7 +34,7 @@ export async function startWebhooks(t: TestContext) {
     jobs,
     // A receiver that stands still for a while is no receiver that does not answer.
     sender: createWebhookSender({ isPrivateAllowed: true, timeoutMs: 60_000 }),
-    sealing,
+    encryption,
     logger: pino({ level: 'warn' }, { write: (line: string) => void lines.push(line) }),
     now: () => new Date(Date.now() + clock.passedMs),
   })
@@ -55,7 +55,7 @@ export async function startWebhooks(t: TestContext) {
         events.map((event, index) => ({ sequence: index + 1, event })),
         new AbortController().signal,
       ),
-    add: (url: string, eventTypes: string[] | null = null) => addEndpoint(db.pool, sealing, { url, eventTypes, isPrivateAllowed: true }),
+    add: (url: string, eventTypes: string[] | null = null) => addEndpoint(db.pool, encryption, { url, eventTypes, isPrivateAllowed: true }),
     deliveries: (endpointId: string) => listDeliveries(db.pool, { endpointId, limit: 100 }),
     async endpoint(id: string) {
       return (await listEndpoints(db.pool)).find((endpoint) => endpoint.id === id) ?? assert.fail('no endpoint')

@@ -7,9 +7,9 @@ import { onCleanup } from '../../test/cleanup.ts'
 import { makeDataFolder } from '../../test/data-folders.ts'
 import { createTestDatabase, findWaiting, type TestDatabase } from '../../test/database.ts'
 import { eventually } from '../../test/eventually.ts'
-import { fingerprintOf } from '../auth/sealed.ts'
+import { fingerprintOf } from '../auth/encryption.ts'
 import { loadSigningKeys, rotateSigningKeys } from '../auth/signing-keys.ts'
-import { createSealing } from '../auth/store-secret.ts'
+import { createEncryption } from '../auth/store-secret.ts'
 import { lockDataFolder, readOrCreateSecret, writeSecret } from '../db/data-folder.ts'
 import type { Transaction } from '../db/pool.ts'
 import { inTransaction } from '../db/transaction.ts'
@@ -34,14 +34,14 @@ async function encryptThings(t: TestContext, secret: string) {
   onCleanup(t, () => jobs.stop())
   await loadSigningKeys(db.pool, secret)
   await rotateSigningKeys(db.pool, secret)
-  const webhooks = createSealing(secret, 'webhook secret')
+  const webhooks = createEncryption(secret, 'webhook secret')
   const endpoints = []
   for (const path of ['a', 'b']) {
     const endpoint = { url: `https://example.com/${path}`, eventTypes: null, isPrivateAllowed: false }
     endpoints.push(await addEndpoint(db.pool, webhooks, endpoint))
   }
   const rotated = await rotateSecret(db.pool, webhooks, endpoints[1]?.id ?? '', new Date())
-  const queueMail = (tx: Transaction, by = secret) => queueAccountMail(tx, jobs, createSealing(by, 'account mail'), MAIL)
+  const queueMail = (tx: Transaction, by = secret) => queueAccountMail(tx, jobs, createEncryption(by, 'account mail'), MAIL)
   for (const _ of [1, 2]) await inTransaction(db.pool, (tx) => queueMail(tx))
   const secrets = [endpoints[0]?.secret, endpoints[1]?.secret, rotated].toSorted()
   return { db, queueMail, secrets, options: { pool: db.pool, url: db.url } }
@@ -66,8 +66,8 @@ async function readSealed({ pool }: TestDatabase) {
 /** What this secret decrypts, as text. */
 async function decryptAll(db: TestDatabase, secret: string) {
   const { keys, webhooks, mails } = await readSealed(db)
-  const open = (sealed: string[], purpose: Parameters<typeof createSealing>[1]) =>
-    sealed.map(createSealing(secret, purpose).open).filter((text) => text !== null)
+  const open = (sealed: string[], purpose: Parameters<typeof createEncryption>[1]) =>
+    sealed.map(createEncryption(secret, purpose).decrypt).filter((text) => text !== null)
   return { keys: open(keys, 'signing key'), webhooks: open(webhooks, 'webhook secret').toSorted(), mails: open(mails, 'account mail') }
 }
 
@@ -77,8 +77,8 @@ test('all that was encrypted with the secret before is encrypted with the new on
   const { id } = (await loadSigningKeys(db.pool, OLD)).current
   assert.deepEqual(await changeSecretTo(NEW, OLD, options), {
     keys: 2,
-    webhooks: { resealed: 3, undecryptable: [] },
-    mails: { resealed: 2, undecryptable: 0 },
+    webhooks: { reencrypted: 3, undecryptable: [] },
+    mails: { reencrypted: 2, undecryptable: 0 },
   })
   assert.deepEqual(await decryptAll(db, OLD), { keys: [], webhooks: [], mails: [] })
   const after = await decryptAll(db, NEW)
@@ -130,13 +130,17 @@ test('a wrong secret before, the same one and another one at the same time are r
 test('a signing key that cannot be decrypted undoes all of it; webhooks and mails that cannot are left and named', async (t) => {
   const { db, options } = await encryptThings(t, OLD)
   const { rows } = await db.pool.query(`update webhook_endpoints set sealed_secret = $1 where url like '%/a' returning id`, [
-    await inTransaction(db.pool, (tx) => createSealing(OLD, 'account mail').seal(tx, 'not for this purpose')),
+    await inTransaction(db.pool, (tx) => createEncryption(OLD, 'account mail').encrypt(tx, 'not for this purpose')),
   ])
   await db.pool.query(
     `update pgboss.job set data = jsonb_set(data, '{sealed}', '"AAAA"') where id = (select id from pgboss.job where data ? 'sealed' limit 1)`,
   )
   const change = await changeSecretTo(NEW, OLD, options)
-  assert.deepEqual(change, { keys: 2, webhooks: { resealed: 2, undecryptable: [rows[0].id] }, mails: { resealed: 1, undecryptable: 1 } })
+  assert.deepEqual(change, {
+    keys: 2,
+    webhooks: { reencrypted: 2, undecryptable: [rows[0].id] },
+    mails: { reencrypted: 1, undecryptable: 1 },
+  })
 
   await db.pool.query(`update signing_keys set sealed_private_key = '\\x00' where retired_at is not null`)
   const untouched = await readSealed(db)
@@ -154,7 +158,7 @@ test('waits for what is being encrypted, which it then changes too; what comes l
   await eventually(async () => (await findWaiting(db.pool, tx)).length > 0, { what: 'the change to wait' })
   await tx.query('commit')
   tx.release()
-  assert.equal((await change)?.mails.resealed, 3)
+  assert.equal((await change)?.mails.reencrypted, 3)
   const late = inTransaction(db.pool, (tx) => queueMail(tx))
   await assert.rejects(late, { name: 'AppError', code: 'unavailable' })
   await assert.rejects(rotateSigningKeys(db.pool, OLD), { name: 'WrongSecret' })
@@ -181,11 +185,11 @@ test('a store whose secret is lost goes on with another one after the statements
   await db.pool.query(statements)
   assert.equal(await openSecret(db.pool, db.url, { secret: NEW, dataDir: '' }), NEW)
   await loadSigningKeys(db.pool, NEW)
-  const webhooks = createSealing(NEW, 'webhook secret')
+  const webhooks = createEncryption(NEW, 'webhook secret')
   const { rows } = await db.pool.query<{ id: string }>('select id from webhook_endpoints')
   for (const { id } of rows) await rotateSecret(db.pool, webhooks, id, new Date())
   const { rows: present } = await db.pool.query<{ sealed_secret: string }>('select sealed_secret from webhook_endpoints')
-  assert.ok(present.every(({ sealed_secret }) => webhooks.open(sealed_secret)?.startsWith('whsec_')))
+  assert.ok(present.every(({ sealed_secret }) => webhooks.decrypt(sealed_secret)?.startsWith('whsec_')))
 })
 
 /** A store that keeps its secret in its folder. */

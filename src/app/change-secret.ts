@@ -1,11 +1,11 @@
-import { fingerprintOf } from '../auth/sealed.ts'
-import { resealSigningKeys, WrongSecret } from '../auth/signing-keys.ts'
-import { findFingerprint, lockFingerprint, type Purpose, reseal, updateFingerprint } from '../auth/store-secret.ts'
+import { fingerprintOf } from '../auth/encryption.ts'
+import { reencryptSigningKeys, WrongSecret } from '../auth/signing-keys.ts'
+import { findFingerprint, lockFingerprint, type Purpose, reencrypt, updateFingerprint } from '../auth/store-secret.ts'
 import { dataFolder, generateSecret, renameSecret, writeSecret } from '../db/data-folder.ts'
 import type { Pool, Transaction } from '../db/pool.ts'
 import { inTransaction } from '../db/transaction.ts'
-import { resealQueuedMails } from '../pipeline/email/account-mail.ts'
-import { resealSecrets } from '../pipeline/webhook/webhook-endpoints.ts'
+import { reencryptQueuedMails } from '../pipeline/email/account-mail.ts'
+import { reencryptSecrets } from '../pipeline/webhook/webhook-endpoints.ts'
 import {
   NEXT_SECRET_FILE,
   openSecret,
@@ -19,8 +19,8 @@ import {
 /** What was encrypted again, and what could not be decrypted and stays as it is. */
 export interface SecretChange {
   keys: number
-  webhooks: Awaited<ReturnType<typeof resealSecrets>>
-  mails: Awaited<ReturnType<typeof resealQueuedMails>>
+  webhooks: Awaited<ReturnType<typeof reencryptSecrets>>
+  mails: Awaited<ReturnType<typeof reencryptQueuedMails>>
 }
 
 export interface ChangeOptions {
@@ -43,7 +43,7 @@ export async function changeSecretTo(next: string, setting: string, { pool, url 
       const fingerprint = await lockFingerprint(tx, 'update')
       if (isDone(fingerprint)) return null
       if (fingerprint !== fingerprintOf(setting)) throw wrongSetting()
-      return resealAll(tx, setting, next)
+      return reencryptAll(tx, setting, next)
     }),
   )
 }
@@ -61,19 +61,19 @@ export async function replaceKeptSecret(config: SecretSettings, { pool, url }: C
       // Waits for the commit of a process that was killed: before that nobody can tell which of its two files counts.
       const current = recoverSecret(folder, await lockFingerprint(tx, 'update'))
       writeSecret(folder, NEXT_SECRET_FILE, next)
-      return resealAll(tx, current, next)
+      return reencryptAll(tx, current, next)
     })
     renameSecret(folder, NEXT_SECRET_FILE, SECRET_FILE)
     return change
   })
 }
 
-async function resealAll(tx: Transaction, from: string, to: string): Promise<SecretChange> {
-  const resealText = (purpose: Purpose) => (sealed: string) =>
-    reseal(from, to, purpose, Buffer.from(sealed, 'base64'))?.toString('base64') ?? null
-  const keys = await resealSigningKeys(tx, from, to)
-  const webhooks = await resealSecrets(tx, resealText('webhook secret'))
-  const mails = await resealQueuedMails(tx, resealText('account mail'))
+async function reencryptAll(tx: Transaction, from: string, to: string): Promise<SecretChange> {
+  const reencryptText = (purpose: Purpose) => (sealed: string) =>
+    reencrypt(from, to, purpose, Buffer.from(sealed, 'base64'))?.toString('base64') ?? null
+  const keys = await reencryptSigningKeys(tx, from, to)
+  const webhooks = await reencryptSecrets(tx, reencryptText('webhook secret'))
+  const mails = await reencryptQueuedMails(tx, reencryptText('account mail'))
   await updateFingerprint(tx, to)
   return { keys, webhooks, mails }
 }

@@ -11,10 +11,10 @@ import { createMailRenderer } from '../pipeline/email/render-mail.ts'
 import { createSmtpMailer } from '../pipeline/email/smtp-mailer.ts'
 import { SmtpWatch } from '../pipeline/email/smtp-watch.ts'
 import { createTemplateReader } from '../pipeline/email/templates.ts'
+import type { Encryption } from '../pipeline/encryption.ts'
 import type { JobQueue } from '../pipeline/job-queue.ts'
 import { LakeSink } from '../pipeline/lake/lake-sink.ts'
 import type { LakeStore } from '../pipeline/lake/lake-store.ts'
-import type { Sealing } from '../pipeline/sealing.ts'
 import { lagBehind, readSubscriberLag, type SubscriberLag } from '../pipeline/subscriber-lag.ts'
 import type { SubscribeOptions, Subscription, Topic } from '../pipeline/topic.ts'
 import { createWebhookSender } from '../pipeline/webhook/webhook-sender.ts'
@@ -82,14 +82,14 @@ interface JobsOptions {
   pool: Pool
   topic: Topic
   jobs: JobQueue
-  sealing: Sealing
+  encryption: Encryption
   logger: Logger
   now: () => Date
   watched: Watched
 }
 
 /** The subscriber that mails customers, and the worker that sends account mails with the same mailer. */
-export function createEmail(config: Config, { pool, topic, jobs, sealing, logger, now, watched }: JobsOptions): Service {
+export function createEmail(config: Config, { pool, topic, jobs, encryption, logger, now, watched }: JobsOptions): Service {
   const { mailFrom: from, accountUrl } = config
   const smtp = config.smtpUrl === null ? null : createSmtpMailer({ url: config.smtpUrl, from, caFile: config.smtpCaFile })
   const smtpWatch = smtp === null ? null : new SmtpWatch({ mailer: smtp, probe: smtp.probe, logger, now })
@@ -107,7 +107,7 @@ export function createEmail(config: Config, { pool, topic, jobs, sealing, logger
     onTried: (outcome) => mailTried('order', outcome),
   })
   const accountMails = createAccountMailWorker({
-    ...{ jobs, mailer, sealing, accountUrl, readTemplate, logger, now },
+    ...{ jobs, mailer, encryption, accountUrl, readTemplate, logger, now },
     onTried: (outcome) => mailTried('account', outcome),
   })
   const subscription = watch(watched, 'email', topic.subscribe('email', subscriber.handle, countCorrupt(watched, 'email')), () =>
@@ -118,9 +118,9 @@ export function createEmail(config: Config, { pool, topic, jobs, sealing, logger
 }
 
 /** The subscriber that posts events to the endpoints. */
-export function createWebhook(config: Config, { pool, topic, jobs, sealing, logger, now, watched }: JobsOptions): Service {
+export function createWebhook(config: Config, { pool, topic, jobs, encryption, logger, now, watched }: JobsOptions): Service {
   const sender = createWebhookSender({ isPrivateAllowed: config.isPrivateWebhookAllowed })
-  const subscriber = createWebhookSubscriber({ pool, jobs, sender, sealing, logger, now, onTried: watched.metrics.webhookTried })
+  const subscriber = createWebhookSubscriber({ pool, jobs, sender, encryption, logger, now, onTried: watched.metrics.webhookTried })
   const subscription = topic.subscribe('webhook', subscriber.handle, countCorrupt(watched, 'webhook'))
   return inOrder([subscriber, watch(watched, 'webhook', subscription, () => readSubscriberLag(pool, topic, 'webhook'))])
 }

@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { fingerprintOf } from '../auth/sealed.ts'
+import { fingerprintOf } from '../auth/encryption.ts'
 import { WrongSecret } from '../auth/signing-keys.ts'
 import { claimSecret, hasSecret, lockFingerprint } from '../auth/store-secret.ts'
 import type { Config } from '../config.ts'

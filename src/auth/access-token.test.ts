@@ -5,7 +5,7 @@ import { type TestContext, test } from 'node:test'
 import { calculateJwkThumbprint, exportJWK, generateKeyPair, importJWK, type JWTPayload, SignJWT } from 'jose'
 import { assertProblem } from '../../test/problem.ts'
 import { type Account, startStore, TEST_SECRET, type TestStore } from '../../test/store.ts'
-import { unseal } from './sealed.ts'
+import { decrypt } from './encryption.ts'
 
 const ISSUER = 'http://localhost:3000'
 const encode = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url')
@@ -24,7 +24,7 @@ async function startForge(t: TestContext): Promise<Forge> {
   const store = await startStore(t, { now: () => now })
   const ada = await store.register()
   const { rows } = await store.pool.query('select sealed_private_key from signing_keys')
-  const key = await importJWK(JSON.parse(unseal(TEST_SECRET, 'signing key', rows[0].sealed_private_key)), 'EdDSA')
+  const key = await importJWK(JSON.parse(decrypt(TEST_SECRET, 'signing key', rows[0].sealed_private_key)), 'EdDSA')
   const [header, payload] = ada.token
     .split('.')
     .slice(0, 2)

@@ -3,8 +3,8 @@ import { inTransaction } from '../db/transaction.ts'
 import { AppError } from '../errors.ts'
 import type { Client } from './client.ts'
 import type { AuthContext } from './context.ts'
+import { decrypt, encrypt } from './encryption.ts'
 import { hashToken } from './opaque-token.ts'
-import { seal, unseal } from './sealed.ts'
 import { issueTokens, revokeSession, type TokenSet } from './sessions.ts'
 
 const PURPOSE = 'refresh successor'
@@ -45,7 +45,7 @@ async function trade(tx: Transaction, context: Context, refreshToken: string, pr
   }
   const ageMs = now.getTime() - presented.rotated_at.getTime()
   if (ageMs < context.refreshGraceSeconds * 1000 && presented.sealed_successor !== null) {
-    return aged(JSON.parse(unseal(refreshToken, PURPOSE, presented.sealed_successor)), ageMs)
+    return aged(JSON.parse(decrypt(refreshToken, PURPOSE, presented.sealed_successor)), ageMs)
   }
   await revokeSession(tx, presented.session_id, now)
   return 'reused'
@@ -94,7 +94,7 @@ async function rotate(tx: Transaction, context: Context, refreshToken: string, p
   await tx.query('update refresh_tokens set rotated_at = $2, sealed_successor = $3 where token_hash = $1', [
     hashToken(refreshToken),
     now,
-    seal(refreshToken, PURPOSE, JSON.stringify(successor)),
+    encrypt(refreshToken, PURPOSE, JSON.stringify(successor)),
   ])
   await tx.query(
     `update refresh_tokens set sealed_successor = null

@@ -3,8 +3,8 @@ import type { Pool, Queryable, Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { inTransaction } from '../db/transaction.ts'
 import { OperatorError } from '../errors.ts'
-import { seal, unseal } from './sealed.ts'
-import { assertStoreSecret, type Purpose, reseal } from './store-secret.ts'
+import { decrypt, encrypt } from './encryption.ts'
+import { assertStoreSecret, type Purpose, reencrypt } from './store-secret.ts'
 
 export const ALGORITHM = 'EdDSA'
 /** How long an access token lives, and so how long a key that no longer signs must still verify. */
@@ -31,7 +31,7 @@ export interface SigningKeys {
   jwks: { keys: JWK[] }
 }
 
-/** The secret is not the one that the keys were sealed with. Its message is one line for a terminal. */
+/** The secret is not the one that the keys were encrypted with. Its message is one line for a terminal. */
 export class WrongSecret extends OperatorError {
   override readonly name = 'WrongSecret'
 }
@@ -80,15 +80,15 @@ export async function eraseRetiredPrivateKeys(db: Queryable): Promise<void> {
 }
 
 /** Encrypts the private keys with `to` instead of `from`. Returns their number. Throws WrongSecret. */
-export async function resealSigningKeys(tx: Transaction, from: string, to: string): Promise<number> {
+export async function reencryptSigningKeys(tx: Transaction, from: string, to: string): Promise<number> {
   await lockKeys(tx)
   const { rows } = await tx.query<{ id: string; sealed: Buffer }>(
     'select id, sealed_private_key as sealed from signing_keys where sealed_private_key is not null',
   )
   for (const { id, sealed } of rows) {
-    const resealed = reseal(from, to, PURPOSE, sealed)
-    if (resealed === null) throw new WrongSecret(`the secret does not decrypt the signing key ${id}`)
-    await tx.query(sql`update signing_keys set sealed_private_key = ${resealed} where id = ${id}`)
+    const reencrypted = reencrypt(from, to, PURPOSE, sealed)
+    if (reencrypted === null) throw new WrongSecret(`the secret does not decrypt the signing key ${id}`)
+    await tx.query(sql`update signing_keys set sealed_private_key = ${reencrypted} where id = ${id}`)
   }
   return rows.length
 }
@@ -139,7 +139,7 @@ async function selectKeys(db: Queryable): Promise<KeyRow[]> {
 async function generateKey(secret: string) {
   const { current, jwks } = await generateSigningKeys()
   const { kid: _, alg: __, use: ___, ...publicKey } = jwks.keys[0] ?? {}
-  return { id: current.id, publicKey, sealed: seal(secret, PURPOSE, JSON.stringify(await exportJWK(current.privateKey))) }
+  return { id: current.id, publicKey, sealed: encrypt(secret, PURPOSE, JSON.stringify(await exportJWK(current.privateKey))) }
 }
 
 /** Returns when it begins to sign. */
@@ -178,7 +178,7 @@ async function importKey(jwk: JWK): Promise<CryptoKey> {
 async function openPrivateKey(row: KeyRow, secret: string): Promise<CryptoKey> {
   let jwk: JWK
   try {
-    jwk = JSON.parse(unseal(secret, PURPOSE, row.sealed_private_key ?? Buffer.alloc(0)))
+    jwk = JSON.parse(decrypt(secret, PURPOSE, row.sealed_private_key ?? Buffer.alloc(0)))
   } catch (error) {
     throw new WrongSecret('STOREFRONT_SECRET is not the secret that the signing keys in this database were encrypted with; set that one', {
       cause: error,

@@ -1,7 +1,7 @@
 import type { Queryable, Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { AppError } from '../errors.ts'
-import { fingerprintOf, seal, unseal } from './sealed.ts'
+import { decrypt, encrypt, fingerprintOf } from './encryption.ts'
 
 /** What is encrypted under the store's secret, each with a key of its own. */
 export type Purpose = 'signing key' | 'webhook secret' | 'account mail'
@@ -43,7 +43,7 @@ export async function claimSecret(tx: Transaction, secret: string): Promise<bool
   const fingerprint = fingerprintOf(secret)
   const known = await lockFingerprint(tx, 'key share')
   if (known !== null) return known === fingerprint
-  if (!(await opensNewestKey(tx, secret))) return false
+  if (!(await decryptsNewestKey(tx, secret))) return false
   await tx.query(sql`insert into encryption_secrets (fingerprint) values (${fingerprint}) on conflict do nothing`)
   return (await lockFingerprint(tx, 'key share')) === fingerprint
 }
@@ -51,7 +51,7 @@ export async function claimSecret(tx: Transaction, secret: string): Promise<bool
 /** As `claimSecret`, but changes nothing and locks nothing. */
 export async function isStoreSecret(db: Queryable, secret: string): Promise<boolean> {
   const known = await findFingerprint(db)
-  return known === null ? opensNewestKey(db, secret) : known === fingerprintOf(secret)
+  return known === null ? decryptsNewestKey(db, secret) : known === fingerprintOf(secret)
 }
 
 /** For a process that is about to encrypt something in `tx`. Throws `unavailable` when the store's secret is another one by now. */
@@ -63,25 +63,25 @@ export async function assertStoreSecret(tx: Transaction, secret: string): Promis
 }
 
 /** Encrypts and decrypts for one purpose, as text (base64). */
-export function createSealing(secret: string, purpose: Purpose) {
+export function createEncryption(secret: string, purpose: Purpose) {
   return {
-    async seal(tx: Transaction, text: string): Promise<string> {
+    async encrypt(tx: Transaction, text: string): Promise<string> {
       await assertStoreSecret(tx, secret)
-      return seal(secret, purpose, text).toString('base64')
+      return encrypt(secret, purpose, text).toString('base64')
     },
-    open: (sealed: string): string | null => tryUnseal(secret, purpose, Buffer.from(sealed, 'base64')),
+    decrypt: (text: string): string | null => tryDecrypt(secret, purpose, Buffer.from(text, 'base64')),
   }
 }
 
 /** Encrypts with one secret what another has encrypted for `purpose`. Null for what the other one does not decrypt. */
-export function reseal(from: string, to: string, purpose: Purpose, sealed: Buffer): Buffer | null {
-  const text = tryUnseal(from, purpose, sealed)
-  return text === null ? null : seal(to, purpose, text)
+export function reencrypt(from: string, to: string, purpose: Purpose, encrypted: Buffer): Buffer | null {
+  const text = tryDecrypt(from, purpose, encrypted)
+  return text === null ? null : encrypt(to, purpose, text)
 }
 
-function tryUnseal(secret: string, purpose: Purpose, sealed: Buffer): string | null {
+function tryDecrypt(secret: string, purpose: Purpose, encrypted: Buffer): string | null {
   try {
-    return unseal(secret, purpose, sealed)
+    return decrypt(secret, purpose, encrypted)
   } catch {
     // Of AES-GCM the only fault there is: not these bytes under this key.
     return null
@@ -89,13 +89,13 @@ function tryUnseal(secret: string, purpose: Purpose, sealed: Buffer): string | n
 }
 
 /** True without keys. */
-async function opensNewestKey(db: Queryable, secret: string): Promise<boolean> {
-  const { rows } = await db.query<{ sealed: Buffer }>(
-    `select sealed_private_key as sealed
+async function decryptsNewestKey(db: Queryable, secret: string): Promise<boolean> {
+  const { rows } = await db.query<{ encrypted: Buffer }>(
+    `select sealed_private_key as encrypted
     from signing_keys
     where sealed_private_key is not null
     order by created_at desc, id
     limit 1`,
   )
-  return rows.every(({ sealed }) => tryUnseal(secret, 'signing key', sealed) !== null)
+  return rows.every(({ encrypted }) => tryDecrypt(secret, 'signing key', encrypted) !== null)
 }

@@ -37,7 +37,7 @@ export async function changeSecret(settings: Contexts['settings']): Promise<numb
 }
 
 function report({ keys, webhooks, mails }: SecretChange, { out, err }: Terminal): void {
-  out(`encrypted again: signing keys ${keys}, secrets of webhooks ${webhooks.resealed}, account mails ${mails.resealed}`)
+  out(`encrypted again: signing keys ${keys}, secrets of webhooks ${webhooks.reencrypted}, account mails ${mails.reencrypted}`)
   for (const id of webhooks.undecryptable)
     err(`the secret of the webhook endpoint ${id} cannot be decrypted: storefront webhook rotate ${id}`)
   if (mails.undecryptable > 0) err(`account mails that cannot be decrypted and will expire: ${mails.undecryptable}`)

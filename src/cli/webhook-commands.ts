@@ -1,5 +1,5 @@
 import { openSecret } from '../app/secrets.ts'
-import { createSealing } from '../auth/store-secret.ts'
+import { createEncryption } from '../auth/store-secret.ts'
 import { OperatorError } from '../errors.ts'
 import { listDeliveries, redeliver, type WebhookStatus } from '../pipeline/webhook/webhook-deliveries.ts'
 import {
@@ -18,9 +18,9 @@ type Context = Contexts['database']
 
 /** Adds an endpoint and prints its secret, once. `events` is a list with commas; `all` or nothing means every one. */
 export async function add({ pool, addresses, config, terminal }: Context, url: string, events: string | undefined): Promise<number> {
-  const sealing = createSealing(await openSecret(pool, addresses.api, config), 'webhook secret')
+  const encryption = createEncryption(await openSecret(pool, addresses.api, config), 'webhook secret')
   const eventTypes = events === undefined || events === 'all' ? null : events.split(',').map((type) => type.trim())
-  const added = await addEndpoint(pool, sealing, { url, eventTypes, isPrivateAllowed: config.isPrivateWebhookAllowed })
+  const added = await addEndpoint(pool, encryption, { url, eventTypes, isPrivateAllowed: config.isPrivateWebhookAllowed })
   terminal.out(`added the endpoint ${added.id}`)
   terminal.out(`secret: ${added.secret}`)
   terminal.out('It is not shown again.')
@@ -89,8 +89,8 @@ export async function enable({ pool, terminal }: Context, id: string): Promise<n
 /** Gives an endpoint a new secret and prints it, once. */
 export async function rotate({ pool, addresses, config, terminal }: Context, id: string): Promise<number> {
   await getEndpoint(pool, id)
-  const sealing = createSealing(await openSecret(pool, addresses.api, config), 'webhook secret')
-  terminal.out(`secret: ${await rotateSecret(pool, sealing, id, new Date())}`)
+  const encryption = createEncryption(await openSecret(pool, addresses.api, config), 'webhook secret')
+  terminal.out(`secret: ${await rotateSecret(pool, encryption, id, new Date())}`)
   terminal.out('It is not shown again. For 24 hours webhooks are signed with the one before as well.')
   return 0
 }

@@ -2,9 +2,9 @@ import { randomUUIDv7 } from 'node:crypto'
 import mustache from 'mustache'
 import type { Logger } from 'pino'
 import type { Transaction } from '../../db/pool.ts'
+import type { Encryption, Reencrypt } from '../encryption.ts'
 import { changeJobData, type JobQueue, type QueueDefinition } from '../job-queue.ts'
 import type { Job, JobOutcome, JobWorker } from '../job-worker.ts'
-import type { Reseal, Sealing } from '../sealing.ts'
 import { describeError, type Mailer, MailRefused, type OnMailTried } from './mailer.ts'
 import type { RenderedMail } from './render-mail.ts'
 import type { ReadTemplate } from './templates.ts'
@@ -31,33 +31,33 @@ export interface AccountMailContent {
   expiresAt: Date
 }
 
-interface SealedMail {
+interface EncryptedMail {
   sealed: string
   /** RFC 3339. Past it, the mail is not sent any more. */
   expires_at: string
 }
 
 /** Queues an account mail: it is sent if `tx` commits. */
-export async function queueAccountMail(tx: Transaction, jobs: JobQueue, sealing: Sealing, mail: AccountMailContent): Promise<void> {
+export async function queueAccountMail(tx: Transaction, jobs: JobQueue, encryption: Encryption, mail: AccountMailContent): Promise<void> {
   const { expiresAt, ...content } = mail
-  const data: SealedMail = { sealed: await sealing.seal(tx, JSON.stringify(content)), expires_at: expiresAt.toISOString() }
+  const data: EncryptedMail = { sealed: await encryption.encrypt(tx, JSON.stringify(content)), expires_at: expiresAt.toISOString() }
   await jobs.send(tx, ACCOUNT_MAIL_QUEUE.name, [{ id: randomUUIDv7(), data }])
 }
 
 /** Encrypts the mails that are queued again. Returns their number, and that of mails that cannot be decrypted: they stay as they are. */
-export async function resealQueuedMails(tx: Transaction, reseal: Reseal): Promise<{ resealed: number; undecryptable: number }> {
-  const { changed, unchanged } = await changeJobData<SealedMail>(tx, ACCOUNT_MAIL_QUEUE.name, (mail) => {
-    const sealed = reseal(mail.sealed)
+export async function reencryptQueuedMails(tx: Transaction, reencrypt: Reencrypt): Promise<{ reencrypted: number; undecryptable: number }> {
+  const { changed, unchanged } = await changeJobData<EncryptedMail>(tx, ACCOUNT_MAIL_QUEUE.name, (mail) => {
+    const sealed = reencrypt(mail.sealed)
     return sealed === null ? null : { ...mail, sealed }
   })
-  return { resealed: changed, undecryptable: unchanged }
+  return { reencrypted: changed, undecryptable: unchanged }
 }
 
 export interface AccountMailWorkerOptions {
   jobs: JobQueue
   /** Closed by whoever made it, after this worker has stopped. */
   mailer: Mailer
-  sealing: Sealing
+  encryption: Encryption
   /** The page of the shop that takes one-time tokens; null when a mail is to show the token itself. */
   accountUrl: string | null
   readTemplate: ReadTemplate
@@ -69,17 +69,17 @@ export interface AccountMailWorkerOptions {
 
 /** Sends account mails, at least once, until they go out or have expired. `jobs` must have been started. */
 export function createAccountMailWorker(options: AccountMailWorkerOptions) {
-  const { jobs, mailer, sealing, logger, now, onTried } = options
+  const { jobs, mailer, encryption, logger, now, onTried } = options
   const render = createAccountMailRenderer(options.accountUrl, options.readTemplate)
   let worker: JobWorker | undefined
 
-  async function deliver({ id, data }: Job<SealedMail>): Promise<JobOutcome> {
+  async function deliver({ id, data }: Job<EncryptedMail>): Promise<JobOutcome> {
     if (new Date(data.expires_at) <= now()) {
       logger.warn({ job: id }, 'an account mail expired before it went out')
       onTried?.('failed')
       return 'failed'
     }
-    const text = sealing.open(data.sealed)
+    const text = encryption.decrypt(data.sealed)
     if (text === null) {
       logger.warn({ job: id }, "an account mail cannot be decrypted and waits: this process has not the store's STOREFRONT_SECRET")
       return 'retry'
@@ -103,7 +103,7 @@ export function createAccountMailWorker(options: AccountMailWorkerOptions) {
 
   return {
     async start(): Promise<void> {
-      worker ??= await jobs.work<SealedMail>(ACCOUNT_MAIL_QUEUE.name, WORK, deliver)
+      worker ??= await jobs.work<EncryptedMail>(ACCOUNT_MAIL_QUEUE.name, WORK, deliver)
     },
     /** Idempotent, safe before start. */
     async stop(): Promise<void> {

@@ -3,7 +3,7 @@ import type { Pool, Queryable, Transaction } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import { ORDER_EVENT_TYPES } from '../../orders/events.ts'
-import type { Reseal, Sealing } from '../sealing.ts'
+import type { Encryption, Reencrypt } from '../encryption.ts'
 import { generateWebhookSecret } from './webhook-signature.ts'
 import { readWebhookUrl, WebhookRefused } from './webhook-url.ts'
 
@@ -18,14 +18,14 @@ export interface NewEndpoint {
 }
 
 /** Adds an endpoint, which gets what happens from now on. The secret cannot be read again. Throws WebhookRefused. */
-export async function addEndpoint(pool: Pool, sealing: Sealing, endpoint: NewEndpoint): Promise<{ id: string; secret: string }> {
+export async function addEndpoint(pool: Pool, encryption: Encryption, endpoint: NewEndpoint): Promise<{ id: string; secret: string }> {
   const url = readWebhookUrl(endpoint.url, endpoint.isPrivateAllowed)
   const unknown = endpoint.eventTypes?.find((type) => !(ORDER_EVENT_TYPES as readonly string[]).includes(type))
   if (unknown !== undefined) throw new WebhookRefused(`there is no event ${unknown}; there are ${ORDER_EVENT_TYPES.join(', ')}`)
   const id = randomUUIDv7()
   const secret = generateWebhookSecret()
   await inTransaction(pool, async (tx) => {
-    const sealed = await sealing.seal(tx, secret)
+    const sealed = await encryption.encrypt(tx, secret)
     await tx.query(
       sql`insert into webhook_endpoints (id, url, event_types, sealed_secret) values (${id}, ${url}, ${endpoint.eventTypes}, ${sealed})`,
     )
@@ -39,11 +39,11 @@ const BOTH_SIGN_HOURS = 24
  * Gives an endpoint a new secret and returns it, null when there is none. For 24 hours both sign, so that the receiver can change over; a
  * secret that was on its way out before goes at once.
  */
-export async function rotateSecret(pool: Pool, sealing: Sealing, id: string, now: Date): Promise<string | null> {
+export async function rotateSecret(pool: Pool, encryption: Encryption, id: string, now: Date): Promise<string | null> {
   const secret = generateWebhookSecret()
   const until = new Date(now.getTime() + BOTH_SIGN_HOURS * 3_600_000)
   return inTransaction(pool, async (tx) => {
-    const sealed = await sealing.seal(tx, secret)
+    const sealed = await encryption.encrypt(tx, secret)
     const { rowCount } = await tx.query(
       sql`update webhook_endpoints
        set sealed_secret = ${sealed}, previous_sealed_secret = sealed_secret, previous_secret_until = ${until}
@@ -54,27 +54,27 @@ export async function rotateSecret(pool: Pool, sealing: Sealing, id: string, now
 }
 
 /** Encrypts every endpoint's secrets again. Returns their number, and the endpoints whose present secret cannot be decrypted: it stays as it is. */
-export async function resealSecrets(tx: Transaction, reseal: Reseal): Promise<{ resealed: number; undecryptable: string[] }> {
+export async function reencryptSecrets(tx: Transaction, reencrypt: Reencrypt): Promise<{ reencrypted: number; undecryptable: string[] }> {
   const { rows } = await tx.query<{ id: string; present: string; previous: string | null }>(
     `select id, sealed_secret as present, previous_sealed_secret as previous
      from webhook_endpoints
      order by id
      for update`,
   )
-  let resealed = 0
+  let reencrypted = 0
   const undecryptable: string[] = []
   for (const { id, present, previous } of rows) {
-    const newPresent = reseal(present)
-    const newPrevious = previous === null ? null : reseal(previous)
+    const newPresent = reencrypt(present)
+    const newPrevious = previous === null ? null : reencrypt(previous)
     if (newPresent === null) undecryptable.push(id)
     await tx.query(
       sql`update webhook_endpoints
        set sealed_secret = ${newPresent ?? present}, previous_sealed_secret = ${newPrevious ?? previous}
        where id = ${id}`,
     )
-    resealed += [newPresent, newPrevious].filter((secret) => secret !== null).length
+    reencrypted += [newPresent, newPrevious].filter((secret) => secret !== null).length
   }
-  return { resealed, undecryptable }
+  return { reencrypted, undecryptable }
 }
 
 /** With its deliveries. Returns whether there was one. */

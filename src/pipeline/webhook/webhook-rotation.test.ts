@@ -2,9 +2,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { eventually } from '../../../test/eventually.ts'
 import { TEST_SECRET } from '../../../test/store.ts'
-import { makeNewEvent, sealing, startWebhooks } from '../../../test/webhook-harness.ts'
+import { encryption, makeNewEvent, startWebhooks } from '../../../test/webhook-harness.ts'
 import { isAuthentic, startWebhookReceiver } from '../../../test/webhook-receiver.ts'
-import { createSealing } from '../../auth/store-secret.ts'
+import { createEncryption } from '../../auth/store-secret.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import { rotateSecret } from './webhook-endpoints.ts'
 
@@ -14,7 +14,7 @@ test('for 24 hours after a rotation both secrets sign, then the new one only', a
   const { db, clock, add, publish, waitFor } = await startWebhooks(t)
   const receiver = await startWebhookReceiver(t)
   const [{ id, secret: old }, other] = [await add(receiver.url, ['storefront.order.created']), await add(receiver.url, [])]
-  const rotate = async () => (await rotateSecret(db.pool, sealing, id, new Date())) ?? assert.fail('no endpoint')
+  const rotate = async () => (await rotateSecret(db.pool, encryption, id, new Date())) ?? assert.fail('no endpoint')
   /** Which of the secrets sign what is sent so many hours from now, and by how many signatures. */
   const signers = async (hours: number, secrets: string[]) => {
     clock.passedMs = hours * HOUR_MS
@@ -34,7 +34,7 @@ test('for 24 hours after a rotation both secrets sign, then the new one only', a
   assert.deepEqual(await signers(24.1, [old, fresh]), { count: 1, valid: [false, true] })
   const newest = await rotate()
   assert.deepEqual(await signers(1, [old, fresh, newest]), { count: 2, valid: [false, true, true] })
-  assert.equal(await rotateSecret(db.pool, sealing, crypto.randomUUID(), new Date()), null)
+  assert.equal(await rotateSecret(db.pool, encryption, crypto.randomUUID(), new Date()), null)
   const { rows } = await db.pool.query('select * from webhook_endpoints')
   for (const secret of [old, fresh, newest]) assert.ok(!JSON.stringify(rows).includes(secret.slice(6, 20)))
 })
@@ -43,8 +43,8 @@ test('a secret that cannot be decrypted holds webhooks back without blaming the 
   const { db, add, publish, waitFor, deliveries, endpoint, logged } = await startWebhooks(t)
   const receiver = await startWebhookReceiver(t)
   const { id } = await add(receiver.url)
-  const other = createSealing(TEST_SECRET, 'account mail')
-  const foreign = await inTransaction(db.pool, (tx) => other.seal(tx, 'whsec_of another secret'))
+  const other = createEncryption(TEST_SECRET, 'account mail')
+  const foreign = await inTransaction(db.pool, (tx) => other.encrypt(tx, 'whsec_of another secret'))
   await db.pool.query('update webhook_endpoints set sealed_secret = $1', [foreign])
   const [first, second] = [makeNewEvent(), makeNewEvent()]
   await publish(first, second)
@@ -56,7 +56,7 @@ test('a secret that cannot be decrypted holds webhooks back without blaming the 
   }
   assert.deepEqual([receiver.requests.length, (await endpoint(id)).failing_since, logged().length], [0, null, 1])
 
-  const fresh = (await rotateSecret(db.pool, sealing, id, new Date())) ?? assert.fail('no endpoint')
+  const fresh = (await rotateSecret(db.pool, encryption, id, new Date())) ?? assert.fail('no endpoint')
   await db.pool.query(`update pgboss.job set start_after = now() where name = 'webhook' and state = 'created'`)
   for (const event of [first, second]) await waitFor(id, event, 'delivered')
   assert.ok(receiver.requests.every((request) => isAuthentic(fresh, request)))

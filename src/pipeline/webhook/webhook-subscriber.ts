@@ -1,10 +1,10 @@
 import type { Logger } from 'pino'
 import type { Pool } from '../../db/pool.ts'
 import { inTransaction } from '../../db/transaction.ts'
+import type { Encryption } from '../encryption.ts'
 import { withoutLost } from '../incarnation/without-lost.ts'
 import type { JobQueue, QueueDefinition } from '../job-queue.ts'
 import type { Job, JobOutcome, JobWorker } from '../job-worker.ts'
-import type { Sealing } from '../sealing.ts'
 import type { MessageHandler } from '../topic.ts'
 import { pairWanted } from './wanted-events.ts'
 import {
@@ -49,7 +49,7 @@ export interface WebhookSubscriberOptions {
   /** Closed by `stop`. */
   sender: WebhookSender
   /** Opens the endpoints' secrets. */
-  sealing: Sealing
+  encryption: Encryption
   logger: Logger
   now: () => Date
   /** Hears what became of each try. */
@@ -68,7 +68,7 @@ export interface WebhookSubscriber {
  * only queues, so an endpoint that is slow or down holds up nothing else. `jobs` must have been started.
  */
 export function createWebhookSubscriber(options: WebhookSubscriberOptions): WebhookSubscriber {
-  const { pool, jobs, sender, sealing, logger, now, onTried } = options
+  const { pool, jobs, sender, encryption, logger, now, onTried } = options
   let worker: JobWorker | undefined
   let cleaning: NodeJS.Timeout | undefined
   /** Endpoints that a warning was logged for. */
@@ -84,7 +84,7 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions): Webh
     const attempt = await beginAttempt(pool, job, now())
     // Delivered before a crash, given up, the business of a later job, or its endpoint is disabled or removed.
     if (attempt === null) return 'done'
-    const secrets = attempt.sealed_secrets.map(sealing.open)
+    const secrets = attempt.sealed_secrets.map(encryption.decrypt)
     // What signed before the rotation may have been encrypted with another secret than what signs now.
     if (secrets[0] === null) return waitForSecret(job)
     undecryptable.delete(job.endpoint_id)

@@ -7,17 +7,17 @@ const TAG_BYTES = 16
  * Encrypts `text` under a key derived from `secret` for one `purpose` (AES-256-GCM, HKDF-SHA-256 per RFC 5869).
  * Layout: nonce, ciphertext, tag. `secret` must have at least 128 bits of entropy.
  */
-export function seal(secret: string, purpose: string, text: string): Buffer {
+export function encrypt(secret: string, purpose: string, text: string): Buffer {
   const nonce = randomBytes(NONCE_BYTES)
   const cipher = createCipheriv('aes-256-gcm', deriveKey(secret, purpose), nonce)
   return Buffer.concat([nonce, cipher.update(text, 'utf8'), cipher.final(), cipher.getAuthTag()])
 }
 
-/** Undoes `seal`. Throws when the secret or the purpose is another, or the bytes were changed. */
-export function unseal(secret: string, purpose: string, sealed: Buffer): string {
-  const decipher = createDecipheriv('aes-256-gcm', deriveKey(secret, purpose), sealed.subarray(0, NONCE_BYTES))
-  decipher.setAuthTag(sealed.subarray(-TAG_BYTES))
-  return decipher.update(sealed.subarray(NONCE_BYTES, -TAG_BYTES), undefined, 'utf8') + decipher.final('utf8')
+/** Undoes `encrypt`. Throws when the secret or the purpose is another, or the bytes were changed. */
+export function decrypt(secret: string, purpose: string, encrypted: Buffer): string {
+  const decipher = createDecipheriv('aes-256-gcm', deriveKey(secret, purpose), encrypted.subarray(0, NONCE_BYTES))
+  decipher.setAuthTag(encrypted.subarray(-TAG_BYTES))
+  return decipher.update(encrypted.subarray(NONCE_BYTES, -TAG_BYTES), undefined, 'utf8') + decipher.final('utf8')
 }
 
 /** What tells one secret from another. Nothing can be decrypted with it. */
