@@ -200,7 +200,10 @@ test('the default port may be taken, one that was asked for may not', async (t) 
   const store = await startStore(t, { operations: { host: '127.0.0.1', port, isRequired: false } })
   assert.equal(store.app.operationsPort, null)
   assert.equal((await store.call('GET', '/readyz')).status, 200)
-  await assert.rejects(start(t, store, { operations: { host: '127.0.0.1', port, isRequired: true } }), { code: 'EADDRINUSE' })
+  await assert.rejects(start(t, store, { operations: { host: '127.0.0.1', port, isRequired: true } }), {
+    name: 'OperatorError',
+    message: `cannot listen on 127.0.0.1, port ${port}: another process has that port; set OPS_PORT to another one`,
+  })
 })
 
 async function start(t: TestContext, store: TestStore, overrides: Partial<TestStore['config']>): Promise<TestStore['app']> {

@@ -8,7 +8,6 @@ const ROOT = fileURLToPath(new URL('..', import.meta.url))
 
 /** Statements that are made elsewhere, with the reason. */
 const EXCEPTIONS: Record<string, string> = {
-  'src/db/pool.ts query(setUp)': 'a constant that the composition root passes',
   'src/db/copy-rows.ts query(new Copy(statement, chunks, (error) => (error ? reject(error) : resolve())))':
     'its callers are checked: FUNCTION_SINKS',
   'src/db/rights.ts query(statements)': 'PostgreSQL makes it, with format(), of names and constants',
