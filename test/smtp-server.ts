@@ -1,6 +1,8 @@
+import { readFileSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { type ParsedMail, simpleParser } from 'mailparser'
 import { SMTPServer } from 'smtp-server'
+import type { Certificate } from './certificates.ts'
 import type { Cleanup } from './cleanup.ts'
 import { freePort } from './free-port.ts'
 
@@ -23,13 +25,16 @@ export interface TestSmtpServer {
   stop(): Promise<void>
 }
 
-/** A real SMTP server on a free port, or on `port`, which keeps and parses what it gets. */
-export async function startSmtpServer(t: Cleanup, port?: number): Promise<TestSmtpServer> {
+/** A real SMTP server on a free port, or on `port`, which keeps and parses what it gets. With a certificate it speaks TLS from the first byte. */
+export async function startSmtpServer(t: Cleanup, port?: number, certificate?: Certificate): Promise<TestSmtpServer> {
   const mails: ParsedMail[] = []
   const refusals = new Map<string, Refusal>()
   const tries = new Map<string, number>()
   const server = new SMTPServer({
     authOptional: true,
+    ...(certificate === undefined
+      ? {}
+      : { secure: true, cert: readFileSync(certificate.certFile), key: readFileSync(certificate.keyFile) }),
     disableReverseLookup: true,
     disabledCommands: ['STARTTLS'],
     closeTimeout: 100,
@@ -59,5 +64,11 @@ export async function startSmtpServer(t: Cleanup, port?: number): Promise<TestSm
   }
   t.after(stop)
   const bound = (server.server.address() as AddressInfo).port
-  return { port: bound, url: `smtp://127.0.0.1:${bound}`, mails, refuse: (address, refusal) => void refusals.set(address, refusal), stop }
+  return {
+    port: bound,
+    url: `${certificate === undefined ? 'smtp' : 'smtps'}://127.0.0.1:${bound}`,
+    mails,
+    refuse: (address, refusal) => void refusals.set(address, refusal),
+    stop,
+  }
 }

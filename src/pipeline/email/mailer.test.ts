@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { simpleParser } from 'mailparser'
+import { Authority, NO_CERTIFICATES } from '../../../test/certificates.ts'
 import { startSmtpServer } from '../../../test/smtp-server.ts'
 import { createFileMailer } from './file-mailer.ts'
 import { describeError, type Mail, MailRefused, toMessage } from './mailer.ts'
@@ -47,6 +48,30 @@ test('an SMTP mail carries both bodies and the headers that identify it', async 
   assert.equal(mail.headers.get('auto-submitted'), 'auto-generated')
   assert.equal(mail.headers.get('x-storefront-event'), EVENT)
   assert.match(mail.headerLines.map(({ line }) => line).join('\n'), /^List-ID: Your orders <orders\.store\.example>$/im)
+})
+
+test('trusts the authority that is named, and says which setting names it when it knows none', { skip: NO_CERTIFICATES }, async (t) => {
+  const authority = new Authority(t)
+  const server = await startSmtpServer(t, undefined, authority.issue('server'))
+  const mailerFor = (caFile?: string) => {
+    const mailer = createSmtpMailer({ url: server.url, from: FROM, ...(caFile === undefined ? {} : { caFile }) })
+    t.after(() => mailer.close())
+    return mailer
+  }
+  const message = /certificate.*; set SMTP_CA to the file of the authority that signed it$/
+  for (const mailer of [mailerFor(), mailerFor(new Authority(t).caFile)]) {
+    await assert.rejects(mailer.probe(), { message })
+    await assert.rejects(mailer.send(makeMail()), { message })
+  }
+  assert.equal(server.mails.length, 0)
+  const mailer = mailerFor(authority.caFile)
+  await mailer.probe()
+  await mailer.send(makeMail())
+  assert.equal(server.mails.length, 1)
+  assert.throws(
+    () => createSmtpMailer({ url: server.url, from: FROM, caFile: '/no/such.pem' }),
+    /^OperatorError: SMTP_CA: \/no\/such\.pem cannot be read/,
+  )
 })
 
 test('line breaks in names and subjects cannot add a header or a recipient', async (t) => {
