@@ -37,6 +37,17 @@ test('an order reaches its customer and an endpoint, and the commands beside the
   })
   assert.match(failed, /\| 100001 \| created \| failed \| 1 +\|/)
   assert.ok(!failed.includes(email))
+  const listed = async (...args: string[]) => JSON.parse((await run(...args, '--json')).stdout) as Record<string, unknown>[]
+  const [mail, ...others] = await listed('mail', 'list', '--status', 'failed')
+  assert.deepEqual([mail?.event_id, mail?.status, mail?.sent_at, others], [`${order}.1`, 'failed', null, []])
+  assert.deepEqual(
+    (await listed('webhook', 'list')).map((endpoint) => endpoint.id),
+    [id],
+  )
+  assert.deepEqual(
+    (await listed('webhook', 'deliveries', id)).map((delivery) => delivery.event_id),
+    [`${order}.1`],
+  )
   assert.deepEqual(await run('mail', 'retry', `${order}.1`), { status: 0, stdout: '1 mail is queued again\n', stderr: '' })
   await eventually(async () => smtp.mails.length === 1)
 

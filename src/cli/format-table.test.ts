@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { formatTable } from './format-table.ts'
+import { formatJson, formatTable } from './format-table.ts'
 
 test('formats an aligned table with a header and the number of rows', () => {
   const rows = [
@@ -13,6 +13,22 @@ test('formats an aligned table with a header and the number of rows', () => {
   )
   assert.equal(formatTable({ columns: ['n'], rows: [[1]] }), 'n\n-\n1\n(1 row)')
   assert.equal(formatTable({ columns: ['n'], rows: [] }), 'n\n-\n(0 rows)')
+})
+
+test('formats rows as JSON objects, and leaves a cell of a list empty that has no value', () => {
+  const table = {
+    columns: ['id', 'error'],
+    rows: [
+      ['a', null],
+      ['b', 'it said "no"\n'],
+    ],
+  }
+  assert.deepEqual(JSON.parse(formatJson(table)), [
+    { id: 'a', error: null },
+    { id: 'b', error: 'it said "no"\n' },
+  ])
+  assert.equal(formatJson({ columns: ['id'], rows: [] }), '[]')
+  assert.equal(formatTable({ columns: ['id', 'error'], rows: [['a', null]] }, { none: '' }), 'id | error\n---+------\na  |\n(1 row)')
 })
 
 test('shows control characters as escapes, so that a cell cannot move the cursor or turn the text around', () => {
