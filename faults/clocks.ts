@@ -16,6 +16,11 @@ function findLibrary(): string | undefined {
   return folders.map((folder) => join(LIBRARIES, folder, 'faketime', 'libfaketime.so.1')).find((path) => existsSync(path))
 }
 
+function countDates(lake: string): number {
+  const files = join(lake, 'orders')
+  return existsSync(files) ? readdirSync(files).length : 0
+}
+
 /** Clocks of processes that go ahead and back, by days and by minutes. Durations are measured as always. */
 export const CLOCK_FAULT: Fault = {
   name: 'clock-steps',
@@ -33,14 +38,16 @@ export const CLOCK_FAULT: Fault = {
       FAKETIME_DONT_FAKE_MONOTONIC: '1',
     })
     const hours = 1 + Math.floor(round.random() * 25)
-    const steps = [hours * HOUR_SECONDS, -hours * HOUR_SECONDS, -90, 25 * HOUR_SECONDS, 0]
+    const steps = [hours * HOUR_SECONDS, -hours * HOUR_SECONDS, -90, 25 * HOUR_SECONDS]
     for (const seconds of steps) {
-      await round.shop.trade(Math.ceil(orders / steps.length))
+      await round.shop.trade(Math.ceil(orders / (steps.length + 1)))
       stepTo(seconds)
       await pause(NOTICED_MS)
     }
-    // A day ahead the lake has files of tomorrow.
-    await eventually(async () => readdirSync(join(round.lake, 'orders')).length > 1, { what: 'a clock that was stepped' })
+    await round.shop.trade(Math.ceil(orders / (steps.length + 1)))
+    await eventually(async () => countDates(round.lake) > 1, { what: "tomorrow's files of a clock that is ahead", timeoutMs: 120_000 })
+    stepTo(0)
+    await pause(NOTICED_MS)
     await round.shop.trade(3)
   },
 }
