@@ -31,6 +31,7 @@ import { NO_NATS, startNatsServer } from './nats-server.ts'
 import { findOldNode } from './old-node.ts'
 import { TEST_SECRET } from './store.ts'
 import { BIN, type CommandOptions, runStorefront } from './store-process.ts'
+import { fillDisk, mountTmpfs } from './tmpfs.ts'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const NOBODY = 65_534
@@ -131,6 +132,17 @@ const MISTAKES: Record<string, (t: TestContext) => Promise<Mistake | string> | M
       ? 'this machine has no read-only file system'
       : { args: ['serve'], env: { DATA_DIR: join(readOnly, 'data') } }
   },
+  'the disk of `DATA_DIR` is full'(t) {
+    const folder = folderOf('full')
+    const reason = mountTmpfs(t, folder, 8)
+    if (reason === null) fillDisk(folder)
+    return reason ?? { args: ['serve'], env: { DATA_DIR: folder } }
+  },
+  '`postgres-password` or `secret` is missing from `DATA_DIR`'() {
+    mkdirSync(folderOf('no-password/postgres'), { recursive: true })
+    writeFileSync(folderOf('no-password/postgres/PG_VERSION'), '18\n')
+    return { args: ['serve'], env: { DATA_DIR: folderOf('no-password') } }
+  },
   '`--role` or `NATS_URL` without `DATABASE_URL`': () => ({ args: ['serve', '--role', 'api'], status: 2 }),
   'the port is taken': async (t) => ({ args: ['serve', '--role', 'api'], env: { ...LOGIN, PORT: String(await takePort(t)) } }),
   'the operations port is taken': async (t) => ({
@@ -195,6 +207,11 @@ const MISTAKES: Record<string, (t: TestContext) => Promise<Mistake | string> | M
   'another `STOREFRONT_SECRET` than before': async (t) => {
     assert.equal((await runStorefront(t, ['keys', 'rotate'], { env: LOGIN })).status, 0)
     return { args: ['serve', '--role', 'api'], env: { ...LOGIN, STOREFRONT_SECRET: 'x'.repeat(32) } }
+  },
+  async 'another `BASE_URL` than the other processes of the API'() {
+    await database.pool.query(`insert into token_issuers (issuer) values ('https://shop.example')
+      on conflict (is_current) do update set issuer = excluded.issuer`)
+    return { args: ['serve', '--role', 'api'], env: { ...LOGIN, BASE_URL: 'https://store.example' } }
   },
   '`STOREFRONT_SECRET` is missing': () => ({ args: ['serve'], status: 2, env: { DATABASE_URL: LOGIN.DATABASE_URL } }),
   '`MAIL_FROM` is no address': () => ({ args: ['serve'], status: 2, env: { MAIL_FROM: 'nope' } }),

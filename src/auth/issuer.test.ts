@@ -24,7 +24,7 @@ test('a process of the API with another BASE_URL does not start, and one without
   }
 })
 
-test('of two first starts at once one sets the issuer; a store that is alone replaces it and says so', async (t) => {
+test('of two first starts at once one sets the issuer; a store that is alone replaces it with a warning', async (t) => {
   const { pool } = await startStore(t)
   await pool.query('delete from token_issuers')
   const shared = { isBaseUrlGiven: true, isAlone: false }

@@ -21,7 +21,7 @@ function folderOnDisk(t: TestContext, megabytes: number): DataFolder {
   return dataFolder(path)
 }
 
-/** Says so in one line that names the disk. */
+/** One line that names the disk. */
 function assertFull(error: unknown, folder: DataFolder): true {
   assert.ok(error instanceof PostgresUnavailable, String(error))
   assert.match(error.message, /: the disk of [^:]* is full(?: \(\d+ MB free\))?: make room on it/)
@@ -74,7 +74,9 @@ test('a server whose log has no room is started again until there is some, and h
   assert.ok(rows[0].last >= committed, `${rows[0].last} of ${committed}`)
 })
 
-test('a start on a full disk says so in one line, for a new store and for one that was there', { skip: NO_TMPFS }, async (t) => {
+test('a start on a full disk ends with one line that names it, for a new store and for one that was there', {
+  skip: NO_TMPFS,
+}, async (t) => {
   const folder = folderOnDisk(t, 120)
   const ballast = fillDisk(folder.path)
   await assert.rejects(startEmbeddedPostgres(folder), (error) => assertFull(error, folder))
