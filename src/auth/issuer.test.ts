@@ -11,15 +11,16 @@ const [OLD, NEW] = ['https://shop.example', 'https://store.example/api']
 
 test('a process of the API with another BASE_URL does not start, and one without takes the tokens of the others', async (t) => {
   const store = await startStore(t, { baseUrl: OLD, isBaseUrlGiven: true })
-  const ada = await store.register()
   await assert.rejects(startSecondProcess(t, store, { baseUrl: NEW }), {
     name: 'IssuerDiffers',
     message: `BASE_URL is ${NEW}, but the access tokens of this store are issued for ${OLD}: set BASE_URL to that in every process of the API, or run storefront issuer change with the new BASE_URL and restart them all with it`,
   })
   for (const settings of [{}, { baseUrl: 'http://localhost:3001', isBaseUrlGiven: false }]) {
     const other = await startSecondProcess(t, store, settings)
+    const ada = await store.register()
     assert.equal((await other.call('GET', '/me', { token: ada.token })).status, 200)
-    const { json } = await other.call('POST', '/auth/refresh', { body: { refresh_token: ada.refreshToken } })
+    const { email, password } = ada
+    const { json } = await other.call('POST', '/auth/login', { body: { email, password } })
     assert.equal((await store.call('GET', '/me', { token: json.access_token })).status, 200)
   }
 })
