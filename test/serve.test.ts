@@ -186,7 +186,10 @@ describe('on a database that runs elsewhere', { concurrency: true }, () => {
       env: { ...options.env, PORT: new URL(api.url).port, LOG_LEVEL: 'silent' },
     })
     assert.equal(clash.status, 1)
-    assert.match(clash.stderr, /^storefront: cannot listen on 127\.0\.0\.1, port \d+: another process has that port; set PORT to another one\n$/)
+    assert.match(
+      clash.stderr,
+      /^storefront: cannot listen on 127\.0\.0\.1, port \d+: another process has that port; set PORT to another one\n$/,
+    )
     assert.deepEqual(await Promise.all([api.end('SIGTERM'), pipeline.end('SIGTERM')]), [0, 0])
   })
 })
