@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { sql } from '../../db/sql.ts'
+import { checkChecksum } from '../lake/lake-checksum.ts'
 import { parquetRows, toDuckDB, withDuckDB } from '../lake/lake-database.ts'
 import { parseName } from '../lake/lake-names.ts'
 import type { LakeFile, LakeStore } from '../lake/lake-store.ts'
@@ -42,11 +43,18 @@ export async function visitLakeBehind(
   )
 }
 
+// A damaged id must neither end the comparison nor look like an event that the database has lost.
+const EVENT_ID = '[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}[.][1-9][0-9]{0,8}'
+
 async function readFile(path: string, after: number): Promise<LakeEvent[]> {
+  if ((await checkChecksum(path)) === 'wrong') return []
   return withDuckDB(join(tmpdir(), `storefront-lake-${randomUUID()}`), async (connection) => {
     const reader = await connection.runAndReadAll(
       toDuckDB(
-        sql`select event_id, sequence, coalesce(try_cast(order_number as bigint), 0) from ${parquetRows([path])} where sequence > ${after}`,
+        sql`
+          select event_id, sequence, coalesce(try_cast(order_number as bigint), 0)
+          from ${parquetRows([path])}
+          where sequence > ${after} and regexp_full_match(event_id, ${EVENT_ID})`,
       ),
     )
     return reader.getRows().map(([eventId, sequence, orderNumber]) => ({
