@@ -1,12 +1,12 @@
 // POST /orders beside bare `pg` that writes the same rows, one transaction each, and GET /orders beside bare `node:http` with bare `pg`.
-// Options: --seconds 3 --runs 3 --clients 1,16,64 --accounts 64 --lines 1,20 --only place|list
+// Options: --seconds 3 --runs 3 --clients 1,16,64 --accounts 64 --lines 1,20 --only place|list --postgres embedded|defaults|debian
 import { availableParallelism } from 'node:os'
 import { parseArgs } from 'node:util'
 import type { BareOrdersLoad } from './orders/bare-pg-orders.ts'
 import { type Child, startChild } from './orders/child.ts'
 import type { HttpLoad } from './orders/http-load.ts'
 import { type Measurement, median, printTable } from './orders/measurement.ts'
-import { type StoreProcess, startStoreProcess } from './orders/store-process.ts'
+import { type Server, type StoreProcess, startStoreProcess } from './orders/store-process.ts'
 
 const POOL_SIZE = 10
 const PRODUCTS = 2_000
@@ -44,11 +44,12 @@ export async function run(args: string[]): Promise<void> {
       accounts: { type: 'string', default: String(MAX_CLIENTS) },
       lines: { type: 'string', default: '1,20' },
       only: { type: 'string', default: '' },
+      postgres: { type: 'string', default: 'embedded' },
     },
   })
   const numbers = (text: string) => text.split(',').map(Number)
   const [seconds, runs] = [Number(options.seconds), Number(options.runs)]
-  const store = await startStoreProcess(POOL_SIZE)
+  const store = await startStoreProcess(POOL_SIZE, {}, options.postgres as Server)
   const [http, bare, listing] = [startChild('./http-load.ts'), startChild('./bare-pg-orders.ts'), startChild('./bare-order-list.ts')]
   try {
     const accounts: Account[] = []
@@ -68,6 +69,7 @@ export async function run(args: string[]): Promise<void> {
     console.log(
       `${availableParallelism()} cores shared by PostgreSQL, store and load; pool of ${POOL_SIZE}; ${runs} runs of ${seconds} s, medians, after ${UNMEASURED_SECONDS} s of each side unmeasured.`,
     )
+    console.log(`PostgreSQL: ${options.postgres}.`)
     console.log('PostgreSQL: fsync and synchronous_commit on. Store: one process with the role api, LOG_LEVEL=info to a file.\n')
     if (options.only !== 'list') await comparePlacing(bench, products)
     if (options.only !== 'place') await compareListing(bench)

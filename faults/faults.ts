@@ -9,6 +9,7 @@ import { HANDLER_FAULTS } from './handler.ts'
 import { KILLED_REPLAY_FAULT } from './killed-replay.ts'
 import { LAKE_FAULTS } from './lake.ts'
 import { LOAD_FAULTS } from './load.ts'
+import { LOCK_FAULTS } from './locks.ts'
 import { MAIL_FAULTS } from './mail.ts'
 import { NATS_FAULTS } from './nats.ts'
 import { WEBHOOK_FAULT } from './webhooks.ts'
@@ -26,5 +27,6 @@ export const FAULTS: Fault[] = [
   WEBHOOK_FAULT,
   CLOCK_FAULT,
   ...LOAD_FAULTS,
+  ...LOCK_FAULTS,
   ...NATS_FAULTS,
 ]

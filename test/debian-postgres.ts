@@ -26,8 +26,11 @@ export interface DebianPostgres {
   createDatabase(locale: 'C' | 'C.UTF-8'): Promise<{ url: string; pool: Pool }>
 }
 
-/** The oldest PostgreSQL that is installed here, other than the embedded one. It goes by the locales of the system. */
-export async function startDebianPostgres(t: Cleanup): Promise<DebianPostgres> {
+/**
+ * The oldest PostgreSQL that is installed here, other than the embedded one, with its default settings but for these. It goes by the locales of the
+ * system.
+ */
+export async function startDebianPostgres(t: Cleanup, settings: Record<string, string> = { fsync: 'off' }): Promise<DebianPostgres> {
   if (programs === null) throw new Error(`no PostgreSQL in ${VERSIONS}`)
   const folder = mkdtempSync(join(tmpdir(), 'storefront-debian-postgres-'))
   // PostgreSQL does not run as root.
@@ -37,11 +40,9 @@ export async function startDebianPostgres(t: Cleanup): Promise<DebianPostgres> {
   const initdb = [`--pgdata=${cluster}`, '--username=postgres', '--auth=trust', '--encoding=UTF8', '--locale=C.UTF-8', '--no-sync']
   execFileSync(join(programs, 'initdb'), initdb, { ...identity, cwd: folder, stdio: 'pipe' })
   const port = await freePort()
-  const settings = ['listen_addresses=127.0.0.1', `port=${port}`, 'unix_socket_directories=', 'fsync=off'].flatMap((setting) => [
-    '-c',
-    setting,
-  ])
-  const server = spawn(join(programs, 'postgres'), ['-D', cluster, ...settings], { ...identity, cwd: folder, stdio: 'ignore' })
+  const own = { listen_addresses: '127.0.0.1', port: String(port), unix_socket_directories: '', ...settings }
+  const options = Object.entries(own).flatMap(([name, value]) => ['-c', `${name}=${value}`])
+  const server = spawn(join(programs, 'postgres'), ['-D', cluster, ...options], { ...identity, cwd: folder, stdio: 'ignore' })
   const exited = new Promise<void>((resolve) => server.once('exit', () => resolve()).once('error', () => resolve()))
   onCleanup(t, async () => {
     // Its fast shutdown: clients are not waited for.

@@ -1,37 +1,11 @@
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
-import { type AddressInfo, connect, createServer } from 'node:net'
-import { type TestContext, test } from 'node:test'
+import { test } from 'node:test'
 import { addBuyers } from './buyers.ts'
 import { onCleanup } from './cleanup.ts'
+import { openCommitWire } from './commit-wire.ts'
 import { eventually } from './eventually.ts'
 import { startStore, TEST_SECRET } from './store.ts'
 import { serve } from './store-process.ts'
-
-/** A wire to PostgreSQL that lets no commit through, once told to. */
-async function openWire(t: TestContext, url: string) {
-  const target = new URL(url)
-  let holdsBack = false
-  const server = createServer((client) => {
-    const upstream = connect(Number(target.port), target.hostname)
-    for (const socket of [client, upstream]) socket.on('error', () => {}).on('close', () => [client, upstream].map((it) => it.destroy()))
-    let isCut = false
-    client.on('data', (bytes) => {
-      isCut ||= holdsBack && bytes.includes('commit')
-      if (!isCut) upstream.write(bytes)
-    })
-    upstream.on('data', (bytes) => client.write(bytes))
-  }).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  onCleanup(t, () => void server.close())
-  const { port } = server.address() as AddressInfo
-  return {
-    url: Object.assign(new URL(url), { hostname: '127.0.0.1', port: String(port) }).href,
-    holdBackCommits() {
-      holdsBack = true
-    },
-  }
-}
 
 test('goes on selling while another process of the API is paused in a transaction, whose locks the database takes back', async (t) => {
   const store = await startStore(t, { baseUrl: 'http://localhost:3000' })
@@ -44,7 +18,7 @@ test('goes on selling while another process of the API is paused in a transactio
     store.call('POST', '/orders', { token: by?.token ?? '', body: { items: [{ product_id: product.id, quantity: 1 }] } })
   const [blocked, other] = [(await order(ada, lamp)).json.id, (await order(bob, vase)).json.id]
 
-  const wire = await openWire(t, store.addresses.api)
+  const wire = await openCommitWire(t, store.addresses.api)
   const env = { DATABASE_URL: wire.url, STOREFRONT_SECRET: TEST_SECRET, BASE_URL: 'http://localhost:3000' }
   const paused = await serve(t, { env: { ...env, ROLES: 'api', OPS_PORT: 'off', DATA_DIR: store.config.dataDir } })
   wire.holdBackCommits()

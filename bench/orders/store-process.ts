@@ -7,10 +7,13 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import pino from 'pino'
 import { prepareDatabase } from '../../src/app/prepare-database.ts'
+import { type DatabaseAddresses, oneRole } from '../../src/db/addresses.ts'
 import { dataFolder } from '../../src/db/data-folder.ts'
 import { startEmbeddedPostgres } from '../../src/db/embedded-postgres.ts'
 import { createPool, type Pool } from '../../src/db/pool.ts'
 import { COMMAND_BOUNDS } from '../../src/db/session-settings.ts'
+import { type Cleanup, onCleanup } from '../../test/cleanup.ts'
+import { startDebianPostgres } from '../../test/debian-postgres.ts'
 import { freePort } from '../../test/free-port.ts'
 
 export interface StoreProcess {
@@ -24,13 +27,32 @@ export interface StoreProcess {
 
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
 
+/** `embedded` as `npm start` starts it; `defaults`: the same with PostgreSQL's own default of `jit`; `debian`: the one that Debian has here, as it is. */
+export type Server = 'embedded' | 'defaults' | 'debian'
+
+async function startServer(cleanup: Cleanup, dataDir: string, server: Server): Promise<{ url: string; addresses: DatabaseAddresses }> {
+  if (server === 'debian') {
+    const postgres = await startDebianPostgres(cleanup, { wal_level: 'logical' })
+    const { url } = await postgres.createDatabase('C.UTF-8')
+    return { url, addresses: oneRole(url) }
+  }
+  const embedded = await startEmbeddedPostgres(dataFolder(dataDir), server === 'defaults' ? { settings: { jit: 'on' } } : {})
+  onCleanup(cleanup, () => embedded.stop())
+  return embedded
+}
+
 /**
  * PostgreSQL as `npm start` starts it (durable: fsync and synchronous_commit are on), and the store's API as a process of its own, on
  * loopback. Its log, at level info as in production, goes to a file.
  */
-export async function startStoreProcess(poolSize: number, env: Record<string, string> = {}): Promise<StoreProcess> {
+export async function startStoreProcess(
+  poolSize: number,
+  env: Record<string, string> = {},
+  kind: Server = 'embedded',
+): Promise<StoreProcess> {
   const dataDir = mkdtempSync(join(tmpdir(), 'storefront-bench-'))
-  const server = await startEmbeddedPostgres(dataFolder(dataDir))
+  const undo: (() => Promise<void> | void)[] = []
+  const server = await startServer({ after: (work) => void undo.push(work) }, dataDir, kind)
   const pool = createPool({ url: server.url, size: 4, applicationName: 'bench', onError: () => {}, bounds: COMMAND_BOUNDS })
   await prepareDatabase(server.addresses, pino({ level: 'silent' }))
   const port = await freePort()
@@ -73,7 +95,7 @@ export async function startStoreProcess(poolSize: number, env: Record<string, st
       child.kill('SIGTERM')
       await exit
       await pool.end()
-      await server.stop()
+      for (const work of undo) await work()
       rmSync(dataDir, { recursive: true, force: true })
     },
   }

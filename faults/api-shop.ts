@@ -1,0 +1,97 @@
+import { randomUUID } from 'node:crypto'
+import { setTimeout as pause } from 'node:timers/promises'
+import { eventually } from '../test/eventually.ts'
+import { type StoreProcess, serve } from '../test/store-process.ts'
+import type { Round } from './round.ts'
+
+const CLIENTS = 4
+const BASE_URL = 'http://localhost:3000'
+/** Longer than any of these faults lasts. */
+const PATIENCE_MS = 120_000
+const ANSWER_MS = 20_000
+
+/** Two processes of the API, and customers who order from both and send again, with the same key, what was not answered with an order. */
+export class ApiShop {
+  readonly processes: readonly StoreProcess[]
+  readonly #round: Round
+  readonly #products: string[]
+  readonly #tokens: string[] = []
+
+  private constructor(round: Round, processes: readonly StoreProcess[]) {
+    this.#round = round
+    this.processes = processes
+    this.#products = [...round.shop.initialStock.keys()]
+  }
+
+  static async open(round: Round): Promise<ApiShop> {
+    const env = { ...round.environment('api'), BASE_URL }
+    const shop = new ApiShop(round, [await serve(round.cleanup, { env }), await serve(round.cleanup, { env })])
+    for (let i = 0; i < CLIENTS; i++) await shop.#register()
+    return shop
+  }
+
+  /** Orders of all customers, each placed once and every fourth cancelled. Rejects when one is not placed in two minutes, or twice. */
+  async trade(orders: number): Promise<void> {
+    const { acknowledged } = this.#round.shop
+    let left = orders
+    const client = async (token: string) => {
+      for (; left > 0; await pause(20)) {
+        left -= 1
+        const body = JSON.stringify({ items: [{ product_id: this.#pick(this.#products), quantity: 1 }] })
+        const { id } = await this.#send('/orders', { token, body })
+        acknowledged.set(id, 1)
+        if (this.#round.random() > 0.25) continue
+        await this.#send(`/orders/${id}/cancel`, { token })
+        acknowledged.set(id, 2)
+      }
+    }
+    await Promise.all(this.#tokens.map(client))
+    const { rows } = await this.#round.pool.query<{ orders: number }>('select count(*)::integer as orders from orders')
+    if (rows[0]?.orders !== acknowledged.size) throw new Error(`${rows[0]?.orders} orders for ${acknowledged.size} requests`)
+  }
+
+  /** A product at random. */
+  product(): string {
+    return this.#pick(this.#products)
+  }
+
+  async #register(): Promise<void> {
+    const body = JSON.stringify({ email: `${randomUUID()}@example.com`, password: 'a long enough passphrase' })
+    const answer = await fetch(`${this.processes[0]?.url}/auth/register`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body,
+    })
+    const { access_token } = (await answer.json()) as { access_token: string }
+    this.#tokens.push(access_token)
+  }
+
+  async #send(path: string, { token, body }: { token: string; body?: string }): Promise<{ id: string }> {
+    const headers = {
+      authorization: `Bearer ${token}`,
+      'idempotency-key': randomUUID(),
+      ...(body && { 'content-type': 'application/json' }),
+    }
+    const attempt = async () => {
+      const { url } = this.#pick(this.processes)
+      const signal = AbortSignal.timeout(ANSWER_MS)
+      // An answer that breaks off is as good as none.
+      const told = await fetch(url + path, { method: 'POST', headers, signal, ...(body && { body }) })
+        .then(async (answer) => ({ answer, json: (await answer.json()) as { id: string; code?: string } }))
+        .catch(() => null)
+      if (told === null) return false
+      const { answer, json } = told
+      if (answer.ok) return json
+      // A cancellation whose answer was lost finds the order cancelled.
+      if (json.code === 'illegal_transition') return { id: path.split('/')[2] ?? '' }
+      const comesAgain = answer.status === 503 || json.code === 'request_in_progress'
+      if (!comesAgain || !answer.headers.has('retry-after')) throw new Error(`${path}: ${answer.status} ${json.code}`)
+      return false
+    }
+    return (await eventually(attempt, { what: `an answer to ${path}`, timeoutMs: PATIENCE_MS, pauseMs: 200 })) as { id: string }
+  }
+
+  #pick<T>(values: readonly T[]): T {
+    return values[Math.floor(this.#round.random() * values.length)] as T
+  }
+}
