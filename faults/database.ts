@@ -10,6 +10,7 @@ import { type Cleanup, onCleanup } from '../test/cleanup.ts'
 import { serverProcesses, untilNoServer } from '../test/data-folders.ts'
 import { eventually } from '../test/eventually.ts'
 import { copyForStandby, startStandby } from '../test/standby.ts'
+import type { Broker } from './broker.ts'
 import type { Fault } from './fault.ts'
 import { Round } from './round.ts'
 import { VirtualAddress } from './virtual-address.ts'
@@ -23,19 +24,24 @@ interface Cluster {
 
 const clusters = new WeakMap<Round, Cluster>()
 
-export async function openWithCluster(cleanup: Cleanup, random: () => number, settings: Record<string, string> = {}): Promise<Round> {
+export async function openWithCluster(
+  cleanup: Cleanup,
+  random: () => number,
+  settings: Record<string, string> = {},
+  broker: Broker | null = null,
+): Promise<Round> {
   const folder = dataFolder(mkdtempSync(join(tmpdir(), 'storefront-cluster-')))
   onCleanup(cleanup, () => rmSync(folder.path, { recursive: true, force: true }))
   const server = await startEmbeddedPostgres(folder, { settings })
   const address = await VirtualAddress.open(cleanup, server.url)
   const cluster = { folder, server, address }
   onCleanup(cleanup, () => cluster.server.stop())
-  const round = await Round.open(cleanup, random, address.url)
+  const round = await Round.open(cleanup, random, address.url, broker)
   clusters.set(round, cluster)
   return round
 }
 
-function clusterOf(round: Round): Cluster {
+export function clusterOf(round: Round): Cluster {
   const cluster = clusters.get(round)
   if (cluster === undefined) throw new Error('this round has no cluster of its own')
   return cluster

@@ -12,6 +12,7 @@ import { LOAD_FAULTS } from './load.ts'
 import { LOCK_FAULTS } from './locks.ts'
 import { MAIL_FAULTS } from './mail.ts'
 import { NATS_FAULTS } from './nats.ts'
+import { RESTORE_FAULTS } from './restore.ts'
 import { WEBHOOK_FAULT } from './webhooks.ts'
 
 export const FAULTS: Fault[] = [
@@ -29,4 +30,5 @@ export const FAULTS: Fault[] = [
   ...LOAD_FAULTS,
   ...LOCK_FAULTS,
   ...NATS_FAULTS,
+  ...RESTORE_FAULTS,
 ]

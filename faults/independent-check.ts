@@ -61,8 +61,14 @@ export async function checkIndependently({
       broker === null
         ? (await read(`select event ->> 'id' as id from topic_messages`)).map((row) => row.id ?? '')
         : await broker.readEventIds()
-    const orders = await read('select id, version, user_id from orders')
-    const wanted = orders.flatMap(({ id, version }) => Array.from({ length: Number(version) }, (_, index) => `${id}.${index + 1}`))
+    const orders = await read(
+      `select id, version, user_id, (
+        select string_agg(coalesce(change.entry ->> 'version', change.place::text), ',')
+        from jsonb_path_query(status_history, '$[*]') with ordinality as change (entry, place)
+      ) as versions
+      from orders`,
+    )
+    const wanted = orders.flatMap(({ id, versions = '' }) => versions.split(',').map((version) => `${id}.${version}`))
     const hopeless = new Set(orders.filter(({ user_id = '' }) => unreachable.has(user_id)).map(({ id }) => id))
     const versions = new Map(orders.map(({ id = '', version }) => [id, Number(version)]))
     const lostFrom = (ids: Iterable<string>) => {

@@ -8,11 +8,13 @@ import { fileURLToPath } from 'node:url'
 import { createTopic } from '../src/app/create-topic.ts'
 import { openLake } from '../src/app/open-lake.ts'
 import { orderSlotOf, prepareDatabase } from '../src/app/prepare-database.ts'
+import { recogniseRestoreOf } from '../src/app/recognise-restore.ts'
 import { createApp } from '../src/app.ts'
 import { readConfig } from '../src/config.ts'
 import { oneRole } from '../src/db/addresses.ts'
 import { createPool, type Pool } from '../src/db/pool.ts'
 import { COMMAND_BOUNDS } from '../src/db/session-settings.ts'
+import { reconcile } from '../src/pipeline/incarnation/reconcile.ts'
 import { type ReplayReport, replay } from '../src/pipeline/replay/replay.ts'
 import type { Topic } from '../src/pipeline/topic.ts'
 import { type VerifyReport, verify } from '../src/pipeline/verify/verify.ts'
@@ -177,6 +179,23 @@ export class Round {
     return replay({ pool, streamUrl: url, topic: this.#topic, slotName: orderSlotOf(url) })
   }
 
+  /** As `storefront replay` does after a restore. */
+  async reconcile(): Promise<void> {
+    const { pool, url } = this
+    const config = readConfig(this.environment('lake'))
+    await recogniseRestoreOf(config, { pool, url, logger: silent })
+    const topic = createTopic(config, { pool, url, logger: silent })
+    const lake = await openLake(config)
+    try {
+      await replay({ pool, streamUrl: url, topic, slotName: orderSlotOf(url) })
+      const report = await reconcile({ pool, url, topic, lake, now: () => new Date() })
+      if (report === null || report.lostEvents === 0) throw new Error('the restore was not recognised')
+    } finally {
+      lake.close()
+      await topic.stop()
+    }
+  }
+
   /** Messages of the topic. */
   async countMessages(): Promise<number> {
     if (this.broker !== null) return this.broker.countMessages()
@@ -186,7 +205,9 @@ export class Round {
 
   /** Changes of orders that were committed. */
   async countVersions(): Promise<number> {
-    const { rows } = await this.pool.query<{ versions: number }>('select coalesce(sum(version), 0)::integer as versions from orders')
+    const { rows } = await this.pool.query<{ versions: number }>(
+      'select coalesce(sum(jsonb_array_length(status_history)), 0)::integer as versions from orders',
+    )
     return rows[0]?.versions ?? 0
   }
 
@@ -201,7 +222,7 @@ export class Round {
 
   async #hasSettled(): Promise<boolean> {
     const { rows } = await this.pool.query<{ versions: number; queued: number; mails: number }>(
-      `select (select sum(version)::integer from orders) as versions, count(*)::integer as mails,
+      `select (select sum(jsonb_array_length(status_history))::integer from orders) as versions, count(*)::integer as mails,
         count(*) filter (where status = 'queued')::integer as queued
       from email_deliveries`,
     )

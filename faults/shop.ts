@@ -77,6 +77,17 @@ export class Shop {
     }
   }
 
+  /** Returns how to forget what is sold from here on, as a database does that is put back. */
+  remember(): () => void {
+    const [open, acknowledged, cancelled] = [structuredClone(this.#open), new Map(this.acknowledged), this.cancelled]
+    return () => {
+      this.#open.splice(0, this.#open.length, ...open)
+      this.acknowledged.clear()
+      for (const [id, version] of acknowledged) this.acknowledged.set(id, version)
+      this.cancelled = cancelled
+    }
+  }
+
   /** Orders of one statement, which have one position in the log. */
   async placeTogether(count: number): Promise<void> {
     const at = new Date()
