@@ -45,7 +45,12 @@ export const CLOCK_FAULT: Fault = {
       await pause(NOTICED_MS)
     }
     await round.shop.trade(Math.ceil(orders / (steps.length + 1)))
-    await eventually(async () => countDates(round.lake) > 1, { what: "tomorrow's files of a clock that is ahead", timeoutMs: 120_000 })
+    // What came before the process had noticed its clock is in today's files.
+    const hasTomorrow = async () => {
+      await round.shop.trade(1)
+      return countDates(round.lake) > 1
+    }
+    await eventually(hasTomorrow, { what: "tomorrow's files of a clock that is ahead", pauseMs: 500, timeoutMs: 120_000 })
     stepTo(0)
     await pause(NOTICED_MS)
     await round.shop.trade(3)
