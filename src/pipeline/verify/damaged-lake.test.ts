@@ -9,7 +9,7 @@ import { startAuditedStore, summarise } from '../../../test/pipeline-audit.ts'
 import { listLake } from '../lake/list-files.ts'
 import { sortMessages } from '../sort-messages.ts'
 
-const FLIPS = 40
+const FLIPS = 24
 
 await farFromMidnight()
 
