@@ -49,7 +49,7 @@ export async function run(args: string[]): Promise<void> {
     const line = (product_id: string | undefined) => [{ product_id, quantity: 1 }]
     const other = () => others[Math.floor(Math.random() * others.length)]
     const placed: string[] = []
-    for (let i = 0; i <= 4 * seconds; i++) placed.push((await ask(ada.token, '/orders', line(locked))).id)
+    for (let i = 0; i <= 7 * seconds; i++) placed.push((await ask(ada.token, '/orders', line(locked))).id)
 
     const measure = async (what: string) => {
       const asked = { others: [] as Asked[], locked: [] as Asked[], cancels: [] as Asked[], ready: [] as Asked[] }
