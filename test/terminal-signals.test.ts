@@ -1,16 +1,15 @@
 import assert from 'node:assert/strict'
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { Agent, get } from 'node:http'
 import { createInterface } from 'node:readline'
 import { after, type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { makeDataFolder, serverProcesses } from './data-folders.ts'
 import { eventually } from './eventually.ts'
 import { freePort } from './free-port.ts'
+import { CLIENTS, startClients } from './keep-alive-clients.ts'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
-const CLIENTS = 8
 const CTRL_C = '\x03'
 /** More by hand: the suite's few show what is wrong most of the time. */
 const ROUNDS = Number(process.env.TERMINAL_ROUNDS ?? 1)
@@ -49,32 +48,6 @@ async function startInTerminal(t: TestContext, command: string) {
     return lines.some((line) => line.includes('Storefront answers'))
   })
   return { port, lines, ended, type: (keys: string) => void child.stdin.write(keys) }
-}
-
-/** Clients that keep their connections and send request after request, until nothing listens any more. */
-function startClients(port: number) {
-  const agent = new Agent({ keepAlive: true, maxSockets: CLIENTS })
-  const count = { answered: 0, cut: 0 }
-  const send = () =>
-    new Promise<boolean>((resolve) => {
-      const request = get({ agent, port, host: '127.0.0.1', path: `/products?limit=1&min_price=${count.answered}` }, (response) => {
-        response.on('error', () => {})
-        response.resume().on('close', () => {
-          count[response.complete ? 'answered' : 'cut'] += 1
-          resolve(true)
-        })
-      })
-      request.on('error', ({ code }: NodeJS.ErrnoException) => {
-        if (code !== 'ECONNREFUSED') count.cut += 1
-        resolve(code !== 'ECONNREFUSED')
-      })
-    })
-  const done = Promise.all(
-    Array.from({ length: CLIENTS }, async () => {
-      for (let isOpen = true; isOpen; ) isOpen = await send()
-    }),
-  ).finally(() => agent.destroy())
-  return { count, done }
 }
 
 // npx runs the store by a shell, which waits for its end. Debian's shell then ends itself by the SIGINT that it got as well: 130.
