@@ -77,12 +77,6 @@ export class Broker {
     await insist(() => this.#manager.streams.update(STREAM, { duplicate_window: nanos(ms) }), PATIENCE_MS)
   }
 
-  /** How many bytes the stream may hold beside those that it has; null for as many as the disk. */
-  async setRoom(bytes: number | null): Promise<void> {
-    const used = (await insist(() => this.#findState(), PATIENCE_MS))?.bytes ?? 0
-    await insist(() => this.#manager.streams.update(STREAM, { max_bytes: bytes === null ? -1 : used + bytes }), PATIENCE_MS)
-  }
-
   /** Deletes every message. */
   async empty(): Promise<void> {
     await insist(() => this.#manager.streams.purge(STREAM), PATIENCE_MS)
