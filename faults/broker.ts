@@ -77,6 +77,15 @@ export class Broker {
     await insist(() => this.#manager.streams.update(STREAM, { duplicate_window: nanos(ms) }), PATIENCE_MS)
   }
 
+  /**
+   * How many messages the stream may hold beside those that it has; null for as many as there is disk. Not bytes: nats-server 2.9.10 stores a
+   * message that crosses `max_bytes` by its header and then deletes the oldest, whatever `discard` says.
+   */
+  async setRoom(messages: number | null): Promise<void> {
+    const stored = (await insist(() => this.#findState(), PATIENCE_MS))?.messages ?? 0
+    await insist(() => this.#manager.streams.update(STREAM, { max_msgs: messages === null ? -1 : stored + messages }), PATIENCE_MS)
+  }
+
   /** Deletes every message. */
   async empty(): Promise<void> {
     await insist(() => this.#manager.streams.purge(STREAM), PATIENCE_MS)

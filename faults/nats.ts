@@ -181,6 +181,23 @@ export const NATS_FAULTS: Fault[] = [
     },
   },
   {
+    name: 'nats-full',
+    title: 'NATS: the stream is full, and has room again',
+    open: openWithServer,
+    async run(round, orders) {
+      await round.survive('stream,email,lake')
+      const broker = await untilMade(round)
+      await broker.setRoom(ROOM_MESSAGES)
+      await round.shop.trade(orders)
+      if ((await round.countMessages()) >= (await round.countVersions())) throw new Error('the stream was never full')
+      await pause(round.random() * 1_000)
+      await broker.setRoom(null)
+      await round.shop.trade(3)
+      await round.drain()
+      await assertInOrder(round)
+    },
+  },
+  {
     name: 'nats-emptied',
     title: 'NATS: the stream is emptied and orders go on, storefront replay',
     open: openWithServer,
@@ -221,5 +238,7 @@ async function assertInOrder(round: Round): Promise<void> {
     newest.set(order, Number(version))
   }
 }
+
+const ROOM_MESSAGES = 3
 
 const FORGETS_AFTER_MS = 200
