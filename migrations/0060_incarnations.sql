@@ -108,9 +108,9 @@ create or replace function order_history_is_whole(status_history jsonb, version 
     jsonb_array_length(
       jsonb_path_query_array(status_history, 'strict $[*] ? (@.status > "" && @.at > "")', '{}', true)
     ) = case jsonb_typeof(status_history) when 'array' then jsonb_array_length(status_history) end
-    and case jsonb_typeof(status_history -> -1 -> 'version')
-      when 'number' then (status_history -> -1 ->> 'version')::numeric
-      else jsonb_array_length(status_history)
+    and case
+      when jsonb_typeof(status_history -> -1 -> 'version') = 'number' then (status_history -> -1 ->> 'version')::numeric
+      when jsonb_typeof(status_history) = 'array' then jsonb_array_length(status_history)
     end = version
     and status_history -> 0 ->> 'status' = 'pending'
     and status_history -> -1 ->> 'status' = status,
