@@ -9,8 +9,8 @@ import std;
 probe livez {
   .url = "/livez";
   .interval = 2s;
-  .timeout = 2s;
-  .window = 4;
+  .timeout = 1s;
+  .window = 3;
   .threshold = 2;
   .initial = 2;
 }
@@ -39,7 +39,8 @@ sub vcl_init {
 }
 
 # Who may purge: the hosts that run the role `stream`, each by its own address, such as "10.0.3.7". Never a whole network, where anybody's
-# program could empty the cache.
+# program could empty the cache. A proxy on the same host that ends TLS must send the PROXY protocol or X-Forwarded-For: without them every
+# client comes from this host and may purge.
 acl purgers {
   "127.0.0.1";
   "::1";
@@ -75,6 +76,8 @@ sub vcl_recv {
     set req.http.x-catalogue = "1";
     unset req.http.authorization;
     unset req.http.cookie;
+    # It would be kept with the answer and sent to the next client.
+    unset req.http.x-request-id;
     # While the store is well a stale answer is good for a moment, until the fresh one is there; while it is down, for a day.
     if (req.restarts == 0 && std.healthy(req.backend_hint)) {
       set req.grace = 60s;
@@ -82,6 +85,13 @@ sub vcl_recv {
     return (hash);
   }
   return (pass);
+}
+
+sub vcl_backend_fetch {
+  # A process that hangs: everybody who wants this page waits with the first. Then the other process is asked.
+  if (bereq.http.x-catalogue) {
+    set bereq.first_byte_timeout = 4s;
+  }
 }
 
 sub vcl_backend_response {
@@ -144,6 +154,8 @@ sub vcl_deliver {
   unset resp.http.cdn-cache-control;
   if (obj.hits > 0) {
     set resp.http.x-cache = "hit";
+    # The answer has the id of the request that it was made for.
+    set resp.http.x-request-id = "varnish-" + req.xid;
   } else {
     set resp.http.x-cache = "miss";
   }

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
-import { request } from 'node:http'
+import { createServer, request } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import { after, test } from 'node:test'
 import { eventually, promptly } from '../../../test/eventually.ts'
@@ -112,6 +113,35 @@ test('lets nobody purge but the hosts that are named, and no proxy pass it on fo
   assert.equal((await fetch(url)).headers.get('x-cache'), 'hit', 'nobody has emptied the cache')
   assert.equal(await purge('127.0.0.1'), 200)
   assert.equal((await fetch(url)).headers.get('x-cache'), 'miss')
+})
+
+test('gives no reader the request id of another', options, async () => {
+  const { varnish } = setup()
+  const url = `${varnish.url}/products?limit=9`
+  const ids = []
+  for (const headers of [{ 'x-request-id': 'from-a-visitor' }, {}, {}])
+    ids.push((await fetch(url, { headers })).headers.get('x-request-id'))
+  assert.equal(new Set(ids).size, 3, ids.join())
+  assert.ok(!ids.includes('from-a-visitor'))
+})
+
+test('asks the other process when one hangs', options, async (t) => {
+  const { store } = setup()
+  // Well by its probe, and silent to everybody else.
+  const hanging = createServer((asked, answer) => void (asked.url === '/livez' && answer.end()))
+  await new Promise<void>((resolve) => void hanging.listen(0, '127.0.0.1', resolve))
+  t.after(() => {
+    hanging.closeAllConnections()
+    hanging.close()
+  })
+  const { url } = await startVarnish(t, [(hanging.address() as AddressInfo).port, store.config.port])
+  const answers = await Promise.all(
+    ['limit=3', 'limit=4'].map((query) => fetch(`${url}/products?${query}`, { signal: AbortSignal.timeout(25_000) })),
+  )
+  assert.deepEqual(
+    answers.map(({ status }) => status),
+    [200, 200],
+  )
 })
 
 test('shows a changed price through Varnish after the first purge, or after the second', options, async () => {
