@@ -28,6 +28,7 @@ create function open_incarnation(
 declare
   newest integer;
   next integer := 0;
+  seconds constant integer := extract(epoch from now() - timestamptz '2026-01-01 00:00:00+00');
   numbered bigint;
   sequenced bigint;
   message bigint;
@@ -40,9 +41,10 @@ begin
   end if;
   select last_value into numbered from order_numbers;
   if newest is not null then
-    next := greatest(newest + 1000, extract(epoch from now() - timestamptz '2026-01-01 00:00:00+00')::integer);
-    -- Orders whose events had not been published have numbers, too: their customers know them.
-    numbered := setval('order_numbers', greatest(numbered, published_order_number) + 10000);
+    next := greatest(newest + 1000, seconds);
+    -- Orders whose events had not been published have numbers, too: their customers know them. Two restores of one backup get other
+    -- ranges: the first may have left no trace.
+    numbered := setval('order_numbers', greatest(numbered, published_order_number) + 10000 + 100 * (seconds % 100000));
     select last_value into sequenced from topic_messages_sequence_seq;
     if first_sequence > sequenced then
       perform setval('topic_messages_sequence_seq', first_sequence, false);

@@ -3,9 +3,25 @@ import type { Logger } from 'pino'
 import type { Config } from '../config.ts'
 import { dataFolder } from '../db/data-folder.ts'
 import type { Pool } from '../db/pool.ts'
+import { finishRestore, isRestoreUnfinished } from '../db/unfinished-restore.ts'
+import { OperatorError } from '../errors.ts'
 import { type RecogniseOptions, recogniseRestore } from '../pipeline/incarnation/recognise-restore.ts'
+import type { LakeStore } from '../pipeline/lake/lake-store.ts'
 import { createTopic } from './create-topic.ts'
 import { openLake } from './open-lake.ts'
+
+/** A backup is in the place of the database, and no incarnation has begun yet. Its message is one line for a terminal. */
+export class RestoreUnfinished extends OperatorError {
+  override readonly name = 'RestoreUnfinished'
+
+  constructor(cause: unknown) {
+    const reason = (cause instanceof Error ? cause.message : String(cause)).replaceAll(/\s*\n\s*/g, ' ')
+    super(
+      `the backup is in place, and its restore is not finished: ${reason}; mend that, then run storefront migrate and storefront replay`,
+      { cause },
+    )
+  }
+}
 
 interface Options {
   pool: Pool
@@ -15,13 +31,29 @@ interface Options {
   reason?: string
 }
 
-/** Compares the database with the topic and the lake of the settings. Throws when either cannot be read. */
-export async function recogniseRestoreOf(config: Config, { pool, url, logger, reason }: Options): Promise<void> {
+/**
+ * Compares the database with the topic and the lake of the settings, and finishes a restore. Throws when either cannot be read,
+ * RestoreUnfinished where a restore waits for it.
+ */
+export async function recogniseRestoreOf(config: Config, options: Options): Promise<void> {
+  const folder = config.databaseAddresses === null ? dataFolder(config.dataDir) : null
+  if (folder === null || !isRestoreUnfinished(folder)) return compare(config, options)
+  try {
+    // Also when nothing is known to be lost: customers may have seen what neither topic nor lake has.
+    await compare(config, { ...options, reason: 'it was restored by storefront restore' })
+  } catch (error) {
+    throw new RestoreUnfinished(error)
+  }
+  finishRestore(folder)
+}
+
+async function compare(config: Config, { pool, url, logger, reason }: Options): Promise<void> {
   // Of its own: in a new incarnation the topic may begin a new epoch, which one that is open would not know.
   const topic = createTopic(config, { pool, url, logger })
-  const lake = hasLake(config) ? await openLake(config) : null
-  const options: RecogniseOptions = { pool, topic, lake, logger }
+  let lake: LakeStore | null = null
   try {
+    lake = hasLake(config) ? await openLake(config) : null
+    const options: RecogniseOptions = { pool, topic, lake, logger }
     await recogniseRestore(reason === undefined ? options : { ...options, reason })
   } finally {
     lake?.close()
@@ -29,11 +61,15 @@ export async function recogniseRestoreOf(config: Config, { pool, url, logger, re
   }
 }
 
-/** The same at the start of a process, which must not wait for a broker or a bucket that is away: the change stream looks again. */
+/**
+ * The same at the start of a process, which must not wait for a broker or a bucket that is away: the change stream looks again.
+ * Throws RestoreUnfinished: what the process would sell could have the numbers of lost orders.
+ */
 export async function recogniseAtStart(config: Config, options: Options): Promise<void> {
   try {
     await recogniseRestoreOf(config, options)
   } catch (error) {
+    if (error instanceof RestoreUnfinished) throw error
     options.logger.warn(
       { err: error },
       'the database could not be compared with topic and lake yet: the change stream does it before it publishes',

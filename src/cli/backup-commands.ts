@@ -1,6 +1,6 @@
 import { resolve } from 'node:path'
 import { prepareDatabase } from '../app/prepare-database.ts'
-import { recogniseRestoreOf } from '../app/recognise-restore.ts'
+import { RestoreUnfinished, recogniseRestoreOf } from '../app/recognise-restore.ts'
 import type { Config } from '../config.ts'
 import { BackupUnusable, backUpCluster, restoreCluster } from '../db/backup.ts'
 import { dataFolder } from '../db/data-folder.ts'
@@ -24,17 +24,25 @@ export async function backUp({ config, terminal }: Contexts['settings'], target:
 
 /** Puts a backup in the place of the embedded database, and brings topic and lake into agreement with it. */
 export async function restore(settings: Contexts['settings'], source: string): Promise<number> {
-  const { config, terminal, logger } = settings
+  const { config, terminal } = settings
   assertEmbedded(config)
   const { setAside } = await restoreCluster(dataFolder(config.dataDir), resolve(source))
   if (setAside !== null) terminal.out(`set the database that was there aside as ${setAside}: delete it when you are sure`)
+  try {
+    return await finish(settings)
+  } catch (error) {
+    throw error instanceof RestoreUnfinished ? error : new RestoreUnfinished(error)
+  }
+}
+
+async function finish(settings: Contexts['settings']): Promise<number> {
+  const { config, terminal, logger } = settings
   const database = await openSharedDatabase(config)
   const { addresses } = database
   const pool = createPool({ url: addresses.api, size: 4, applicationName: 'storefront-command', onError: () => {} })
   try {
     await prepareDatabase(addresses, logger)
-    // Also when nothing is known to be lost: customers may have seen what neither topic nor lake has.
-    await recogniseRestoreOf(config, { pool, url: addresses.api, logger, reason: 'it was restored by storefront restore' })
+    await recogniseRestoreOf(config, { pool, url: addresses.api, logger })
     terminal.out('restored the database')
     return await replayOrders({ ...settings, pool, addresses }, { since: undefined, orderId: undefined, subscriber: undefined })
   } finally {

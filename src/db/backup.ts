@@ -5,6 +5,7 @@ import { dirname, join } from 'node:path'
 import { OperatorError } from '../errors.ts'
 import { type DataFolder, lockDataFolder, restoredFolder, syncFolder } from './data-folder.ts'
 import { connectClient, type Queryable } from './pool.ts'
+import { markRestored } from './unfinished-restore.ts'
 
 /** A backup cannot be made, or cannot be restored. Its message is one line for a terminal. */
 export class BackupUnusable extends OperatorError {
@@ -101,7 +102,7 @@ async function copyLog({ cluster }: DataFolder, label: string, last: string, cop
 
 /**
  * Puts a backup in the place of the folder's cluster, which is set aside with its secrets. Nothing is changed before every file of the backup
- * was read and is as it was written. Throws BackupUnusable, or DataFolderInUse.
+ * was read and is as it was written. The restore is unfinished until an incarnation has begun. Throws BackupUnusable, or DataFolderInUse.
  */
 export async function restoreCluster(folder: DataFolder, source: string): Promise<{ setAside: string | null }> {
   const manifest = await readManifest(source)
@@ -115,6 +116,7 @@ export async function restoreCluster(folder: DataFolder, source: string): Promis
       if ((await copier.copy(join(source, path), path)) !== sha256) throw new BackupUnusable(`${join(source, path)} is damaged`)
     }
     await copier.finish()
+    markRestored(join(draft, 'postgres'))
     const suffix = `.replaced-${Date.now()}`
     const setAside = existsSync(folder.cluster) ? `${folder.cluster}${suffix}` : null
     if (setAside !== null) await rename(folder.cluster, setAside)

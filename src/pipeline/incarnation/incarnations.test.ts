@@ -30,9 +30,14 @@ test('of several processes one opens the next incarnation, as the role of the AP
   assert.equal(await openIncarnation(api, { ...opening, expected: second.number }), true)
   const [, , third] = await listIncarnations(api)
   assert.ok((third?.number ?? 0) > second.number)
+  const { rows: ends } = await pool.query<{ end: number }>('select order_number::integer as end from database_incarnations order by number')
+  const [, secondEnd = 0, thirdEnd = 0] = ends.map(({ end }) => end)
+  // By the seconds from 2026, which the incarnation's number is: another restore of the same backup gets other numbers.
+  assert.equal(secondEnd, 250_000 + 10_000 + 100 * (second.number % 100_000))
+  assert.ok(thirdEnd >= secondEnd + 10_000 && (thirdEnd - secondEnd) % 100 === 0)
   const { rows } = await pool.query(
     `select nextval('order_numbers')::integer as number, nextval('topic_messages_sequence_seq')::bigint as sequence, newest_topic_sequence() as newest`,
   )
-  assert.deepEqual(rows, [{ number: 270_001, sequence: EPOCH_SEQUENCES + 1, newest: EPOCH_SEQUENCES + 1 }])
+  assert.deepEqual(rows, [{ number: thirdEnd + 1, sequence: EPOCH_SEQUENCES + 1, newest: EPOCH_SEQUENCES + 1 }])
   await assert.rejects(api.query(`select setval('order_numbers', 1)`), /permission denied/)
 })

@@ -1,0 +1,56 @@
+import assert from 'node:assert/strict'
+import { cpSync, rmSync, writeFileSync } from 'node:fs'
+import { test } from 'node:test'
+import { onCleanup } from '../../test/cleanup.ts'
+import { createRestorableStore, type RunningStore } from '../../test/restorable-store.ts'
+import { restoreCluster } from '../db/backup.ts'
+import { dataFolder } from '../db/data-folder.ts'
+
+const countIncarnations = async ({ pool }: RunningStore) => (await pool.query('select from database_incarnations')).rowCount
+
+test('a restore that did not finish is finished by the next start, and no start sells before that', async (t) => {
+  const store = createRestorableStore(t)
+  const folder = dataFolder(store.dataDir)
+  const target = `${store.dataDir}-backup`
+  const lakeCopy = `${store.dataDir}-lake`
+  onCleanup(t, () => {
+    for (const path of [target, lakeCopy]) rmSync(path, { recursive: true, force: true })
+  })
+  // As if the lake had stood still since the backup: it cannot show that anything was lost.
+  const putLakeBack = () => {
+    rmSync(folder.lake, { recursive: true })
+    cpSync(lakeCopy, folder.lake, { recursive: true })
+  }
+  const before = await store.start()
+  await before.place()
+  await before.untilDelivered()
+  await before.backUp(target)
+  cpSync(folder.lake, lakeCopy, { recursive: true })
+  const lost = await before.place()
+  await before.stop()
+
+  rmSync(folder.lake, { recursive: true })
+  writeFileSync(folder.lake, '')
+  await assert.rejects(store.restore(target), /restore is not finished: .*run storefront migrate and storefront replay/)
+  await assert.rejects(store.start(), /restore is not finished/)
+  putLakeBack()
+  const restored = await store.start()
+  assert.equal(await countIncarnations(restored), 2)
+  const first = await restored.place()
+  assert.ok(first.number > lost.number)
+  await restored.stop()
+  const again = await store.start()
+  assert.equal(await countIncarnations(again), 2)
+  await again.stop()
+
+  // A process that is killed after the swap leaves this.
+  await restoreCluster(folder, target)
+  putLakeBack()
+  const restoredAgain = await store.start()
+  assert.equal(await countIncarnations(restoredAgain), 2)
+  const second = await restoredAgain.place()
+  assert.ok(second.number > lost.number)
+  // The restore before this one, of the same backup, has left no trace either.
+  assert.notEqual(second.number, first.number)
+  await restoredAgain.stop()
+})
