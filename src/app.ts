@@ -19,7 +19,7 @@ import { loadSigningKeys } from './auth/signing-keys.ts'
 import { createEncryption } from './auth/store-secret.ts'
 import { loadSampleCatalogue } from './catalogue/sample-catalogue.ts'
 import type { Config } from './config.ts'
-import { assertServer } from './db/assert-suitable.ts'
+import { assertReachable, assertServer } from './db/assert-suitable.ts'
 import { assertMigrated } from './db/migrate.ts'
 import { type OpenDatabase, openOwnDatabase } from './db/open-database.ts'
 import { connectClient, createPool, type Pool } from './db/pool.ts'
@@ -88,6 +88,7 @@ export async function createApp({ config, logger, now = () => new Date(), ...giv
     else {
       if (config.roles.includes('stream')) await assertServer(pool)
       await assertMigrated(pool)
+      await assertReachable(addresses, ['stream', 'owner'])
     }
     await warnOfSuperuser(pool, logger)
     await recogniseAtStart(config, { pool, url, logger })

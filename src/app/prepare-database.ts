@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 import { type DatabaseAddresses, roleOf } from '../db/addresses.ts'
-import { assertOwner, assertServer, lacksReplication } from '../db/assert-suitable.ts'
+import { assertOwner, assertReachable, assertServer, lacksReplication } from '../db/assert-suitable.ts'
 import { migrate } from '../db/migrate.ts'
 import { connectClient, type Queryable } from '../db/pool.ts'
 import { grantRights } from '../db/rights.ts'
@@ -22,10 +22,13 @@ export const JOB_QUEUES = [EMAIL_QUEUE, ACCOUNT_MAIL_QUEUE, WEBHOOK_QUEUE, PURGE
  * replicate. Several processes may do it at once.
  */
 export async function prepareDatabase(addresses: DatabaseAddresses, logger: Logger): Promise<void> {
+  await assertReachable(addresses, ['owner'], { isNeeded: true })
   await withClient(addresses.owner, async (owner) => {
     await assertServer(owner)
     await assertOwner(owner, roleOf(addresses.api))
   })
+  // Behind the owner's, who knows whether the role is there at all.
+  await assertReachable(addresses, ['api', 'stream'])
   const applied = await migrate(addresses.owner)
   if (applied.length > 0) logger.info({ applied }, 'migrated the database')
   await installJobQueues({ url: addresses.owner, logger, queues: JOB_QUEUES })

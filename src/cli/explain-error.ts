@@ -1,4 +1,4 @@
-import { isDatabaseOutage } from '../db/constraints.ts'
+import { explainConnection } from '../db/connection-refusal.ts'
 import { isDiskFull } from '../db/full-disk.ts'
 import { AppError, OperatorError } from '../errors.ts'
 
@@ -9,9 +9,6 @@ interface Explanation {
 }
 
 const INSUFFICIENT_PRIVILEGE = '42501'
-
-// SQLSTATEs: no access for this user, a wrong password, no such database.
-const REFUSALS = ['28000', '28P01', '3D000']
 
 // https://nodejs.org/api/tls.html#x509-certificate-error-codes
 const UNTRUSTED = [
@@ -60,12 +57,8 @@ function explainDatabase(error: unknown): string | null {
   if (isUntrusted(error)) {
     return `a server's certificate is signed by an authority that is not known (${message}); for the database add sslrootcert=FILE to its address, for the object store set NODE_EXTRA_CA_CERTS=FILE`
   }
-  if (code === INSUFFICIENT_PRIVILEGE && severity === 'FATAL') {
-    return `the database cannot be used: ${message}; run "grant connect on database …" for the role that the address names as the database's administrator`
-  }
-  if (code === INSUFFICIENT_PRIVILEGE) {
+  if (code === INSUFFICIENT_PRIVILEGE && severity !== 'FATAL') {
     return `the role in DATABASE_URL lacks a right: ${message}; run storefront migrate, which grants it`
   }
-  if (REFUSALS.includes(code)) return `the database cannot be used: ${message}; check DATABASE_URL`
-  return isDatabaseOutage(error) ? `the database cannot be used: ${message || code}; check that it runs, and DATABASE_URL` : null
+  return explainConnection(error, 'DATABASE_URL')
 }

@@ -2,6 +2,7 @@ import { createTopic } from '../app/create-topic.ts'
 import { openLake } from '../app/open-lake.ts'
 import { orderSlotOf } from '../app/prepare-database.ts'
 import { recogniseRestoreOf } from '../app/recognise-restore.ts'
+import { assertReachable } from '../db/assert-suitable.ts'
 import { OperatorError } from '../errors.ts'
 import { DeliveryLog } from '../pipeline/delivery-log.ts'
 import { reconcile } from '../pipeline/incarnation/reconcile.ts'
@@ -24,6 +25,7 @@ const now = () => new Date()
 export async function verifyStore(context: Contexts['database'], json: boolean): Promise<number> {
   const { config, pool, terminal } = context
   const { stream: streamUrl } = context.addresses
+  await assertReachable(context.addresses, ['stream'])
   return withTopic(context, async (topic) => {
     const { lakeFlushSeconds } = config
     const slotName = orderSlotOf(streamUrl)
@@ -44,6 +46,7 @@ interface ReplayArguments {
 export async function replayOrders(context: Contexts['database'], { since, orderId, subscriber }: ReplayArguments): Promise<number> {
   const { config, pool, terminal } = context
   const { api: url, stream: streamUrl } = context.addresses
+  if (subscriber === undefined) await assertReachable(context.addresses, ['stream'])
   // Before the topic is opened: in a restored database it may begin a new epoch.
   await recogniseRestoreOf(config, { pool, url, logger: context.logger })
   if (subscriber === 'lake') return repair(context)

@@ -1,5 +1,7 @@
 import { OperatorError } from '../errors.ts'
-import type { Queryable } from './pool.ts'
+import type { DatabaseAddresses } from './addresses.ts'
+import { explainConnection, explainRefusal, quote } from './connection-refusal.ts'
+import { connectClient, type Queryable } from './pool.ts'
 
 /** The database server, or what a role may do there, is not what the store needs. The message has the statement that changes it. */
 export class DatabaseUnsuitable extends OperatorError {
@@ -20,6 +22,30 @@ export async function assertServer(db: Queryable): Promise<void> {
     throw new DatabaseUnsuitable(
       `the database has wal_level = ${walLevel}; run "alter system set wal_level = logical" as its administrator, and restart it`,
     )
+  }
+}
+
+const SETTINGS = { api: 'DATABASE_URL', stream: 'DATABASE_STREAM_URL', owner: 'DATABASE_OWNER_URL' }
+
+/**
+ * Throws DatabaseUnsuitable when the server refuses the addresses of these roles, and names the setting. `isNeeded`: also when one cannot be
+ * reached for now; otherwise that is left to the part of the store that uses the address.
+ */
+export async function assertReachable(
+  addresses: DatabaseAddresses,
+  roles: readonly (keyof DatabaseAddresses)[],
+  { isNeeded = false } = {},
+): Promise<void> {
+  for (const url of new Set(roles.map((role) => addresses[role]))) {
+    const role = addresses.api === url ? 'api' : roles.find((each) => addresses[each] === url)
+    try {
+      const client = await connectClient(url, 'storefront-check')
+      await client.end()
+    } catch (error) {
+      const message = (isNeeded ? explainConnection : explainRefusal)(error, SETTINGS[role ?? 'api'])
+      if (message !== null) throw new DatabaseUnsuitable(message, { cause: error })
+      if (isNeeded) throw error
+    }
   }
 }
 
@@ -85,8 +111,4 @@ export async function lacksReplication(stream: Queryable, cause: unknown): Promi
     `the role ${role} may not replicate: set DATABASE_STREAM_URL to the address of a role that may, or run "alter role ${quote(role)} replication" as the database's administrator`,
     { cause },
   )
-}
-
-function quote(name: string): string {
-  return /^[a-z_][a-z0-9_]*$/.test(name) ? name : `"${name.replaceAll('"', '""')}"`
 }

@@ -32,9 +32,28 @@ export interface PoolOptions {
   settings?: SessionSettings
 }
 
+/**
+ * Closes its socket when it cannot connect: `pg` leaves it open, and the process with it, until the server gives up after a minute.
+ * The error then has the `role` and the `database` of the address, which PostgreSQL's own does not name.
+ */
+class ClosingClient extends pg.Client {
+  override connect(): Promise<pg.Client>
+  override connect(callback: (error: Error | null) => void): void
+  override connect(callback?: (error: Error | null) => void): Promise<pg.Client> | undefined {
+    const connecting = super.connect().catch((error: Error) => {
+      abandonClient(this)
+      throw Object.assign(error, { role: this.user, database: this.database })
+    })
+    if (callback === undefined) return connecting
+    connecting.then(() => callback(null), callback)
+    return undefined
+  }
+}
+
 /** A pool of connections. `onError` hears of idle connections that break; without it they would end the process. */
 export function createPool(options: PoolOptions): Pool {
   const pool = new pg.Pool({
+    Client: ClosingClient,
     connectionString: options.url,
     max: options.size,
     application_name: options.applicationName,
@@ -80,7 +99,7 @@ export async function connectClient(
   signal?: AbortSignal,
   bounds: SessionBounds = COMMAND_BOUNDS,
 ): Promise<pg.Client> {
-  const client = new pg.Client({
+  const client = new ClosingClient({
     connectionString: url,
     application_name: applicationName,
     keepAlive: true,

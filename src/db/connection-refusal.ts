@@ -1,0 +1,30 @@
+import { isDatabaseOutage } from './constraints.ts'
+
+const INSUFFICIENT_PRIVILEGE = '42501'
+// SQLSTATEs: no access for this user, a wrong password, no such database.
+const REFUSALS = ['28000', '28P01', '3D000']
+// `pg` gives it no code.
+const NO_PASSWORD = /^SASL: SCRAM-SERVER-FIRST-MESSAGE: client password must be a/
+
+/** Why no connection could be made to the address in the setting `name`, in one line; null for any other error. */
+export function explainConnection(error: unknown, name: string): string | null {
+  const reason = explainRefusal(error, name)
+  if (reason !== null) return reason
+  const { code = '', message } = error as { code?: string; message?: string }
+  return isDatabaseOutage(error) ? `the database cannot be used: ${message || code}; check that it runs, and ${name}` : null
+}
+
+/** The same of a server that answers and lets nobody in by this address, which does not change by waiting. */
+export function explainRefusal(error: unknown, name: string): string | null {
+  const { code = '', message = '', severity, role, database } = error as Partial<Record<string, string>>
+  if (NO_PASSWORD.test(message)) return `the database cannot be used: ${name} has no password, and the server asks for one`
+  if (REFUSALS.includes(code)) return `the database cannot be used: ${message}; check ${name}`
+  if (code !== INSUFFICIENT_PRIVILEGE || severity !== 'FATAL') return null
+  const statement = role && database ? `"grant connect on database ${quote(database)} to ${quote(role)}"` : '"grant connect"'
+  return `the database cannot be used: ${message}; run ${statement} as the database's administrator`
+}
+
+/** The name of a role or a database as PostgreSQL reads it in a statement. */
+export function quote(name: string): string {
+  return /^[a-z_][a-z0-9_]*$/.test(name) ? name : `"${name.replaceAll('"', '""')}"`
+}
