@@ -121,6 +121,24 @@ test('takes the greatest sequence of all dates for its position, also when the c
   assert.equal(await sink.lastSequence(), 4)
 })
 
+test('goes on writing, each event once, while the clock goes ahead and back by days', async (t) => {
+  const directory = await makeLakeDirectory(t)
+  let now = new Date('2026-03-01T12:00:00Z')
+  const sink = await startSink(t, directory, { flushSeconds: 0.1, now: () => now })
+  const dates = ['2026-03-03', '2026-02-27', '2026-03-02', '2026-03-01']
+  for (const [index, date] of dates.entries()) {
+    // Three that are not in a file yet when the clock is stepped, and three behind them.
+    await sink.handle(makeMessages(3, 6 * index + 1), NEVER)
+    now = new Date(`${date}T12:00:00Z`)
+    await sink.handle(makeMessages(3, 6 * index + 4), NEVER)
+    await eventually(async () => (await readSequences(directory)).length === 6 * (index + 1), { what: `files of ${date}` })
+  }
+  const folders = (await listFiles(directory)).map((name) => name.split('/')[0])
+  assert.deepEqual([...new Set(folders)], dates.map((date) => `ingest_date=${date}`).toSorted())
+  assert.deepEqual(await readSequences(directory), range(1, 24))
+  assert.equal(await sink.lastSequence(), 24)
+})
+
 test('writes redelivered messages once, whether they are buffered or stored', async (t) => {
   const directory = await makeLakeDirectory(t)
   const sink = await startSink(t, directory)
