@@ -7,7 +7,8 @@ import { Skipped } from './lake.ts'
 
 const LIBRARIES = '/usr/lib'
 const HOUR_SECONDS = 3_600
-/** libfaketime reads its file again after this. */
+/** libfaketime reads its file again after this, by whole seconds: with 1 as much as two would pass. */
+const CACHE_SECONDS = '0'
 const NOTICED_MS = 1_500
 
 /** Debian's libfaketime, undefined where it is not installed. */
@@ -34,7 +35,7 @@ export const CLOCK_FAULT: Fault = {
     await round.start('stream,email,lake', {
       LD_PRELOAD: library,
       FAKETIME_TIMESTAMP_FILE: file,
-      FAKETIME_CACHE_DURATION: '1',
+      FAKETIME_CACHE_DURATION: CACHE_SECONDS,
       FAKETIME_DONT_FAKE_MONOTONIC: '1',
     })
     const hours = 1 + Math.floor(round.random() * 25)
