@@ -1,10 +1,10 @@
-import { execFileSync, spawn } from 'node:child_process'
-import { chownSync, existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { execFile, execFileSync } from 'node:child_process'
+import { appendFileSync, chownSync, existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { delimiter, join } from 'node:path'
+import { promisify } from 'node:util'
 import { createPool, type Pool } from '../src/db/pool.ts'
 import { type Cleanup, onCleanup } from './cleanup.ts'
-import { eventually } from './eventually.ts'
 import { freePort } from './free-port.ts'
 
 const VERSIONS = '/usr/lib/postgresql'
@@ -22,6 +22,14 @@ function findPrograms(): string | null {
 }
 
 export interface DebianPostgres {
+  /** Its address for the superuser, without a database. */
+  address: string
+  /** Its data directory. */
+  cluster: string
+  /** A new folder that is the server's user's. */
+  makeFolder(): string
+  /** Runs commands of a shell as the server's user, with the server's programs on the PATH, until one of them fails; what they print. */
+  run(commands: string, variables?: Record<string, string>): Promise<string>
   /** A new database, empty, and its address for the superuser. */
   createDatabase(locale: 'C' | 'C.UTF-8'): Promise<{ url: string; pool: Pool }>
 }
@@ -35,39 +43,42 @@ export async function startDebianPostgres(t: Cleanup, settings: Record<string, s
   const folder = mkdtempSync(join(tmpdir(), 'storefront-debian-postgres-'))
   // PostgreSQL does not run as root.
   const identity = process.getuid?.() === 0 ? { uid: NOBODY, gid: NOBODY } : {}
-  if (identity.uid !== undefined) chownSync(folder, identity.uid, identity.gid)
+  const own = (path: string) => {
+    if (identity.uid !== undefined) chownSync(path, identity.uid, identity.gid)
+    return path
+  }
+  own(folder)
   const cluster = join(folder, 'cluster')
   const initdb = [`--pgdata=${cluster}`, '--username=postgres', '--auth=trust', '--encoding=UTF8', '--locale=C.UTF-8', '--no-sync']
   execFileSync(join(programs, 'initdb'), initdb, { ...identity, cwd: folder, stdio: 'pipe' })
   const port = await freePort()
-  const own = { listen_addresses: '127.0.0.1', port: String(port), unix_socket_directories: '', ...settings }
-  const options = Object.entries(own).flatMap(([name, value]) => ['-c', `${name}=${value}`])
-  const server = spawn(join(programs, 'postgres'), ['-D', cluster, ...options], { ...identity, cwd: folder, stdio: 'ignore' })
-  const exited = new Promise<void>((resolve) => server.once('exit', () => resolve()).once('error', () => resolve()))
-  onCleanup(t, async () => {
-    // Its fast shutdown: clients are not waited for.
-    server.kill('SIGINT')
-    await exited
+  const all = { listen_addresses: '127.0.0.1', port: String(port), unix_socket_directories: '', ...settings }
+  const lines = Object.entries(all).map(([name, value]) => `${name} = '${value}'\n`)
+  appendFileSync(join(cluster, 'postgresql.conf'), lines.join(''))
+  const control = (...args: string[]) =>
+    execFileSync(join(programs, 'pg_ctl'), ['--pgdata', cluster, ...args], { ...identity, cwd: folder, stdio: 'pipe' })
+  onCleanup(t, () => {
+    // Clients are not waited for.
+    if (existsSync(join(cluster, 'postmaster.pid'))) control('stop', '--mode', 'fast')
     rmSync(folder, { recursive: true, force: true })
   })
+  control('start', '--log', join(folder, 'server.log'))
+  const address = `postgres://postgres@127.0.0.1:${port}`
   const connect = (database: string): { url: string; pool: Pool } => {
-    const url = `postgres://postgres@127.0.0.1:${port}/${database}`
+    const url = `${address}/${database}`
     const pool = createPool({ url, size: 4, applicationName: 'test', onError: () => {} })
     onCleanup(t, () => pool.end())
     return { url, pool }
   }
   const admin = connect('postgres').pool
-  await eventually(
-    async () => {
-      if (server.exitCode !== null) throw new Error(`PostgreSQL ended with ${server.exitCode}`)
-      return admin.query('select').then(
-        () => true,
-        () => false,
-      )
-    },
-    { what: "Debian's PostgreSQL answers" },
-  )
   return {
+    address,
+    cluster,
+    makeFolder: () => own(mkdtempSync(join(folder, 'folder-'))),
+    async run(commands, variables = {}) {
+      const env = { PATH: `${programs}${delimiter}${process.env.PATH}`, PGDATA: cluster, ...variables }
+      return (await promisify(execFile)('sh', ['-euc', commands], { ...identity, cwd: folder, env })).stdout
+    },
     async createDatabase(locale) {
       const name = locale === 'C' ? 'plain' : 'utf8'
       await admin.query(`create database ${name} template template0 encoding 'UTF8' locale '${locale}'`)

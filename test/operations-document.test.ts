@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { test } from 'node:test'
 import pg from 'pg'
 import { onCleanup } from './cleanup.ts'
 import { makeDataFolder } from './data-folders.ts'
 import { databaseUrl } from './database.ts'
 import { eventually } from './eventually.ts'
+import { OPERATIONS, readRoleStatements } from './operations-commands.ts'
 import { listProducts, register, untilDelivered } from './shopping.ts'
 import { TEST_SECRET } from './store.ts'
 import { runStorefront, serve } from './store-process.ts'
@@ -15,16 +14,6 @@ import { startWebhookReceiver } from './webhook-receiver.ts'
 const PRODUCTS = ['LAMP-1', 'LAMP-2'].map(
   (sku) => `${JSON.stringify({ sku, name: 'A lamp', category: 'lamps', price: { amount: 1_250, currency: 'EUR' }, stock: 50 })}\n`,
 )
-
-const DOCUMENT = readFileSync(join(import.meta.dirname, '../docs/operations.md'), 'utf8')
-
-/** The statements for an administrator, as the document has them. */
-function readStatements(): string[] {
-  const [, block = ''] = /^## Roles in the database$[\s\S]*?^```sql\n([\s\S]*?)^```$/m.exec(DOCUMENT) ?? []
-  const statements = block.split(/;\n/).filter((statement) => statement !== '')
-  assert.ok(statements.length > 5)
-  return statements
-}
 
 test("the statements of the document make the roles by which a store's whole flow works", async (t) => {
   const admin = new pg.Client({ connectionString: databaseUrl('postgres') })
@@ -39,10 +28,10 @@ test("the statements of the document make the roles by which a store's whole flo
     await admin.query('drop database if exists shop with (force)')
     await admin.query('drop role if exists shop_owner, shop_api, shop_stream')
   })
-  for (const statement of readStatements()) await admin.query(statement)
+  for (const statement of readRoleStatements()) await admin.query(statement)
 
   const address = (setting: string) => {
-    const [, documented = ''] = new RegExp(`^${setting}=(.*)$`, 'm').exec(DOCUMENT) ?? []
+    const [, documented = ''] = new RegExp(`^${setting}=(.*)$`, 'm').exec(OPERATIONS) ?? []
     const url = new URL(documented)
     assert.equal(url.pathname, '/shop')
     return Object.assign(url, { host: new URL(databaseUrl('shop')).host }).href

@@ -28,7 +28,7 @@ export interface PlacedOrder {
   version: number
 }
 
-/** An embedded store that is started and stopped, and whose database can be put back beneath it. */
+/** A store that is started and stopped, and whose database can be put back beneath it: the embedded one, unless its settings name another. */
 export interface RestorableStore {
   dataDir: string
   environment: Record<string, string>
@@ -99,7 +99,7 @@ export function createRestorableStore(t: Cleanup, others: Record<string, string>
       onCleanup(t, stop)
       await app.start()
       if (app.server === null) throw new Error('the store has no API')
-      const addresses = await findEmbeddedPostgres(dataFolder(dataDir))
+      const addresses = config.databaseAddresses ?? (await findEmbeddedPostgres(dataFolder(dataDir)))
       if (addresses === null) throw new Error('the store has no database')
       const pool = createPool({ url: addresses.owner, size: 4, applicationName: 'test', onError: () => {} })
       const topic = createTopic(config, { pool, url: addresses.owner, logger: silent })

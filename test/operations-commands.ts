@@ -1,0 +1,20 @@
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+export const OPERATIONS = readFileSync(join(import.meta.dirname, '../docs/operations.md'), 'utf8')
+
+/** The statements for an administrator, as the document has them. */
+export function readRoleStatements(): string[] {
+  const [, block = ''] = /^## Roles in the database$[\s\S]*?^```sql\n([\s\S]*?)^```$/m.exec(OPERATIONS) ?? []
+  const statements = block.split(/;\n/).filter((statement) => statement !== '')
+  assert.ok(statements.length > 5)
+  return statements
+}
+
+/** The commands that follow the one line that ends with this text. */
+export function readCommands(introduction: string): string {
+  const [before, after, ...others] = OPERATIONS.split(`${introduction}\n\n\`\`\`sh\n`)
+  assert.ok(before !== undefined && after !== undefined && others.length === 0, introduction)
+  return after.slice(0, after.indexOf('```'))
+}
