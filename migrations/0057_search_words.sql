@@ -110,11 +110,12 @@ end
 $$;
 
 -- Positions count words, as in to_tsvector, which is faster and reads ASCII the same everywhere, but takes 3e1x for a number and a word.
--- A lexeme takes 2,046 bytes at most.
+-- A lexeme takes 2,046 bytes at most: to_tsvector leaves longer words out, so they are cut here.
 create function search_vector(words text) returns tsvector
   language plpgsql immutable strict parallel safe as $$
 begin
-  if octet_length(words) = char_length(words) and words !~ '[0-9]e[0-9]' then
+  if octet_length(words) = char_length(words) and words !~ '[0-9]e[0-9]'
+      and (octet_length(words) <= 500 or not exists (select from string_to_table(words, ' ') as word where length(word) > 500)) then
     return to_tsvector('pg_catalog.simple', words);
   end if;
   return (

@@ -8,6 +8,7 @@ import { findUserByEmail } from '../auth/users.ts'
 import { catalogueAdminRoutes } from '../catalogue/admin-routes.ts'
 import { CatalogueVersion } from '../catalogue/catalogue-version.ts'
 import { PageCache } from '../catalogue/page-cache.ts'
+import { ReadLimiter } from '../catalogue/read-limiter.ts'
 import { catalogueRoutes } from '../catalogue/routes.ts'
 import { type CatalogueContext, catalogueShortcut } from '../catalogue/serve-catalogue.ts'
 import { stockRoutes } from '../catalogue/stock-routes.ts'
@@ -30,6 +31,8 @@ import type { Service } from './service.ts'
 const DRAIN_MS = 5_000
 const BROWSER_CACHE_SECONDS = 15
 const MAX_WAITING_HASHES = 200
+// After a change of the catalogue every page that is asked for is read again: such a burst is worked off well within the two seconds.
+const WAITING_READS = { maxWaiting: 500, waitMs: 2_000 }
 // One core for everything else, which a low priority alone does not secure; see docs/decisions/0012.
 const hashingThreads = () => Math.max(1, availableParallelism() - 1)
 
@@ -128,11 +131,17 @@ export async function createApi({
 /** What answering for the catalogue takes, on this pool and a connection of its own. */
 export function createCatalogue(config: Config, pool: Pool, logger: Logger, connect: Connect): CatalogueContext {
   const pages: CatalogueContext['pages'] = new PageCache(config.pageCacheBytes)
+  // The other half is for logins, orders, the readiness check and the rest: they never wait behind a read of the catalogue.
+  const places = Math.max(1, Math.floor(pool.options.max / 2))
   return {
     pool,
     baseUrl: config.baseUrl,
     version: new CatalogueVersion({ pool, connect, logger, onWentBack: () => pages.clear() }),
     pages,
+    limits: {
+      reads: new ReadLimiter({ places, ...WAITING_READS }),
+      searches: new ReadLimiter({ places: Math.max(1, places - 1), ...WAITING_READS }),
+    },
     lifetimes: { browserSeconds: BROWSER_CACHE_SECONDS, sharedSeconds: config.sharedCacheSeconds },
   }
 }

@@ -66,6 +66,8 @@ test('refuses a product that an import would refuse, and a sku that is taken', a
     [{ sku: undefined }, '#/sku'],
     [{ sku: 'x'.repeat(300) }, '#/sku'],
     [{ sku: 'a\tb' }, '#/sku'],
+    [{ sku: 'a\u200bb' }, '#/sku'],
+    [{ name: '\u200b\u2060' }, '#/name'],
     [{ name: '  ' }, '#/name'],
     [{ price: { amount: -1, currency: 'EUR' } }, '#/price/amount'],
     [{ price: { amount: 1, currency: 'EURO' } }, '#/price/currency'],

@@ -3,7 +3,7 @@ import type { Logger } from 'pino'
 import { bellOf } from '../db/bell.ts'
 import { type Connect, follow } from '../db/follow.ts'
 import type { Pool, Queryable, Transaction } from '../db/pool.ts'
-import { sql } from '../db/sql.ts'
+import { literal, sql } from '../db/sql.ts'
 import { LISTEN_TO_CATALOGUE } from './events.ts'
 
 /** A state of the catalogue. `changes` grows with every committed change of a product. */
@@ -20,7 +20,11 @@ const RETRY_MS = 250
 const FRESH_MS = 1_000
 
 const VERSION = sql`select sum(changes)::bigint as changes, max(changed_at) as changed_at from catalogue_versions`
-const BEGIN_SNAPSHOT = sql`begin isolation level repeatable read read only; set local random_page_cost = 1.1; ${VERSION}`
+/** Of one statement of a shopper's read. What the session allows counts where it is shorter. */
+const READ_TIMEOUT_MS = 2_000
+const BOUND_STATEMENTS = sql`select set_config('statement_timeout',
+  least(nullif(extract(epoch from current_setting('statement_timeout')::interval) * 1000, 0), ${literal(READ_TIMEOUT_MS)})::integer::text, true)`
+const BEGIN_SNAPSHOT = sql`begin isolation level repeatable read read only; set local random_page_cost = 1.1; ${VERSION}; ${BOUND_STATEMENTS}`
 
 export interface CatalogueVersionOptions {
   pool: Queryable
@@ -153,11 +157,14 @@ function toVersion(row: VersionRow | undefined): Version {
   return { changes: row.changes, changedAt: row.changed_at }
 }
 
-/** Runs `work` on one state of the catalogue, with that state's version: what it reads is neither older nor newer. */
+/**
+ * Runs `work` on one state of the catalogue, with that state's version: what it reads is neither older nor newer. A statement that
+ * takes longer than READ_TIMEOUT_MS throws SQLSTATE 57014.
+ */
 export async function inSnapshot<T>(pool: Pool, work: (tx: Transaction, version: Version) => Promise<T>): Promise<T> {
   const tx = await pool.connect()
   try {
-    // Three statements in one round trip: pg then gives a list of results. Pages elsewhere cost what the next ones cost, on flash and
+    // Four statements in one round trip: pg then gives a list of results. Pages elsewhere cost what the next ones cost, on flash and
     // in memory; by PostgreSQL's default a frequent word would be looked for in the wrong way (decision 0022).
     const results = (await tx.query(BEGIN_SNAPSHOT.text)) as unknown as pg.QueryResult<VersionRow>[]
     const result = await work(tx, toVersion(results[2]?.rows[0]))

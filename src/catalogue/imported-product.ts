@@ -59,7 +59,7 @@ export function readProduct(value: unknown): ImportedProduct {
   const product = readObject(value, 'a product', PROPERTIES)
   const price = readObject(product.price, 'price', PRICE_PROPERTIES)
   return {
-    sku: readLabel(product.sku, 'sku', 64),
+    sku: readIdentifier(product.sku, 'sku', 64),
     name: readLabel(product.name, 'name', 300),
     description: readText(product.description ?? '', 'description', 0, 10_000),
     category: readLabel(product.category, 'category', 100),
@@ -89,7 +89,7 @@ function readStock({
     throw new InvalidLine(`stock_delta must be a whole number from ${-MAX_STOCK} to ${MAX_STOCK}`)
   }
   const relative = { stock_delta: stock_delta as number }
-  return (reference ?? null) === null ? relative : { ...relative, reference: readLabel(reference, 'reference', 100) }
+  return (reference ?? null) === null ? relative : { ...relative, reference: readIdentifier(reference, 'reference', 100) }
 }
 
 /** Throws InvalidLine unless `value` is an ISO 4217 code. */
@@ -106,10 +106,23 @@ function readObject(value: unknown, label: string, known: readonly string[]): Re
   return value as Record<string, unknown>
 }
 
+/** Any of these makes two identifiers that look the same: direction marks, joiners, blanks without width, fillers. */
+export const INVISIBLE = String.raw`\p{Cf}\p{Default_Ignorable_Code_Point}`
+const HAS_INVISIBLE = new RegExp(`[${INVISIBLE}]`, 'u')
+/** The Braille blank shows nothing either. */
+const HAS_VISIBLE = new RegExp(String.raw`[^\s\p{Z}\p{Cc}\u2800${INVISIBLE}]`, 'u')
+
+function readIdentifier(value: unknown, label: string, max: number): string {
+  const text = readLabel(value, label, max)
+  if (HAS_INVISIBLE.test(text)) throw new InvalidLine(`${label} must have no invisible characters`)
+  return text
+}
+
 /** Text of one line, without the blanks around it. A line break in a name is most often a quote that was never closed. */
 function readLabel(value: unknown, label: string, max: number): string {
   const text = readText(typeof value === 'string' ? value.trim() : value, label, 1, max)
   if (/\p{Cc}/u.test(text)) throw new InvalidLine(`${label} must have no control characters and no line breaks`)
+  if (!HAS_VISIBLE.test(text)) throw new InvalidLine(`${label} must have a visible character`)
   return text
 }
 

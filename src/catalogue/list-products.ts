@@ -85,10 +85,15 @@ async function meet(db: Queryable, listing: Listing, start: Start): Promise<{ me
   if (met.length > 0 || textQuery === '') return { met, textQuery, start }
   // Everything before the place is gone: the page before it is then the first one.
   if (start.isBackward) return meet(db, listing, { ...start, isBackward: false, from: null, segment: 'ranked' })
-  if (start.from !== null || search === null || start.isSimilar || (await matchesAny(db, textQuery))) {
+  if (start.from !== null || search === null || start.isSimilar || (isNarrowed(listing) && (await matchesAny(db, textQuery)))) {
     return { met, textQuery, start }
   }
   return meet(db, listing, { ...start, isSimilar: true })
+}
+
+/** Whether filters other than the search may be the reason that nothing was found. */
+function isNarrowed({ category, minPrice, maxPrice, inStock, ids, group }: Listing): boolean {
+  return [category, minPrice, maxPrice, inStock, ids, group].some((value) => value !== null)
 }
 
 /** Whether there is a product behind `last`. */

@@ -6,10 +6,11 @@ export const Stock = Type.Union([Type.Integer({ minimum: 0, maximum: MAX_STOCK }
   description: 'Pieces that can be sold; null: not tracked.',
 })
 const strict = { additionalProperties: false }
-// Blanks around it are taken off, and something must be left.
-const label = (maxLength: number) => Type.String({ minLength: 1, maxLength, pattern: '\\S' })
+// Blanks around it are taken off, and something must be left. `readProduct` refuses more.
+const VISIBLE = 'No control characters, and at least one visible character.'
+const label = (maxLength: number, description = VISIBLE) => Type.String({ minLength: 1, maxLength, pattern: '\\S', description })
 const properties = {
-  sku: label(64),
+  sku: label(64, 'No control characters and no invisible ones.'),
   name: label(300),
   description: Type.String({ maxLength: 10_000 }),
   category: label(100),

@@ -15,7 +15,7 @@ const filters = {
       minLength: 1,
       maxLength: 200,
       description:
-        'Words, or beginnings of words, that name, description, sku, category or options have; with `-` in front: have not. Case and accents do not matter.',
+        'Words that name, description, sku, category or options have; with `-` in front: have not. The last words may be beginnings of words: the last one from two letters on, the four before it from three. Case and accents do not matter.',
     }),
   ),
   category: Type.Optional(Type.String({ minLength: 1, maxLength: 100 })),

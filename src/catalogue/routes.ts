@@ -40,7 +40,9 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
     async (request, reply) => {
       const listing = readListing(request.query)
       const parameters = toParameters(listing)
-      return serveCatalogue(context, request, reply, `list ${JSON.stringify(parameters)}`, async (tx) => {
+      const key = `list ${JSON.stringify(parameters)}`
+      const cost = listing.search === null && !listing.hasCount ? 'page' : 'search'
+      return serveCatalogue(context, request, reply, { key, cost }, async (tx) => {
         const { page, previousCursor } = await listProducts(tx, listing)
         const { cursor: _, ...rest } = parameters
         const link = pageLinks(`${context.baseUrl}/products`, rest, { prev: previousCursor, next: page.next_cursor })
@@ -65,7 +67,7 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
       const key = JSON.stringify(
         toParameters({ ...filters, sort: '-created_at', limit: 1, cursor: null, isCollapsed: false, hasCount: false }),
       )
-      return serveCatalogue(context, request, reply, `facets ${key}`, async (tx) => ({
+      return serveCatalogue(context, request, reply, { key: `facets ${key}`, cost: 'search' }, async (tx) => ({
         body: await countFacets(tx, filters),
         tags: [LISTS_TAG],
       }))
@@ -85,7 +87,7 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
     },
     async (request, reply) => {
       const id = request.params.id.toLowerCase()
-      return serveCatalogue(context, request, reply, `product ${id}`, async (tx) => {
+      return serveCatalogue(context, request, reply, { key: `product ${id}`, cost: 'page' }, async (tx) => {
         const product = await getProduct(tx, id)
         // Of the product alone, so that it can stand in the If-Match of a change.
         return { body: product, tags: [productTag(id)], etag: productETag(product), lastModified: new Date(product.updated_at) }

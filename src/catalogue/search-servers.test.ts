@@ -20,7 +20,15 @@ const MIGRATIONS = fileURLToPath(new URL('../../migrations', import.meta.url))
 
 function product(name: string, more: Partial<ImportedProduct> = {}): ImportedProduct {
   const price = { amount: 100, currency: 'EUR' }
-  return { ...readProductBody({ sku: `sku of ${name}`.slice(0, 64), name, category: 'things', price }), ...more }
+  return {
+    ...readProductBody({
+      sku: `sku of ${name.replace(/\p{Default_Ignorable_Code_Point}|\u200b/gu, '')}`.slice(0, 64),
+      name,
+      category: 'things',
+      price,
+    }),
+    ...more,
+  }
 }
 
 const PRODUCTS = [
@@ -140,6 +148,18 @@ for (const [server, skip, open] of servers) {
     assert.deepEqual(await findDifferent(pool), [])
   })
 }
+
+test('a word that is longer than the index takes is cut, in ASCII as in other scripts', async (t) => {
+  const { pool, url } = await createTestDatabase(t)
+  await migrate(url)
+  const { rows } = await pool.query<{ text: string; words: string[] }>(
+    `select text, tsvector_to_array(catalogue_words(text)) as words
+    from unnest($1::text[]) as text`,
+    [['x', 'é'].map((letter) => `a ${letter.repeat(3_000)} z`)],
+  )
+  assert.equal(rows.length, 2)
+  for (const { text, words } of rows) assert.deepEqual(words.toSorted(), toWords(text).toSorted())
+})
 
 test('a store of the release before is searched by the same words once it is migrated', async (t) => {
   const { pool, url } = await createEmptyDatabase(t)

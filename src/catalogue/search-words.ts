@@ -56,18 +56,31 @@ export function normaliseSearch({ required, excluded }: SearchWords): string {
   return [...required, ...excluded.map((word) => `-${word}`)].join(' ')
 }
 
-/** Of one letter, only the whole word: half of all words begin with it. */
-const MIN_PREFIX_LENGTH = 2
+/** Words before the last five match whole: PostgreSQL collects everything that a prefix begins before it compares. See decision 0160. */
+const MAX_PREFIXES = 5
+/** Shorter words match whole. */
+const MIN_PREFIX_LENGTH = 3
+/** Of the last word, which may still be typed. Of one letter, only the whole word: half of all words begin with it. */
+const MIN_LAST_PREFIX_LENGTH = 2
+/** Two of these are a word, and words have no blanks between them: prefixes as the last word is. */
+const UNSPACED = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}]/u
+
+function isPrefix(word: string, fromLast: number): boolean {
+  const mayBeShort = fromLast === 0 || UNSPACED.test(word)
+  return fromLast < MAX_PREFIXES && [...word].length >= (mayBeShort ? MIN_LAST_PREFIX_LENGTH : MIN_PREFIX_LENGTH)
+}
 
 /**
- * The search as PostgreSQL's type `tsquery` reads it: words match as prefixes, or as any of `similar`. Empty, which matches
+ * The search as PostgreSQL's type `tsquery` reads it: the last words match as prefixes, any word also as one of `similar`. Empty, which matches
  * nothing, when nothing is required. Words have no ASCII punctuation, so none can end its quotes.
  */
 export function toTextQuery({ required, excluded }: SearchWords, similar: ReadonlyMap<string, readonly string[]> = new Map()): string {
   if (required.length === 0) return ''
-  const alternatives = (word: string) => [
-    [...word].length < MIN_PREFIX_LENGTH ? `'${word}'` : `'${word}':*`,
+  const alternatives = (word: string, index: number) => [
+    isPrefix(word, required.length - 1 - index) ? `'${word}':*` : `'${word}'`,
     ...(similar.get(word) ?? []).map((other) => `'${other}'`),
   ]
-  return [...required.map((word) => `(${alternatives(word).join(' | ')})`), ...excluded.map((word) => `!'${word}'`)].join(' & ')
+  return [...required.map((word, index) => `(${alternatives(word, index).join(' | ')})`), ...excluded.map((word) => `!'${word}'`)].join(
+    ' & ',
+  )
 }

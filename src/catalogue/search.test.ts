@@ -3,6 +3,7 @@ import { after, test } from 'node:test'
 import { assertProblem, faults } from '../../test/problem.ts'
 import { startStore } from '../../test/store.ts'
 import { CANDIDATES } from './ranked-products.ts'
+import { parseSearch, toTextQuery } from './search-words.ts'
 
 const store = await startStore({ after })
 
@@ -33,6 +34,19 @@ test('finds words and their beginnings in name, sku, category, and description, 
   assert.deepEqual(await names('q=waterpr+hand'), ["Women's boots"])
   assert.deepEqual(await names("q=women's"), ["Women's boots"])
   assert.deepEqual(await names('q=lamp+keyboard'), [])
+})
+
+test('takes a word for the beginning of others by its place and its length', () => {
+  for (const [q, query] of [
+    ['la', "('la':*)"],
+    ['l', "('l')"],
+    ['ba ce lam', "('ba') & ('ce') & ('lam':*)"],
+    ['lam ce -oak', "('lam':*) & ('ce':*) & !'oak'"],
+    ['椅子 赤', "('椅子':*) & ('赤')"],
+    ['one two three four five six', "('one') & ('two':*) & ('three':*) & ('four':*) & ('five':*) & ('six':*)"],
+  ] as const) {
+    assert.equal(toTextQuery(parseSearch(q)), query)
+  }
 })
 
 test('lists first what has the word in its name, then in other places', async () => {

@@ -6,6 +6,7 @@ import { type CatalogueVersion, inSnapshot, type Version } from './catalogue-ver
 import { CATALOGUE_TAG } from './events.ts'
 import type { PageCache } from './page-cache.ts'
 import { ProductSchema } from './products.ts'
+import type { ReadLimiter } from './read-limiter.ts'
 
 /** An answer that is ready to be sent, and the pattern of the route that it is of. */
 export interface ReadyPage {
@@ -21,8 +22,13 @@ export interface CatalogueContext {
   baseUrl: string
   version: CatalogueVersion
   pages: PageCache<ReadyPage>
+  /** Every read of the database goes through `reads`, a search or a count through `searches` before. See decision 0160. */
+  limits: { reads: ReadLimiter; searches: ReadLimiter }
   lifetimes: CacheLifetimes
 }
+
+/** How much a read may cost: by key and page, or by all that matches. */
+export type ReadCost = 'page' | 'search'
 
 /** What an answer says, before it is made ready to be sent. */
 export interface CatalogueContent {
@@ -55,30 +61,29 @@ export async function serveCatalogue(
   context: CatalogueContext,
   request: FastifyRequest,
   reply: FastifyReply,
-  key: string,
+  { key, cost }: { key: string; cost: ReadCost },
   read: (tx: Transaction) => Promise<CatalogueContent>,
 ): Promise<FastifyReply> {
-  const { pool, version, pages, lifetimes } = context
+  const { pool, version, pages, limits, lifetimes } = context
   const now = await version.get()
   const found = pages.find(key, now.changes)
   if (found === undefined && sendNotModified(request.headers, reply, versionTag(now, key), lifetimes)) return reply
-  const page =
-    found ??
-    (await pages.get(key, now.changes, () =>
-      inSnapshot(pool, async (tx, readAt) => {
-        version.saw(readAt)
-        const { body, tags, etag, lastModified, link } = await read(tx)
-        const answer = new CacheableAnswer(JSON.stringify(body), {
-          etag: etag ?? versionTag(readAt, key),
-          lastModified: lastModified ?? readAt.changedAt,
-          tags: [CATALOGUE_TAG, ...tags],
-          link,
-          lifetimes,
-        })
-        const route = request.routeOptions.url ?? ''
-        return { version: readAt.changes, value: { route, answer, sizeBytes: answer.sizeBytes } }
-      }),
-    ))
+  const load = () =>
+    inSnapshot(pool, async (tx, readAt) => {
+      version.saw(readAt)
+      const { body, tags, etag, lastModified, link } = await read(tx)
+      const answer = new CacheableAnswer(JSON.stringify(body), {
+        etag: etag ?? versionTag(readAt, key),
+        lastModified: lastModified ?? readAt.changedAt,
+        tags: [CATALOGUE_TAG, ...tags],
+        link,
+        lifetimes,
+      })
+      const route = request.routeOptions.url ?? ''
+      return { version: readAt.changes, value: { route, answer, sizeBytes: answer.sizeBytes } }
+    })
+  const limited = () => limits.reads.run(load)
+  const page = found ?? (await pages.get(key, now.changes, cost === 'page' ? limited : () => limits.searches.run(limited)))
   pages.remember(request.raw.url ?? '', key)
   pages.grown(await page.answer.prepare(request.headers))
   page.answer.reply(request.headers, reply)

@@ -7,7 +7,7 @@ import { Cursor, DEFAULT_LIMIT, Limit, nextLink, PageOf } from '../http/paginati
 import { problemResponses } from '../http/problem.ts'
 import type { HttpServer } from '../http/server.ts'
 import { adjustStock } from './adjust-stock.ts'
-import { MAX_STOCK } from './imported-product.ts'
+import { INVISIBLE, MAX_STOCK } from './imported-product.ts'
 import { Stock } from './product-input.ts'
 import type { CatalogueContext } from './serve-catalogue.ts'
 import { setStock } from './set-stock.ts'
@@ -19,7 +19,12 @@ const IfMatch = Type.Object({
 })
 const strict = { additionalProperties: false }
 const Reference = (description: string) =>
-  Type.String({ minLength: 1, maxLength: 100, pattern: '^\\S(.*\\S)?$', description: `${description} No blanks around it.` })
+  Type.String({
+    minLength: 1,
+    maxLength: 100,
+    pattern: `^(?=\\S)[^\\p{Cc}${INVISIBLE}]*(?<=\\S)$`,
+    description: `${description} No blanks around it, no control characters, no invisible ones.`,
+  })
 const Reason = Type.Union([Type.String({ minLength: 1, maxLength: 500 }), Type.Null()])
 
 const CountBody = Type.Object(

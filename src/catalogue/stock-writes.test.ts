@@ -49,6 +49,15 @@ test('reads the stock of a product with a version that is its strong entity tag'
   assertProblem(await read(UNKNOWN), 404, 'not_found')
 })
 
+test('refuses a reference with a character that nobody sees', async () => {
+  const lamp = await store.addProduct({ stock: 5 })
+  for (const reference of ['DN\u200b-1', 'DN-1\u202e', 'DN\t1', '\u3164', ' DN-1', 'DN-1 ']) {
+    assertProblem(await adjust(lamp, { delta: 1, reference }), 422, 'invalid_body', reference)
+    assertProblem(await count(lamp, { stock: 6, expected: 5, reference }), 422, 'invalid_body', reference)
+  }
+  for (const reference of ['x', 'DN 1 – é']) assert.equal((await adjust(lamp, { delta: 1, reference })).status, 201)
+})
+
 test('sets the stock that was counted, and says whether there is any', async () => {
   const lamp = await store.addProduct({ stock: 2 })
   let { etag = '' } = (await read(lamp)).headers

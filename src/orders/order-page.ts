@@ -44,7 +44,7 @@ export async function readOrderPage<T>(pool: Pool, query: OrderPageQuery<T>): Pr
   const { scope, sort, limit = DEFAULT_LIMIT, cursor, present, statementName } = query
   const conditions = [...query.conditions]
   if (cursor !== undefined) {
-    conditions.push(sort === 'number' ? await behindNumber(pool, scope, cursor) : behindTime(scope, cursor))
+    conditions.push(sort === 'number' ? await behindNumber(pool, query, cursor) : behindTime(scope, cursor))
   }
   const statement = sql`select ${ORDER_COLUMNS}
     from orders
@@ -64,15 +64,22 @@ function behindTime(scope: readonly unknown[], cursor: string): Sql {
   return sql`(created_at, id) < (${new Date(createdAtMs)}::timestamptz, ${id}::uuid)`
 }
 
-async function behindNumber(pool: Pool, scope: readonly unknown[], cursor: string): Promise<Sql> {
+async function behindNumber(
+  pool: Pool,
+  { scope, conditions }: Pick<OrderPageQuery<unknown>, 'scope' | 'conditions'>,
+  cursor: string,
+): Promise<Sql> {
   const position = decodeCursor(scope, cursor, AnyPosition)
-  const number = position.length === 1 ? position[0] : await findNumber(pool, position[1])
+  const number = position.length === 1 ? position[0] : await findNumber(pool, conditions, position[1])
   if (number === null) throw invalidCursor()
   return sql`number < ${number}::bigint`
 }
 
-async function findNumber(pool: Pool, orderId: string): Promise<number | null> {
-  const { rows } = await pool.query<{ number: number }>(sql`select number from orders where id = ${orderId}`)
+/** Only among the orders of the list: a forged cursor must not say which orders others have. */
+async function findNumber(pool: Pool, conditions: readonly Sql[], orderId: string): Promise<number | null> {
+  const { rows } = await pool.query<{ number: number }>(
+    sql`select number from orders where ${allOf([sql`id = ${orderId}`, ...conditions])}`,
+  )
   return rows[0]?.number ?? null
 }
 
