@@ -80,9 +80,9 @@ test('answers logins and readiness while all reads of the catalogue hold their p
 test('refuses the read beyond those that may wait, at once', async () => {
   const limiter = new ReadLimiter({ places: 1, maxWaiting: 1, waitMs: 60_000 })
   const held = Promise.withResolvers<void>()
-  const reads = [limiter.run(() => held.promise), limiter.run(() => held.promise)]
+  const reads = [limiter.admit(() => held.promise), limiter.admit(() => held.promise)]
   await assert.rejects(
-    limiter.run(async () => assert.fail('must not run')),
+    limiter.admit(async () => assert.fail('must not run')),
     { code: 'unavailable' },
   )
   held.resolve()
@@ -94,7 +94,7 @@ test('gives a place to the read that has waited longest, also after one has fail
   const ends = [1, 2, 3].map(() => Promise.withResolvers<string>())
   const begun: number[] = []
   const reads = ends.map(({ promise }, i) =>
-    limiter.run(() => {
+    limiter.admit(() => {
       begun.push(i)
       return promise
     }),
@@ -108,18 +108,18 @@ test('gives a place to the read that has waited longest, also after one has fail
   ends[2]?.resolve('third')
   assert.equal(await reads[2], 'third')
   assert.deepEqual(begun, [0, 1, 2])
-  assert.equal(await limiter.run(async () => 'free'), 'free')
+  assert.equal(await limiter.admit(async () => 'free'), 'free')
 })
 
 test('a read that has given up waiting takes no place', async () => {
   const limiter = new ReadLimiter({ places: 1, maxWaiting: 1, waitMs: 1 })
   const held = Promise.withResolvers<void>()
-  const first = limiter.run(() => held.promise)
+  const first = limiter.admit(() => held.promise)
   await assert.rejects(
-    limiter.run(async () => assert.fail('must not run')),
+    limiter.admit(async () => assert.fail('must not run')),
     { code: 'unavailable' },
   )
   held.resolve()
   await first
-  assert.equal(await limiter.run(async () => 'free'), 'free')
+  assert.equal(await limiter.admit(async () => 'free'), 'free')
 })

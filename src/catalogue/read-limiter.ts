@@ -20,7 +20,7 @@ export class ReadLimiter {
   }
 
   /** Throws `unavailable` when too many reads wait, and when this one has waited for too long. */
-  async run<T>(read: () => Promise<T>): Promise<T> {
+  async admit<T>(read: () => Promise<T>): Promise<T> {
     await this.#takePlace()
     try {
       return await read()

@@ -4,6 +4,7 @@ import { assertProblem, faults } from '../../test/problem.ts'
 import { startStore } from '../../test/store.ts'
 import { CANDIDATES } from './ranked-products.ts'
 import { parseSearch, toTextQuery } from './search-words.ts'
+import { findSimilarWords } from './similar-words.ts'
 
 const store = await startStore({ after })
 
@@ -61,6 +62,11 @@ test('takes a mistyped word for the one it is most like, only where nothing has 
   assert.deepEqual(await names('q=keyborad&sort=price'), ['Keyboard'])
   assert.deepEqual(await names('q=xyzzyxyz'), [])
   assert.deepEqual(await names('q=keyboard&category=lamps'), [], 'there are keyboards: no lamp is one')
+})
+
+test('looks for words like the first five of four letters or more, and like no shorter ones', async () => {
+  const found = await findSimilarWords(store.pool, ['keyborad', 'tab', 'lamb', 'tabel', 'bots', 'watterproof', 'keybaord'])
+  assert.deepEqual([...found.keys()].toSorted(), ['bots', 'keyborad', 'lamb', 'tabel', 'watterproof'])
 })
 
 test('takes words that are not ASCII, and finds nothing by what is no word', async () => {

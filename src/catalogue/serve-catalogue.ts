@@ -82,8 +82,8 @@ export async function serveCatalogue(
       const route = request.routeOptions.url ?? ''
       return { version: readAt.changes, value: { route, answer, sizeBytes: answer.sizeBytes } }
     })
-  const limited = () => limits.reads.run(load)
-  const page = found ?? (await pages.get(key, now.changes, cost === 'page' ? limited : () => limits.searches.run(limited)))
+  const limited = () => limits.reads.admit(load)
+  const page = found ?? (await pages.get(key, now.changes, cost === 'page' ? limited : () => limits.searches.admit(limited)))
   pages.remember(request.raw.url ?? '', key)
   pages.grown(await page.answer.prepare(request.headers))
   page.answer.reply(request.headers, reply)

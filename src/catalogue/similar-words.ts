@@ -5,6 +5,10 @@ import { type SearchWords, toTextQuery } from './search-words.ts'
 
 /** How many words a mistyped one may have meant. */
 const MAX_SIMILAR = 5
+/** Shorter words share trigrams with thousands of words: each would cost tens of milliseconds. See decision 0160. */
+const MIN_LENGTH = 4
+/** How many words of one search are looked for. */
+const MAX_WORDS = 5
 /** How many of the most similar words are looked at: some are of products that are archived or changed. */
 const MAX_LOOKED_AT = 50
 
@@ -12,7 +16,7 @@ const QUOTE = "'"
 const SPECIAL = String.raw`(['\\])`
 const DOUBLED = String.raw`\1\1`
 
-/** Words of products that are sold that share most trigrams with each of `words`; no entry for a word that none is like. */
+/** Words of products that are sold that share most trigrams with each of `words`; no entry for a word that none is like or that is short. */
 export async function findSimilarWords(db: Queryable, words: readonly string[]): Promise<Map<string, string[]>> {
   const { rows } = await db.query<{ word: string; similar: string[] }>(
     sql`select wanted.word, array(
@@ -34,7 +38,7 @@ export async function findSimilarWords(db: Queryable, words: readonly string[]):
        order by nearest.similarity desc, nearest.word
        limit ${MAX_SIMILAR}
      ) as similar
-     from unnest(${words}::text[]) as wanted (word)`,
+     from unnest(${words.filter((word) => [...word].length >= MIN_LENGTH).slice(0, MAX_WORDS)}::text[]) as wanted (word)`,
   )
   return new Map(rows.filter(({ similar }) => similar.length > 0).map(({ word, similar }) => [word, similar]))
 }
