@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs'
 import type { Logger } from 'pino'
+import { endEverySession } from '../auth/sessions.ts'
 import type { Config } from '../config.ts'
 import { dataFolder } from '../db/data-folder.ts'
 import type { Pool } from '../db/pool.ts'
@@ -28,6 +29,7 @@ interface Options {
   /** Address of the same database. */
   url: string
   logger: Logger
+  /** Why the database is known to be restored, whatever topic and lake have seen. */
   reason?: string
 }
 
@@ -54,7 +56,11 @@ async function compare(config: Config, { pool, url, logger, reason }: Options): 
   try {
     lake = hasLake(config) ? await openLake(config) : null
     const options: RecogniseOptions = { pool, topic, lake, logger }
-    await recogniseRestore(reason === undefined ? options : { ...options, reason })
+    if (reason === undefined) return await recogniseRestore(options)
+    await recogniseRestore({ ...options, reason })
+    // Logouts, changes of passwords and thefts that were noticed in the lost time are lost, too. Not where a restore is only concluded: a
+    // failover would log every customer out.
+    await endEverySession(pool)
   } finally {
     lake?.close()
     await topic.stop()

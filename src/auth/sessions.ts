@@ -96,6 +96,11 @@ export async function revokeSessionsOf(db: Queryable, userId: string, keep: stri
   return rows.map((row) => row.id)
 }
 
+/** Ends every session of the store. */
+export async function endEverySession(db: Queryable): Promise<void> {
+  await db.query('update sessions set revoked_at = now() where revoked_at is null')
+}
+
 /** Ends one session of a user. Throws `not_found` for another user's, for none and for one that has ended. */
 export async function endSession(db: Queryable, userId: string, sessionId: string, now: Date): Promise<void> {
   const { rowCount } = await db.query('update sessions set revoked_at = $3 where user_id = $1 and id = $2 and revoked_at is null', [

@@ -6,6 +6,7 @@ import { BackupUnusable, backUpCluster, restoreCluster } from '../db/backup.ts'
 import { dataFolder } from '../db/data-folder.ts'
 import { openExistingDatabase, openSharedDatabase } from '../db/open-database.ts'
 import { createPool } from '../db/pool.ts'
+import { COMMAND_BOUNDS } from '../db/session-settings.ts'
 import type { Contexts } from './command.ts'
 import { replayOrders } from './pipeline-commands.ts'
 
@@ -39,7 +40,7 @@ async function finish(settings: Contexts['settings']): Promise<number> {
   const { config, terminal, logger } = settings
   const database = await openSharedDatabase(config)
   const { addresses } = database
-  const pool = createPool({ url: addresses.api, size: 4, applicationName: 'storefront-command', onError: () => {} })
+  const pool = createPool({ url: addresses.api, size: 4, applicationName: 'storefront-command', bounds: COMMAND_BOUNDS, onError: () => {} })
   try {
     await prepareDatabase(addresses, logger)
     await recogniseRestoreOf(config, { pool, url: addresses.api, logger })

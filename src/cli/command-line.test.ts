@@ -112,6 +112,7 @@ test('refuses what contradicts itself', () => {
     [['webhook', 'redeliver', '--all-failed'], /^webhook redeliver lacks an argument: ID\n/],
     [['replay', '--subscriber', 'email', '--order', id], /leave out --order or --subscriber\n/],
     [['replay', '--subscriber', 'lake', '--since', '2026-03-01'], /leave out --since\n/],
+    [['replay', '--restored', '--order', id], /leave out --since, --order and --subscriber\n/],
   ] as const) {
     assert.match(refusalOf(args), message)
   }

@@ -153,16 +153,23 @@ export const COMMANDS: readonly Command[] = [
   }),
   defineCommand({
     name: 'replay',
-    options: { since, order: orderId, subscriber: text('NAME', 'lets email, webhook or lake read again what it has missed') },
-    help: 'publishes order changes that the topic lacks, and recreates and refills a lost replication slot; with `--subscriber`, lets a subscriber read again what it has missed',
+    options: {
+      since,
+      order: orderId,
+      subscriber: text('NAME', 'lets email, webhook or lake read again what it has missed'),
+      restored: flag('the database was put back: begins a new incarnation, and ends every session'),
+    },
+    help: 'publishes order changes that the topic lacks, and recreates and refills a lost replication slot; with `--subscriber`, lets a subscriber read again what it has missed; with `--restored`, after the database was put back, moves order numbers, versions and sequences on first',
     needs: 'database',
-    findContradiction({ since, order, subscriber }) {
+    findContradiction({ since, order, subscriber, restored }) {
+      if (restored && (since !== undefined || order !== undefined || subscriber !== undefined))
+        return '--restored compares everything; leave out --since, --order and --subscriber'
       if (subscriber === undefined) return null
       if (order !== undefined) return '--order is for the topic; leave out --order or --subscriber'
       return subscriber === 'lake' && since !== undefined ? 'the lake finds by itself what it lacks; leave out --since' : null
     },
-    run: async (context, { since, order, subscriber }) =>
-      (await import('./pipeline-commands.ts')).replayOrders(context, { since, orderId: order, subscriber }),
+    run: async (context, { since, order, subscriber, restored }) =>
+      (await import('./pipeline-commands.ts')).replayOrders(context, { since, orderId: order, subscriber, isRestored: restored }),
   }),
   defineCommand({
     name: 'admin create',

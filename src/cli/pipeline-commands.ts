@@ -40,15 +40,20 @@ interface ReplayArguments {
   since: Date | undefined
   orderId: string | undefined
   subscriber: string | undefined
+  /** The operator knows that the database was put back: it begins a new incarnation whatever topic and lake have seen. */
+  isRestored?: boolean | undefined
 }
 
 /** Publishes what the topic lacks, or lets one subscriber read again. Status 1 when events could not be made. */
-export async function replayOrders(context: Contexts['database'], { since, orderId, subscriber }: ReplayArguments): Promise<number> {
+export async function replayOrders(context: Contexts['database'], replayArguments: ReplayArguments): Promise<number> {
+  const { since, orderId, subscriber, isRestored = false } = replayArguments
   const { config, pool, terminal } = context
   const { api: url, stream: streamUrl } = context.addresses
   if (subscriber === undefined) await assertReachable(context.addresses, ['stream'])
   // Before the topic is opened: in a restored database it may begin a new epoch.
-  await recogniseRestoreOf(config, { pool, url, logger: context.logger })
+  const options = { pool, url, logger: context.logger }
+  await recogniseRestoreOf(config, isRestored ? { ...options, reason: 'storefront replay --restored says that it was restored' } : options)
+  if (isRestored) terminal.out('order numbers, versions and sequences have moved on, and every session has ended')
   if (subscriber === 'lake') return repair(context)
   return withTopic(context, async (topic) => {
     if (subscriber !== undefined) {

@@ -2,11 +2,19 @@ import assert from 'node:assert/strict'
 import { cpSync, rmSync, writeFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { onCleanup } from '../../test/cleanup.ts'
+import { summarise } from '../../test/pipeline-audit.ts'
 import { createRestorableStore, type RunningStore } from '../../test/restorable-store.ts'
+import { silent } from '../../test/stream-harness.ts'
+import { readConfig } from '../config.ts'
 import { restoreCluster } from '../db/backup.ts'
 import { dataFolder } from '../db/data-folder.ts'
+import { replayOrders } from './pipeline-commands.ts'
+import { withDatabase } from './run-command.ts'
 
 const countIncarnations = async ({ pool }: RunningStore) => (await pool.query('select from database_incarnations')).rowCount
+
+// The store's customer and operator log in at each start.
+const countOpenSessions = async ({ pool }: RunningStore) => (await pool.query('select from sessions where revoked_at is null')).rowCount
 
 test('a restore that did not finish is finished by the next start, and no start sells before that', async (t) => {
   const store = createRestorableStore(t)
@@ -36,6 +44,7 @@ test('a restore that did not finish is finished by the next start, and no start 
   putLakeBack()
   const restored = await store.start()
   assert.equal(await countIncarnations(restored), 2)
+  assert.equal(await countOpenSessions(restored), 2)
   const first = await restored.place()
   assert.ok(first.number > lost.number)
   await restored.stop()
@@ -53,4 +62,40 @@ test('a restore that did not finish is finished by the next start, and no start 
   // The restore before this one, of the same backup, has left no trace either.
   assert.notEqual(second.number, first.number)
   await restoredAgain.stop()
+})
+
+test('storefront replay --restored begins an incarnation without evidence, and ends every session', async (t) => {
+  const store = createRestorableStore(t)
+  const { lake } = dataFolder(store.dataDir)
+  const lakeCopy = `${store.dataDir}-lake`
+  onCleanup(t, () => rmSync(lakeCopy, { recursive: true, force: true }))
+  const before = await store.start()
+  const kept = await before.place()
+  await before.untilDelivered()
+  await before.stop()
+  const putBack = store.copyDatabase()
+  cpSync(lake, lakeCopy, { recursive: true })
+  const lostTime = await store.start()
+  const lost = await lostTime.place()
+  assert.equal(await lostTime.cancel(kept), 2)
+  await lostTime.stop()
+  putBack()
+  rmSync(lake, { recursive: true })
+  cpSync(lakeCopy, lake, { recursive: true })
+
+  const printed: string[] = []
+  const write = (line: string) => void printed.push(line)
+  const terminal = { out: write, err: write, exit: () => assert.fail('the command ends the process') }
+  const settings = { config: readConfig(store.environment), logger: silent, terminal }
+  const replayed = { since: undefined, orderId: undefined, subscriber: undefined, isRestored: true }
+  assert.equal(await withDatabase(settings, (context) => replayOrders(context, replayed)), 0, printed.join('\n'))
+  assert.match(printed[0] ?? '', /have moved on, and every session has ended/)
+  const restored = await store.start()
+  assert.equal(await countIncarnations(restored), 2)
+  assert.equal(await countOpenSessions(restored), 2)
+  assert.ok((await restored.place()).number > lost.number)
+  assert.ok((await restored.cancel(kept)) > 1_000)
+  await restored.untilDelivered()
+  assert.deepEqual(summarise(await restored.verify()), [])
+  await restored.stop()
 })
