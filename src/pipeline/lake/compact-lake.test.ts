@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict'
-import { writeFile } from 'node:fs/promises'
-import { describe, test } from 'node:test'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, type TestContext, test } from 'node:test'
 import { readEvents, startSinkOn, writeFiles } from '../../../test/lake-harness.ts'
 import { watchSteps } from '../../../test/lake-steps.ts'
 import { type MakeLake, makeLocalLake, makeS3Lake } from '../../../test/lake-stores.ts'
+import { writeOldFile } from '../../../test/old-lake-file.ts'
 import { makeMessages } from '../../../test/order-event-factory.ts'
 import { type CompactOptions, compactLake, groupFiles } from './compact-lake.ts'
 import { nameOf, parseName, splitSuperseded } from './lake-names.ts'
@@ -25,6 +28,7 @@ for (const [kind, makeLake] of [
 ] as const) {
   describe(kind, () => {
     merging(makeLake)
+    superseding(makeLake)
     together(makeLake)
   })
 }
@@ -87,6 +91,50 @@ function merging(makeLake: MakeLake): void {
     }
     assert.deepEqual(await namesIn(store), [range(1, 6, 1)])
   })
+}
+
+function superseding(makeLake: MakeLake): void {
+  for (const [what, name, bytesOf] of [
+    ['an empty file', range(0, 5, 9), async () => Buffer.alloc(0)],
+    ['a copy of another file', range(1, 6), async (paths: string[]) => readFile(paths[0] ?? '')],
+    ['a copy of a file of earlier releases', range(1, 7), async (_: string[], old: string) => readFile(old)],
+  ] as const) {
+    test(`deletes nothing on the word of a name: ${what} supersedes no other, and is named`, async (t) => {
+      const { store, pathOf } = await makeLake(t)
+      await writeFiles(t, store, [3, 2])
+      const old = await writeOldFile(await mkdtempOf(t), makeMessages(2, 1), DAY)
+      const sound = await namesIn(store)
+      await writeFile(pathOf(name), await bytesOf(sound.map(pathOf), old))
+      const { merged, deleted, failures } = await compact(store)
+      assert.deepEqual([merged, deleted, failures.length], [0, 0, 1])
+      const [failure = ''] = failures
+      assert.ok(failure.includes(store.locate(name)) && failure.includes('storefront lake repair'), failure)
+      assert.deepEqual(await namesIn(store), [...sound, name].sort())
+    })
+  }
+
+  test('keeps the files that a merged file lacks an event of', async (t) => {
+    const { store, pathOf } = await makeLake(t)
+    await writeFiles(t, store, [3, 2])
+    const [, last = ''] = await namesIn(store)
+    const bytes = await readFile(pathOf(last))
+    await compact(store)
+    await writeFile(pathOf(last), bytes)
+    // One that the merged file has is deleted; one that it lacks is not.
+    assert.deepEqual(await compact(store), { merged: 0, deleted: 1, failures: [] })
+    const path = await writeOldFile(await mkdtempOf(t), makeMessages(1, 4), DAY)
+    await writeFile(pathOf(range(4, 4)), await readFile(path))
+    const { deleted, failures } = await compact(store)
+    assert.deepEqual([deleted, failures.length], [0, 1])
+    assert.ok(String(failures[0]).includes('lacks 1 events'), String(failures[0]))
+    assert.deepEqual(await namesIn(store), [range(1, 5, 1), range(4, 4)])
+  })
+}
+
+async function mkdtempOf(t: TestContext): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'storefront-old-file-'))
+  t.after(() => rm(folder, { recursive: true, force: true }))
+  return folder
 }
 
 function together(makeLake: MakeLake): void {

@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { commaList, sql } from '../../db/sql.ts'
+import { deleteSuperseded } from './delete-superseded.ts'
 import { checkChecksum, WRONG_CHECKSUM } from './lake-checksum.ts'
 import { parquetRows, readablePath, toDuckDB, withDuckDB } from './lake-database.ts'
 import { type FileRange, nameOf, parseName, splitSuperseded } from './lake-names.ts'
@@ -46,16 +47,24 @@ export async function compactLake({ store, isWanted, ...options }: CompactOption
   const report: CompactReport = { merged: 0, deleted: 0, failures: [] }
   const days = new Set((await listLake(store)).map(({ name }) => parseName(name)?.ingestDate ?? ''))
   for (const day of [...days].filter((day) => day !== '' && isWanted(day)).sort()) {
-    // What a killed run has left would otherwise be merged into the next file's range.
-    report.deleted += await deleteSuperseded(store, day)
     try {
+      // What a killed run has left would otherwise be merged into the next file's range.
+      if (!(await clearDay(store, day, report))) continue
       report.merged += await mergeDay(store, day, options)
     } catch (error) {
       report.failures.push(`${day}: ${(error as Error).message.split('\n')[0]}`)
     }
-    report.deleted += await deleteSuperseded(store, day)
+    await clearDay(store, day, report)
   }
   return report
+}
+
+/** False when a file supersedes others and must not: then the day stays as it is. */
+async function clearDay(store: LakeStore, day: string, report: CompactReport): Promise<boolean> {
+  const { deleted, faults } = await deleteSuperseded(store, day)
+  report.deleted += deleted
+  for (const { reason } of faults) report.failures.push(`${day}: ${reason}; run storefront lake repair`)
+  return faults.length === 0
 }
 
 async function mergeDay(store: LakeStore, day: string, options: Omit<CompactOptions, 'store' | 'isWanted'>): Promise<number> {
@@ -121,14 +130,6 @@ async function listDay(store: LakeStore, day: string): Promise<Sized[]> {
     return range?.ingestDate === day ? [{ ...file, ...range }] : []
   })
   return splitSuperseded(all).current
-}
-
-/** What is superseded now, whoever made it so. Never what is only believed to be. */
-export async function deleteSuperseded(store: LakeStore, day: string): Promise<number> {
-  const files = (await listLake(store, `orders/ingest_date=${day}/`)).filter(({ name }) => parseName(name)?.ingestDate === day)
-  const { superseded } = splitSuperseded(files)
-  for (const { name } of superseded) await store.delete(name)
-  return superseded.length
 }
 
 /** Writes the rows of all files into one, in order of sequence, and reads it again: the same rows, or it throws. Returns their number. */

@@ -154,7 +154,7 @@ const PARQUET_MAGIC = 'PAR1'
 async function readUndamagedName(path: string, after: number): Promise<string | null> {
   if ((await checkChecksum(path)) === 'wrong' || !(await hasMagic(path))) return null
   const name = await readParquetName(path)
-  const parsed = parseName(name)
+  const parsed = parseName(name ?? '')
   return parsed === null || parsed.first <= after ? null : name
 }
 

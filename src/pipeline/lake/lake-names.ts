@@ -56,6 +56,23 @@ export function splitSuperseded<T extends { name: string }>(files: readonly T[])
   return { current, superseded }
 }
 
+/** The files that count and supersede others, each with those that lie within its range. */
+export function groupSuperseded<T extends { name: string }>(files: readonly T[]): Map<T, T[]> {
+  const { current, superseded } = splitSuperseded(files)
+  const groups = new Map<T, T[]>()
+  for (const file of current) {
+    const range = parseName(file.name)
+    const within = superseded.filter(({ name }) => covers(range, parseName(name)))
+    if (within.length > 0) groups.set(file, within)
+  }
+  return groups
+}
+
+function covers(wide: FileRange | null, range: FileRange | null): boolean {
+  if (wide === null || range === null || wide.folder !== range.folder) return false
+  return wide.first <= range.first && wide.last >= range.last && wide.level >= range.level
+}
+
 function compare(a: string, b: string): number {
   return a === b ? 0 : a < b ? -1 : 1
 }

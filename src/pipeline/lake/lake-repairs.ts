@@ -53,8 +53,9 @@ export class LakeRepairs {
     const number = numberOf(CLAIM, claim.name)
     const reveal = async ([path = '']: string[]) => {
       // Damaged on its way: the repair that begins now finds again what is to be done.
-      if ((await checkChecksum(path)) === 'right') await this.#reveal(claim.name, number, await readParquetName(path), path)
-      else await this.#discard(claim.name, number)
+      const name = (await checkChecksum(path)) === 'right' ? await readParquetName(path) : null
+      if (name === null) await this.#discard(claim.name, number)
+      else await this.#reveal(claim.name, number, name, path)
     }
     await this.#store.withCopies([claim], reveal, { isFresh: true }).catch((error) => {
       // Gone means finished.

@@ -41,12 +41,13 @@ export async function copyToParquet(
   return written.rowsChanged
 }
 
-/** The name that a file was written to have. */
-export async function readParquetName(path: string): Promise<string> {
+/** The name that a file was written to have, null when it does not say. */
+export async function readParquetName(path: string): Promise<string | null> {
   return withDuckDB(`${path}.spill`, async (connection) => {
     const reader = await connection.runAndReadAll(
       toDuckDB(sql`select decode(value) from parquet_kv_metadata(${readablePath(path)}) where decode(key) = 'name'`),
     )
-    return String(reader.getRows()[0]?.[0])
+    const name = reader.getRows()[0]?.[0]
+    return name == null ? null : String(name)
   })
 }

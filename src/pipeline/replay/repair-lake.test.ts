@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
-import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { copyFile, readdir, readFile, rename, rm, stat, truncate, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { eventually } from '../../../test/eventually.ts'
 import { listFiles, readEvents } from '../../../test/lake-harness.ts'
@@ -126,6 +126,64 @@ test('makes from orders what the topic has lost of a damaged file, and names wha
   // What the topic lacks comes back by the other command, under new sequences.
   await store.replay()
   assert.deepEqual(summarise(await store.verify()), [])
+})
+
+/** Takes two orders out of the database and the topic, as a restore does: their events are in the lake alone. */
+async function forgetOrders(store: AuditedStore, path: string): Promise<string[]> {
+  const { first = 0, last = 0 } = parseName(path.slice(path.indexOf('orders/'))) ?? {}
+  const { messages } = sortMessages(await store.topic.read(first - 1, last - first + 1))
+  const ids = messages.map(({ event }) => event.id)
+  await store.pool.query('delete from topic_messages where id = any ($1)', [ids])
+  await store.pool.query('delete from orders where id = any ($1)', [messages.map(({ event }) => event.data.order.id)])
+  return ids
+}
+
+/** The merged file of all, with the files whose rows it holds, as a merge leaves them that was killed before its deletes. */
+async function mergeBesides(store: AuditedStore): Promise<string> {
+  const originals = await pathsOf(store)
+  const bytes = await Promise.all(originals.map((path) => readFile(path)))
+  await compactLake({ store: store.lakeStore, isWanted: () => true, assertAlone: async () => {} })
+  const [merged = ''] = await pathsOf(store)
+  for (const [index, path] of originals.entries()) await writeFile(path, bytes[index] ?? '')
+  return merged
+}
+
+test('takes the rows of superseded files when the file that supersedes them is damaged, misnamed or lacks some', async (t) => {
+  const store = await startWithFiles(t, 3)
+  const [first = '', , third = ''] = await pathsOf(store)
+  const forgotten = await forgetOrders(store, first)
+  const whole = await readEvents(store.lakeStore)
+  assert.equal(forgotten.length, 2)
+
+  const bytesOfThird = await readFile(third)
+  const merged = await mergeBesides(store)
+  await truncate(merged, Math.floor((await stat(merged)).size / 2))
+  const afterDamage = await repairOn(store, store.lakeStore)
+  assert.deepEqual([afterDamage.setAside, afterDamage.lost], [[`${merged}.corrupt`], []])
+  assert.deepEqual(await readEvents(store.lakeStore), whole)
+  assert.equal((await pathsOf(store)).length, 1)
+
+  // A copy under a name that covers all, of a file that has only some.
+  const [only = ''] = await pathsOf(store)
+  const wide = join(dirname(only), `0000000000000000-${third.slice(-'0000000000000000.parquet'.length, -'.parquet'.length)}.90.parquet`)
+  await writeFile(wide, bytesOfThird)
+  assert.deepEqual((await repairOn(store, store.lakeStore)).lost, [])
+  assert.deepEqual(await readEvents(store.lakeStore), whole)
+
+  await copyFile(`${merged}.corrupt`, join(dirname(only), '0000000000000000-0000000009999999.95.parquet'))
+  assert.deepEqual((await repairOn(store, store.lakeStore)).lost, [])
+  assert.deepEqual(await readEvents(store.lakeStore), whole)
+  assert.deepEqual((await repairOn(store, store.lakeStore)).setAside, [])
+})
+
+test('names the events that only a file with another name than its own had', async (t) => {
+  const store = await startWithFiles(t, 2)
+  const [first = ''] = await pathsOf(store)
+  const forgotten = await forgetOrders(store, first)
+  const moved = join(dirname(first), '0000000000009001-0000000000009009.parquet')
+  await rename(first, moved)
+  const { lost, setAside } = await repairOn(store, store.lakeStore)
+  assert.deepEqual([lost.toSorted(), setAside], [forgotten.toSorted(), [`${moved}.corrupt`]])
 })
 
 const CHANGES = ['put', 'copyAside', 'delete']

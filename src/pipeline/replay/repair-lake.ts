@@ -1,6 +1,6 @@
 import type { Pool } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
-import { deleteSuperseded } from '../lake/compact-lake.ts'
+import { deleteSuperseded, type SupersedingFault } from '../lake/delete-superseded.ts'
 import { withLakeLock } from '../lake/lake-lock.ts'
 import { parseName } from '../lake/lake-names.ts'
 import { LakeRepairs } from '../lake/lake-repairs.ts'
@@ -49,18 +49,25 @@ async function repair(ledger: Ledger, repairs: LakeRepairs, options: Omit<Repair
   await repairs.start()
   // What a killed repair has left: its replacement counts already.
   const days = new Set((await listLake(store)).map(({ name }) => parseName(name)?.ingestDate ?? ''))
-  for (const day of days) await deleteSuperseded(store, day)
-  const contents = await readLake(store, ledger)
+  const faults: SupersedingFault[] = []
+  for (const day of days) faults.push(...(await deleteSuperseded(store, day)).faults)
+  // They may have what the file that supersedes them lacks.
+  const superseded = new Set(faults.flatMap(({ superseded }) => superseded))
+  const contents = await readLake(store, ledger, superseded)
   await readTopic(topic, ledger)
   const files = new RewrittenFiles({ ...options, ledger, repairs })
-  for (const group of await findGroups(ledger, contents)) await files.rewrite(group)
+  const faulty = new Set(faults.map(({ name }) => name))
+  for (const group of await findGroups(ledger, contents, faulty)) await files.rewrite(group)
   const added = await writeMissing({ store, topic, ledger, repairs }, contents.lastSequence, now().toISOString())
-  return { setAside: files.setAside, written: files.written + added, lost: files.lost }
+  return { setAside: files.setAside, written: files.written + added, lost: [...files.lost] }
 }
 
-/** What is to be written again. Afterwards `lake_events` has the rows that stay, `dropped_rows` the others. */
-async function findGroups(ledger: Ledger, { files, corrupt }: LakeContents): Promise<FileGroup[]> {
-  const damaged = new Set(corrupt.map(({ name }) => name))
+/**
+ * What is to be written again, the `faulty` files included. Afterwards `lake_events` has the rows that stay, `dropped_rows` the others.
+ */
+async function findGroups(ledger: Ledger, { files, corrupt }: LakeContents, faulty: ReadonlySet<string>): Promise<FileGroup[]> {
+  const damaged = new Set(corrupt.filter(({ isMisnamed }) => !isMisnamed).map(({ name }) => name))
+  const misnamed = new Set(corrupt.filter(({ isMisnamed }) => isMisnamed).map(({ name }) => name))
   // Nothing in them can be trusted, also when it could be read.
   for (const [index, { name }] of files.entries())
     if (damaged.has(name)) await ledger.run(sql`delete from lake_events where file = ${index}`)
@@ -75,7 +82,10 @@ async function findGroups(ledger: Ledger, { files, corrupt }: LakeContents): Pro
   const dropped = await ledger.select<{ file: number }>(sql`select distinct file from dropped_rows`)
   const unsound = new Set(dropped.map(({ file }) => files[file]?.name ?? ''))
   return groupNested(
-    files.map((file, index) => ({ ...file, index, isDamaged: damaged.has(file.name) })),
-    ({ name }) => damaged.has(name) || unsound.has(name),
+    files.map((file, index) => {
+      const isDamaged = damaged.has(file.name)
+      return { ...file, index, isDamaged, isKeptWhole: !isDamaged && !misnamed.has(file.name) && !unsound.has(file.name) }
+    }),
+    ({ name, isKeptWhole }) => !isKeptWhole || faulty.has(name),
   )
 }

@@ -2,14 +2,14 @@ import { randomUUID } from 'node:crypto'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Pool } from '../../db/pool.ts'
-import { type Sql, sql } from '../../db/sql.ts'
-import { deleteSuperseded } from '../lake/compact-lake.ts'
+import { commaList, type Sql, sql } from '../../db/sql.ts'
+import { findDamage } from '../lake/find-damage.ts'
 import { jsonRows, writeJsonLines } from '../lake/json-lines.ts'
 import { readablePath, toDuckDB, withDuckDB } from '../lake/lake-database.ts'
 import { type FileRange, nameOf, parseName } from '../lake/lake-names.ts'
 import type { LakeRepairs } from '../lake/lake-repairs.ts'
 import { LAKE_COLUMNS, toLakeRow } from '../lake/lake-row.ts'
-import type { LakeFile, LakeStore } from '../lake/lake-store.ts'
+import { type LakeFile, LakeFileGone, type LakeStore } from '../lake/lake-store.ts'
 import { sortMessages } from '../sort-messages.ts'
 import type { Topic, TopicMessage } from '../topic.ts'
 import type { Ledger } from '../verify/ledger.ts'
@@ -23,6 +23,8 @@ export const LEVELS_ABOVE = 2
 interface ComparedFile extends LakeFile {
   index: number
   isDamaged: boolean
+  /** All its rows stay, so it needs no copy aside. */
+  isKeptWhole: boolean
 }
 
 /** A file that is to be written again, and those within its range, which would be superseded with it. */
@@ -67,7 +69,7 @@ export interface RewriteOptions {
 export class RewrittenFiles {
   readonly #options: RewriteOptions
   readonly setAside: string[] = []
-  readonly lost: string[] = []
+  readonly lost = new Set<string>()
   written = 0
 
   constructor(options: RewriteOptions) {
@@ -82,15 +84,28 @@ export class RewrittenFiles {
       const sound = files.filter((file) => !file.isDamaged)
       const path = join(folder, 'file')
       await store.withCopies(sound, async (paths) => {
-        const kept = sound.map(({ index }, place) => selectKept(paths[place] ?? '', index))
+        await ledger.run(sql`create or replace table kept_files (path VARCHAR, file BIGINT)`)
+        for (const [place, { index }] of sound.entries())
+          await ledger.run(sql`insert into kept_files values (${paths[place] ?? ''}, ${index})`)
+        const kept = paths.length === 0 ? [] : [selectKept(paths)]
         const all = [...kept, ...made].reduce((some, one) => sql`${some} union all by name (${one})`, sql`select * from no_lake_rows`)
         await ledger.writeLakeFile(sql`select * from (${all}) order by sequence`, path, name)
       })
       // Before the new file supersedes them: a merge deletes what is superseded.
-      for (const file of files) this.setAside.push(await store.copyAside(file.name))
+      for (const file of files) if (!file.isKeptWhole) this.setAside.push(await store.copyAside(file.name))
       await repairs.put(name, path)
     })
-    await deleteSuperseded(store, range.ingestDate)
+    await this.#assertSound(name)
+    for (const file of files) await store.delete(file.name)
+  }
+
+  /** Reads the new file as the store has it, before the files that it stands for are deleted. */
+  async #assertSound(name: string): Promise<void> {
+    const { store } = this.#options
+    const [file] = (await store.list(name)).filter((listed) => listed.name === name)
+    if (file === undefined) throw new LakeFileGone(`${store.locate(name)} is gone`)
+    const damage = await store.withCopies([file], ([path = '']) => findDamage(path, name), { isFresh: true })
+    if (damage !== null) throw new Error(`${store.locate(name)}: ${damage}; run the repair again`)
   }
 
   /** Rows of events that the lake lacks, for this range: selects from files in `folder`. */
@@ -105,7 +120,7 @@ export class RewrittenFiles {
       selects.push(sql`select * from ${jsonRows(spool, LAKE_COLUMNS)}`)
       this.written += messages.length
     }
-    const leftover = await this.#readLeftover(range, files)
+    const leftover = await this.#readLeftover(files)
     await ledger.run(sql`
       create or replace table made_events as
       select min(sequence) as sequence, event_id
@@ -122,7 +137,7 @@ export class RewrittenFiles {
       await write(sortMessages(stored).messages.filter(({ sequence }) => sequences.has(sequence)))
       position = end
     }
-    await write(await this.#makeFromOrders(leftover))
+    await write(await this.#makeFromOrders(leftover, range))
     await ledger.run(sql`insert into lake_events select event_id, sequence, null, null from made_events`)
     return selects
   }
@@ -134,37 +149,43 @@ export class RewrittenFiles {
   }
 
   /** Rows that do not stay, as far as they can be read: the topic may have lost their events. */
-  async #readLeftover({ first, last }: FileRange, files: readonly ComparedFile[]): Promise<Leftover[]> {
+  async #readLeftover(files: readonly ComparedFile[]): Promise<Leftover[]> {
     const { store, ledger } = this.#options
     const rows: Leftover[] = []
     for (const file of files) {
       rows.push(...(await ledger.select<Leftover>(sql`select event_id, sequence from dropped_rows where file = ${file.index}`)))
       if (file.isDamaged) rows.push(...(await store.withCopies([file], ([path = '']) => readKeys(path), { isFresh: true })))
     }
-    return rows.filter(({ event_id, sequence }) => EVENT_ID.test(event_id ?? '') && sequence >= first && sequence <= last)
+    return rows.filter(({ event_id }) => EVENT_ID.test(event_id ?? ''))
   }
 
-  /** Of events that neither lake nor topic has, at the sequences that they had. */
-  async #makeFromOrders(leftover: readonly Leftover[]): Promise<TopicMessage[]> {
+  /**
+   * Of events that neither lake nor topic has, at the sequences that they had. One whose sequence cannot be here is left to
+   * `storefront replay`, which publishes what an order has under a new one.
+   */
+  async #makeFromOrders(leftover: readonly Leftover[], { first, last }: FileRange): Promise<TopicMessage[]> {
     const { pool, ledger } = this.#options
     const messages: TopicMessage[] = []
     for (let from = 0; from < leftover.length; from += BATCH_SIZE) {
       const some = leftover.slice(from, from + BATCH_SIZE)
       await ledger.run(sql`truncate leftover_rows`)
       await ledger.add('leftover_rows', some)
-      const wanted = await ledger.select<Leftover>(sql`
-        select event_id, min(sequence) as sequence
+      const wanted = await ledger.select<{ event_id: string; sequence: number | null }>(sql`
+        select
+          event_id,
+          min(sequence) filter (
+            where sequence between ${first} and ${last} and sequence not in (select sequence from topic_events)
+          ) as sequence
         from leftover_rows
           anti join lake_events using (event_id)
           anti join topic_events using (event_id)
           anti join made_events using (event_id)
-        where sequence not in (select sequence from topic_events)
         group by event_id`)
       const events = await makeEvents(pool, [...new Set(wanted.map(({ event_id }) => event_id.slice(0, UUID_LENGTH)))])
       for (const { event_id, sequence } of wanted) {
         const event = events.get(event_id)
-        if (event === undefined) this.lost.push(event_id)
-        else {
+        if (event === undefined) this.lost.add(event_id)
+        else if (sequence !== null) {
           messages.push({ sequence, event })
           await ledger.run(sql`insert into made_events values (${sequence}, ${event_id})`)
         }
@@ -182,12 +203,12 @@ interface Leftover {
 const EVENT_ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.[1-9]\d{0,8}$/
 const UUID_LENGTH = 36
 
-/** DuckDB: the rows of a file that stay, each once. */
-function selectKept(path: string, index: number): Sql {
+/** DuckDB: the rows that stay of the files in `kept_files`, each once. */
+function selectKept(paths: readonly string[]): Sql {
   return sql`
-    select *
-    from read_parquet(${readablePath(path)}, hive_partitioning = false) as file
-    where (event_id, sequence) in (select event_id, sequence from lake_events where file = ${index})
+    select * exclude (filename)
+    from read_parquet([${commaList(paths.map(readablePath))}], union_by_name = true, hive_partitioning = false, filename = true) as file
+    where (filename, event_id, sequence) in (select path, event_id, sequence from lake_events join kept_files using (file))
     qualify row_number() over (partition by event_id) = 1`
 }
 

@@ -1,4 +1,5 @@
 import { sql } from '../../db/sql.ts'
+import { findOtherName } from '../lake/find-damage.ts'
 import { checkChecksum, WRONG_CHECKSUM } from '../lake/lake-checksum.ts'
 import { readablePath } from '../lake/lake-database.ts'
 import { parseName, splitSuperseded } from '../lake/lake-names.ts'
@@ -15,10 +16,12 @@ export interface CorruptFile {
   /** A path, or an address in the object store. */
   path: string
   reason: string
+  /** Its rows are as they were written, for a file of another name. */
+  isMisnamed: boolean
 }
 
 export interface LakeContents {
-  /** Those that count. `lake_events` has their places in this list. */
+  /** Those that were read. `lake_events` has their places in this list. */
   files: LakeFile[]
   /** The greatest sequence that a file's name promises: the sink's position. */
   lastSequence: number
@@ -28,12 +31,14 @@ export interface LakeContents {
 /**
  * Reads every column of every row of the files that count, as the store has them now, and puts what it finds into the ledger. Files
  * that cannot be read, or hold what their name does not say, are listed. Begins again when files were replaced meanwhile.
+ * `withSuperseded`: reads these too, although other files supersede them.
  */
-export async function readLake(store: LakeStore, ledger: Ledger): Promise<LakeContents> {
+export async function readLake(store: LakeStore, ledger: Ledger, withSuperseded: ReadonlySet<string> = new Set()): Promise<LakeContents> {
   await ledger.run(sql`create or replace table no_lake_rows (${typedList(LAKE_COLUMNS)})`)
   for (let attempt = 1; ; attempt++) {
     await ledger.run(sql`truncate lake_events`)
-    const files = splitSuperseded(await listLake(store)).current
+    const { current, superseded } = splitSuperseded(await listLake(store))
+    const files = [...current, ...superseded.filter(({ name }) => withSuperseded.has(name))]
     try {
       const corrupt = await readFiles(store, files, ledger)
       const now = new Set((await listLake(store)).map(({ name }) => name))
@@ -52,9 +57,13 @@ async function readFiles(store: LakeStore, files: readonly LakeFile[], ledger: L
   const corrupt: CorruptFile[] = []
   for (const [index, file] of files.entries()) {
     const path = store.locate(file.name)
-    const read = async ([copy = '']: string[]) => (await readFile(copy, file.name, index, ledger))?.replaceAll(copy, path) ?? null
-    const reason = await store.withCopies([file], read, { isFresh: true })
-    if (reason !== null) corrupt.push({ name: file.name, path, reason })
+    const read = async ([copy = '']: string[]) => {
+      const reason = await readFile(copy, file.name, index, ledger)
+      const otherName = reason === null ? await findOtherName(copy, file.name) : null
+      return { reason: (reason ?? otherName)?.replaceAll(copy, path) ?? null, isMisnamed: otherName !== null }
+    }
+    const { reason, isMisnamed } = await store.withCopies([file], read, { isFresh: true })
+    if (reason !== null) corrupt.push({ name: file.name, path, reason, isMisnamed })
   }
   return corrupt
 }
