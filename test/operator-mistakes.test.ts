@@ -146,6 +146,11 @@ const MISTAKES: Record<string, (t: TestContext) => Promise<Mistake | string> | M
     writeFileSync(folderOf('no-password/postgres/PG_VERSION'), '18\n')
     return { args: ['serve'], env: { DATA_DIR: folderOf('no-password') } }
   },
+  '`DATA_DIR/postgres` is missing, such as for want of a mount, and other files of the store are there'() {
+    mkdirSync(folderOf('no-cluster'), { recursive: true })
+    writeFileSync(folderOf('no-cluster/secret'), 'x'.repeat(43))
+    return { args: ['serve'], env: { DATA_DIR: folderOf('no-cluster') } }
+  },
   '`--role` or `NATS_URL` without `DATABASE_URL`': () => ({ args: ['serve', '--role', 'api'], status: 2 }),
   'the port is taken': async (t) => ({ args: ['serve', '--role', 'api'], env: { ...LOGIN, PORT: String(await takePort(t)) } }),
   'the operations port is taken': async (t) => ({

@@ -37,6 +37,14 @@ export function restoredFolder({ cluster }: DataFolder): string {
   return `${cluster}.restored`
 }
 
+/**
+ * Where a cluster is made before it gets its name. It is there before the password is, so that a password without either of the two is
+ * one whose cluster was lost.
+ */
+export function draftFolder({ cluster }: DataFolder): string {
+  return `${cluster}.new`
+}
+
 /** Whether a server has ever been made in this folder. */
 export function hasCluster({ cluster }: DataFolder): boolean {
   return existsSync(join(cluster, 'PG_VERSION'))

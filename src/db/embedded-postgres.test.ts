@@ -154,6 +154,15 @@ test('begins anew after a crash in the middle of making the cluster', async (t) 
   )
 })
 
+test('begins anew after a crash between the password and the cluster', async (t) => {
+  const folder = makeDataFolder(t)
+  mkdirSync(join(folder.path, 'postgres.new/cluster'), { recursive: true })
+  writeFileSync(join(folder.path, 'postgres-password'), 'x'.repeat(43))
+  const { url } = await start(t, folder)
+  assert.deepEqual(await query(url, 'select 1 as one'), [{ one: 1 }])
+  assert.equal(existsSync(join(folder.path, 'postgres.new')), false)
+})
+
 test('refuses a cluster whose password is missing, and makes no other one', async (t) => {
   await (await start(t, folder)).stop()
   const file = join(folder.path, 'postgres-password')
@@ -167,6 +176,27 @@ test('refuses a cluster whose password is missing, and makes no other one', asyn
   assert.deepEqual(readdirSync(folder.path).toSorted(), before)
   renameSync(`${file}.away`, file)
   await (await start(t, folder)).stop()
+})
+
+test('makes no new cluster beside what is left of a store', async (t) => {
+  const own = makeDataFolder(t)
+  for (const [name, file] of Object.entries({ secret: 'secret', 'postgres-password': 'postgres-password', lake: 'lake/orders' })) {
+    mkdirSync(join(own.path, name === file ? '.' : name), { recursive: true })
+    writeFileSync(join(own.path, file), 'x'.repeat(43))
+    await assert.rejects(startEmbeddedPostgres(own), {
+      name: 'PostgresUnavailable',
+      message: `the database ${own.cluster} is missing beside ${name}: mount its disk, or run storefront restore with a backup, or move that away for a new store; nothing was changed`,
+    })
+    assert.deepEqual(readdirSync(own.path).toSorted(), [name, 'lock', 'owner'].toSorted())
+    rmSync(join(own.path, name), { recursive: true })
+  }
+  // An empty disk for the lake of a new store.
+  mkdirSync(join(own.lake, 'lost+found'), { recursive: true })
+  await (await start(t, own)).stop()
+  renameSync(own.cluster, join(own.path, 'elsewhere'))
+  await assert.rejects(startEmbeddedPostgres(own), /is missing beside postgres-password: /)
+  renameSync(join(own.path, 'elsewhere'), own.cluster)
+  await (await start(t, own)).stop()
 })
 
 test('stop may come twice at once and again later', async (t) => {

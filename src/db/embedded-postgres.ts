@@ -1,5 +1,6 @@
+import { existsSync, readdirSync } from 'node:fs'
 import type { DatabaseAddresses } from './addresses.ts'
-import { type DataFolder, hasCluster, lockDataFolder, missingSecret, readSecret } from './data-folder.ts'
+import { type DataFolder, draftFolder, hasCluster, lockDataFolder, missingSecret, readSecret, restoredFolder } from './data-folder.ts'
 import { OWNER } from './embedded-roles.ts'
 import { findFullDisk, isDiskFull } from './full-disk.ts'
 import { KeptServer } from './keep-running.ts'
@@ -36,7 +37,7 @@ export interface EmbeddedPostgres {
 export async function startEmbeddedPostgres(folder: DataFolder, options: EmbeddedOptions = {}): Promise<EmbeddedPostgres> {
   const unlock = lockOnDisk(folder)
   try {
-    assertPassword(folder)
+    assertWhole(folder)
     const server = await startServer(folder, options)
     const kept = options.isKeptRunning === true ? keepRunning(folder, options, server) : null
     if (kept === null) void server.died.then(options.onUnexpectedExit)
@@ -68,9 +69,33 @@ function lockOnDisk(folder: DataFolder): () => void {
   }
 }
 
-/** Without it nobody gets into the cluster: making another would only hide that. Throws SecretUnusable. */
-function assertPassword(folder: DataFolder): void {
-  if (hasCluster(folder) && readSecret(folder, PASSWORD_FILE) === null) throw missingSecret(folder, PASSWORD_FILE)
+/**
+ * Without its password nobody gets into the cluster, and a store whose cluster is missing must not become an empty one: making another would
+ * only hide that. Throws SecretUnusable or PostgresUnavailable.
+ */
+function assertWhole(folder: DataFolder): void {
+  if (hasCluster(folder)) {
+    if (readSecret(folder, PASSWORD_FILE) === null) throw missingSecret(folder, PASSWORD_FILE)
+    return
+  }
+  if (existsSync(restoredFolder(folder)))
+    throw new PostgresUnavailable(`a restore into ${folder.path} was not finished: run storefront restore again`)
+  const left = findRemains(folder)
+  if (left.length === 0) return
+  throw new PostgresUnavailable(
+    `the database ${folder.cluster} is missing beside ${left.join(', ')}: mount its disk, or run storefront restore with a backup, or move ${left.length === 1 ? 'that' : 'those'} away for a new store; nothing was changed`,
+  )
+}
+
+// Their names are those of the part of the store that makes them, once there is a cluster.
+const SECRETS = ['secret', 'secret.next']
+
+/** What only a store that had a cluster has. Throws SecretUnusable. */
+function findRemains(folder: DataFolder): string[] {
+  const names = existsSync(draftFolder(folder)) ? SECRETS : [PASSWORD_FILE, ...SECRETS]
+  const files = names.filter((name) => readSecret(folder, name) !== null)
+  const hasLake = existsSync(folder.lake) && readdirSync(folder.lake).some((name) => name !== 'lost+found')
+  return hasLake ? [...files, 'lake'] : files
 }
 
 /** At the same address, which pools and commands use. */

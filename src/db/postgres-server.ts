@@ -1,11 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { chmodSync, closeSync, existsSync, mkdirSync, openSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, closeSync, mkdirSync, openSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import pg from 'pg'
 import type { DatabaseAddresses } from './addresses.ts'
-import { type DataFolder, hasCluster, readOrCreateSecret, restoredFolder } from './data-folder.ts'
+import { type DataFolder, draftFolder, hasCluster, readOrCreateSecret } from './data-folder.ts'
 import { createRoles, embeddedRoles, OWNER } from './embedded-roles.ts'
 import { freePort, isFree } from './free-port.ts'
 import { findFullDisk } from './full-disk.ts'
@@ -74,6 +74,7 @@ export interface Server extends RunningServer {
 /** Makes the cluster if there is none, recovers it after a crash, and returns when it answers. Throws PostgresUnavailable. */
 export async function startServer(folder: DataFolder, options: ServerOptions, tries = START_TRIES, isTried = false): Promise<Server> {
   const launcher = chooseLauncher(folder.cluster, { isTried })
+  if (!hasCluster(folder)) mkdirSync(draftFolder(folder), { recursive: true, mode: 0o700 })
   const password = readOrCreateSecret(folder, PASSWORD_FILE)
   await initialise(folder, launcher, password)
   await endOrphan(folder)
@@ -149,11 +150,8 @@ async function takesSocket(folder: string): Promise<boolean> {
 /** Makes the cluster aside and renames it, so that a crash in between leaves no half-made one. */
 async function initialise(folder: DataFolder, launcher: Launcher, password: string): Promise<void> {
   if (hasCluster(folder)) return
-  if (existsSync(restoredFolder(folder)))
-    throw new PostgresUnavailable(`a restore into ${folder.path} was not finished: run storefront restore again`)
-  const draft = `${folder.cluster}.new`
-  rmSync(draft, { recursive: true, force: true })
-  mkdirSync(draft, { mode: 0o700 })
+  const draft = draftFolder(folder)
+  for (const name of readdirSync(draft)) rmSync(join(draft, name), { recursive: true })
   const passwordFile = join(draft, 'password')
   writeFileSync(passwordFile, `${password}\n`, { mode: 0o600 })
   if (launcher.owner !== null) giveTo(draft, launcher.owner)
