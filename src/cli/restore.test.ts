@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
-import { cpSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import { onCleanup } from '../../test/cleanup.ts'
 import { summarise } from '../../test/pipeline-audit.ts'
@@ -62,6 +63,27 @@ test('a restore that did not finish is finished by the next start, and no start 
   // The restore before this one, of the same backup, has left no trace either.
   assert.notEqual(second.number, first.number)
   await restoredAgain.stop()
+})
+
+test('a backup is not made below the cluster, and leaves no draft when it fails', async (t) => {
+  const store = createRestorableStore(t)
+  const { cluster } = dataFolder(store.dataDir)
+  const [target, link] = [`${store.dataDir}-backup`, `${store.dataDir}-link`]
+  onCleanup(t, () => {
+    for (const path of [target, `${target}.partial`, link]) rmSync(path, { recursive: true, force: true })
+  })
+  const running = await store.start()
+  symlinkSync(cluster, link)
+  for (const parent of [cluster, join(cluster, 'base'), link])
+    await assert.rejects(running.backUp(join(parent, 'new', 'backup')), /is in the database's own folder/)
+  assert.equal(existsSync(join(cluster, 'new')), false)
+  const tablespace = join(cluster, 'pg_tblspc', '1')
+  writeFileSync(tablespace, '')
+  await assert.rejects(running.backUp(target), /tablespaces/)
+  rmSync(tablespace)
+  assert.equal(existsSync(`${target}.partial`), false)
+  await running.backUp(target)
+  await running.stop()
 })
 
 test('storefront replay --restored begins an incarnation without evidence, and ends every session', async (t) => {

@@ -1,7 +1,7 @@
 import { createHash, type Hash } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { type FileHandle, mkdir, open, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { type FileHandle, mkdir, open, readdir, readFile, realpath, rename, rm, writeFile } from 'node:fs/promises'
+import { dirname, isAbsolute, join, relative, sep } from 'node:path'
 import { OperatorError } from '../errors.ts'
 import { type DataFolder, lockDataFolder, restoredFolder, syncFolder } from './data-folder.ts'
 import { connectClient, type Queryable } from './pool.ts'
@@ -42,7 +42,21 @@ const CONTROL_FILE = 'global/pg_control'
  */
 export async function backUpCluster(folder: DataFolder, url: string, target: string): Promise<BackupSummary> {
   if (existsSync(target)) throw new BackupUnusable(`${target} is there already: give the backup a folder of its own`)
+  // It would be copied into itself.
+  if (await isBelow(target, folder.cluster)) throw new BackupUnusable(`${target} is in the database's own folder: give another one`)
   const draft = `${target}.partial`
+  try {
+    const summary = await copyCluster(folder, url, draft)
+    await rename(draft, target)
+    syncFolder(dirname(target))
+    return summary
+  } catch (error) {
+    await rm(draft, { recursive: true, force: true })
+    throw error
+  }
+}
+
+async function copyCluster(folder: DataFolder, url: string, draft: string): Promise<BackupSummary> {
   await rm(draft, { recursive: true, force: true })
   await mkdir(draft, { recursive: true, mode: 0o700 })
   const copier = new Copier(draft)
@@ -62,10 +76,15 @@ export async function backUpCluster(folder: DataFolder, url: string, target: str
     await server.end()
   }
   for (const name of SECRETS) await copier.copyIfThere(join(folder.path, name), name)
-  const summary = await copier.finish()
-  await rename(draft, target)
-  syncFolder(dirname(target))
-  return summary
+  return copier.finish()
+}
+
+/** Whether the path, which need not be there, leads into the folder, by links too. */
+async function isBelow(path: string, folder: string): Promise<boolean> {
+  let parent = path
+  while (!existsSync(parent)) parent = dirname(parent)
+  const toParent = relative(await realpath(folder), await realpath(parent))
+  return !isAbsolute(toParent) && toParent.split(sep)[0] !== '..'
 }
 
 /** The files of the cluster that a copy needs, but for its control file and its log; the folders are made. */
