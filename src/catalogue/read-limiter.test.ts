@@ -28,13 +28,18 @@ async function withPlacesHeld(
   onCleanup(t, () => holder.release())
   await holder.query(held.lock)
   const reads = Array.from({ length: 20 }, held.read)
+  const countWaiting = async () => {
+    const { length } = await findWaiting(store.pool, holder)
+    assert.ok(length <= held.places, `${length} reads have a connection`)
+    return length
+  }
   try {
     await eventually(async () => {
-      const waiting = await findWaiting(store.pool, holder)
       reads.push(held.read())
-      return waiting.length === held.places
+      return (await countWaiting()) === held.places
     })
     await work()
+    await countWaiting()
     for (const answer of await Promise.all(reads)) {
       assertProblem(answer, 503, 'unavailable')
       assert.match(answer.headers['retry-after'] ?? '', /^\d+$/)
