@@ -40,7 +40,7 @@ export async function findLostTime(compared: Compared, known: number, isThorough
   const isBehind = lakeEnd > Math.max(known, topic.isOutside ? topicEnd : await findNewestSequenceGiven(pool))
   // What the lake has below the topic's end it has from this very topic, but for a stream of the broker that was lost.
   const isLakeNeeded = isThorough || lakeEnd > topicEnd || (topic.isOutside && epochOf(lakeEnd) < epochOf(topicEnd))
-  const tail = lake !== null && lakeEnd > known && isLakeNeeded ? await readLakeTail(lake, known, lakeEnd) : []
+  const tail = lake !== null && lakeEnd > known && isLakeNeeded ? await readLakeTail(lake, known) : []
   if (topic.isOutside) tail.push(...(await readTopicBehind(topic, Math.max(known, topicEnd - TAIL))))
   const unknown = await keepUnknown(pool, tail)
   if (!isBehind && unknown.length === 0) return null
@@ -63,14 +63,14 @@ export async function listLostEvents({ pool, topic, lake }: Compared, range: Los
   const keep = async (events: LakeEvent[]) => {
     for (const event of await keepUnknown(pool, events)) if (event.sequence <= range.upTo) lost.set(event.eventId, event)
   }
-  if (lake !== null) await visitLakeBehind(lake, range.after, null, keep)
+  if (lake !== null) await visitLakeBehind(lake, range.after, 'all', keep)
   if (topic.isOutside) await visitTopic(topic, range.after, keep)
   return lost
 }
 
-async function readLakeTail(lake: LakeStore, after: number, upTo: number): Promise<LakeEvent[]> {
+async function readLakeTail(lake: LakeStore, after: number): Promise<LakeEvent[]> {
   let tail: LakeEvent[] = []
-  await visitLakeBehind(lake, after, upTo, async (events) => {
+  await visitLakeBehind(lake, after, 'newest', async (events) => {
     tail = events.toSorted((a, b) => a.sequence - b.sequence).slice(-TAIL)
   })
   return tail
@@ -127,7 +127,7 @@ async function findNewestOrderNumber({ topic, lake }: Compared, after: number): 
   const look = async (events: LakeEvent[]) => {
     for (const { orderNumber } of events) newest = Math.max(newest, orderNumber)
   }
-  if (lake !== null) await visitLakeBehind(lake, after, null, look)
+  if (lake !== null) await visitLakeBehind(lake, after, 'all', look)
   if (topic.isOutside) await visitTopic(topic, after, look)
   return newest
 }

@@ -2,11 +2,10 @@ import { randomUUID } from 'node:crypto'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { sql } from '../../db/sql.ts'
-import { findOtherName } from '../lake/find-damage.ts'
 import { checkChecksum } from '../lake/lake-checksum.ts'
 import { parquetRows, toDuckDB, withDuckDB } from '../lake/lake-database.ts'
 import { parseName } from '../lake/lake-names.ts'
-import { type LakeFile, LakeFileGone, type LakeStore } from '../lake/lake-store.ts'
+import type { LakeFile, LakeStore } from '../lake/lake-store.ts'
 import { listLake, readLakeFiles } from '../lake/list-files.ts'
 
 /** An event that the lake has. */
@@ -16,50 +15,22 @@ export interface LakeEvent {
   orderNumber: number
 }
 
-/**
- * The greatest sequence in the lake, 0 for an empty one: from the name of the newest file that can be read, has rows and was written under
- * this name. Any file can have a high sequence in its name.
- */
+/** The greatest sequence in the lake, 0 for an empty one: from the names of its files. */
 export async function findLakeEnd(store: LakeStore): Promise<number> {
-  // Superseded ones too: the file that supersedes them may be no file of the lake.
-  for (const file of (await listLake(store)).toSorted((a, b) => lastOf(b) - lastOf(a))) {
-    const isWritten = await store
-      .withCopies([file], ([path = '']) => hasRowsOfItsName(path, file.name))
-      .catch((error) => {
-        if (!(error instanceof LakeFileGone)) throw error
-        return null
-      })
-    if (isWritten === null) return findLakeEnd(store)
-    if (isWritten) return lastOf(file)
-  }
-  return 0
-}
-
-async function hasRowsOfItsName(path: string, name: string): Promise<boolean> {
-  try {
-    return (await findOtherName(path, name)) === null && (await hasRows(path))
-  } catch {
-    return false
-  }
-}
-
-async function hasRows(path: string): Promise<boolean> {
-  return withDuckDB(join(tmpdir(), `storefront-lake-${randomUUID()}`), async (connection) => {
-    const reader = await connection.runAndReadAll(toDuckDB(sql`select count(sequence) from ${parquetRows([path])}`))
-    return Number(reader.getRows()[0]?.[0]) > 0
-  })
+  return (await listLake(store)).reduce((newest, { name }) => Math.max(newest, parseName(name)?.last ?? 0), 0)
 }
 
 /**
- * Hands the lake's events behind a sequence to `visit`, a file at a time; those of its newest file up to `upTo` alone when that is given. Files
- * that are replaced meanwhile come again. Corrupt ones are left out: verify names them.
+ * Hands the lake's events behind a sequence to `visit`, a file at a time; those of its newest file alone unless all are asked for. Files that
+ * are replaced meanwhile come again. Corrupt ones are left out: verify names them.
  */
 export async function visitLakeBehind(
   store: LakeStore,
   after: number,
-  upTo: number | null,
+  files: 'newest' | 'all',
   visit: (events: LakeEvent[]) => Promise<void>,
 ): Promise<void> {
+  const lastOf = ({ name }: LakeFile) => parseName(name)?.last ?? 0
   await readLakeFiles(
     store,
     async (_, paths) => {
@@ -67,16 +38,10 @@ export async function visitLakeBehind(
     },
     (listed) => {
       const behind = listed.filter((file) => lastOf(file) > after)
-      if (upTo === null) return behind
-      return behind
-        .filter((file) => lastOf(file) <= upTo)
-        .toSorted((a, b) => lastOf(b) - lastOf(a))
-        .slice(0, 1)
+      return files === 'all' ? behind : behind.toSorted((a, b) => lastOf(b) - lastOf(a)).slice(0, 1)
     },
   )
 }
-
-const lastOf = ({ name }: LakeFile) => parseName(name)?.last ?? 0
 
 // A damaged id must neither end the comparison nor look like an event that the database has lost.
 const EVENT_ID = '[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}[.][1-9][0-9]{0,8}'
