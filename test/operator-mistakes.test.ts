@@ -255,6 +255,9 @@ const MISTAKES: Record<string, (t: TestContext) => Promise<Mistake | string> | M
   },
   'a webhook to plain http': () => ({ args: ['webhook', 'add', 'http://shop.example/hooks'], env: LOGIN }),
   'a folder that cannot be written to': () => ({ args: ['asyncapi', '--write', join(BIN, 'nope')] }),
+  'a folder that cannot be made': () =>
+    existsSync('/proc/self') ? { args: ['asyncapi', '--write', '/proc/storefront'] } : 'this machine has no /proc',
+  'a folder in place of a file': () => ({ args: ['catalogue', 'import', FOLDER], env: LOGIN }),
   'a file that does not exist': () => ({ args: ['catalogue', 'import', folderOf('no-such.csv')], env: LOGIN }),
   'a command that does not exist': () => ({ args: ['drain'], status: 2 }),
 }

@@ -16,6 +16,10 @@ export async function importFile(
   setFlagsFromString('--optimize-for-size')
   setFlagsFromString('--semi-space-growth-factor=1')
   const source = file === '-' ? process.stdin : createReadStream(file)
+  // An error of reading, unlike one of opening, does not name the file.
+  source.on('error', (error: NodeJS.ErrnoException) => {
+    error.path ??= file
+  })
   const lines = readImportLines(source, { format, fileName: file === '-' ? undefined : file, currency: config.currency })
   const onError = (line: number, reason: string) => terminal.err(`line ${line}: ${reason}`)
   const onProgress = importProgress(terminal)

@@ -1,4 +1,4 @@
-import { mkdir, writeFile } from 'node:fs/promises'
+import { writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import pino from 'pino'
 import { readConfig } from '../config.ts'
@@ -21,6 +21,7 @@ export async function printOpenApi(terminal: Terminal): Promise<number> {
 
 /** Prints the AsyncAPI document of the order events, or writes it, with a JSON Schema for each event, into a folder. */
 export async function printAsyncApi(terminal: Terminal, folder: string | null): Promise<number> {
+  const { makeFolder } = await import('../db/data-folder.ts')
   const { orderEventDocument, orderEventFiles } = await import('../orders/event-document.ts')
   if (folder === null) {
     terminal.out(JSON.stringify(orderEventDocument(), null, 2))
@@ -28,7 +29,7 @@ export async function printAsyncApi(terminal: Terminal, folder: string | null): 
   }
   for (const [name, document] of Object.entries(orderEventFiles())) {
     const file = join(folder, name)
-    await mkdir(dirname(file), { recursive: true })
+    makeFolder(dirname(file), 0o777)
     await writeFile(file, `${JSON.stringify(document, null, 2)}\n`)
     terminal.out(file)
   }

@@ -117,7 +117,7 @@ const NOT_WRITABLE: Record<string, string> = {
 /** Makes the folder when it is missing. */
 function assertWritable(path: string): void {
   try {
-    makeFolder(path)
+    makeFolder(path, 0o700)
     accessSync(path, constants.R_OK | constants.W_OK | constants.X_OK)
   } catch (error) {
     const problem = NOT_WRITABLE[(error as NodeJS.ErrnoException).code ?? '']
@@ -126,11 +126,11 @@ function assertWritable(path: string): void {
   }
 }
 
-/** Not `recursive`, which reports a file system that is read-only as a folder that is not there. */
-function makeFolder(path: string): void {
-  if (!existsSync(dirname(path))) makeFolder(dirname(path))
+/** Not `recursive`, which reports a file system that is read-only as a folder that is not there, and never ends in `/proc`. */
+export function makeFolder(path: string, mode: number): void {
+  if (!existsSync(dirname(path))) makeFolder(dirname(path), mode)
   try {
-    mkdirSync(path, { mode: 0o700 })
+    mkdirSync(path, { mode })
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST' || !statSync(path).isDirectory()) throw error
   }
