@@ -158,8 +158,13 @@ function wordsOf({ name, description, option, category }: ModelProduct): string[
 
 function hasWords(product: ModelProduct, search: NonNullable<ModelQuery['search']>): boolean {
   const words = wordsOf(product)
-  const has = ({ meant }: Typed) => words.some((one) => one === meant || ([...meant].length > 1 && one.startsWith(meant)))
-  return search.required.every(has) && !search.excluded.some(({ meant }) => words.includes(meant))
+  const required = [...new Set(search.required.map(({ meant }) => meant))]
+  // The last word may still be typed: it begins others from two letters on, a word before it from three.
+  const has = (meant: string, place: number) => {
+    const isPrefix = [...meant].length >= (place === required.length - 1 ? 2 : 3)
+    return words.some((one) => one === meant || (isPrefix && one.startsWith(meant)))
+  }
+  return required.every(has) && !search.excluded.some(({ meant }) => words.includes(meant))
 }
 
 /** Whether the search goes by its own words: where no product has them it goes by similar ones, of which the model knows nothing. */
