@@ -69,7 +69,7 @@ export async function run(args: string[]): Promise<void> {
     }
 
     const table = await measure('nothing')
-    const wire = await openCommitWire({ after: (work) => void undo.push(work) }, store.url)
+    const wire = await openCommitWire({ after: (work) => void undo.push(work) }, store.url, 'commit')
     const env = { DATABASE_URL: wire.url, STOREFRONT_SECRET: SECRET, BASE_URL, ROLES: 'api', OPS_PORT: 'off' }
     const paused = await serve({ after: (work) => void undo.push(work) }, { env })
     wire.holdBackCommits()

@@ -2,19 +2,21 @@ import { once } from 'node:events'
 import { type AddressInfo, connect, createServer } from 'node:net'
 import { type Cleanup, onCleanup } from './cleanup.ts'
 
-/** A wire to PostgreSQL that lets no commit through, once told to. */
-export async function openCommitWire(t: Cleanup, url: string) {
+/** A wire to PostgreSQL which, once told to, lets no commit through, or nothing of what the server says to one. */
+export async function openCommitWire(t: Cleanup, url: string, holdsBackWhat: 'commit' | 'answer') {
   const target = new URL(url)
   let holdsBack = false
   const server = createServer((client) => {
     const upstream = connect(Number(target.port), target.hostname)
     for (const socket of [client, upstream]) socket.on('error', () => {}).on('close', () => [client, upstream].map((it) => it.destroy()))
-    let isCut = false
+    let isHeld = false
     client.on('data', (bytes) => {
-      isCut ||= holdsBack && bytes.includes('commit')
-      if (!isCut) upstream.write(bytes)
+      isHeld ||= holdsBack && bytes.includes('commit')
+      if (!isHeld || holdsBackWhat === 'answer') upstream.write(bytes)
     })
-    upstream.on('data', (bytes) => client.write(bytes))
+    upstream.on('data', (bytes) => {
+      if (!isHeld || holdsBackWhat === 'commit') client.write(bytes)
+    })
   }).listen(0, '127.0.0.1')
   await once(server, 'listening')
   onCleanup(t, () => void server.close())

@@ -18,7 +18,7 @@ test('goes on selling while another process of the API is paused in a transactio
     store.call('POST', '/orders', { token: by?.token ?? '', body: { items: [{ product_id: product.id, quantity: 1 }] } })
   const [blocked, other] = [(await order(ada, lamp)).json.id, (await order(bob, vase)).json.id]
 
-  const wire = await openCommitWire(t, store.addresses.api)
+  const wire = await openCommitWire(t, store.addresses.api, 'commit')
   const env = { DATABASE_URL: wire.url, STOREFRONT_SECRET: TEST_SECRET, BASE_URL: 'http://localhost:3000' }
   const paused = await serve(t, { env: { ...env, ROLES: 'api', OPS_PORT: 'off', DATA_DIR: store.config.dataDir } })
   wire.holdBackCommits()

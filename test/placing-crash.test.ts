@@ -1,44 +1,16 @@
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
-import { type AddressInfo, connect, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type TestContext, test } from 'node:test'
+import { test } from 'node:test'
 import pino from 'pino'
 import { prepareDatabase } from '../src/app/prepare-database.ts'
 import { onCleanup } from './cleanup.ts'
+import { openCommitWire } from './commit-wire.ts'
 import { createTestDatabase } from './database.ts'
 import { eventually } from './eventually.ts'
 import { addProduct, TEST_SECRET } from './store.ts'
 import { serve } from './store-process.ts'
-
-/** A wire to PostgreSQL on which, once told to, what the server says to a commit is held back for good. */
-async function openWire(t: TestContext, url: string) {
-  const target = new URL(url)
-  let holdsBack = false
-  const server = createServer((client) => {
-    const upstream = connect(Number(target.port), target.hostname)
-    let isHeld = false
-    for (const socket of [client, upstream]) socket.on('error', () => {}).on('close', () => [client, upstream].map((it) => it.destroy()))
-    client.on('data', (bytes) => {
-      isHeld ||= holdsBack && bytes.includes('commit')
-      upstream.write(bytes)
-    })
-    upstream.on('data', (bytes) => {
-      if (!isHeld) client.write(bytes)
-    })
-  }).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  onCleanup(t, () => void server.close())
-  const { port } = server.address() as AddressInfo
-  return {
-    url: Object.assign(new URL(url), { hostname: '127.0.0.1', port: String(port) }).href,
-    holdBackCommits() {
-      holdsBack = true
-    },
-  }
-}
 
 async function post(url: string, body: unknown, headers: Record<string, string> = {}) {
   const answer = await fetch(url, {
@@ -55,7 +27,7 @@ test('gives the retry its order when the store was killed between commit and ans
   await prepareDatabase(database.addresses, pino({ level: 'silent' }))
   const dataDir = mkdtempSync(join(tmpdir(), 'storefront-test-'))
   onCleanup(t, () => rmSync(dataDir, { recursive: true, force: true }))
-  const wire = await openWire(t, database.addresses.api)
+  const wire = await openCommitWire(t, database.addresses.api, 'answer')
   const env = { STOREFRONT_SECRET: TEST_SECRET, DATA_DIR: dataDir, ROLES: 'api', BASE_URL: 'http://localhost:3000' }
   const lamp = await addProduct(database.pool, { stock: 5 })
   const items = [{ product_id: lamp.id, quantity: 2 }]
