@@ -1,5 +1,5 @@
 import type { Pool } from '../src/db/pool.ts'
-import type { OutgoingMessage, Topic } from '../src/pipeline/topic.ts'
+import type { OutgoingMessage, Topic } from '../src/topic/topic.ts'
 import { untilConfirmed } from './until-confirmed.ts'
 
 /** The topic with a deliberate fault, to see that the checks turn red. Any other name of a fault leaves it as it is. */

@@ -9,8 +9,8 @@ hookLakeSteps((step) => {
 
 const { openLake } = await import('../src/app/open-lake.ts')
 const { readConfig } = await import('../src/config.ts')
-const { compactLake } = await import('../src/pipeline/lake/compact-lake.ts')
-const { withLakeLock } = await import('../src/pipeline/lake/lake-lock.ts')
+const { compactLake } = await import('../src/lake/compact-lake.ts')
+const { withLakeLock } = await import('../src/lake/lake-lock.ts')
 
 const config = readConfig()
 const store = await openLake(config)

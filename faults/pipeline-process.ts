@@ -1,6 +1,6 @@
 import { pino } from 'pino'
 import type { Pool } from '../src/db/pool.ts'
-import type { Topic } from '../src/pipeline/topic.ts'
+import type { Topic } from '../src/topic/topic.ts'
 import { failSyncs, hookLakeSteps } from './lake-hooks.ts'
 import { makeRandom } from './random.ts'
 
@@ -34,8 +34,8 @@ process.stdout.write('ready\n')
 // Without app.ts, which takes a second to read: a handler that dies is what most rounds wait for.
 async function startStream(): Promise<void> {
   const { createPool } = await import('../src/db/pool.ts')
-  const { createOrderStreamHandler } = await import('../src/pipeline/order-stream-handler.ts')
-  const { slotNameFor } = await import('../src/pipeline/replication-slot.ts')
+  const { createOrderStreamHandler } = await import('../src/change-stream/order-stream-handler.ts')
+  const { slotNameFor } = await import('../src/change-stream/replication-slot.ts')
   const { breakTopic } = await import('./broken-topic.ts')
   const { untilConfirmed } = await import('./until-confirmed.ts')
   const pool = createPool({ url: DATABASE_URL, size: 2, applicationName: 'faults', onError: () => {} })
@@ -64,6 +64,6 @@ async function startStream(): Promise<void> {
 async function openTopic(pool: Pool): Promise<Topic> {
   const options = { pool, url: DATABASE_URL, logger }
   const { nats } = readConfig(process.env)
-  if (nats === null) return (await import('../src/pipeline/postgres-topic.ts')).createPostgresTopic(options)
-  return (await import('../src/pipeline/nats/nats-topic.ts')).createNatsTopic({ ...options, nats, replicas: nats.replicas })
+  if (nats === null) return (await import('../src/topic/postgres/postgres-topic.ts')).createPostgresTopic(options)
+  return (await import('../src/topic/nats/nats-topic.ts')).createNatsTopic({ ...options, nats, replicas: nats.replicas })
 }

@@ -11,8 +11,8 @@ const { createTopic } = await import('../src/app/create-topic.ts')
 const { openLake } = await import('../src/app/open-lake.ts')
 const { readConfig } = await import('../src/config.ts')
 const { createPool } = await import('../src/db/pool.ts')
-const { LakeBusy } = await import('../src/pipeline/lake/lake-lock.ts')
-const { repairLake } = await import('../src/pipeline/replay/repair-lake.ts')
+const { LakeBusy } = await import('../src/lake/lake-lock.ts')
+const { repairLake } = await import('../src/audit/replay/repair-lake.ts')
 
 const config = readConfig()
 const url = config.databaseAddresses?.api ?? ''

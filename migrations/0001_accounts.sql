@@ -3,7 +3,7 @@ create table users (
   email text not null,
   name text,
   role text not null default 'customer',
-  -- PHC string; see auth/password.ts
+  -- PHC string; see auth/passwords/password.ts
   password_hash text not null,
   created_at timestamptz(3) not null default now(),
   constraint users_email_unique unique (email),

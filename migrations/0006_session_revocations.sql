@@ -1,5 +1,5 @@
 -- Sessions that ended before their time, for as long as an access token of theirs could still be shown. Every API process
--- reads its news a few times a second, so that no request has to ask the database; see auth/revocations.ts.
+-- reads its news a few times a second, so that no request has to ask the database; see auth/tokens/revocations.ts.
 create table session_revocations (
   session_id uuid primary key,
   -- Readers ask for what may have been committed since their last look. No sequence could tell: 8 may commit before 7.

@@ -5,8 +5,8 @@ import { readMailFrom } from './config/mail.ts'
 import { type NatsConfig, readNats } from './config/nats.ts'
 import { readCorsOrigins, readPurgeUrls, readTrustProxy } from './config/network.ts'
 import { ConfigError, type Settings, settingsOf } from './config/settings.ts'
-import { isCurrency } from './currency.ts'
 import type { DatabaseAddresses } from './db/addresses.ts'
+import { isCurrency } from './money.ts'
 
 export const ROLES = ['api', 'stream', 'email', 'lake', 'webhook'] as const
 export type Role = (typeof ROLES)[number]

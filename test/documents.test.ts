@@ -7,7 +7,7 @@ import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { COMMANDS } from '../src/cli/commands.ts'
-import { generateWebhookSecret, signWebhook } from '../src/pipeline/webhook/webhook-signature.ts'
+import { generateWebhookSecret, signWebhook } from '../src/webhooks/webhook-signature.ts'
 import { onCleanup } from './cleanup.ts'
 import { eventually } from './eventually.ts'
 import { queryFolder } from './lake-harness.ts'
@@ -42,7 +42,7 @@ const NOT_RUN_HERE: Record<string, string> = {
       'mkdir -p "$BACKUP/wal"',
       '# To the moment of TARGET.',
       'storefront migrate',
-    ].map((line) => [`docs/operations.md: ${line}`, 'src/pipeline/incarnation/restore-commands.test.ts']),
+    ].map((line) => [`docs/operations.md: ${line}`, 'src/audit/restore/restore-commands.test.ts']),
   ),
 }
 

@@ -2,7 +2,7 @@ import { createInterface } from 'node:readline'
 import { pino } from 'pino'
 import { createPool } from '../src/db/pool.ts'
 import { inTransaction } from '../src/db/transaction.ts'
-import { createPostgresTopic } from '../src/pipeline/postgres-topic.ts'
+import { createPostgresTopic } from '../src/topic/postgres/postgres-topic.ts'
 
 // Subscribes as each of the names, and writes into the table `effects` what it is given, when a line on standard input says so.
 // `<name> waits` may wait before the transaction (name `outside`) or within it, behind the fence (name `inside`).

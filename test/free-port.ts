@@ -1,5 +1,5 @@
 import { randomInt } from 'node:crypto'
-import { isFree } from '../src/db/free-port.ts'
+import { isFree } from '../src/db/embedded/free-port.ts'
 
 // Below what most kernels hand out to outgoing connections (Linux from 32768, others from 49152, RFC 6335). Such a connection could take
 // a port in the moment between finding it free and listening on it, or while a server that comes back is away.

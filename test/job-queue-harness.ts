@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { TestContext } from 'node:test'
 import pino from 'pino'
 import { inTransaction } from '../src/db/transaction.ts'
-import { createJobQueue, installJobQueues, type JobQueue, type QueueDefinition } from '../src/pipeline/job-queue.ts'
+import { createJobQueue, installJobQueues, type JobQueue, type QueueDefinition } from '../src/jobs/job-queue.ts'
 import { createTestDatabase, type TestDatabase } from './database.ts'
 import { eventually } from './eventually.ts'
 

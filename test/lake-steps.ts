@@ -1,4 +1,4 @@
-import type { LakeStore } from '../src/pipeline/lake/lake-store.ts'
+import type { LakeStore } from '../src/lake/lake-store.ts'
 
 type Step = `${'before' | 'after'} ${'put' | 'delete' | 'list' | 'withCopies' | 'copyAside'}`
 const STEPS = ['put', 'delete', 'list', 'withCopies', 'copyAside']

@@ -1,9 +1,9 @@
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { LakeStore } from '../src/pipeline/lake/lake-store.ts'
-import { LocalLakeStore } from '../src/pipeline/lake/local-store.ts'
-import { S3LakeStore } from '../src/pipeline/lake/s3-store.ts'
+import type { LakeStore } from '../src/lake/lake-store.ts'
+import { LocalLakeStore } from '../src/lake/local-store.ts'
+import { S3LakeStore } from '../src/lake/s3-store.ts'
 import { type Cleanup, onCleanup } from './cleanup.ts'
 import { type S3Server, startS3Server } from './s3-server.ts'
 

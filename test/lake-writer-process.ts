@@ -13,8 +13,8 @@ hookLakeSteps((step) => {
   if (written === Number(files)) setTimeout(die, Math.random() * 20)
 })
 
-const { LakeSink } = await import('../src/pipeline/lake/lake-sink.ts')
-const { LocalLakeStore } = await import('../src/pipeline/lake/local-store.ts')
+const { LakeSink } = await import('../src/lake/lake-sink.ts')
+const { LocalLakeStore } = await import('../src/lake/local-store.ts')
 const { makeMessages } = await import('./order-event-factory.ts')
 const sink = new LakeSink({ store: new LocalLakeStore(directory), flushSeconds: 60, flushRows: 20, logger: pino({ level: 'silent' }) })
 await sink.start()

@@ -1,10 +1,10 @@
 import pino from 'pino'
 import { createPool } from '../src/db/pool.ts'
-import { createEmailSubscriber } from '../src/pipeline/email/email-subscriber.ts'
-import { createMailRenderer } from '../src/pipeline/email/render-mail.ts'
-import { createSmtpMailer } from '../src/pipeline/email/smtp-mailer.ts'
-import { createTemplateReader } from '../src/pipeline/email/templates.ts'
-import { createJobQueue } from '../src/pipeline/job-queue.ts'
+import { createJobQueue } from '../src/jobs/job-queue.ts'
+import { createEmailSubscriber } from '../src/mail/email-subscriber.ts'
+import { createMailRenderer } from '../src/mail/render-mail.ts'
+import { createSmtpMailer } from '../src/mail/smtp-mailer.ts'
+import { createTemplateReader } from '../src/mail/templates.ts'
 
 // Sends the mails that wait in a database until it is killed: node test/mail-worker-process.ts DATABASE_URL SMTP_URL SUPERVISE_SECONDS
 const [, , url = '', smtpUrl = '', superviseSeconds = ''] = process.argv

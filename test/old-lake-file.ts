@@ -1,9 +1,9 @@
 import { mkdir } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { sql } from '../src/db/sql.ts'
-import { toDuckDB, withDuckDB } from '../src/pipeline/lake/lake-database.ts'
-import { nameOf } from '../src/pipeline/lake/lake-names.ts'
-import type { TopicMessage } from '../src/pipeline/topic.ts'
+import { toDuckDB, withDuckDB } from '../src/lake/lake-database.ts'
+import { nameOf } from '../src/lake/lake-names.ts'
+import type { TopicMessage } from '../src/topic/topic.ts'
 
 /** The columns of the first release. */
 const OLD_ITEM = {

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { OrderEvent, OrderEventData } from '../src/orders/events.ts'
 import type { OrderItem } from '../src/orders/order.ts'
-import type { TopicMessage } from '../src/pipeline/topic.ts'
+import type { TopicMessage } from '../src/topic/topic.ts'
 
 export interface OrderEventOverrides {
   /** When the order was placed or changed; a day long ago unless said otherwise. */

@@ -1,6 +1,6 @@
 import pg from 'pg'
-import { dataFolder } from '../src/db/data-folder.ts'
-import { startEmbeddedPostgres } from '../src/db/embedded-postgres.ts'
+import { dataFolder } from '../src/db/embedded/data-folder.ts'
+import { startEmbeddedPostgres } from '../src/db/embedded/embedded-postgres.ts'
 
 // Owns the server of a data folder and commits row after row, naming each on standard output, until it is killed.
 const [directory = ''] = process.argv.slice(2)

@@ -1,9 +1,9 @@
 import pg from 'pg'
 import { pino } from 'pino'
 import { orderSlotOf } from '../src/app/prepare-database.ts'
+import { replay } from '../src/audit/replay/replay.ts'
 import { createPool } from '../src/db/pool.ts'
-import { createPostgresTopic } from '../src/pipeline/postgres-topic.ts'
-import { replay } from '../src/pipeline/replay/replay.ts'
+import { createPostgresTopic } from '../src/topic/postgres/postgres-topic.ts'
 
 // `storefront replay`, which kills itself before it sends its statement of this number: node test/replay-process.ts DATABASE_URL NUMBER
 const [url = '', number = ''] = process.argv.slice(2)

@@ -7,15 +7,15 @@ import { createTopic } from '../src/app/create-topic.ts'
 import { openLake } from '../src/app/open-lake.ts'
 import { orderSlotOf } from '../src/app/prepare-database.ts'
 import { createApp } from '../src/app.ts'
+import { type VerifyReport, verify } from '../src/audit/verify/verify.ts'
 import { backUp, restore } from '../src/cli/backup-commands.ts'
 import type { Terminal } from '../src/cli/command.ts'
 import { replayOrders } from '../src/cli/pipeline-commands.ts'
 import { readConfig } from '../src/config.ts'
-import { dataFolder } from '../src/db/data-folder.ts'
-import { findEmbeddedPostgres } from '../src/db/embedded-postgres.ts'
+import { dataFolder } from '../src/db/embedded/data-folder.ts'
+import { findEmbeddedPostgres } from '../src/db/embedded/embedded-postgres.ts'
 import { createPool, type Pool } from '../src/db/pool.ts'
-import type { Topic } from '../src/pipeline/topic.ts'
-import { type VerifyReport, verify } from '../src/pipeline/verify/verify.ts'
+import type { Topic } from '../src/topic/topic.ts'
 import { type Cleanup, onCleanup } from './cleanup.ts'
 import { untilNoServer } from './data-folders.ts'
 import { eventually } from './eventually.ts'
@@ -205,7 +205,7 @@ function terminalInto(lines: string[]): Terminal {
 /** Every row of the lake's files that count. */
 export async function readLakeFacts(dataDir: string): Promise<LakeFact[]> {
   const lake = await openLake(readConfig({ DATA_DIR: dataDir }))
-  const { readLakeFiles } = await import('../src/pipeline/lake/list-files.ts')
+  const { readLakeFiles } = await import('../src/lake/list-files.ts')
   const instance = await DuckDBInstance.create(':memory:')
   const connection = await instance.connect()
   try {

@@ -21,7 +21,7 @@ const CLASS_SINKS: Record<string, number> = { Cursor: 0, Query: 0, QueryStream: 
 const CALLED_ONLY = new Set(Object.keys(SINKS).filter((name) => !['prepare', 'run', 'start', 'stream'].includes(name)))
 
 const SQL_FILE = 'src/db/sql.ts'
-const DUCKDB_FILE = 'src/pipeline/lake/lake-database.ts'
+const DUCKDB_FILE = 'src/lake/lake-database.ts'
 /** What makes a statement of a statement, with its home. */
 const BUILDERS: Record<string, string> = { prepared: SQL_FILE, toDuckDB: DUCKDB_FILE }
 

@@ -12,9 +12,9 @@ const EXCEPTIONS: Record<string, string> = {
     'its callers are checked: FUNCTION_SINKS',
   'src/db/rights.ts query(statements)': 'PostgreSQL makes it, with format(), of names and constants',
   'src/db/copy-rows.ts query(this.#statement)': 'its callers are checked: FUNCTION_SINKS',
-  'src/pipeline/job-queue.ts query(text)': 'pg-boss makes it, with parameters',
+  'src/jobs/job-queue.ts query(text)': 'pg-boss makes it, with parameters',
   'src/cli/run-command.ts run(context)': 'runs a command of the command line, no statement',
-  'src/pipeline/lake/lake-query.ts extractStatements(text)': 'the SQL that an operator typed at `storefront lake query`',
+  'src/lake/lake-query.ts extractStatements(text)': 'the SQL that an operator typed at `storefront lake query`',
 }
 
 const SOURCES = globSync('src/**/*.ts', { cwd: ROOT }).filter((file) => !/(\.test|-conformance)\.ts$/.test(file))

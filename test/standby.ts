@@ -1,8 +1,8 @@
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type DataFolder, dataFolder } from '../src/db/data-folder.ts'
-import { type EmbeddedPostgres, startEmbeddedPostgres } from '../src/db/embedded-postgres.ts'
+import { type DataFolder, dataFolder } from '../src/db/embedded/data-folder.ts'
+import { type EmbeddedPostgres, startEmbeddedPostgres } from '../src/db/embedded/embedded-postgres.ts'
 import { type Cleanup, onCleanup } from './cleanup.ts'
 
 /** A copy of a cluster whose server has stopped, to follow it as a physical standby. */

@@ -9,7 +9,7 @@ import type {
   Subscription,
   Topic,
   TopicMessage,
-} from '../src/pipeline/topic.ts'
+} from '../src/topic/topic.ts'
 import { onCleanup } from './cleanup.ts'
 import type { TestDatabase } from './database.ts'
 import { eventually } from './eventually.ts'

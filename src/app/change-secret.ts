@@ -1,11 +1,11 @@
 import { fingerprintOf } from '../auth/encryption.ts'
-import { reencryptSigningKeys, WrongSecret } from '../auth/signing-keys.ts'
 import { findFingerprint, lockFingerprint, type Purpose, reencrypt, updateFingerprint } from '../auth/store-secret.ts'
-import { dataFolder, generateSecret, renameSecret, writeSecret } from '../db/data-folder.ts'
+import { reencryptSigningKeys, WrongSecret } from '../auth/tokens/signing-keys.ts'
+import { dataFolder, generateSecret, renameSecret, writeSecret } from '../db/embedded/data-folder.ts'
 import type { Pool, Transaction } from '../db/pool.ts'
 import { inTransaction } from '../db/transaction.ts'
-import { reencryptQueuedMails } from '../pipeline/email/account-mail.ts'
-import { reencryptSecrets } from '../pipeline/webhook/webhook-endpoints.ts'
+import { reencryptQueuedMails } from '../mail/account-mail.ts'
+import { reencryptSecrets } from '../webhooks/webhook-endpoints.ts'
 import {
   NEXT_SECRET_FILE,
   openSecret,

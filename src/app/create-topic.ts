@@ -1,10 +1,10 @@
 import type { Logger } from 'pino'
 import type { Config } from '../config.ts'
 import type { Pool } from '../db/pool.ts'
-import type { PublishedEvent } from '../pipeline/delivery-log.ts'
-import { createNatsTopic } from '../pipeline/nats/nats-topic.ts'
-import { createPostgresTopic } from '../pipeline/postgres-topic.ts'
-import type { Topic } from '../pipeline/topic.ts'
+import type { PublishedEvent } from '../topic/delivery-log.ts'
+import { createNatsTopic } from '../topic/nats/nats-topic.ts'
+import { createPostgresTopic } from '../topic/postgres/postgres-topic.ts'
+import type { Topic } from '../topic/topic.ts'
 
 interface TopicOptions {
   pool: Pool

@@ -1,9 +1,9 @@
 import { existsSync } from 'node:fs'
 import type { Config } from '../config.ts'
-import { dataFolder, hasCluster } from '../db/data-folder.ts'
+import { dataFolder, hasCluster } from '../db/embedded/data-folder.ts'
 import { OperatorError } from '../errors.ts'
-import type { LakeStore } from '../pipeline/lake/lake-store.ts'
-import { openLakeStore } from '../pipeline/lake/open-lake-store.ts'
+import type { LakeStore } from '../lake/lake-store.ts'
+import { openLakeStore } from '../lake/open-lake-store.ts'
 
 /** There is no lake where the settings name one. */
 class LakeMissing extends OperatorError {

@@ -1,10 +1,10 @@
+import type { ChangeStream } from '../change-stream/change-stream.ts'
+import { findLostReason } from '../change-stream/replication-slot.ts'
 import type { OpenDatabase } from '../db/open-database.ts'
 import type { Pool } from '../db/pool.ts'
 import type { ReadinessCheck } from '../http/health.ts'
-import type { ChangeStream } from '../pipeline/change-stream.ts'
-import { findUnreconciledReason } from '../pipeline/incarnation/incarnations.ts'
-import { findLostReason } from '../pipeline/replication-slot.ts'
-import type { Subscription } from '../pipeline/topic.ts'
+import { findUnreconciledReason } from '../topic/incarnations.ts'
+import type { Subscription } from '../topic/topic.ts'
 import { orderSlotOf } from './prepare-database.ts'
 
 /** Whether the API may have traffic: its database answers, and the change stream if this process reads it. */

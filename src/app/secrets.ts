@@ -1,9 +1,9 @@
 import { join } from 'node:path'
 import { fingerprintOf } from '../auth/encryption.ts'
-import { WrongSecret } from '../auth/signing-keys.ts'
 import { claimSecret, hasSecret, lockFingerprint } from '../auth/store-secret.ts'
+import { WrongSecret } from '../auth/tokens/signing-keys.ts'
 import type { Config } from '../config.ts'
-import { type DataFolder, dataFolder, missingSecret, readOrCreateSecret, readSecret, renameSecret } from '../db/data-folder.ts'
+import { type DataFolder, dataFolder, missingSecret, readOrCreateSecret, readSecret, renameSecret } from '../db/embedded/data-folder.ts'
 import { connectClient, type Pool } from '../db/pool.ts'
 import { inTransaction } from '../db/transaction.ts'
 

@@ -1,8 +1,8 @@
 import type { FastifyRequest } from 'fastify'
 import { AppError } from '../errors.ts'
 import type { Authenticate } from '../http/caller.ts'
-import { invalidToken } from './access-token.ts'
 import type { AuthContext } from './context.ts'
+import { invalidToken } from './tokens/access-token.ts'
 
 // RFC 6750 §2.1 with RFC 9110 §11.1's case-insensitive scheme.
 const BEARER = /^bearer +([A-Za-z0-9._~+/-]+=*) *$/i

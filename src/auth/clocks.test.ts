@@ -6,7 +6,7 @@ import { assertProblem } from '../../test/problem.ts'
 import { startStore, type TestStore } from '../../test/store.ts'
 import { connectClient } from '../db/pool.ts'
 import { Housekeeping } from './housekeeping.ts'
-import { REMEMBER_SECONDS, Revocations } from './revocations.ts'
+import { REMEMBER_SECONDS, Revocations } from './tokens/revocations.ts'
 
 const MINUTE_MS = 60_000
 const HOUR_MS = 60 * MINUTE_MS

@@ -1,9 +1,9 @@
 import type { Pool, Transaction } from '../db/pool.ts'
-import type { AccessTokens } from './access-token.ts'
 import type { SendAccountMail } from './account-mail.ts'
-import type { Passwords } from './password.ts'
-import type { Revocations } from './revocations.ts'
+import type { Passwords } from './passwords/password.ts'
 import type { Throttle } from './throttle.ts'
+import type { AccessTokens } from './tokens/access-token.ts'
+import type { Revocations } from './tokens/revocations.ts'
 
 /** Does in the transaction that deletes an account what other slices keep of it. */
 export type OnAccountDeleted = (tx: Transaction, userId: string) => Promise<void>

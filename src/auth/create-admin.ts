@@ -2,7 +2,7 @@ import { randomUUIDv7 } from 'node:crypto'
 import type { Pool } from '../db/pool.ts'
 import { AppError } from '../errors.ts'
 import { parseEmail } from './email-address.ts'
-import { PASSWORD_MAX_LENGTH, PASSWORD_MIN_LENGTH, type Passwords } from './password.ts'
+import { PASSWORD_MAX_LENGTH, PASSWORD_MIN_LENGTH, type Passwords } from './passwords/password.ts'
 import { insertUser, type User } from './users.ts'
 
 /**

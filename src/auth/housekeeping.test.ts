@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import pino from 'pino'
 import { startStore, TEST_SECRET } from '../../test/store.ts'
 import { Housekeeping } from './housekeeping.ts'
-import { rotateSigningKeys } from './signing-keys.ts'
+import { rotateSigningKeys } from './tokens/signing-keys.ts'
 
 test('deletes what has run out and leaves everything that can still be used', async (t) => {
   const store = await startStore(t)

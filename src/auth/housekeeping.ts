@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
 import type { Pool } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
-import { REMEMBER_SECONDS } from './revocations.ts'
+import { REMEMBER_SECONDS } from './tokens/revocations.ts'
 
 const INTERVAL_MS = 600_000
 

@@ -5,8 +5,8 @@ import pg from 'pg'
 import { eventually } from '../../test/eventually.ts'
 import { assertProblem } from '../../test/problem.ts'
 import { startStore, type TestStore } from '../../test/store.ts'
-import type { HashingParameters } from './hashing-threads.ts'
-import { Passwords } from './password.ts'
+import type { HashingParameters } from './passwords/hashing-threads.ts'
+import { Passwords } from './passwords/password.ts'
 
 const login = (store: TestStore, email: unknown, password: unknown) => store.call('POST', '/auth/login', { body: { email, password } })
 

@@ -4,8 +4,8 @@ import { AppError } from '../errors.ts'
 import type { Client } from './client.ts'
 import type { AuthContext } from './context.ts'
 import { decrypt, encrypt } from './encryption.ts'
-import { hashToken } from './opaque-token.ts'
 import { issueTokens, revokeSession, type TokenSet } from './sessions.ts'
+import { hashToken } from './tokens/opaque-token.ts'
 
 const PURPOSE = 'refresh successor'
 

@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 import { callerOf } from '../http/caller.ts'
+import type { HttpServer } from '../http/http-server.ts'
 import { NEEDLESS_BODY, problemResponses } from '../http/problem.ts'
-import type { HttpServer } from '../http/server.ts'
 import { accountRoutes } from './account-routes.ts'
 import { clientOf } from './client.ts'
 import type { AuthContext } from './context.ts'
@@ -12,7 +12,7 @@ import { register } from './register.ts'
 import { Email, LoggedIn, Name, NewPassword, PresentedPassword, presentUser, strict, Token, TokenSetSchema } from './schemas.ts'
 import { sessionRoutes } from './session-routes.ts'
 import { revokeSession } from './sessions.ts'
-import { JWKS_MAX_AGE_SECONDS } from './signing-keys.ts'
+import { JWKS_MAX_AGE_SECONDS } from './tokens/signing-keys.ts'
 import { verifyEmail } from './verify-email.ts'
 
 const Registration = Type.Object({ email: Email, password: NewPassword, name: Type.Optional(Name) }, strict)

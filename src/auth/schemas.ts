@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
 import { EMAIL_MAX_LENGTH, EMAIL_PATTERN } from './email-address.ts'
-import { PASSWORD_MAX_LENGTH, PASSWORD_MIN_LENGTH } from './password.ts'
+import { PASSWORD_MAX_LENGTH, PASSWORD_MIN_LENGTH } from './passwords/password.ts'
 import type { User } from './users.ts'
 
 export const UserSchema = Type.Object({

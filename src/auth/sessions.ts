@@ -3,8 +3,8 @@ import { Type } from 'typebox'
 import type { Pool, Queryable, Transaction } from '../db/pool.ts'
 import { notFound } from '../errors.ts'
 import { DEFAULT_LIMIT, decodeCursor, encodeCursor, type Page, toPage } from '../http/pagination.ts'
-import type { AccessTokens } from './access-token.ts'
-import { hashToken, newToken } from './opaque-token.ts'
+import type { AccessTokens } from './tokens/access-token.ts'
+import { hashToken, newToken } from './tokens/opaque-token.ts'
 import type { User } from './users.ts'
 
 const DAY_MS = 86_400_000

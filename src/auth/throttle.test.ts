@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { mock, type TestContext, test } from 'node:test'
 import { assertProblem } from '../../test/problem.ts'
 import { type Answer, type StoreOverrides, startSecondProcess, startStore, TEST_SECRET, type TestStore } from '../../test/store.ts'
-import { Passwords } from './password.ts'
+import { Passwords } from './passwords/password.ts'
 import { Throttle } from './throttle.ts'
 
 const ATTACKER = '203.0.113.7'

@@ -1,8 +1,8 @@
 import { translateConstraint } from '../db/constraints.ts'
 import type { Queryable, Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
-import { assertNoLink } from '../link-in-text.ts'
-import { invalidToken } from './access-token.ts'
+import { assertNoLink } from '../http/link-in-text.ts'
+import { invalidToken } from './tokens/access-token.ts'
 
 export interface User {
   id: string

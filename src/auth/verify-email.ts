@@ -3,9 +3,9 @@ import { AppError } from '../errors.ts'
 import type { Client } from './client.ts'
 import type { AuthContext } from './context.ts'
 import { canonicalEmail } from './email-address.ts'
-import { hashToken } from './opaque-token.ts'
 import { insertAccount } from './register.ts'
 import type { TokenSet } from './sessions.ts'
+import { hashToken } from './tokens/opaque-token.ts'
 import type { User } from './users.ts'
 
 interface PendingRegistration {

@@ -17,7 +17,7 @@ import {
   toQueryString,
 } from '../../test/catalogue-model.ts'
 import { startStore } from '../../test/store.ts'
-import { CANDIDATES } from './ranked-products.ts'
+import { CANDIDATES } from './search/ranked-products.ts'
 
 // Without ready pages: the test changes the database itself, of which the store would hear a moment later.
 const store = await startStore({ after }, { pageCacheBytes: 0 })

@@ -3,7 +3,7 @@ import type { Pool, Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { inTransaction } from '../db/transaction.ts'
 import { AppError, notFound } from '../errors.ts'
-import type { ImportedProduct } from './imported-product.ts'
+import type { ImportedProduct } from './import/imported-product.ts'
 import { readProductBody } from './product-input.ts'
 import { PRODUCT_COLUMNS, type Product, type ProductRow, productETag, toProduct } from './products.ts'
 

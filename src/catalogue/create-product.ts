@@ -3,7 +3,7 @@ import { translateConstraint } from '../db/constraints.ts'
 import type { Pool } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { inTransaction } from '../db/transaction.ts'
-import type { ImportedProduct } from './imported-product.ts'
+import type { ImportedProduct } from './import/imported-product.ts'
 import { PRODUCT_COLUMNS, type Product, type ProductRow, toProduct } from './products.ts'
 import { insertAdjustment, type StockActor } from './stock-adjustments.ts'
 

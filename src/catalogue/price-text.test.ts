@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { isCurrency } from '../currency.ts'
+import { isCurrency } from '../money.ts'
 import { parseMajorUnits } from './price-text.ts'
 
 test('reads major units exactly, with the decimals that ISO 4217 gives the currency', () => {

@@ -1,4 +1,4 @@
-import { minorDigits } from '../currency.ts'
+import { minorDigits } from '../money.ts'
 
 /** A price. `amount` is in minor units of `currency` (ISO 4217). */
 export interface Price {

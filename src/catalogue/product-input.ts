@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
 import { AppError } from '../errors.ts'
-import { type ImportedProduct, InvalidLine, MAX_STOCK, readProduct } from './imported-product.ts'
+import { type ImportedProduct, InvalidLine, MAX_STOCK, readProduct } from './import/imported-product.ts'
 
 export const Stock = Type.Union([Type.Integer({ minimum: 0, maximum: MAX_STOCK }), Type.Null()], {
   description: 'Pieces that can be sold; null: not tracked.',

@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox'
 import { AppError } from '../errors.ts'
 import { Cursor, DEFAULT_LIMIT, Limit } from '../http/pagination.ts'
-import { MAX_WORDS, normaliseSearch, parseSearch, type SearchWords } from './search-words.ts'
+import { MAX_WORDS, normaliseSearch, parseSearch, type SearchWords } from './search/search-words.ts'
 
 export const SORTS = ['name', '-name', 'price', '-price', 'created_at', '-created_at'] as const
 export type KeySort = (typeof SORTS)[number]

@@ -1,12 +1,12 @@
 import { Type } from 'typebox'
+import type { HttpServer } from '../http/http-server.ts'
 import { PageOf, pageLinks } from '../http/pagination.ts'
 import { problemResponses } from '../http/problem.ts'
-import type { HttpServer } from '../http/server.ts'
 import { LISTS_TAG, productTag } from './events.ts'
-import { countFacets, FacetsSchema } from './facets.ts'
 import { listProducts } from './list-products.ts'
 import { FacetsQuery, ProductQuery, readFilters, readListing, toParameters } from './product-query.ts'
 import { getProduct, ProductSchema, productETag } from './products.ts'
+import { countFacets, FacetsSchema } from './search/facets.ts'
 import { type CatalogueContext, serveCatalogue } from './serve-catalogue.ts'
 
 const ProductPageSchema = Type.Object({

@@ -6,7 +6,7 @@ import { type CatalogueVersion, inSnapshot, type Version } from './catalogue-ver
 import { CATALOGUE_TAG } from './events.ts'
 import type { PageCache } from './page-cache.ts'
 import { ProductSchema } from './products.ts'
-import type { ReadLimiter } from './read-limiter.ts'
+import type { ReadLimiter } from './search/read-limiter.ts'
 
 /** An answer that is ready to be sent, and the pattern of the route that it is of. */
 export interface ReadyPage {

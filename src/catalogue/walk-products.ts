@@ -1,8 +1,8 @@
 import type { Queryable } from '../db/pool.ts'
 import { allOf, literal, prepared, sql } from '../db/sql.ts'
-import { filterConditions, type TextQuery } from './filter-sql.ts'
 import type { Filters, KeySort } from './product-query.ts'
 import { COLUMNS_OF_PRODUCT, type ProductRow } from './products.ts'
+import { filterConditions, type TextQuery } from './search/filter-sql.ts'
 
 // Each key is a column with a type; with the id behind it the order is total and has an index.
 const SORT_KEYS = {

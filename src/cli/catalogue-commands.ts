@@ -1,9 +1,9 @@
 import { createReadStream } from 'node:fs'
 import { pipeline } from 'node:stream/promises'
 import { setFlagsFromString } from 'node:v8'
-import { exportCatalogue } from '../catalogue/export-catalogue.ts'
-import { importCatalogue } from '../catalogue/import-catalogue.ts'
-import { type ImportFormat, readImportLines } from '../catalogue/import-lines.ts'
+import { exportCatalogue } from '../catalogue/import/export-catalogue.ts'
+import { importCatalogue } from '../catalogue/import/import-catalogue.ts'
+import { type ImportFormat, readImportLines } from '../catalogue/import/import-lines.ts'
 import type { Contexts, Terminal } from './command.ts'
 
 /** Imports products from a file, `-` for standard input. Status 1 when a line was refused; the others are imported all the same. */

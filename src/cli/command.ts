@@ -3,8 +3,8 @@ import type { Config } from '../config.ts'
 import type { DatabaseAddresses } from '../db/addresses.ts'
 import type { Pool } from '../db/pool.ts'
 import { OperatorError } from '../errors.ts'
-import type { JobQueue } from '../pipeline/job-queue.ts'
-import type { LakeStore } from '../pipeline/lake/lake-store.ts'
+import type { JobQueue } from '../jobs/job-queue.ts'
+import type { LakeStore } from '../lake/lake-store.ts'
 
 /** What a command prints to, and what ends it. */
 export interface Terminal {

@@ -7,7 +7,7 @@ import type { Terminal } from './command.ts'
 /** Prints the OpenAPI document of the default settings. Needs no database. */
 export async function printOpenApi(terminal: Terminal): Promise<number> {
   const { createApiForDocument } = await import('../app/create-api.ts')
-  const { generateSigningKeys } = await import('../auth/signing-keys.ts')
+  const { generateSigningKeys } = await import('../auth/tokens/signing-keys.ts')
   const { createPool } = await import('../db/pool.ts')
   const config = readConfig({})
   const pool = createPool({ url: 'postgres://unused', size: 1, applicationName: 'storefront', onError: () => {} })
@@ -21,7 +21,7 @@ export async function printOpenApi(terminal: Terminal): Promise<number> {
 
 /** Prints the AsyncAPI document of the order events, or writes it, with a JSON Schema for each event, into a folder. */
 export async function printAsyncApi(terminal: Terminal, folder: string | null): Promise<number> {
-  const { makeFolder } = await import('../db/data-folder.ts')
+  const { makeFolder } = await import('../db/embedded/data-folder.ts')
   const { orderEventDocument, orderEventFiles } = await import('../orders/event-document.ts')
   if (folder === null) {
     terminal.out(JSON.stringify(orderEventDocument(), null, 2))

@@ -1,5 +1,5 @@
 import { explainConnection } from '../db/connection-refusal.ts'
-import { isDiskFull } from '../db/full-disk.ts'
+import { isDiskFull } from '../db/embedded/full-disk.ts'
 import { AppError, OperatorError } from '../errors.ts'
 
 interface Explanation {

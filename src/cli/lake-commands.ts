@@ -1,7 +1,7 @@
 import { openLake } from '../app/open-lake.ts'
-import { compactLake } from '../pipeline/lake/compact-lake.ts'
-import { withLakeLock } from '../pipeline/lake/lake-lock.ts'
-import { queryLake } from '../pipeline/lake/lake-query.ts'
+import { compactLake } from '../lake/compact-lake.ts'
+import { withLakeLock } from '../lake/lake-lock.ts'
+import { queryLake } from '../lake/lake-query.ts'
 import type { Contexts } from './command.ts'
 import { formatJson, formatTable } from './format-table.ts'
 

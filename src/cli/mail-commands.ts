@@ -1,4 +1,4 @@
-import { type DeliveryFilter, listDeliveries, retryFailed } from '../pipeline/email/email-deliveries.ts'
+import { type DeliveryFilter, listDeliveries, retryFailed } from '../mail/email-deliveries.ts'
 import type { Contexts } from './command.ts'
 import { formatJson, formatTable } from './format-table.ts'
 

@@ -66,7 +66,7 @@ export async function withDatabase(
 
 /** Runs `work` with a job queue that only sends. */
 async function withJobs(context: Contexts['database'], work: (context: Contexts['jobs']) => Promise<number>): Promise<number> {
-  const { createJobQueue } = await import('../pipeline/job-queue.ts')
+  const { createJobQueue } = await import('../jobs/job-queue.ts')
   const jobs = createJobQueue({ url: context.addresses.api, logger: context.logger, supervise: false })
   try {
     await jobs.start()

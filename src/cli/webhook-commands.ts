@@ -1,7 +1,7 @@
 import { openSecret } from '../app/secrets.ts'
 import { createEncryption } from '../auth/store-secret.ts'
 import { OperatorError } from '../errors.ts'
-import { listDeliveries, redeliver, type WebhookStatus } from '../pipeline/webhook/webhook-deliveries.ts'
+import { listDeliveries, redeliver, type WebhookStatus } from '../webhooks/webhook-deliveries.ts'
 import {
   addEndpoint,
   enableEndpoint,
@@ -9,8 +9,8 @@ import {
   listEndpoints,
   removeEndpoint,
   rotateSecret,
-} from '../pipeline/webhook/webhook-endpoints.ts'
-import { toPrintableUrl } from '../pipeline/webhook/webhook-url.ts'
+} from '../webhooks/webhook-endpoints.ts'
+import { toPrintableUrl } from '../webhooks/webhook-url.ts'
 import type { Contexts } from './command.ts'
 import { formatJson, formatTable } from './format-table.ts'
 

@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { OperatorError } from '../errors.ts'
 import type { DatabaseAddresses } from './addresses.ts'
-import { DataFolderInUse, dataFolder, hasCluster } from './data-folder.ts'
-import { findEmbeddedPostgres, startEmbeddedPostgres } from './embedded-postgres.ts'
+import { DataFolderInUse, dataFolder, hasCluster } from './embedded/data-folder.ts'
+import { findEmbeddedPostgres, startEmbeddedPostgres } from './embedded/embedded-postgres.ts'
 
 export interface DatabaseOptions {
   /** Null means the embedded server in `dataDir`. */

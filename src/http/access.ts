@@ -1,6 +1,6 @@
 import { AppError } from '../errors.ts'
 import { type Authenticate, CALLER, type Caller } from './caller.ts'
-import type { HttpServer } from './server.ts'
+import type { HttpServer } from './http-server.ts'
 
 /** Who may call a route: anybody, whoever has a session, operators only. */
 export type Access = 'public' | 'caller' | 'admin'

@@ -1,7 +1,7 @@
 import { Server } from 'node:net'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { promisify } from 'node:util'
-import type { HttpServer } from './server.ts'
+import type { HttpServer } from './http-server.ts'
 
 /** A client that has not used its connection for so long after the drain began has no request on its way. */
 const LINGER_MS = 1_000

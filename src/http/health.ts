@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import type { HttpServer } from './server.ts'
+import type { HttpServer } from './http-server.ts'
 
 /** Names what is not ready, with a reason for operators; empty when all is well. */
 export type ReadinessCheck = () => Promise<{ name: string; reason: string }[]>

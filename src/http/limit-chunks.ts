@@ -1,6 +1,6 @@
 import { PassThrough, pipeline } from 'node:stream'
 import { AppError } from '../errors.ts'
-import type { HttpServer } from './server.ts'
+import type { HttpServer } from './http-server.ts'
 
 /** The body limit of a route that reads its body as a stream, and bounds what it reads itself. */
 export const NO_BODY_LIMIT = Number.MAX_SAFE_INTEGER

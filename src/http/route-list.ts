@@ -1,6 +1,6 @@
 import type { FastifySchema } from 'fastify'
 import type { Access } from './access.ts'
-import type { HttpServer } from './server.ts'
+import type { HttpServer } from './http-server.ts'
 
 /** A route as it was added; GET has a HEAD beside it. */
 export interface ListedRoute {

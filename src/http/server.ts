@@ -1,14 +1,14 @@
 import { randomUUIDv7 } from 'node:crypto'
-import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import swagger from '@fastify/swagger'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
-import Fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyReply, type FastifyRequest, LogController } from 'fastify'
+import Fastify, { type FastifyBaseLogger, type FastifyReply, type FastifyRequest, LogController } from 'fastify'
 import type { Logger } from 'pino'
 import { AppError } from '../errors.ts'
 import { enforceAccess } from './access.ts'
 import type { Authenticate } from './caller.ts'
 import { type CorsOrigins, createCors } from './cors.ts'
 import { findHostFault, toOriginForm } from './host.ts'
+import type { HttpServer } from './http-server.ts'
 import { limitChunks } from './limit-chunks.ts'
 import { openApiOptions } from './openapi.ts'
 import { Problem, sendError } from './problem.ts'
@@ -16,8 +16,6 @@ import { RefusalLog } from './refusal-log.ts'
 import { refuseConnection } from './refuse-connection.ts'
 import { listRoutes } from './route-list.ts'
 import { compileValidator, parseJson, parseQuery } from './validation.ts'
-
-export type HttpServer = FastifyInstance<Server, IncomingMessage, ServerResponse, FastifyBaseLogger, TypeBoxTypeProvider>
 
 export interface HttpServerOptions {
   logger: Logger

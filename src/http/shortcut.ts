@@ -1,8 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Logger } from 'pino'
 import { findHostFault } from './host.ts'
+import type { HttpServer } from './http-server.ts'
 import { createPipeliningLimit } from './limit-pipelining.ts'
-import type { HttpServer, OnAnswered } from './server.ts'
+import type { OnAnswered } from './server.ts'
 
 /**
  * Answers a GET or HEAD request from memory, with `headers` besides the answer's own (name, value, name, value …), and tells the

@@ -4,7 +4,7 @@ import { after, test } from 'node:test'
 import { addBuyers } from '../../test/buyers.ts'
 import { assertProblem } from '../../test/problem.ts'
 import { startStore } from '../../test/store.ts'
-import { deleteExpiredKeys } from './idempotency.ts'
+import { deleteExpiredKeys } from './placing/idempotency.ts'
 
 const store = await startStore({ after })
 const [ada, bob, [operator]] = [await store.register(), await store.register(), await addBuyers(store, 1, 'admin')]

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { startAuditedStore } from '../../test/pipeline-audit.ts'
 import type { Account, TestStore } from '../../test/store.ts'
-import { eraseCopies } from '../pipeline/erase-copies.ts'
+import { eraseCopies } from '../app/erase-copies.ts'
 import { eraseDueAddresses } from './erase-addresses.ts'
 
 const RETAIN_DAYS = 100

@@ -185,12 +185,6 @@ function isTracking(value: unknown): boolean {
   return isObject(value) && isText(value.carrier) && isText(value.number) && (value.url === undefined || isText(value.url))
 }
 
-/** Whether a text is an absolute http or https URL, without a user's name and password. Pure. */
-export function isWebAddress(text: string): boolean {
-  const url = URL.parse(text)
-  return url !== null && ['http:', 'https:'].includes(url.protocol) && url.username === '' && url.password === ''
-}
-
 function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null
 }
@@ -261,4 +255,10 @@ export function toEarlierEvents({ data: { order } }: OrderEvent): OrderEvent[] {
   if (!hasWholeHistory(order)) return []
   const times = { created_at: new Date(created_at), updated_at: new Date(updated_at) }
   return toOrderEvents({ ...same, ...times, total_amount: String(total.amount), currency: total.currency, traceparent: null }).slice(0, -1)
+}
+
+/** Whether a text is an absolute http or https URL, without a user's name and password. Pure. */
+export function isWebAddress(text: string): boolean {
+  const url = URL.parse(text)
+  return url !== null && ['http:', 'https:'].includes(url.protocol) && url.username === '' && url.password === ''
 }

@@ -2,8 +2,8 @@ import { isDatabaseOutage } from '../db/constraints.ts'
 import type { Pool } from '../db/pool.ts'
 import { AppError } from '../errors.ts'
 import { newTraceparent } from '../http/trace-context.ts'
-import { LockedRows } from './locked-rows.ts'
 import { type MoveOutcome, type Moving, moveOrders } from './move-orders.ts'
+import { LockedRows } from './placing/locked-rows.ts'
 
 const AT_ONCE = 100
 /** Of one run: a store that was down for days goes on with the next run, and can be stopped in between. */

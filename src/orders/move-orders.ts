@@ -3,10 +3,10 @@ import { isTimeout } from '../db/constraints.ts'
 import type { Pool, Transaction } from '../db/pool.ts'
 import { inTransaction } from '../db/transaction.ts'
 import { AppError, notFound } from '../errors.ts'
-import { type LockedRows, type Rows, rowsAreLocked } from './locked-rows.ts'
 import { type Order, type StatusMove, withStatus } from './order.ts'
 import { allowedTransitions, assertTransition, type OrderStatus } from './order-status.ts'
 import { findOrdersForUpdate, updateOrderStatuses } from './orders.ts'
+import { type LockedRows, type Rows, rowsAreLocked } from './placing/locked-rows.ts'
 
 /** A change of status that somebody wants. */
 export interface Move extends StatusMove {

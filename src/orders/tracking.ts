@@ -1,6 +1,4 @@
 import { type Static, Type } from 'typebox'
-import { AppError } from '../errors.ts'
-import { isWebAddress } from './events.ts'
 
 /** How a customer follows a parcel. */
 export const TrackingSchema = Type.Object(
@@ -26,14 +24,3 @@ export const ReferenceSchema = Type.String({
   maxLength: 200,
   description: 'The id of what caused the move, such as a payment or a parcel. The customer can see it.',
 })
-
-/** Throws `invalid_body` for a parcel of an order that is not shipped, or a URL that leads nowhere on the web. */
-export function assertTracking(to: string, tracking: Tracking | null): void {
-  if (tracking === null) return
-  if (to !== 'shipped') throw refuse('#/tracking', 'is for orders that are shipped')
-  if (tracking.url !== undefined && !isWebAddress(tracking.url)) throw refuse('#/tracking/url', 'must be an absolute http or https URL')
-}
-
-function refuse(pointer: string, detail: string): AppError {
-  return new AppError('invalid_body', 'The body is not acceptable.', { errors: [{ pointer, detail }] })
-}

@@ -5,11 +5,12 @@ import { loggableError } from '../db/loggable-error.ts'
 import { AppError } from '../errors.ts'
 import { countCodePoints } from '../http/text-length.ts'
 import { isStorable } from '../http/validation.ts'
-import { splitBody } from './body-lines.ts'
+import { isWebAddress } from './events.ts'
 import { type Move, type MoveOutcome, type Moving, moveOrders } from './move-orders.ts'
 import type { Actor } from './order.ts'
 import { OrderStatusSchema } from './order.ts'
-import { assertTracking, ReferenceSchema, TrackingSchema } from './tracking.ts'
+import { splitBody } from './placing/body-lines.ts'
+import { ReferenceSchema, type Tracking, TrackingSchema } from './tracking.ts'
 
 export const MAX_TRANSITION_LINES = 10_000
 const AT_ONCE = 200
@@ -188,4 +189,15 @@ function refusal(line: number, orderId: string | null, error: unknown, requestId
   if (isKnown(error)) return { ...refused, code: 'unavailable', detail: 'The line could not be done now. Send it again.' }
   const detail = 'Something went wrong on our side. The request id helps to find it.'
   return { ...refused, code: 'internal', detail, request_id: requestId }
+}
+
+/** Throws `invalid_body` for a parcel of an order that is not shipped, or a URL that leads nowhere on the web. */
+function assertTracking(to: string, tracking: Tracking | null): void {
+  if (tracking === null) return
+  if (to !== 'shipped') throw refuse('#/tracking', 'is for orders that are shipped')
+  if (tracking.url !== undefined && !isWebAddress(tracking.url)) throw refuse('#/tracking/url', 'must be an absolute http or https URL')
+}
+
+function refuse(pointer: string, detail: string): AppError {
+  return new AppError('invalid_body', 'The body is not acceptable.', { errors: [{ pointer, detail }] })
 }

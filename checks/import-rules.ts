@@ -1,0 +1,174 @@
+import type { Import } from './imports.ts'
+
+/** What the files of one room may import at run time. A type may be imported from anywhere: it is no dependency of the program. */
+interface Wall {
+  /** The room: a folder of `src`, or files of it. Of two that fit a file the longer counts. */
+  room: string | readonly string[]
+  /** Rooms, folders and files, below `src`. The room itself, and what every room may use, are allowed without being listed. */
+  may: readonly string[]
+  reason: string
+}
+
+const EVERYWHERE = ['errors.ts', 'money.ts', 'uuid.ts', 'time-slice.ts']
+
+/** Packages that only some rooms may use, with the reason. */
+const PACKAGES: readonly { name: string; rooms: readonly string[]; reason: string }[] = [
+  { name: 'fastify', rooms: ['http'], reason: 'Slices describe routes with the types of http/server.ts: one place knows the framework.' },
+  {
+    name: 'prom-client',
+    rooms: ['operations'],
+    reason: 'What is measured is reported through callbacks that app.ts passes: see docs/decisions/0080.',
+  },
+  { name: 'nodemailer', rooms: ['mail'], reason: 'A mail is sent by a Mailer.' },
+  { name: '@duckdb/node-api', rooms: ['lake', 'audit', 'cli'], reason: 'Only the lake, its checks and its command read Parquet.' },
+  { name: '@aws-sdk/client-s3', rooms: ['lake'], reason: 'Object stores are behind LakeStore.' },
+]
+
+/** The walls between the rooms, from the bottom to the top. */
+export const WALLS: readonly Wall[] = [
+  { room: EVERYWHERE, may: [], reason: 'Ground that every room stands on stands on nothing.' },
+  { room: 'db', may: [], reason: 'db/ moves bytes and knows no word of the shop.' },
+  { room: 'operations', may: [], reason: 'operations/ counts and asks through functions that app.ts passes, so it can be read alone.' },
+  { room: ['config.ts', 'config'], may: ['db/addresses.ts'], reason: 'Configuration is data: it starts nothing.' },
+  { room: 'http', may: ['db'], reason: 'http/ is the shell that slices plug into; if it knew one, no slice could be read alone.' },
+  { room: 'jobs', may: ['db'], reason: 'A job queue does not know what its jobs do.' },
+  {
+    room: 'auth',
+    may: ['db', 'http'],
+    reason: 'Accounts know nothing of what is sold, and publish nothing: the pipeline reacts to the commit.',
+  },
+  {
+    room: 'catalogue',
+    may: ['db', 'http'],
+    reason: 'The catalogue knows neither who buys nor what was ordered, and publishes nothing.',
+  },
+  { room: 'catalogue/purge', may: ['db', 'jobs', 'catalogue'], reason: 'Purging a cache is a job that follows a commit.' },
+  {
+    room: 'orders',
+    may: ['db', 'http', 'catalogue/stock.ts', 'catalogue/products.ts'],
+    reason: 'Orders use the stock and the products of the catalogue, take the caller from http/caller.ts, and publish nothing.',
+  },
+  {
+    room: ['orders/order-status.ts', 'orders/events.ts', 'orders/event-time.ts', 'orders/price.ts', 'orders/tracking.ts'],
+    may: [],
+    reason: 'A pure file does no I/O: it is the part of the order rules that can be read and tested alone.',
+  },
+  {
+    room: 'topic',
+    may: ['db', 'orders/events.ts'],
+    reason: 'A slice is known by its events.ts only: it is the contract with everything downstream.',
+  },
+  {
+    room: 'change-stream',
+    may: ['db', 'topic', 'orders/events.ts'],
+    reason: 'The pipeline starts at the committed row; how it came there is not its business.',
+  },
+  {
+    room: 'mail',
+    may: ['db', 'jobs', 'topic', 'orders/events.ts'],
+    reason: 'A subscriber knows the topic and its own tables; no subscriber knows another.',
+  },
+  {
+    room: 'webhooks',
+    may: ['db', 'jobs', 'topic', 'orders/events.ts'],
+    reason: 'A subscriber knows the topic and its own tables; no subscriber knows another.',
+  },
+  {
+    room: 'lake',
+    may: ['db', 'topic', 'orders/events.ts'],
+    reason: 'A subscriber knows the topic and its own files; no subscriber knows another.',
+  },
+  {
+    room: 'audit',
+    may: ['db', 'topic', 'change-stream', 'lake', 'orders/events.ts'],
+    reason: 'verify and replay compare what the rooms of the pipeline store, through their readers, and change no slice.',
+  },
+  {
+    room: ['app.ts', 'app'],
+    may: [
+      'db',
+      'operations',
+      'config.ts',
+      'http',
+      'jobs',
+      'auth',
+      'catalogue',
+      'orders',
+      'topic',
+      'change-stream',
+      'mail',
+      'webhooks',
+      'lake',
+      'audit',
+    ],
+    reason: 'The composition root is what the command line and the tests start; it knows neither.',
+  },
+  {
+    room: 'cli',
+    may: [
+      'app.ts',
+      'app',
+      'db',
+      'config.ts',
+      'config',
+      'jobs',
+      'auth',
+      'catalogue',
+      'orders',
+      'topic',
+      'mail',
+      'webhooks',
+      'lake',
+      'audit',
+    ],
+    reason: 'Commands call use cases; nothing calls a command but main.ts.',
+  },
+  { room: 'main.ts', may: ['cli'], reason: 'main.ts is the process: arguments in, exit status out.' },
+]
+
+const CONFIGURATION = 'Only app/ and cli/ read the configuration; take what you need as an argument.'
+
+/** The wrong imports among these, each as a line with the reason. */
+export function findWrongImports(imports: readonly Import[], packages: readonly { from: string; name: string }[] = []): string[] {
+  const wrong = imports.flatMap(({ from, to, isTypeOnly }) => {
+    const wall = findWall(from)
+    if (wall === null) return [`${from}: belongs to no room of checks/import-rules.ts`]
+    const allowed = [...roomsOf(wall), ...wall.may, ...EVERYWHERE]
+    if (isTypeOnly || allowed.some((place) => isIn(to, place))) return []
+    return [`${from} imports ${to.slice(4)}. ${isIn(to, 'config.ts') || isIn(to, 'config') ? CONFIGURATION : wall.reason}`]
+  })
+  const foreign = packages.flatMap(({ from, name }) => {
+    const rule = PACKAGES.find((one) => one.name === name)
+    return rule === undefined || rule.rooms.some((room) => isIn(from, room)) ? [] : [`${from} imports ${name}. ${rule.reason}`]
+  })
+  return [...wrong, ...foreign]
+}
+
+function findWall(path: string): Wall | null {
+  const fitting = WALLS.flatMap((wall) => roomsOf(wall).flatMap((room) => (isIn(path, room) ? [{ wall, length: room.length }] : [])))
+  return fitting.toSorted((a, b) => b.length - a.length)[0]?.wall ?? null
+}
+
+function roomsOf({ room }: Wall): readonly string[] {
+  return typeof room === 'string' ? [room] : room
+}
+
+function isIn(path: string, place: string): boolean {
+  return path === `src/${place}` || path.startsWith(`src/${place}/`)
+}
+
+/** Cycles among these imports, those of types included, each as the files from one to itself. */
+export function findCycles(imports: readonly Import[]): string[][] {
+  const next = Map.groupBy(imports, ({ from }) => from)
+  const finished = new Set<string>()
+  const cycles: string[][] = []
+  const visit = (file: string, path: string[]): void => {
+    const start = path.indexOf(file)
+    if (start >= 0) cycles.push([...path.slice(start), file])
+    if (start >= 0 || finished.has(file)) return
+    for (const { to } of next.get(file) ?? []) visit(to, [...path, file])
+    finished.add(file)
+  }
+  for (const file of next.keys()) visit(file, [])
+  return cycles
+}

@@ -1,0 +1,115 @@
+import { randomUUID } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
+import { openReplication } from '../../change-stream/replication-connection.ts'
+import { createReplicationSlot, findForeignReason } from '../../change-stream/replication-slot.ts'
+import { connectClient, type Pool, type Queryable } from '../../db/pool.ts'
+import { OperatorError } from '../../errors.ts'
+
+const SLOT_IN_USE = '55006'
+const DUPLICATE_OBJECT = '42710'
+const RETRY_MS = 100
+const MAX_ATTEMPTS = 100
+// Far below the wal_sender_timeout that the connection asks for.
+const STATUS_INTERVAL_MS = 2_000
+
+/** The slot, kept from its readers. */
+export interface HeldSlot {
+  /** Lets the change stream have it. Idempotent. */
+  release(): Promise<void>
+}
+
+/** The slot cannot be recreated. The message is one line. */
+class SlotUnavailable extends OperatorError {
+  override readonly name = 'SlotUnavailable'
+}
+
+/** A lost slot that is being refilled. */
+export interface SlotRefill {
+  /** Everything that the slot missed is on the topic: the change stream may publish again. */
+  complete(): Promise<void>
+  /** Lets the change stream have the slot, which publishes nothing unless the refill is complete. Idempotent. */
+  release(): Promise<void>
+}
+
+/**
+ * Recreates a slot that was lost, or takes up a refill that was not completed. Every commit from here on is delivered by the slot; every
+ * earlier one is in `orders` by now. Until `complete`, a row in `slot_refills` keeps the change stream from publishing newer changes
+ * first, also when this process is killed. `url` is the database's, for the role that may replicate. Throws SlotUnavailable.
+ */
+export async function beginRefill(pool: Pool, url: string, slotName: string, reason: string): Promise<SlotRefill> {
+  const foreign = await findForeignReason(pool, slotName)
+  if (foreign !== null) throw new SlotUnavailable(foreign)
+  const replayId = randomUUID()
+  await pool.query('insert into slot_refills (slot_name, replay_id, reason) values ($1, $2, $3) on conflict (slot_name) do nothing', [
+    slotName,
+    replayId,
+    reason,
+  ])
+  const stream = await connectClient(url, 'storefront-replay')
+  try {
+    await dropLostSlot(stream, slotName)
+    await createMissingSlot(stream, slotName)
+  } finally {
+    await stream.end()
+  }
+  const held = await holdSlot(url, slotName).catch((error) => {
+    if ((error as { code?: string }).code !== SLOT_IN_USE) throw error
+    throw new SlotUnavailable(`the replication slot ${slotName} is in use: stop what reads it, then run storefront replay again`)
+  })
+  // Not before the slot is held: a replay that does not get it must leave the mark to the one that works.
+  await pool.query('update slot_refills set replay_id = $2 where slot_name = $1', [slotName, replayId])
+  return {
+    async complete() {
+      const { rowCount } = await pool.query('delete from slot_refills where slot_name = $1 and replay_id = $2', [slotName, replayId])
+      if (rowCount === 0) throw new SlotUnavailable('another storefront replay has taken the refill over: let it finish, or run it again')
+    },
+    release: () => held.release(),
+  }
+}
+
+// Another replay may have recreated it: a slot that is not lost stays.
+async function dropLostSlot(stream: Queryable, slotName: string): Promise<void> {
+  // A reader that tries to open it holds the lost slot for a moment.
+  await whileInUse(() =>
+    stream.query(`select pg_drop_replication_slot(slot_name) from pg_replication_slots where slot_name = $1 and wal_status = 'lost'`, [
+      slotName,
+    ]),
+  )
+}
+
+async function createMissingSlot(stream: Queryable, slotName: string): Promise<void> {
+  const { rows } = await stream.query('select from pg_replication_slots where slot_name = $1', [slotName])
+  if (rows.length > 0) return
+  await createReplicationSlot(stream, slotName).catch((error) => {
+    if ((error as { code?: string }).code !== DUPLICATE_OBJECT) throw error
+  })
+}
+
+async function whileInUse<T>(work: () => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await work()
+    } catch (error) {
+      if (attempt === MAX_ATTEMPTS || (error as { code?: string }).code !== SLOT_IN_USE) throw error
+      await delay(RETRY_MS)
+    }
+  }
+}
+
+/**
+ * Keeps the slot from its readers. A change stream that opened it first lets it go as soon as it has seen that the refill is not
+ * complete. Throws SQLSTATE 55006 when a reader keeps it.
+ */
+export async function holdSlot(url: string, slotName: string): Promise<HeldSlot> {
+  // What it sends is dropped and never confirmed: the next reader gets it again.
+  const connection = await whileInUse(() => openReplication(url, slotName, () => {}))
+  connection.ended.catch(() => {})
+  connection.pause()
+  const timer = setInterval(() => connection.confirm(0n), STATUS_INTERVAL_MS)
+  return {
+    async release() {
+      clearInterval(timer)
+      await connection.close().catch(() => {})
+    },
+  }
+}

@@ -1,0 +1,91 @@
+import type { Pool } from '../../db/pool.ts'
+import { sql } from '../../db/sql.ts'
+import { deleteSuperseded, type SupersedingFault } from '../../lake/delete-superseded.ts'
+import { withLakeLock } from '../../lake/lake-lock.ts'
+import { parseName } from '../../lake/lake-names.ts'
+import { LakeRepairs } from '../../lake/lake-repairs.ts'
+import type { LakeStore } from '../../lake/lake-store.ts'
+import { listLake } from '../../lake/list-files.ts'
+import type { Topic } from '../../topic/topic.ts'
+import { type Ledger, withLedger } from '../verify/ledger.ts'
+import { type LakeContents, readLake } from '../verify/read-lake.ts'
+import { readTopic } from '../verify/read-topic.ts'
+import { ALTERED_IN_LAKE } from '../verify/row-digest.ts'
+import { type FileGroup, groupNested, RewrittenFiles } from './rewrite-files.ts'
+import { withSubscriberLock } from './subscriber-lock.ts'
+import { writeMissing } from './write-missing.ts'
+
+export interface RepairOptions {
+  pool: Pool
+  /** Address of the same database. */
+  url: string
+  store: LakeStore
+  topic: Topic
+  now: () => Date
+}
+
+export interface RepairReport {
+  /** Where the files are now that were written again. */
+  setAside: string[]
+  /** Events that the lake lacked, or of which it had no sound row. */
+  written: number
+  /** Event ids in files that were set aside which neither the topic nor an order has. */
+  lost: string[]
+}
+
+/**
+ * Mends what `verify` finds in the lake's files: one that is damaged, or has rows that are doubled or altered, is set aside and written
+ * again, and what the lake lacks up to its position is added. Events come from the topic, else from `orders`. No sink is active
+ * meanwhile, and nothing is merged. Can be killed anywhere and run again. Throws LakeBusy when another repair was quicker.
+ */
+export async function repairLake({ url, ...options }: RepairOptions): Promise<RepairReport> {
+  return withLakeLock(url, (assertHeld) =>
+    withSubscriberLock(url, 'lake', () => withLedger((ledger) => repair(ledger, new LakeRepairs(options.store, assertHeld), options))),
+  )
+}
+
+async function repair(ledger: Ledger, repairs: LakeRepairs, options: Omit<RepairOptions, 'url'>): Promise<RepairReport> {
+  const { store, topic, now } = options
+  await repairs.start()
+  // What a killed repair has left: its replacement counts already.
+  const days = new Set((await listLake(store)).map(({ name }) => parseName(name)?.ingestDate ?? ''))
+  const faults: SupersedingFault[] = []
+  for (const day of days) faults.push(...(await deleteSuperseded(store, day)).faults)
+  // They may have what the file that supersedes them lacks.
+  const superseded = new Set(faults.flatMap(({ superseded }) => superseded))
+  const contents = await readLake(store, ledger, superseded)
+  await readTopic(topic, ledger)
+  const files = new RewrittenFiles({ ...options, ledger, repairs })
+  const faulty = new Set(faults.map(({ name }) => name))
+  for (const group of await findGroups(ledger, contents, faulty)) await files.rewrite(group)
+  const added = await writeMissing({ store, topic, ledger, repairs }, contents.lastSequence, now().toISOString())
+  return { setAside: files.setAside, written: files.written + added, lost: [...files.lost] }
+}
+
+/**
+ * What is to be written again, the `faulty` files included. Afterwards `lake_events` has the rows that stay, `dropped_rows` the others.
+ */
+async function findGroups(ledger: Ledger, { files, corrupt }: LakeContents, faulty: ReadonlySet<string>): Promise<FileGroup[]> {
+  const damaged = new Set(corrupt.filter(({ isMisnamed }) => !isMisnamed).map(({ name }) => name))
+  const misnamed = new Set(corrupt.filter(({ isMisnamed }) => isMisnamed).map(({ name }) => name))
+  // Nothing in them can be trusted, also when it could be read.
+  for (const [index, { name }] of files.entries())
+    if (damaged.has(name)) await ledger.run(sql`delete from lake_events where file = ${index}`)
+  await ledger.run(sql`create table altered_rows as ${ALTERED_IN_LAKE}`)
+  await ledger.run(sql`
+    create table dropped_rows as
+    select rowid as place, file, event_id, sequence
+    from lake_events
+    qualify place in (select place from altered_rows)
+      or row_number() over (partition by event_id order by place in (select place from altered_rows), file, sequence) > 1`)
+  await ledger.run(sql`delete from lake_events where rowid in (select place from dropped_rows)`)
+  const dropped = await ledger.select<{ file: number }>(sql`select distinct file from dropped_rows`)
+  const unsound = new Set(dropped.map(({ file }) => files[file]?.name ?? ''))
+  return groupNested(
+    files.map((file, index) => {
+      const isDamaged = damaged.has(file.name)
+      return { ...file, index, isDamaged, isKeptWhole: !isDamaged && !misnamed.has(file.name) && !unsound.has(file.name) }
+    }),
+    ({ name, isKeptWhole }) => !isKeptWhole || faulty.has(name),
+  )
+}

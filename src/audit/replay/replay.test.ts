@@ -1,0 +1,209 @@
+import assert from 'node:assert/strict'
+import { truncate, unlink } from 'node:fs/promises'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { eventually } from '../../../test/eventually.ts'
+import { listFiles, readEvents } from '../../../test/lake-harness.ts'
+import { farFromMidnight } from '../../../test/midnight.ts'
+import { type AuditedStore, startAuditedStore, summarise } from '../../../test/pipeline-audit.ts'
+import { orderSlotOf } from '../../app/prepare-database.ts'
+import { compactLake } from '../../lake/compact-lake.ts'
+import type { OrderEvent } from '../../orders/events.ts'
+import { sortMessages } from '../../topic/sort-messages.ts'
+import { beginRefill } from './refill-slot.ts'
+import { repairLake } from './repair-lake.ts'
+import { rewindSubscriber, UnknownSubscriber } from './rewind-subscriber.ts'
+
+const now = () => new Date()
+
+// Files of two days are not merged.
+await farFromMidnight()
+
+async function readTopic(store: AuditedStore): Promise<Map<string, OrderEvent>> {
+  return new Map(sortMessages(await store.topic.read(0, 10_000)).messages.map(({ event }) => [event.id, event]))
+}
+
+/** Event ids of one order in the order in which they stand in the topic. */
+async function sequenceOf(store: AuditedStore, orderId: string): Promise<string[]> {
+  return [...(await readTopic(store)).keys()].filter((id) => id.startsWith(orderId))
+}
+
+const withoutTrace = ({ traceparent: _, ...event }: OrderEvent) => event
+
+test('makes every event again as the change stream made it, but for the trace of older versions', async (t) => {
+  const store = await startAuditedStore(t)
+  const stop = await store.startPipeline()
+  const orders = await store.trade(6)
+  await store.untilDelivered()
+  await stop()
+  const before = await readTopic(store)
+  await store.pool.query('truncate topic_messages')
+  const { published, compared, isSlotRenewed } = await store.replay()
+  assert.deepEqual([published, compared, isSlotRenewed], [8, 8, false])
+  const after = await readTopic(store)
+  assert.deepEqual([...after.keys()].sort(), [...before.keys()].sort())
+  for (const [id, event] of before) assert.deepEqual(withoutTrace(after.get(id) as OrderEvent), withoutTrace(event))
+  assert.equal(after.get(`${orders[0]}.1`)?.traceparent, before.get(`${orders[0]}.1`)?.traceparent)
+  assert.deepEqual(await sequenceOf(store, orders[2] ?? ''), [`${orders[2]}.1`, `${orders[2]}.2`])
+  assert.equal((await store.replay()).published, 0)
+})
+
+test('publishes only what it was asked for', async (t) => {
+  const store = await startAuditedStore(t)
+  const stop = await store.startPipeline()
+  const [first = '', second = ''] = await store.trade(2)
+  await store.untilDelivered()
+  const since = now()
+  const [third = ''] = await store.trade(1)
+  await store.untilDelivered()
+  await stop()
+  await store.pool.query('truncate topic_messages')
+  assert.equal((await store.replay({ orderId: second })).published, 1)
+  assert.deepEqual([...(await readTopic(store)).keys()], [`${second}.1`])
+  assert.equal((await store.replay({ since })).published, 1)
+  assert.deepEqual([...(await readTopic(store)).keys()], [`${second}.1`, `${third}.1`])
+  assert.equal((await store.replay()).published, 1)
+  assert.deepEqual(await sequenceOf(store, first), [`${first}.1`])
+})
+
+test('refills after a lost slot beside a running store: nothing is missing, nothing doubled, and the stream goes on', async (t) => {
+  const store = await startAuditedStore(t)
+  const stop = await store.startPipeline()
+  await store.trade(3)
+  await store.untilDelivered()
+  await stop()
+  await store.pool.query('select pg_drop_replication_slot($1)', [orderSlotOf(store.url)])
+  await store.trade(6)
+  await store.startPipeline()
+  await store.trade(3)
+  assert.equal((await store.verify()).findings[0]?.kind, 'lost')
+
+  const partly = await store.replay({ since: now() })
+  assert.deepEqual([partly.isSlotRenewed, partly.slotLost === null], [false, false], 'a part is no reason to make the slot anew')
+  const trading = store.trade(9)
+  const report = await store.replay()
+  assert.equal(report.isSlotRenewed, true)
+  assert.ok(report.published >= 12, String(report.published))
+  const later = await trading
+  later.push(...(await store.trade(3)))
+  await store.untilDelivered()
+  assert.deepEqual((await store.verify()).findings, [])
+  for (const id of later) {
+    const ids = await sequenceOf(store, id)
+    assert.deepEqual(ids, ids.toSorted())
+  }
+})
+
+test('a replay that does not get the slot leaves the refill to the one that works, and one that was superseded does not report success', async (t) => {
+  const store = await startAuditedStore(t)
+  const slot = orderSlotOf(store.url)
+  const marks = async () => (await store.pool.query('select from slot_refills')).rowCount
+  await store.pool.query('select pg_drop_replication_slot($1)', [slot])
+  const begin = () => beginRefill(store.pool, store.addresses.stream, slot, 'the slot is gone')
+  const working = await begin()
+  await assert.rejects(begin(), { name: 'SlotUnavailable' })
+  await working.complete()
+  assert.equal(await marks(), 0)
+  await working.release()
+  const first = await begin()
+  await first.release()
+  const later = await begin()
+  await assert.rejects(first.complete(), { name: 'SlotUnavailable' })
+  assert.equal(await marks(), 1)
+  await later.complete()
+  await later.release()
+  assert.equal(await marks(), 0)
+})
+
+test('lets the mails be queued again that were lost, and sends none twice', async (t) => {
+  const store = await startAuditedStore(t)
+  await store.startPipeline()
+  const [lost = ''] = await store.trade(4)
+  await store.untilDelivered()
+  await store.pool.query('delete from email_deliveries where order_id = $1', [lost])
+  await store.pool.query(`delete from pgboss.job where data ->> 'event_id' = $1`, [`${lost}.1`])
+  assert.deepEqual(summarise(await store.verify()), ['mails missing 1'])
+  const { from, to } = await rewindSubscriber({ pool: store.pool, url: store.url, topic: store.topic, name: 'email' })
+  assert.deepEqual([from > 0, to], [true, 0])
+  await store.untilDelivered()
+  assert.deepEqual((await store.verify()).findings, [])
+  const { rows } = await store.pool.query('select distinct attempts from email_deliveries')
+  assert.deepEqual(rows, [{ attempts: 1 }])
+})
+
+test('rewinds to a time, never forwards, and only subscribers that there are', async (t) => {
+  const store = await startAuditedStore(t)
+  const stop = await store.startPipeline()
+  await store.trade(2)
+  await store.untilDelivered()
+  const since = now()
+  await store.trade(2)
+  await store.untilDelivered()
+  await stop()
+  const options = { pool: store.pool, url: store.url, topic: store.topic, name: 'email' }
+  const messages = await store.topic.read(0, 10)
+  assert.deepEqual(await rewindSubscriber({ ...options, since }), { from: messages[3]?.sequence, to: messages[1]?.sequence })
+  assert.deepEqual(await rewindSubscriber({ ...options, since: now() }), { from: messages[1]?.sequence, to: messages[1]?.sequence })
+  const named = `${options.url}?application_name=shop`
+  assert.equal((await rewindSubscriber({ ...options, url: named, since })).to, messages[1]?.sequence, 'whatever its connections are called')
+  await assert.rejects(rewindSubscriber({ ...options, name: 'nobody' }), UnknownSubscriber)
+})
+
+test('writes what the lake lacks, sets a corrupt file aside, and every event is in one file', async (t) => {
+  const store = await startAuditedStore(t)
+  await store.startPipeline()
+  for (let file = 0; file < 4; file++) {
+    await store.trade(2)
+    await store.untilDelivered()
+  }
+  const files = (await listFiles(store.lake)).map((name) => join(store.lake, 'orders', name))
+  await unlink(files[1] ?? '')
+  await truncate(files[3] ?? '', 900)
+  assert.equal((await store.verify()).findings.length, 2)
+  const { setAside, written } = await repairLake({ pool: store.pool, url: store.url, store: store.lakeStore, topic: store.topic, now })
+  assert.deepEqual([setAside, written], [[`${files[3]}.corrupt`], 4])
+  assert.deepEqual((await store.verify()).findings, [])
+  await store.trade(2)
+  await eventually(async () => (await store.verify()).lake.events === 10, { what: 'the sink goes on' })
+  assert.deepEqual((await store.verify()).findings, [])
+  assert.deepEqual((await repairLake({ pool: store.pool, url: store.url, store: store.lakeStore, topic: store.topic, now })).written, 0)
+})
+
+test('writes events that lack within the range of a merged file so that it does not supersede them', async (t) => {
+  const store = await startAuditedStore(t)
+  const stop = await store.startPipeline()
+  for (let file = 0; file < 4; file++) {
+    await store.trade(2)
+    await store.untilDelivered()
+  }
+  await stop()
+  const [, second = ''] = (await listFiles(store.lake)).map((name) => join(store.lake, 'orders', name))
+  await unlink(second)
+  const compact = () => compactLake({ store: store.lakeStore, isWanted: () => true, assertAlone: async () => {} })
+  assert.equal((await compact()).merged, 1)
+  assert.deepEqual(summarise(await store.verify()), ['lake missing 2'])
+  assert.equal((await repairLake({ pool: store.pool, url: store.url, store: store.lakeStore, topic: store.topic, now })).written, 2)
+  assert.deepEqual((await store.verify()).findings, [])
+  assert.equal((await compact()).merged, 1)
+  assert.deepEqual((await store.verify()).findings, [])
+  assert.equal((await listFiles(store.lake)).length, 1)
+})
+
+test('ends a file where another one lies between, though the topic has lost what that one holds', async (t) => {
+  const store = await startAuditedStore(t)
+  const stop = await store.startPipeline()
+  for (let file = 0; file < 3; file++) {
+    await store.trade(2)
+    await store.untilDelivered()
+  }
+  await stop()
+  const [first = '', second = '', third = ''] = await listFiles(store.lake)
+  for (const name of [first, third]) await truncate(join(store.lake, 'orders', name), 900)
+  const [from, to] = second.match(/\d{16}/g) ?? []
+  await store.pool.query('delete from topic_messages where sequence between $1 and $2', [Number(from), Number(to)])
+  const { setAside, written } = await repairLake({ pool: store.pool, url: store.url, store: store.lakeStore, topic: store.topic, now })
+  assert.deepEqual([setAside.length, written], [2, 4])
+  assert.equal((await readEvents(store.lakeStore)).length, 6)
+  assert.equal((await listFiles(store.lake)).length, 3)
+  await store.replay()
+})

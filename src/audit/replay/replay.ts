@@ -1,0 +1,116 @@
+import { findLostReason } from '../../change-stream/replication-slot.ts'
+import type { Pool } from '../../db/pool.ts'
+import { sql } from '../../db/sql.ts'
+import { findDefect, hasWholeHistory, type OrderEvent, toOrderEvents } from '../../orders/events.ts'
+import type { Topic } from '../../topic/topic.ts'
+import { type Ledger, withLedger } from '../verify/ledger.ts'
+import { LACKING, settle } from '../verify/pending-changes.ts'
+import { getOrderRecords, type OrderFilter, readOrders } from '../verify/read-orders.ts'
+import { readTopic } from '../verify/read-topic.ts'
+import { beginRefill } from './refill-slot.ts'
+
+export interface ReplayOptions {
+  pool: Pool
+  /** Address of the same database for the role that may replicate. */
+  streamUrl: string
+  topic: Topic
+  slotName: string
+  /** Only these changes; a lost slot is then left as it is. */
+  filter?: OrderFilter
+  /** How long changes on their way to the topic are waited for. */
+  patienceMs?: number
+}
+
+export interface ReplayReport {
+  /** Events that were looked for on the topic. */
+  compared: number
+  /** Events that the topic lacked, and has now. */
+  published: number
+  /** Events that the topic still lacks, although it accepted them. */
+  dropped: string[]
+  /** Events that the change stream has still to deliver, and does. */
+  underWay: number
+  /** Event ids of versions that the order's row does not tell of: its status history lacks them, or it is malformed. */
+  unknown: string[]
+  /** Messages of the topic that are no order events. While they lie there, it drops what is published under their ids. */
+  corrupt: number
+  /** Why the change stream can deliver nothing more, null when it can. */
+  slotLost: string | null
+  /** Whether the slot that was lost is refilled, and the change stream goes on. */
+  isSlotRenewed: boolean
+}
+
+const BATCH_SIZE = 500
+// Not where the change stream stands: what the topic has is then told again after a restart of the stream, and dropped by event id.
+const NO_POSITION = ''
+
+/**
+ * Publishes the events that the topic lacks, made from `orders`. Safe at any time: ids are those of the change stream, and everything
+ * downstream dedupes by them. A lost slot is recreated first, so that no change falls between the refill and the stream; when this was
+ * killed in between, the next call takes it up.
+ */
+export async function replay(options: ReplayOptions): Promise<ReplayReport> {
+  const { pool, streamUrl, topic, slotName, filter = {} } = options
+  const isWhole = filter.since === undefined && filter.orderId === undefined
+  const slotLost = await findLostReason(pool, slotName)
+  const refill = slotLost !== null && isWhole ? await beginRefill(pool, streamUrl, slotName, slotLost) : null
+  try {
+    return await withLedger(async (ledger) => {
+      let topicEnd = await readTopic(topic, ledger)
+      await readOrders(pool, ledger, filter)
+      // With the slot in hand there is nobody to wait for: what it will tell of may be published twice and is kept once.
+      if (slotLost === null) topicEnd = (await settle(ledger, options, topicEnd)).topicEnd
+      const unknown = await publishMissing(pool, topic, ledger)
+      // The topic is asked and not its acknowledgement: a broker may drop a message for one that was deleted.
+      await readTopic(topic, ledger, topicEnd)
+      const dropped = await ledger.select<{ event_id: string }>(sql`
+        select event_id from missing_events anti join topic_events using (event_id) order by number`)
+      await refill?.complete()
+      return {
+        compared: await ledger.count(sql`from order_events`),
+        published: (await ledger.count(sql`from missing_events`)) - dropped.length,
+        dropped: dropped.map(({ event_id }) => event_id).filter((id) => !unknown.has(id)),
+        underWay: await ledger.count(sql`from (${LACKING}) semi join held_events using (event_id)`),
+        unknown: [...unknown],
+        corrupt: await ledger.count(sql`from corrupt_messages`),
+        slotLost,
+        isSlotRenewed: refill !== null,
+      }
+    })
+  } finally {
+    await refill?.release()
+  }
+}
+
+/** Returns the ids of events that cannot be made. Oldest first, and each order's events in the order of its versions, also where clocks have made a later one look older. */
+async function publishMissing(pool: Pool, topic: Topic, ledger: Ledger): Promise<Set<string>> {
+  await ledger.run(sql`
+    create table missing_events as
+    select event_id, order_id, row_number() over (order by not_before, order_id, version) as number
+    from (
+      select event_id, order_id, version, max(changed_at) over (partition by order_id order by version) as not_before
+      from (
+        select event_id, changed_at, split_part(event_id, '.', 1) as order_id, split_part(event_id, '.', 2)::integer as version
+        from (${LACKING}) anti join held_events using (event_id)
+      )
+    )`)
+  const total = await ledger.count(sql`from missing_events`)
+  const unknown = new Set<string>()
+  for (let from = 1; from <= total; from += BATCH_SIZE) {
+    const batch = await ledger.select<{ event_id: string; order_id: string }>(
+      sql`select event_id, order_id from missing_events where number between ${from} and ${from + BATCH_SIZE - 1} order by number`,
+    )
+    const events = await makeEvents(pool, [...new Set(batch.map((row) => row.order_id))])
+    const found = batch.flatMap(({ event_id }) => events.get(event_id) ?? [])
+    for (const { event_id } of batch) if (!events.has(event_id)) unknown.add(event_id)
+    await topic.publish(found.map((event) => ({ position: NO_POSITION, event })))
+  }
+  return unknown
+}
+
+/** The events of orders, by id. Pure reading: rows of which no event can be made are left out. */
+export async function makeEvents(pool: Pool, orderIds: readonly string[]): Promise<Map<string, OrderEvent>> {
+  const records = await getOrderRecords(pool, orderIds)
+  const whole = records.filter((record) => findDefect(record) === null && hasWholeHistory(record))
+  return new Map(whole.flatMap(toOrderEvents).map((event) => [event.id, event]))
+}

@@ -1,0 +1,60 @@
+import type { Pool } from '../../db/pool.ts'
+import { OperatorError } from '../../errors.ts'
+import { sortMessages } from '../../topic/sort-messages.ts'
+import type { Topic } from '../../topic/topic.ts'
+import { withSubscriberLock } from './subscriber-lock.ts'
+
+const BATCH_SIZE = 1_000
+
+/** No subscriber with this name has ever read the topic. */
+export class UnknownSubscriber extends OperatorError {
+  override readonly name = 'UnknownSubscriber'
+}
+
+export interface RewindOptions {
+  pool: Pool
+  /** Address of the same database. */
+  url: string
+  topic: Topic
+  name: string
+  /** Back to the first event of this time or later; to the beginning without it. */
+  since?: Date | undefined
+}
+
+/**
+ * Moves a subscriber's position back, so that it reads those messages again and handles what it has missed: it dedupes by event id.
+ * A process that is active loses its place for a moment. Returns the positions before and after. Throws UnknownSubscriber.
+ */
+export async function rewindSubscriber({ pool, url, topic, name, since }: RewindOptions): Promise<{ from: number; to: number }> {
+  const wanted = since === undefined ? 0 : await findSequenceBefore(topic, since)
+  return withSubscriberLock(url, name, async (holder) => {
+    const { rows } = await holder.query<{ from: number; to: number }>(
+      `update topic_subscribers as subscriber
+      set sequence = least(subscriber.sequence, $2), updated_at = now()
+      from topic_subscribers as before
+      where subscriber.name = $1 and before.name = $1 and before.sequence is not null
+      returning before.sequence as "from", subscriber.sequence as "to"`,
+      [name, wanted],
+    )
+    if (rows[0] === undefined) throw new UnknownSubscriber(`there is no subscriber ${name}; known are: ${await listSubscribers(pool)}`)
+    return rows[0]
+  })
+}
+
+async function listSubscribers(pool: Pool): Promise<string> {
+  const { rows } = await pool.query<{ name: string }>('select name from topic_subscribers order by name')
+  return [...new Set([...rows.map((row) => row.name), 'lake'])].join(', ')
+}
+
+async function findSequenceBefore(topic: Topic, since: Date): Promise<number> {
+  for (let position = 0; ; ) {
+    const stored = await topic.read(position, BATCH_SIZE)
+    const last = stored.at(-1)
+    if (last === undefined) return position
+    for (const { sequence, event } of sortMessages(stored).messages) {
+      if (Date.parse(event.time) >= since.getTime()) return position
+      position = sequence
+    }
+    position = last.sequence
+  }
+}

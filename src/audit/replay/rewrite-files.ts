@@ -1,0 +1,227 @@
+import { randomUUID } from 'node:crypto'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Pool } from '../../db/pool.ts'
+import { commaList, type Sql, sql } from '../../db/sql.ts'
+import { findDamage } from '../../lake/find-damage.ts'
+import { jsonRows, writeJsonLines } from '../../lake/json-lines.ts'
+import { readablePath, toDuckDB, withDuckDB } from '../../lake/lake-database.ts'
+import { type FileRange, nameOf, parseName } from '../../lake/lake-names.ts'
+import type { LakeRepairs } from '../../lake/lake-repairs.ts'
+import { LAKE_COLUMNS, toLakeRow } from '../../lake/lake-row.ts'
+import { type LakeFile, LakeFileGone, type LakeStore } from '../../lake/lake-store.ts'
+import { sortMessages } from '../../topic/sort-messages.ts'
+import type { Topic, TopicMessage } from '../../topic/topic.ts'
+import type { Ledger } from '../verify/ledger.ts'
+import { makeEvents } from './replay.ts'
+
+const BATCH_SIZE = 1_000
+/** Above a merge of the same files that may still arrive. */
+export const LEVELS_ABOVE = 2
+
+/** A file that was compared. `index`: its place in `lake_events`. */
+interface ComparedFile extends LakeFile {
+  index: number
+  isDamaged: boolean
+  /** All its rows stay, so it needs no copy aside. */
+  isKeptWhole: boolean
+}
+
+/** A file that is to be written again, and those within its range, which would be superseded with it. */
+export interface FileGroup {
+  range: FileRange
+  files: ComparedFile[]
+}
+
+/** The widest first, so that a file within another one's range is written again with it. */
+export function groupNested(files: readonly ComparedFile[], isUnsound: (file: ComparedFile) => boolean): FileGroup[] {
+  const ranges = files.flatMap((file) => {
+    const range = parseName(file.name)
+    return range === null ? [] : [{ file, range }]
+  })
+  const done = new Set<ComparedFile>()
+  const groups: FileGroup[] = []
+  const unsound = ranges.filter(({ file }) => isUnsound(file))
+  for (const { file, range } of unsound.toSorted((a, b) => b.range.last - b.range.first - (a.range.last - a.range.first))) {
+    if (done.has(file)) continue
+    const isWithin = (other: FileRange) => other.folder === range.folder && other.first >= range.first && other.last <= range.last
+    const members = ranges.filter(({ file, range }) => !done.has(file) && isWithin(range)).map(({ file }) => file)
+    for (const member of members) done.add(member)
+    groups.push({ range, files: members })
+  }
+  return groups
+}
+
+export interface RewriteOptions {
+  pool: Pool
+  store: LakeStore
+  topic: Topic
+  now: () => Date
+  /** What was compared: `lake_events` with the rows that stay, and `dropped_rows`. */
+  ledger: Ledger
+  repairs: LakeRepairs
+}
+
+/**
+ * Files that are written again, each in one step: the new one covers the range of the old ones at a higher level, which supersedes them
+ * (decision 0052). It has their sound rows, and the events of its range that no file of the lake has.
+ */
+export class RewrittenFiles {
+  readonly #options: RewriteOptions
+  readonly setAside: string[] = []
+  readonly lost = new Set<string>()
+  written = 0
+
+  constructor(options: RewriteOptions) {
+    this.#options = options
+  }
+
+  async rewrite({ range, files }: FileGroup): Promise<void> {
+    const { store, ledger, repairs } = this.#options
+    const name = nameOf({ ...range, level: Math.max(...files.map((file) => parseName(file.name)?.level ?? 0)) + LEVELS_ABOVE })
+    await store.withWorkspace(async (folder) => {
+      const made = await this.#makeRows(range, files, folder)
+      const sound = files.filter((file) => !file.isDamaged)
+      const path = join(folder, 'file')
+      await store.withCopies(sound, async (paths) => {
+        await ledger.run(sql`create or replace table kept_files (path VARCHAR, file BIGINT)`)
+        for (const [place, { index }] of sound.entries())
+          await ledger.run(sql`insert into kept_files values (${paths[place] ?? ''}, ${index})`)
+        const kept = paths.length === 0 ? [] : [selectKept(paths)]
+        const all = [...kept, ...made].reduce((some, one) => sql`${some} union all by name (${one})`, sql`select * from no_lake_rows`)
+        await ledger.writeLakeFile(sql`select * from (${all}) order by sequence`, path, name)
+      })
+      // Before the new file supersedes them: a merge deletes what is superseded.
+      for (const file of files) if (!file.isKeptWhole) this.setAside.push(await store.copyAside(file.name))
+      await repairs.put(name, path)
+    })
+    await this.#assertSound(name)
+    for (const file of files) await store.delete(file.name)
+  }
+
+  /** Reads the new file as the store has it, before the files that it stands for are deleted. */
+  async #assertSound(name: string): Promise<void> {
+    const { store } = this.#options
+    const [file] = (await store.list(name)).filter((listed) => listed.name === name)
+    if (file === undefined) throw new LakeFileGone(`${store.locate(name)} is gone`)
+    const damage = await store.withCopies([file], ([path = '']) => findDamage(path, name), { isFresh: true })
+    if (damage !== null) throw new Error(`${store.locate(name)}: ${damage}; run the repair again`)
+  }
+
+  /** Rows of events that the lake lacks, for this range: selects from files in `folder`. */
+  async #makeRows(range: FileRange, files: readonly ComparedFile[], folder: string): Promise<Sql[]> {
+    const { topic, ledger } = this.#options
+    const ingestedAt = this.#ingestedAt(range.ingestDate)
+    const selects: Sql[] = []
+    const write = async (messages: readonly TopicMessage[]) => {
+      if (messages.length === 0) return
+      const lines = messages.map((message) => JSON.stringify(toLakeRow(message, ingestedAt)))
+      const spool = await writeJsonLines(join(folder, `${selects.length}.ndjson`), lines)
+      selects.push(sql`select * from ${jsonRows(spool, LAKE_COLUMNS)}`)
+      this.written += messages.length
+    }
+    const leftover = await this.#readLeftover(files)
+    await ledger.run(sql`
+      create or replace table made_events as
+      select min(sequence) as sequence, event_id
+      from topic_events anti join lake_events using (event_id)
+      where sequence between ${range.first} and ${range.last}
+      group by event_id`)
+    for (let position = range.first - 1; position < range.last; ) {
+      const stored = await topic.read(position, BATCH_SIZE)
+      const end = stored.at(-1)?.sequence ?? range.last
+      const wanted = await ledger.select<{ sequence: number }>(
+        sql`select sequence from made_events where sequence > ${position} and sequence <= ${end}`,
+      )
+      const sequences = new Set(wanted.map(({ sequence }) => sequence))
+      await write(sortMessages(stored).messages.filter(({ sequence }) => sequences.has(sequence)))
+      position = end
+    }
+    await write(await this.#makeFromOrders(leftover, range))
+    await ledger.run(sql`insert into lake_events select event_id, sequence, null, null from made_events`)
+    return selects
+  }
+
+  /** `ingest_date` is the date of `ingested_at`, so what is written again on a later day gets the end of its day. */
+  #ingestedAt(ingestDate: string): string {
+    const now = this.#options.now().toISOString()
+    return now.startsWith(ingestDate) ? now : `${ingestDate}T23:59:59.999Z`
+  }
+
+  /** Rows that do not stay, as far as they can be read: the topic may have lost their events. */
+  async #readLeftover(files: readonly ComparedFile[]): Promise<Leftover[]> {
+    const { store, ledger } = this.#options
+    const rows: Leftover[] = []
+    for (const file of files) {
+      rows.push(...(await ledger.select<Leftover>(sql`select event_id, sequence from dropped_rows where file = ${file.index}`)))
+      if (file.isDamaged) rows.push(...(await store.withCopies([file], ([path = '']) => readKeys(path), { isFresh: true })))
+    }
+    return rows.filter(({ event_id }) => EVENT_ID.test(event_id ?? ''))
+  }
+
+  /**
+   * Of events that neither lake nor topic has, at the sequences that they had. One whose sequence cannot be here is left to
+   * `storefront replay`, which publishes what an order has under a new one.
+   */
+  async #makeFromOrders(leftover: readonly Leftover[], { first, last }: FileRange): Promise<TopicMessage[]> {
+    const { pool, ledger } = this.#options
+    const messages: TopicMessage[] = []
+    for (let from = 0; from < leftover.length; from += BATCH_SIZE) {
+      const some = leftover.slice(from, from + BATCH_SIZE)
+      await ledger.run(sql`truncate leftover_rows`)
+      await ledger.add('leftover_rows', some)
+      const wanted = await ledger.select<{ event_id: string; sequence: number | null }>(sql`
+        select
+          event_id,
+          min(sequence) filter (
+            where sequence between ${first} and ${last} and sequence not in (select sequence from topic_events)
+          ) as sequence
+        from leftover_rows
+          anti join lake_events using (event_id)
+          anti join topic_events using (event_id)
+          anti join made_events using (event_id)
+        group by event_id`)
+      const events = await makeEvents(pool, [...new Set(wanted.map(({ event_id }) => event_id.slice(0, UUID_LENGTH)))])
+      for (const { event_id, sequence } of wanted) {
+        const event = events.get(event_id)
+        if (event === undefined) this.lost.add(event_id)
+        else if (sequence !== null) {
+          messages.push({ sequence, event })
+          await ledger.run(sql`insert into made_events values (${sequence}, ${event_id})`)
+        }
+      }
+    }
+    return messages
+  }
+}
+
+interface Leftover {
+  event_id: string
+  sequence: number
+}
+
+const EVENT_ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.[1-9]\d{0,8}$/
+const UUID_LENGTH = 36
+
+/** DuckDB: the rows that stay of the files in `kept_files`, each once. */
+function selectKept(paths: readonly string[]): Sql {
+  return sql`
+    select * exclude (filename)
+    from read_parquet([${commaList(paths.map(readablePath))}], union_by_name = true, hive_partitioning = false, filename = true) as file
+    where (filename, event_id, sequence) in (select path, event_id, sequence from lake_events join kept_files using (file))
+    qualify row_number() over (partition by event_id) = 1`
+}
+
+/** In a DuckDB of its own, which a damaged file may bring down. None when it cannot be read. */
+async function readKeys(path: string): Promise<Leftover[]> {
+  const spill = join(tmpdir(), `storefront-lake-${randomUUID()}`)
+  try {
+    return await withDuckDB(spill, async (connection) => {
+      const statement = sql`select event_id, sequence from read_parquet(${readablePath(path)}, hive_partitioning = false)`
+      const rows = (await connection.runAndReadAll(toDuckDB(statement))).getRows()
+      return rows.map(([id, sequence]) => ({ event_id: String(id), sequence: Number(sequence) }))
+    })
+  } catch {
+    return []
+  }
+}

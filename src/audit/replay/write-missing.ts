@@ -1,0 +1,84 @@
+import { join } from 'node:path'
+import { sql } from '../../db/sql.ts'
+import { nameOf, parseName } from '../../lake/lake-names.ts'
+import type { LakeRepairs } from '../../lake/lake-repairs.ts'
+import { toLakeRow } from '../../lake/lake-row.ts'
+import type { LakeStore } from '../../lake/lake-store.ts'
+import { listLake } from '../../lake/list-files.ts'
+import { writeParquet } from '../../lake/parquet-writer.ts'
+import { sortMessages } from '../../topic/sort-messages.ts'
+import type { Topic, TopicMessage } from '../../topic/topic.ts'
+import type { Ledger } from '../verify/ledger.ts'
+import { LEVELS_ABOVE } from './rewrite-files.ts'
+
+const BATCH_SIZE = 1_000
+
+interface MissingOptions {
+  store: LakeStore
+  topic: Topic
+  /** With the events of the topic and of the lake. */
+  ledger: Ledger
+  repairs: LakeRepairs
+}
+
+/** Writes the events of the topic up to a sequence that the lake lacks, at the date of `ingestedAt`. Returns their number. */
+export async function writeMissing(options: MissingOptions, upTo: number, ingestedAt: string): Promise<number> {
+  const { topic, ledger } = options
+  let written = 0
+  for (let after = 0; ; ) {
+    const missing = await ledger.select<{ sequence: number }>(sql`
+      select min(sequence) as sequence
+      from topic_events anti join lake_events using (event_id)
+      where sequence > ${after} and sequence <= ${upTo}
+      group by event_id
+      order by 1
+      limit ${BATCH_SIZE}`)
+    const last = missing.at(-1)
+    if (last === undefined) return written
+    for (const run of await readRuns(topic, missing)) {
+      await writeRun(options, run, ingestedAt)
+      written += run.length
+    }
+    after = last.sequence
+  }
+}
+
+/** The messages with these sequences, in runs without a gap in the topic. */
+async function readRuns(topic: Topic, missing: readonly { sequence: number }[]): Promise<TopicMessage[][]> {
+  const wanted = new Set(missing.map((row) => row.sequence))
+  const runs: TopicMessage[][] = []
+  let isOpen = false
+  const end = missing.at(-1)?.sequence ?? 0
+  for (let position = (missing[0]?.sequence ?? 1) - 1; position < end; ) {
+    const stored = await topic.read(position, BATCH_SIZE)
+    if (stored.length === 0) return runs
+    for (const message of sortMessages(stored).messages) {
+      const isWanted = wanted.has(message.sequence)
+      if (isWanted && isOpen) runs.at(-1)?.push(message)
+      else if (isWanted) runs.push([message])
+      isOpen = isWanted
+    }
+    position = stored.at(-1)?.sequence ?? end
+  }
+  return runs
+}
+
+/** A file whose range spans another one would supersede it, so a run ends where one of the day's files does; see `splitSuperseded`. */
+async function writeRun({ store, repairs }: MissingOptions, run: readonly TopicMessage[], ingestedAt: string): Promise<void> {
+  const ingestDate = ingestedAt.slice(0, 10)
+  const ranges = (await listLake(store)).map(({ name }) => parseName(name)).filter((range) => range?.ingestDate === ingestDate)
+  const endsBefore = ({ sequence }: TopicMessage) => ranges.filter((range) => (range?.last ?? 0) < sequence).length
+  for (const messages of Map.groupBy(run, endsBefore).values()) {
+    const [first = 0, last = 0] = [messages[0]?.sequence, messages.at(-1)?.sequence]
+    const levels = ranges.flatMap((range) =>
+      range != null && range.first <= last && range.last >= first ? [range.level + LEVELS_ABOVE] : [],
+    )
+    const name = nameOf({ ingestDate, first, last, level: Math.max(0, ...levels) })
+    await store.withWorkspace(async (folder) => {
+      const path = join(folder, 'file')
+      const lines = messages.map((message) => JSON.stringify(toLakeRow(message, ingestedAt)))
+      await writeParquet(path, lines, name)
+      await repairs.put(name, path)
+    })
+  }
+}

@@ -1,0 +1,66 @@
+import { randomUUID } from 'node:crypto'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { sql } from '../../db/sql.ts'
+import { checkChecksum } from '../../lake/lake-checksum.ts'
+import { parquetRows, toDuckDB, withDuckDB } from '../../lake/lake-database.ts'
+import { parseName } from '../../lake/lake-names.ts'
+import type { LakeFile, LakeStore } from '../../lake/lake-store.ts'
+import { listLake, readLakeFiles } from '../../lake/list-files.ts'
+
+/** An event that the lake has. */
+export interface LakeEvent {
+  eventId: string
+  sequence: number
+  orderNumber: number
+}
+
+/** The greatest sequence in the lake, 0 for an empty one: from the names of its files. */
+export async function findLakeEnd(store: LakeStore): Promise<number> {
+  return (await listLake(store)).reduce((newest, { name }) => Math.max(newest, parseName(name)?.last ?? 0), 0)
+}
+
+/**
+ * Hands the lake's events behind a sequence to `visit`, a file at a time; those of its newest file alone unless all are asked for. Files that
+ * are replaced meanwhile come again. Corrupt ones are left out: verify names them.
+ */
+export async function visitLakeBehind(
+  store: LakeStore,
+  after: number,
+  files: 'newest' | 'all',
+  visit: (events: LakeEvent[]) => Promise<void>,
+): Promise<void> {
+  const lastOf = ({ name }: LakeFile) => parseName(name)?.last ?? 0
+  await readLakeFiles(
+    store,
+    async (_, paths) => {
+      for (const path of paths) await visit(await readFile(path, after).catch(() => []))
+    },
+    (listed) => {
+      const behind = listed.filter((file) => lastOf(file) > after)
+      return files === 'all' ? behind : behind.toSorted((a, b) => lastOf(b) - lastOf(a)).slice(0, 1)
+    },
+  )
+}
+
+// A damaged id must neither end the comparison nor look like an event that the database has lost.
+const EVENT_ID = '[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}[.][1-9][0-9]{0,8}'
+
+async function readFile(path: string, after: number): Promise<LakeEvent[]> {
+  if ((await checkChecksum(path)) === 'wrong') return []
+  return withDuckDB(join(tmpdir(), `storefront-lake-${randomUUID()}`), async (connection) => {
+    const reader = await connection.runAndReadAll(
+      toDuckDB(
+        sql`
+          select event_id, sequence, coalesce(try_cast(order_number as bigint), 0)
+          from ${parquetRows([path])}
+          where sequence > ${after} and regexp_full_match(event_id, ${EVENT_ID})`,
+      ),
+    )
+    return reader.getRows().map(([eventId, sequence, orderNumber]) => ({
+      eventId: String(eventId),
+      sequence: Number(sequence),
+      orderNumber: Number(orderNumber),
+    }))
+  })
+}

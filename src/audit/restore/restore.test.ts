@@ -1,0 +1,100 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { onCleanup } from '../../../test/cleanup.ts'
+import { eventually } from '../../../test/eventually.ts'
+import { farFromMidnight } from '../../../test/midnight.ts'
+import { NO_NATS, startNatsServer } from '../../../test/nats-server.ts'
+import { summarise } from '../../../test/pipeline-audit.ts'
+import { createRestorableStore, readLakeFacts } from '../../../test/restorable-store.ts'
+import { dataFolder } from '../../db/embedded/data-folder.ts'
+import { compactLake } from '../../lake/compact-lake.ts'
+import { openLakeStore } from '../../lake/open-lake-store.ts'
+
+// Files of two days are not merged.
+await farFromMidnight()
+
+const topics = [
+  { where: 'PostgreSQL', skip: false, open: async () => ({}) },
+  {
+    where: 'NATS',
+    skip: NO_NATS,
+    open: async (t: Parameters<typeof startNatsServer>[0]) => ({ NATS_URL: (await startNatsServer(t)).url }),
+  },
+]
+
+for (const { where, skip, open } of topics) {
+  describe(`a database whose files were put back, with the topic in ${where}`, { skip }, () => {
+    test('is recognised, sells on under numbers and versions that nobody has seen, and agrees with topic and lake after a replay', async (t) => {
+      const store = createRestorableStore(t, await open(t))
+      const before = await store.start()
+      const kept = [await before.place(), await before.place(), await before.place()]
+      await before.untilDelivered()
+      assert.deepEqual(await before.failing(), [])
+      await before.stop()
+      const putBack = store.copyDatabase()
+
+      const lost = await store.start()
+      const [first, second, third] = kept
+      assert.ok(first && second && third)
+      assert.equal(await lost.confirm(first), 2)
+      assert.equal(await lost.cancel(second), 2)
+      const lostOrders = [await lost.place(), await lost.place()]
+      await lost.untilDelivered()
+      await lost.stop()
+      putBack()
+
+      const restored = await store.start()
+      const failing = await restored.failing()
+      assert.equal(failing.length, 1)
+      assert.match(failing[0] ?? '', /^restore: the database was restored to an earlier state .*storefront replay/)
+      const named = await restored.verify()
+      assert.deepEqual(summarise(named), ['database restored 1'])
+      // The same change as in the lost time, another one, and one that it did not make.
+      const versions = [await restored.cancel(first), await restored.confirm(second), await restored.cancel(third)]
+      assert.ok(versions.every((version) => version > 1_000))
+      const fresh = [await restored.place(), await restored.place(), await restored.place()]
+      assert.ok(Math.min(...fresh.map(({ number }) => number)) > Math.max(...lostOrders.map(({ number }) => number)))
+      const [newest] = fresh
+      assert.ok(newest)
+      assert.equal(await restored.cancel(newest), 2)
+      await restored.untilDelivered()
+
+      const printed = (await restored.replay()).join('\n')
+      for (const { id, number } of lostOrders) assert.match(printed, new RegExp(`order ${number} is lost: .*${id}`))
+      assert.match(printed, new RegExp(`order ${first.id} has lost changes`))
+      await restored.untilDelivered()
+      // The lake's subscriber stands by while its files are refilled.
+      await eventually(async () => (await restored.failing()).length === 0, { what: 'ready again' })
+      const report = await restored.verify()
+      assert.deepEqual(summarise(report), [])
+      assert.deepEqual(report.undecided, [])
+      assert.equal(report.lake.lostEvents, 4)
+
+      const facts = await readLakeFacts(store.dataDir)
+      assert.equal(new Set(facts.map(({ eventId }) => eventId)).size, facts.length)
+      assert.equal(new Set(facts.map(({ sequence }) => sequence)).size, facts.length)
+      const orders = new Map(facts.map(({ orderId, orderNumber }) => [orderId, orderNumber]))
+      assert.equal(new Set(orders.values()).size, orders.size)
+      // What the lost time said is still there, beside what is true now.
+      const statusesOf = (id: string) => facts.filter(({ orderId }) => orderId === id).map(({ status }) => status)
+      assert.deepEqual(statusesOf(first.id), ['pending', 'confirmed', 'cancelled'])
+      assert.deepEqual(statusesOf(second.id), ['pending', 'cancelled', 'confirmed'])
+      for (const { id } of lostOrders) assert.deepEqual(statusesOf(id), ['pending'])
+
+      const { rows: mails } = await restored.pool.query('select event_id from email_deliveries')
+      assert.equal(mails.length, 3 + 3 + 3 + 1)
+      const lake = await openLakeStore({ bucket: null, directory: dataFolder(store.dataDir).lake, dataDir: store.dataDir })
+      onCleanup(t, () => lake.close())
+      assert.deepEqual((await compactLake({ store: lake, isWanted: () => true, assertAlone: async () => {} })).failures, [])
+      assert.deepEqual(summarise(await restored.verify()), [])
+      await restored.stop()
+
+      // It is recognised once, and the next start has nothing to say.
+      const again = await store.start()
+      assert.deepEqual(await again.failing(), [])
+      const { rows } = await again.pool.query('select from database_incarnations')
+      assert.equal(rows.length, 2)
+      await again.stop()
+    })
+  })
+}

@@ -1,0 +1,117 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { DuckDBAppender, DuckDBConnection, DuckDBValue } from '@duckdb/node-api'
+import { identifier, type Sql, sql } from '../../db/sql.ts'
+import { jsonRows, writeJsonLines } from '../../lake/json-lines.ts'
+import { toDuckDB, withDuckDB } from '../../lake/lake-database.ts'
+import { typedList } from '../../lake/lake-row.ts'
+import { copyToParquet } from '../../lake/parquet-writer.ts'
+
+/**
+ * What each place holds, by event id. `facts` and `move_details` are what the event says, each in one text: see `facts.ts`; null where
+ * nobody can tell. `digests` are those of all that a row of the lake says: see `row-digest.ts`.
+ */
+const TABLES = {
+  order_events: { event_id: 'VARCHAR', facts: 'VARCHAR', move_details: 'VARCHAR', changed_at: 'BIGINT' },
+  topic_events: {
+    event_id: 'VARCHAR',
+    facts: 'VARCHAR',
+    move_details: 'VARCHAR',
+    changed_at: 'BIGINT',
+    sequence: 'BIGINT',
+    digests: 'UBIGINT[]',
+  },
+  mail_events: { event_id: 'VARCHAR', status: 'VARCHAR', queued_at: 'BIGINT' },
+  /** `file`: which of the files that were read. */
+  lake_events: { event_id: 'VARCHAR', sequence: 'BIGINT', digests: 'UBIGINT[]', file: 'BIGINT' },
+  held_events: { event_id: 'VARCHAR' },
+  corrupt_messages: { sequence: 'BIGINT', reason: 'VARCHAR' },
+  /** Rows of files that are written again, which do not stay there. */
+  leftover_rows: { event_id: 'VARCHAR', sequence: 'BIGINT' },
+  lost_ranges: { after: 'BIGINT', up_to: 'BIGINT' },
+  parked_events: { event_id: 'VARCHAR', reason: 'VARCHAR' },
+} as const
+const COLUMN_TYPES = { VARCHAR: sql`VARCHAR`, BIGINT: sql`BIGINT`, 'UBIGINT[]': sql`UBIGINT[]` }
+
+export type TableName = keyof typeof TABLES
+/** The tables that take rows one by one. */
+type PlainTableName = Exclude<TableName, 'topic_events' | 'lake_events'>
+type Cell<Type> = Type extends 'BIGINT' ? number | null : string | null
+type Row<Name extends TableName> = { [Column in keyof (typeof TABLES)[Name]]: Cell<(typeof TABLES)[Name][Column]> }
+
+/**
+ * The events of all places side by side, in tables that spill to disk: comparing a million orders takes no more memory than
+ * comparing ten.
+ */
+export class Ledger {
+  readonly #connection: DuckDBConnection
+  readonly #spool: string
+
+  constructor(connection: DuckDBConnection, spool: string) {
+    this.#connection = connection
+    this.#spool = spool
+  }
+
+  async add<Name extends PlainTableName>(table: Name, rows: readonly Row<Name>[]): Promise<void> {
+    if (rows.length === 0) return
+    const columns = Object.entries(TABLES[table])
+    const appender = await this.#connection.createAppender(table)
+    for (const row of rows) {
+      for (const [name, type] of columns) appendCell(appender, type, (row as Record<string, string | number | null>)[name] ?? null)
+      appender.endRow()
+    }
+    appender.closeSync()
+  }
+
+  /** Rows, each a line of JSON with these columns, for the `from` of the next statement. */
+  async spoolRows(lines: readonly string[], columns: Readonly<Record<string, Sql>>): Promise<Sql> {
+    return jsonRows(await writeJsonLines(this.#spool, lines), columns)
+  }
+
+  /** Writes what a query selects as a file of the lake. */
+  writeLakeFile(select: Sql, path: string, name: string): Promise<number> {
+    return copyToParquet(this.#connection, select, path, name)
+  }
+
+  async run(statement: Sql): Promise<void> {
+    await this.#connection.run(toDuckDB(statement))
+  }
+
+  /** Rows as objects; counts and sequences are numbers. */
+  async select<T>(statement: Sql): Promise<T[]> {
+    const reader = await this.#connection.runAndReadAll(toDuckDB(statement))
+    return reader.getRowObjects().map((row) => mapValues(row) as T)
+  }
+
+  async count(from: Sql): Promise<number> {
+    const [row] = await this.select<{ n: number }>(sql`select count(*) as n from (${from})`)
+    return row?.n ?? 0
+  }
+}
+
+/** Runs `work` with an empty ledger, which is gone afterwards. */
+export async function withLedger<T>(work: (ledger: Ledger) => Promise<T>): Promise<T> {
+  const folder = await mkdtemp(join(tmpdir(), 'storefront-verify-'))
+  try {
+    return await withDuckDB(join(folder, 'spill'), async (connection) => {
+      for (const [table, columns] of Object.entries(TABLES)) {
+        const types = Object.fromEntries(Object.entries(columns).map(([name, type]) => [name, COLUMN_TYPES[type]]))
+        await connection.run(toDuckDB(sql`create table ${identifier(table)} (${typedList(types)})`))
+      }
+      return work(new Ledger(connection, join(folder, 'rows.ndjson')))
+    })
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
+}
+
+function appendCell(appender: DuckDBAppender, type: string, value: string | number | null): void {
+  if (value === null) appender.appendNull()
+  else if (type === 'VARCHAR') appender.appendVarchar(String(value))
+  else appender.appendBigInt(BigInt(value))
+}
+
+function mapValues(row: Record<string, DuckDBValue>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(row).map(([name, value]) => [name, typeof value === 'bigint' ? Number(value) : value]))
+}

@@ -1,0 +1,109 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { PgoutputReader } from '../../change-stream/pgoutput.ts'
+import { findLostReason, PUBLICATION } from '../../change-stream/replication-slot.ts'
+import { connectClient, type Pool, type Queryable } from '../../db/pool.ts'
+import { literal, sql } from '../../db/sql.ts'
+import type { OrderRecord } from '../../orders/events.ts'
+import type { Topic } from '../../topic/topic.ts'
+import type { Ledger } from './ledger.ts'
+import { readTopic } from './read-topic.ts'
+
+/** A reader that has nothing to do confirms its position every ten seconds. */
+export const PATIENCE_MS = 25_000
+const POLL_MS = 250
+const SLOT_IN_USE = '55006'
+const FETCH_ROWS = 2_000
+
+type EventKey = Pick<OrderRecord, 'id' | 'version'>
+
+/** DuckDB: what `orders` tells of and the topic does not have. */
+export const LACKING = sql`select event_id, changed_at from order_events anti join topic_events using (event_id)`
+
+export interface SettleOptions {
+  pool: Pool
+  /** Address of the same database for the role that may replicate. */
+  streamUrl: string
+  topic: Topic
+  slotName: string
+  patienceMs?: number | undefined
+}
+
+export interface Settlement {
+  /** Why the change stream can deliver nothing more, null when it can. */
+  slotLost: string | null
+  /** Whether all that the topic still lacks is known to be either missing or held. */
+  isSettled: boolean
+  /** The last sequence of the topic that was read. */
+  topicEnd: number
+}
+
+/**
+ * Tells changes that are under way from those that are lost, among what the topic lacks. The latter are what is left when the slot's
+ * reader has confirmed a position past all of them. Without a reader, what the slot still holds is under way: it goes into
+ * `held_events`. Reads on in the topic behind `position`.
+ */
+export async function settle(ledger: Ledger, options: SettleOptions, position: number): Promise<Settlement> {
+  const { pool, streamUrl, topic, slotName, patienceMs = PATIENCE_MS } = options
+  const { rows } = await pool.query<{ lsn: string }>('select pg_current_wal_insert_lsn() as lsn')
+  const deadline = performance.now() + patienceMs
+  for (let end = position; ; ) {
+    const slot = await readSlot(pool, slotName, rows[0]?.lsn ?? '0/0')
+    // Read after the slot's position: a change is on the topic before its position is confirmed.
+    end = await readTopic(topic, ledger, end)
+    if ((await ledger.count(LACKING)) === 0 || slot.isPast) return { slotLost: slot.lost, isSettled: true, topicEnd: end }
+    if (slot.lost !== null) return { slotLost: slot.lost, isSettled: true, topicEnd: end }
+    if (!slot.isActive && (await readHeldEvents(streamUrl, slotName, ledger))) {
+      return { slotLost: null, isSettled: true, topicEnd: await readTopic(topic, ledger, end) }
+    }
+    if (performance.now() > deadline) return { slotLost: null, isSettled: false, topicEnd: end }
+    await delay(POLL_MS)
+  }
+}
+
+async function readSlot(
+  db: Queryable,
+  slotName: string,
+  lsn: string,
+): Promise<{ lost: string | null; isActive: boolean; isPast: boolean }> {
+  const lost = await findLostReason(db, slotName)
+  const { rows } = await db.query<{ is_active: boolean; is_past: boolean }>(
+    'select active as is_active, confirmed_flush_lsn >= $2 as is_past from pg_replication_slots where slot_name = $1',
+    [slotName, lsn],
+  )
+  return { lost, isActive: rows[0]?.is_active ?? false, isPast: rows[0]?.is_past === true }
+}
+
+/** Looks into the slot without taking anything out. False when it has a reader after all. */
+async function readHeldEvents(streamUrl: string, slotName: string, ledger: Ledger): Promise<boolean> {
+  const stream = await connectClient(streamUrl, 'storefront-verify')
+  try {
+    await stream.query('begin')
+    await stream.query(
+      `declare held no scroll cursor for
+      select data from pg_logical_slot_peek_binary_changes($1, null, null, 'proto_version', '1', 'publication_names', $2)`,
+      [slotName, PUBLICATION],
+    )
+    const reader = new PgoutputReader<EventKey>({ table: 'orders', columns: ['id', 'version'], previousColumns: [] })
+    for (let ids = await fetchEventIds(stream, reader); ids !== null; ids = await fetchEventIds(stream, reader)) {
+      await ledger.add(
+        'held_events',
+        ids.map((event_id) => ({ event_id })),
+      )
+    }
+    return true
+  } catch (error) {
+    if ((error as { code?: string }).code === SLOT_IN_USE) return false
+    throw error
+  } finally {
+    await stream.end()
+  }
+}
+
+async function fetchEventIds(tx: Queryable, reader: PgoutputReader<EventKey>): Promise<string[] | null> {
+  const { rows } = await tx.query<{ data: Buffer }>(sql`fetch ${literal(FETCH_ROWS)} from held`)
+  if (rows.length === 0) return null
+  return rows.flatMap(({ data }) => {
+    const message = reader.read(data)
+    return message.kind === 'change' ? [`${message.record.id}.${message.record.version}`] : []
+  })
+}

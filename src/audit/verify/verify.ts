@@ -1,0 +1,235 @@
+import { listParkedChanges } from '../../change-stream/parked-changes.ts'
+import type { Pool } from '../../db/pool.ts'
+import { identifier, literal, type Sql, sql } from '../../db/sql.ts'
+import type { LakeStore } from '../../lake/lake-store.ts'
+import { findUnreconciledReason, listIncarnations } from '../../topic/incarnations.ts'
+import type { CorruptMessage, Topic } from '../../topic/topic.ts'
+import { type Compared, findLostTime } from '../restore/find-lost-time.ts'
+import { knownUpTo } from '../restore/recognise-restore.ts'
+import { findInvalidRows } from './invalid-rows.ts'
+import { type Ledger, type TableName, withLedger } from './ledger.ts'
+import { LACKING, PATIENCE_MS, type Settlement, settle } from './pending-changes.ts'
+import { type LakeContents, readLake } from './read-lake.ts'
+import { readMails } from './read-mails.ts'
+import { readOrders } from './read-orders.ts'
+import { readTopic } from './read-topic.ts'
+import { ALTERED_IN_LAKE } from './row-digest.ts'
+
+export interface VerifyOptions {
+  pool: Pool
+  /** Address of the same database for the role that may replicate. */
+  streamUrl: string
+  topic: Topic
+  slotName: string
+  lake: LakeStore
+  /** For how long the lake may keep events back by its settings; 60 unless said otherwise. */
+  lakeFlushSeconds?: number
+  now: () => Date
+  /** How long changes on their way to the topic are waited for, and how far a subscriber may be behind. */
+  patienceMs?: number
+}
+
+export type Place = 'database' | 'orders' | 'order counts' | 'products' | 'stock' | 'change stream' | 'topic' | 'mails' | 'lake'
+/**
+ * `altered`: the same event says something else there. `unknown`: no order has it. `lost`: the change stream can deliver nothing more.
+ * `restored`: to an earlier state than topic or lake have seen. `parked`: no event could be made of the row. `invalid`: a row from before the database refused such rows.
+ */
+export type FindingKind = 'missing' | 'doubled' | 'corrupt' | 'altered' | 'unknown' | 'lost' | 'parked' | 'invalid' | 'restored'
+
+/** Something that a healthy store never has. */
+export interface Finding {
+  place: Place
+  kind: FindingKind
+  count: number
+  /** Event ids, or rows or files with the reason; the first hundred. */
+  examples: string[]
+}
+
+/** What is on its way: events, and the age in seconds of the oldest. */
+export interface Lag {
+  events: number
+  seconds: number
+}
+
+export interface VerifyReport {
+  orders: { orders: number; versions: number }
+  topic: { events: number; lag: Lag; isSettled: boolean }
+  mails: { sent: number; queued: number; failed: number; lag: Lag }
+  /** `lostEvents`: of a time that a restore has lost; they stay there as what was said then. */
+  lake: { files: number; events: number; lostEvents: number; lag: Lag }
+  findings: Finding[]
+  /** Places that lack events which are on their way there, or are lost: there is no telling yet. */
+  undecided: Place[]
+}
+
+const LAKE_FLUSH_SECONDS = 60
+const MAX_EXAMPLES = 100
+
+/**
+ * Holds orders, topic, mails and lake against each other, also beside a running store. The order of reads keeps what is under way from
+ * looking like a fault: each subscriber's position, then what it has, then the topic, then the orders. What a later place has must
+ * then be in the earlier one, and what lies before a position must be behind it.
+ */
+export async function verify(options: VerifyOptions): Promise<VerifyReport> {
+  const { pool, topic, patienceMs = PATIENCE_MS, lakeFlushSeconds = LAKE_FLUSH_SECONDS } = options
+  return withLedger(async (ledger) => {
+    const startedAt = options.now().getTime()
+    const restored = await findRestored({ pool, topic, lake: options.lake })
+    await ledger.add('lost_ranges', restored.ranges)
+    const mailPosition = await findSubscriberPosition(pool, 'email')
+    await readMails(pool, ledger)
+    const lake = await readLake(options.lake, ledger)
+    const topicEnd = await readTopic(topic, ledger)
+    const orders = await readOrders(pool, ledger)
+    await ledger.add('parked_events', await listParkedChanges(pool))
+    const settlement = await settle(ledger, options, topicEnd)
+    const invalid = (await findInvalidRows(pool, MAX_EXAMPLES)).map((rows): Finding => ({ ...rows, kind: 'invalid' }))
+    const findings = [...restored.findings, ...invalid, ...(await find(ledger, { mailPosition, topicEnd, lake, settlement }))]
+    const behind = {
+      mails: sql`from topic_events anti join mail_events using (event_id) where topic_events.sequence > ${mailPosition}`,
+      lake: sql`from topic_events anti join lake_events using (event_id) where topic_events.sequence > ${lake.lastSequence}`,
+    }
+    // Measured from the beginning: what came to the topic since need not be in what was read before it.
+    const isOverdue = async (events: Sql, mayTakeMs: number) =>
+      (await ledger.count(sql`${events} and changed_at < ${startedAt - mayTakeMs}`)) > 0
+    const undecided: Place[] = settlement.isSettled ? [] : ['topic']
+    if (await isOverdue(behind.mails, patienceMs)) undecided.push('mails')
+    if (await isOverdue(behind.lake, patienceMs + lakeFlushSeconds * 1_000)) undecided.push('lake')
+    const lagOf = (events: Sql) => measureLag(ledger, events, options.now())
+    const mails = await ledger.select<{ status: string; n: number }>(sql`select status, count(*) as n from mail_events group by status`)
+    const mailsThatAre = (status: string) => mails.find((row) => row.status === status)?.n ?? 0
+    return {
+      orders: { orders, versions: await ledger.count(sql`from order_events`) },
+      topic: {
+        events: await ledger.count(sql`from topic_events`),
+        lag: settlement.slotLost !== null ? { events: 0, seconds: 0 } : await lagOf(underWay(settlement)),
+        isSettled: settlement.isSettled,
+      },
+      mails: {
+        sent: mailsThatAre('sent'),
+        queued: mailsThatAre('queued'),
+        failed: mailsThatAre('failed'),
+        lag: await lagOf(behind.mails),
+      },
+      lake: {
+        files: lake.files.length,
+        events: await ledger.count(sql`from lake_events`),
+        lostEvents: await ledger.count(sql`from lake_events anti join order_events using (event_id) semi join lost_ranges on ${IS_LOST}`),
+        lag: await lagOf(behind.lake),
+      },
+      findings,
+      undecided,
+    }
+  })
+}
+
+/** Whether the database was restored, and topic and lake not compared with it since; and the ranges in which it has lost events. */
+async function findRestored(compared: Compared): Promise<{ findings: Finding[]; ranges: { after: number; up_to: number }[] }> {
+  const incarnations = await listIncarnations(compared.pool)
+  const ranges = incarnations.flatMap(({ lost }) => (lost === null ? [] : [{ after: lost.after, up_to: lost.upTo }]))
+  const lost = await findLostTime(compared, knownUpTo(incarnations))
+  const examples =
+    lost === null ? [] : [`topic or lake have seen up to ${lost.end}, the database up to ${lost.range.after}`, ...lost.examples]
+  const unreconciled = await findUnreconciledReason(compared.pool)
+  if (unreconciled !== null) examples.push(unreconciled)
+  return { findings: examples.length === 0 ? [] : [{ place: 'database', kind: 'restored', count: 1, examples }], ranges }
+}
+
+// A row of the topic or the lake, unless an order has its event.
+const IS_LOST = sql`sequence > lost_ranges.after and sequence <= lost_ranges.up_to`
+
+/** The last sequence that a subscriber has handled, 0 for none. */
+async function findSubscriberPosition(pool: Pool, name: string): Promise<number> {
+  const { rows } = await pool.query<{ sequence: number | null }>('select sequence from topic_subscribers where name = $1', [name])
+  return rows[0]?.sequence ?? 0
+}
+
+function underWay({ isSettled }: Settlement): Sql {
+  return isSettled ? sql`from (${LACKING}) semi join held_events using (event_id)` : sql`from (${LACKING})`
+}
+
+interface Known {
+  mailPosition: number
+  topicEnd: number
+  lake: LakeContents
+  settlement: Settlement
+}
+
+async function find(ledger: Ledger, { mailPosition, topicEnd, lake, settlement }: Known): Promise<Finding[]> {
+  const lost = settlement.isSettled
+    ? sql`from (${LACKING}) anti join held_events using (event_id) anti join parked_events using (event_id)`
+    : sql`from (${LACKING}) where false`
+  const doubled = (table: TableName) => sql`from ${identifier(table)} group by event_id having count(*) > 1`
+  const ofNoOrder = (table: TableName) =>
+    sql`from ${identifier(table)} anti join topic_events using (event_id) anti join order_events using (event_id)`
+  // No mail tells of what a restore has lost, and no order has it.
+  const isKept = sql`(event_id in (from order_events select event_id) or not exists (from lost_ranges where ${IS_LOST}))`
+  const handled = (table: TableName, position: number) =>
+    sql`from topic_events anti join ${identifier(table)} using (event_id) where topic_events.sequence <= ${position} and ${isKept}`
+  const altered = sql`
+    from topic_events as copy join order_events as original using (event_id)
+    where copy.facts <> original.facts or copy.move_details <> original.move_details`
+  const checks: [Place, FindingKind, Sql][] = [
+    ['orders', 'corrupt', sql`from order_events where facts is null`],
+    ['topic', 'missing', lost],
+    ['topic', 'doubled', doubled('topic_events')],
+    ['topic', 'altered', altered],
+    [
+      'topic',
+      'unknown',
+      sql`from topic_events anti join order_events using (event_id) where topic_events.sequence <= ${topicEnd} and ${isKept}`,
+    ],
+    ['mails', 'missing', handled('mail_events', mailPosition)],
+    ['mails', 'unknown', ofNoOrder('mail_events')],
+    ['lake', 'missing', handled('lake_events', lake.lastSequence)],
+    ['lake', 'doubled', doubled('lake_events')],
+    ['lake', 'altered', sql`from (${ALTERED_IN_LAKE})`],
+    ['lake', 'unknown', sql`${ofNoOrder('lake_events')} where ${isKept}`],
+  ]
+  const findings: Finding[] = []
+  const parked = await ledger.select<{ event_id: string; reason: string }>(
+    sql`select event_id, reason from (${LACKING}) join parked_events using (event_id) order by event_id`,
+  )
+  if (parked.length > 0)
+    findings.push({
+      place: 'change stream',
+      kind: 'parked',
+      count: parked.length,
+      examples: parked.slice(0, MAX_EXAMPLES).map(({ event_id, reason }) => `${event_id}: ${reason}`),
+    })
+  if (settlement.slotLost !== null) findings.push({ place: 'change stream', kind: 'lost', count: 1, examples: [settlement.slotLost] })
+  for (const [place, kind, from] of checks) {
+    const events = sql`select event_id ${from}`
+    const count = await ledger.count(events)
+    if (count > 0) findings.push({ place, kind, count, examples: await examplesOf(ledger, events) })
+  }
+  const messages = await ledger.select<CorruptMessage>(sql`select sequence, reason from corrupt_messages order by sequence`)
+  return [
+    ...findings,
+    ...corruptFindings(
+      'topic',
+      messages.map(({ sequence, reason }) => `sequence ${sequence}: ${reason}`),
+    ),
+    ...corruptFindings(
+      'lake',
+      lake.corrupt.map(({ path, reason }) => `${path}: ${reason}`),
+    ),
+  ]
+}
+
+function corruptFindings(place: Place, all: string[]): Finding[] {
+  return all.length === 0 ? [] : [{ place, kind: 'corrupt', count: all.length, examples: all.slice(0, MAX_EXAMPLES) }]
+}
+
+async function examplesOf(ledger: Ledger, events: Sql): Promise<string[]> {
+  const rows = await ledger.select<{ event_id: string }>(sql`${events} order by event_id limit ${literal(MAX_EXAMPLES)}`)
+  return rows.map((row) => row.event_id)
+}
+
+async function measureLag(ledger: Ledger, from: Sql, now: Date): Promise<Lag> {
+  const [row] = await ledger.select<{ events: number; oldest: number | null }>(
+    sql`select count(*) as events, min(changed_at) as oldest from (select changed_at ${from})`,
+  )
+  const ageMs = row?.oldest == null ? 0 : Math.max(0, now.getTime() - row.oldest)
+  return { events: row?.events ?? 0, seconds: Math.round(ageMs / 100) / 10 }
+}

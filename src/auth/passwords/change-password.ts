@@ -1,0 +1,46 @@
+import { inTransaction } from '../../db/transaction.ts'
+import { AppError } from '../../errors.ts'
+import type { Caller } from '../../http/caller.ts'
+import type { Client } from '../client.ts'
+import type { AuthContext } from '../context.ts'
+import { revokeSessionsOf } from '../sessions.ts'
+import { getUser, replacePassword, type UserWithPassword } from '../users.ts'
+
+const NOTICE_MS = 24 * 3_600_000
+
+/**
+ * Sets another password and ends every session but the caller's. Throws `invalid_credentials` when the current one is wrong,
+ * `password_too_common`, `rate_limited`.
+ */
+export async function changePassword(
+  context: AuthContext,
+  caller: Caller,
+  input: { current_password: string; new_password: string },
+  client: Client,
+): Promise<void> {
+  const { pool, passwords, revocations, throttle } = context
+  const who = { user_id: caller.userId, session_id: caller.sessionId }
+  const user = await getUser(pool, caller.userId)
+  passwords.assertAcceptable(input.new_password, user.email, 'new_password')
+  const checked = await throttle.guardPassword(client, user.email, async () => {
+    return (await passwords.verify(input.current_password, user.password_hash)) ? user : null
+  })
+  const ended = checked === null ? null : await storePassword(context, caller, checked, await passwords.hash(input.new_password))
+  if (ended === null) {
+    client.record('password_change_failed', { ...who, reason: 'wrong password' })
+    throw new AppError('invalid_credentials', 'The current password is another.')
+  }
+  revocations.add(...ended)
+  client.record('password_changed', who)
+}
+
+/** Returns the sessions that it ended, null when the password is by now another than was checked. */
+async function storePassword(context: AuthContext, caller: Caller, checked: UserWithPassword, hash: string): Promise<string[] | null> {
+  const { pool, sendAccountMail, now } = context
+  return inTransaction(pool, async (tx) => {
+    if (!(await replacePassword(tx, checked, hash))) return null
+    await tx.query('delete from password_resets where user_id = $1', [checked.id])
+    await sendAccountMail(tx, { kind: 'password_changed', to: checked.email, expiresAt: new Date(now().getTime() + NOTICE_MS) })
+    return revokeSessionsOf(tx, checked.id, caller.sessionId, now())
+  })
+}

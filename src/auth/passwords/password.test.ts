@@ -1,0 +1,108 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { assertProblem, faults } from '../../../test/problem.ts'
+import { startStore } from '../../../test/store.ts'
+import { AppError } from '../../errors.ts'
+import { Passwords } from './password.ts'
+
+const CHEAP = { memoryKib: 64, passes: 1, parallelism: 1 }
+const one = { threads: 1, maxWaiting: 10 }
+
+test('hashes with argon2id at the cost that the documentation names, each time with another salt', async () => {
+  const passwords = new Passwords(one)
+  const hashes = [await passwords.hash('correct horse'), await passwords.hash('correct horse')]
+  for (const hash of hashes) assert.match(hash, /^\$argon2id\$v=19\$m=19456,t=2,p=1\$[A-Za-z0-9+/]{22}\$[A-Za-z0-9+/]{43}$/)
+  assert.notEqual(hashes[0], hashes[1])
+  assert.equal(await passwords.verify('correct horse', hashes[0] ?? ''), true)
+  for (const wrong of ['correct horsf', 'Correct horse', 'correct horse ', ' correct horse', '']) {
+    assert.equal(await passwords.verify(wrong, hashes[0] ?? ''), false)
+  }
+})
+
+test('compares a password exactly as it was given: no trimming, no folding, no cutting', async () => {
+  const passwords = new Passwords({ ...one, cost: CHEAP })
+  const long = `${'x'.repeat(127)}y`
+  for (const [given, other] of [
+    ['caf\u00e9 au lait', 'cafe\u0301 au lait'],
+    ['ﬁne password', 'fine password'],
+    [long, long.slice(0, 127)],
+    [`${'x'.repeat(72)}tail`, 'x'.repeat(72)],
+  ] as const) {
+    const hash = await passwords.hash(given)
+    assert.equal(await passwords.verify(given, hash), true)
+    assert.equal(await passwords.verify(other, hash), false, given)
+  }
+})
+
+test('verifies a hash at the cost it was made with, and says when that is lower than today', async () => {
+  const before = new Passwords({ ...one, cost: CHEAP })
+  const today = new Passwords(one)
+  const hash = await before.hash('correct horse')
+  assert.equal(await today.verify('correct horse', hash), true)
+  assert.equal(today.isOutdated(hash), true)
+  assert.equal(before.isOutdated(hash), false)
+  assert.equal(before.isOutdated(await today.hash('correct horse')), false, 'a higher cost is not outdated')
+})
+
+test('refuses common passwords and the address itself, in any case', () => {
+  const passwords = new Passwords(one)
+  const refused = ['password', 'PASSWORD', '12345678', 'qwertyuiop', 'iloveyou', 'ada@example.com', 'ADA@Example.com']
+  for (const password of refused) {
+    assert.throws(
+      () => passwords.assertAcceptable(password, 'ada@example.com'),
+      (error) => error instanceof AppError && error.code === 'password_too_common',
+    )
+  }
+  for (const password of ['password of mine', 'bob@example.com', '        ', 'ππππππππ'])
+    passwords.assertAcceptable(password, 'ada@example.com')
+})
+
+test('works on a few hashes at a time, keeps the others waiting in order, and refuses when too many wait', async () => {
+  const passwords = new Passwords({ threads: 2, maxWaiting: 3, cost: CHEAP })
+  const done: number[] = []
+  const tries = Array.from({ length: 8 }, async (_, i) => {
+    await passwords.hash('correct horse')
+    done.push(i)
+  })
+  const results = await Promise.allSettled(tries)
+  assert.deepEqual(
+    results.map(({ status }) => status),
+    [...Array(5).fill('fulfilled'), ...Array(3).fill('rejected')],
+  )
+  assert.deepEqual(done.toSorted(), [0, 1, 2, 3, 4])
+  const refusal = (results[7] as PromiseRejectedResult).reason as AppError
+  assert.deepEqual([refusal.code, refusal.details.headers], ['unavailable', { 'retry-after': '5' }])
+  assert.equal(await passwords.verify('wrong', null), false, 'places are given back')
+})
+
+test('gives its place back when hashing fails', async () => {
+  const passwords = new Passwords({ threads: 1, maxWaiting: 0, cost: { memoryKib: 1, passes: 1, parallelism: 1 } })
+  for (const _ of [1, 2, 3]) await assert.rejects(passwords.hash('x'), (error) => !(error instanceof AppError))
+})
+
+test('registration counts a password in code points and takes any that is well-formed Unicode', async (t) => {
+  const store = await startStore(t)
+  const register = (password: unknown) =>
+    store.call('POST', '/auth/register', { raw: JSON.stringify({ email: `${crypto.randomUUID()}@example.com`, password }) })
+  for (const password of ['x'.repeat(7), 'x'.repeat(129), '𝄞'.repeat(7), '𝄞'.repeat(129), `a${'\u0301'.repeat(128)}`, '']) {
+    assert.deepEqual(faults(assertProblem(await register(password), 422, 'invalid_body', password)), ['#/password'])
+  }
+  for (const password of [{}, { $ne: null }, ['correct horse'], 12_345_678, true, null, undefined]) {
+    assertProblem(await register(password), 422, 'invalid_body', JSON.stringify(password))
+  }
+  for (const text of ['\\ud800', '\\udc00', '\\u0000']) {
+    const raw = `{"email":"lone@example.com","password":"long enough ${text}"}`
+    assertProblem(await store.call('POST', '/auth/register', { raw }), 422, 'invalid_body', text)
+  }
+  for (const password of ['𝄞'.repeat(8), '𝄞'.repeat(128), '👨‍👩‍👧‍👦👨‍👩', 'x x x x x', `${'x'.repeat(127)} `]) {
+    const email = `${crypto.randomUUID()}@example.com`
+    assert.equal((await store.call('POST', '/auth/register', { body: { email, password } })).status, 201, password)
+    assert.equal((await store.call('POST', '/auth/login', { body: { email, password } })).status, 200, password)
+    assertProblem(
+      await store.call('POST', '/auth/login', { body: { email, password: [...password].slice(0, -1).join('') } }),
+      401,
+      'invalid_credentials',
+    )
+  }
+  assertProblem(await register('password1'), 422, 'password_too_common')
+})

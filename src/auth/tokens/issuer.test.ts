@@ -1,0 +1,68 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import pino from 'pino'
+import { onCleanup } from '../../../test/cleanup.ts'
+import { eventually } from '../../../test/eventually.ts'
+import { startSecondProcess, startStore } from '../../../test/store.ts'
+import { claimIssuer, IssuerWatch } from './issuer.ts'
+
+const silent = pino({ level: 'silent' })
+const [OLD, NEW] = ['https://shop.example', 'https://store.example/api']
+
+test('a process of the API with another BASE_URL does not start, and one without takes the tokens of the others', async (t) => {
+  const store = await startStore(t, { baseUrl: OLD, isBaseUrlGiven: true })
+  await assert.rejects(startSecondProcess(t, store, { baseUrl: NEW }), {
+    name: 'IssuerDiffers',
+    message: `BASE_URL is ${NEW}, but the access tokens of this store are issued for ${OLD}: set BASE_URL to that in every process of the API, or run storefront issuer change with the new BASE_URL and restart them all with it`,
+  })
+  for (const settings of [{}, { baseUrl: 'http://localhost:3001', isBaseUrlGiven: false }]) {
+    const other = await startSecondProcess(t, store, settings)
+    const ada = await store.register()
+    assert.equal((await other.call('GET', '/me', { token: ada.token })).status, 200)
+    const { email, password } = ada
+    const { json } = await other.call('POST', '/auth/login', { body: { email, password } })
+    assert.equal((await store.call('GET', '/me', { token: json.access_token })).status, 200)
+  }
+})
+
+test('of two first starts at once one sets the issuer; a store that is alone replaces it with a warning', async (t) => {
+  const { pool } = await startStore(t)
+  await pool.query('delete from token_issuers')
+  const shared = { isBaseUrlGiven: true, isAlone: false }
+  const claims = await Promise.allSettled([OLD, NEW].map((baseUrl) => claimIssuer(pool, { ...shared, baseUrl }, silent)))
+  assert.deepEqual(claims.map(({ status }) => status).toSorted(), ['fulfilled', 'rejected'])
+
+  const lines: { level: number; now?: string }[] = []
+  const logger = pino({}, { write: (line: string) => void lines.push(JSON.parse(line)) })
+  const alone = { isBaseUrlGiven: true, isAlone: true }
+  for (const baseUrl of [OLD, NEW]) assert.equal(await claimIssuer(pool, { ...alone, baseUrl }, logger), baseUrl)
+  assert.ok(lines.length >= 1 && lines.every(({ level }) => level === 40))
+  assert.equal(lines.at(-1)?.now, NEW)
+  assert.equal(await claimIssuer(pool, { baseUrl: 'http://localhost:1', isBaseUrlGiven: false, isAlone: true }, logger), NEW)
+})
+
+test('a process that runs with the issuer from before a change logs an error, once', async (t) => {
+  const { pool } = await startStore(t)
+  const lines: { msg: string; current?: string }[] = []
+  const logger = pino({}, { write: (line: string) => void lines.push(JSON.parse(line)) })
+  const counted = { looks: 0 }
+  const counting = {
+    query: ((...args: Parameters<typeof pool.query>) => {
+      counted.looks++
+      return pool.query(...args)
+    }) as never,
+  }
+  const watch = new IssuerWatch({ pool: counting, issuer: 'http://localhost:3000', logger })
+  onCleanup(t, () => watch.stop())
+  await watch.start()
+  await eventually(async () => counted.looks > 0)
+  await pool.query('update token_issuers set issuer = $1', [NEW])
+  await eventually(async () => lines.length > 0)
+  const { looks } = counted
+  await eventually(async () => counted.looks > looks)
+  await Promise.all([watch.stop(), watch.stop()])
+  assert.deepEqual(
+    lines.map(({ msg, current }) => [msg.split(':')[0], current]),
+    [['the issuer of access tokens was changed', NEW]],
+  )
+})

@@ -1,0 +1,141 @@
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { test } from 'node:test'
+import pino from 'pino'
+import { eventually, promptly, stopClock } from '../../../test/eventually.ts'
+import { startSecondProcess, startStore, type TestStore } from '../../../test/store.ts'
+import { connectClient } from '../../db/pool.ts'
+import { Revocations } from './revocations.ts'
+
+const A_SECOND = { withinMs: 1_000, what: 'the refusal in the other process' }
+const isAccepted = async (call: TestStore['call'], token: string) => (await call('GET', '/me', { token })).status === 200
+
+test('a logout ends the session here at once and in another process within a second', async (t) => {
+  const store = await startStore(t)
+  const other = await startSecondProcess(t, store)
+  const ada = await store.register()
+  const phone = (await store.call('POST', '/auth/login', { body: { email: ada.email, password: ada.password } })).json
+  for (const { call } of [store, other]) assert.ok(await isAccepted(call, ada.token))
+
+  const answer = await store.call('POST', '/auth/logout', { token: ada.token })
+  assert.deepEqual([answer.status, answer.text], [204, ''])
+  assert.ok(!(await isAccepted(store.call, ada.token)))
+  await promptly(store.pool, async () => !(await isAccepted(other.call, ada.token)), A_SECOND)
+  assert.equal((await store.call('POST', '/auth/logout', { token: ada.token })).status, 401, 'twice')
+  assert.equal((await other.call('POST', '/auth/refresh', { body: { refresh_token: ada.refreshToken } })).status, 401)
+  for (const { call } of [store, other]) assert.ok(await isAccepted(call, phone.access_token), 'another session of the user lives on')
+})
+
+test('sessions that end by a statement of SQL are refused as well: revoked, deleted, of a deleted user, of another role', async (t) => {
+  const store = await startStore(t)
+  const statements = [
+    'update sessions set revoked_at = now() where user_id = $1',
+    'delete from sessions where user_id = $1',
+    'delete from users where id = $1',
+    `update users set role = 'admin' where id = $1`,
+  ]
+  for (const statement of statements) {
+    const [ada, bob] = [await store.register(), await store.register()]
+    for (const { token } of [ada, bob]) assert.ok(await isAccepted(store.call, token))
+    await store.pool.query(statement, [ada.id])
+    await promptly(store.pool, async () => !(await isAccepted(store.call, ada.token)), { ...A_SECOND, what: statement })
+    assert.ok(await isAccepted(store.call, bob.token))
+  }
+})
+
+test('asks the database nothing for a token that it knows', async (t) => {
+  const store = await startStore(t)
+  const ada = await store.register()
+  const startClock = stopClock(t)
+  assert.ok(await isAccepted(store.call, ada.token))
+  // Any question about the session would now fail. The order is refused for its body, which comes after.
+  await store.pool.query('alter table sessions rename to sessions_elsewhere')
+  const answer = await store.call('POST', '/orders', { token: ada.token, body: {} })
+  assert.equal(answer.status, 422, answer.text)
+  startClock()
+  await store.pool.query('alter table sessions_elsewhere rename to sessions')
+})
+
+/** The feed alone, with connections that the test can refuse and count. */
+async function startFeed(t: Parameters<typeof startStore>[0]) {
+  const store = await startStore(t)
+  const gate = { isOpen: true, connections: 0 }
+  const asked: string[] = []
+  const revocations = new Revocations({
+    pool: {
+      query: ((text: string, values: string[]) => {
+        asked.push(values[0] ?? '')
+        return store.pool.query(text, values)
+      }) as never,
+    },
+    connect: async () => {
+      if (!gate.isOpen) throw new Error('the database is away')
+      gate.connections++
+      return connectClient(store.url, 'feed-under-test')
+    },
+    logger: pino({ level: 'silent' }),
+    now: () => new Date(),
+  })
+  t.after(() => revocations.stop())
+  const cut = () => store.pool.query(`select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'feed-under-test'`)
+  const sessionOf = async (userId: string): Promise<string> => {
+    const { rows } = await store.pool.query('select id from sessions where user_id = $1', [userId])
+    return rows[0].id
+  }
+  return { store, gate, asked, revocations, cut, sessionOf }
+}
+
+test('asks the database for each request once the news has been away for a second, and catches up afterwards', async (t) => {
+  const { store, gate, asked, revocations, cut, sessionOf } = await startFeed(t)
+  const [ada, bob] = [await sessionOf((await store.register()).id), await sessionOf((await store.register()).id)]
+  assert.equal(await revocations.isRevoked(ada), false)
+  assert.deepEqual(asked, [ada], 'before start it asks')
+  const startClock = stopClock(t)
+  await revocations.start()
+  assert.equal(await revocations.isRevoked(ada), false)
+  assert.deepEqual(asked, [ada], 'with the news it does not')
+  startClock()
+
+  gate.isOpen = false
+  await cut()
+  await store.pool.query('update sessions set revoked_at = now() where id = $1', [ada])
+  await promptly(store.pool, async () => revocations.isRevoked(ada), { withinMs: 1_200, what: 'the refusal without news' })
+  assert.equal(await revocations.isRevoked(bob), false)
+  assert.ok(asked.includes(bob), 'it asked')
+
+  gate.isOpen = true
+  await eventually(async () => {
+    const before = asked.length
+    await revocations.isRevoked(bob)
+    return asked.length === before
+  })
+  const before = asked.length
+  assert.equal(await revocations.isRevoked(ada), true, 'what ended meanwhile is known')
+  assert.equal(asked.length, before)
+})
+
+test('misses no session whose end commits after one that ended later', async (t) => {
+  const { store, revocations, sessionOf } = await startFeed(t)
+  await revocations.start()
+  const slow = await store.pool.connect()
+  const [early, late] = [await sessionOf((await store.register()).id), await sessionOf((await store.register()).id)]
+  await slow.query('begin')
+  await slow.query('update sessions set revoked_at = now() where id = $1', [early])
+  await store.pool.query('update sessions set revoked_at = now() where id = $1', [late])
+  await promptly(store.pool, async () => revocations.isRevoked(late), A_SECOND)
+  assert.equal(await revocations.isRevoked(early), false)
+  await slow.query('commit')
+  slow.release()
+  await promptly(store.pool, async () => revocations.isRevoked(early), A_SECOND)
+})
+
+test('stops before start, twice, and while the database is away', async (t) => {
+  const { revocations, gate } = await startFeed(t)
+  gate.isOpen = false
+  await revocations.start()
+  await Promise.all([revocations.stop(), revocations.stop()])
+  const other = await startFeed(t)
+  await other.revocations.stop()
+  assert.equal(other.gate.connections, 0)
+  assert.equal(await other.revocations.isRevoked(randomUUID()), true, 'a session that does not exist')
+})

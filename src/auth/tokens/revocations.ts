@@ -1,0 +1,162 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import type pg from 'pg'
+import type { Logger } from 'pino'
+import { type Connect, follow } from '../../db/follow.ts'
+import type { Queryable } from '../../db/pool.ts'
+import { isSessionAlive } from '../sessions.ts'
+import { ISSUED_AHEAD_SECONDS, LONGEST_ACCEPTED_SECONDS } from './signing-keys.ts'
+
+const POLL_MS = 200
+const POLL_TIMEOUT_MS = 2_000
+const RETRY_MS = 250
+/** What is older than this is not relied on. With it, a session that ended is refused everywhere a second later. */
+const FRESH_MS = 1_000
+/** A revocation is forgotten this long after it, and after the session's newest access token was issued by whatever clock. */
+export const REMEMBER_SECONDS = LONGEST_ACCEPTED_SECONDS + 300
+const FORGET_EVERY_MS = 10_000
+
+/** When a revocation may be forgotten: after both. */
+interface Remembered {
+  /** By performance.now(). */
+  until: number
+  /** By the clock that tokens are compared with, in milliseconds since 1970. */
+  clockUntilMs: number
+}
+
+export interface RevocationsOptions {
+  pool: Queryable
+  connect: Connect
+  logger: Logger
+  now: () => Date
+}
+
+/**
+ * Knows which sessions have ended before their time, without asking the database for each request: those that ended in this
+ * process at once, the others by reading `session_revocations` five times a second. While that does not work, it does ask.
+ */
+export class Revocations {
+  readonly #options: RevocationsOptions
+  /** By session id. */
+  readonly #revoked = new Map<string, Remembered>()
+  #forgotAt = Number.NEGATIVE_INFINITY
+  readonly #stopping = new AbortController()
+  /** When the last good look began, by performance.now(). */
+  #lookedAt = Number.NEGATIVE_INFINITY
+  /** Whether this process and the database agree on the time: else one may have forgotten what the other still accepts. */
+  #isClockRight = true
+  #running: Promise<void> | undefined
+
+  constructor(options: RevocationsOptions) {
+    this.#options = options
+  }
+
+  /** Tells this process of sessions it has just ended. Call it after the commit and before the answer. */
+  add(...sessionIds: string[]): void {
+    for (const id of sessionIds) this.#remember(id, this.#options.now().getTime())
+  }
+
+  /** Whether an access token of this session that is otherwise good must be refused. */
+  async isRevoked(sessionId: string): Promise<boolean> {
+    if (this.#revoked.has(sessionId)) return true
+    if (this.#isClockRight && performance.now() - this.#lookedAt <= FRESH_MS) return false
+    return !(await isSessionAlive(this.#options.pool, sessionId, this.#options.now()))
+  }
+
+  start(): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.#running ??= this.#follow(resolve)
+    // The first look, or the first failure to look: without it every request asks, and that is right too.
+    return promise
+  }
+
+  /** Idempotent, safe before start. */
+  async stop(): Promise<void> {
+    this.#stopping.abort()
+    await this.#running
+  }
+
+  #follow(started: () => void): Promise<void> {
+    const { signal } = this.#stopping
+    const { connect, logger } = this.#options
+    let isBroken = false
+    return follow({
+      connect,
+      signal,
+      retryMs: RETRY_MS,
+      work: async (client) => {
+        client.on('error', () => {})
+        // Transaction ids mean something to one server only, so a new connection reads everything anew.
+        let since = '0'
+        while (!signal.aborted) {
+          since = await this.#look(client, since)
+          if (isBroken) logger.info('news of ended sessions comes in again')
+          isBroken = false
+          started()
+          await delay(POLL_MS, undefined, { signal }).catch(() => {})
+        }
+      },
+      onFailure(error) {
+        if (!isBroken) logger.warn({ err: error }, 'no news of ended sessions: asking the database for each request meanwhile')
+        isBroken = true
+        started()
+      },
+    })
+  }
+
+  /** Reads what may be new and returns from where to read next: every transaction before that had ended. */
+  async #look(client: pg.Client, since: string): Promise<string> {
+    const beganAt = performance.now()
+    const query: pg.QueryConfig & { query_timeout: number } = {
+      name: 'session-revocations',
+      text: `select
+          pg_snapshot_xmin(pg_current_snapshot())::text as next,
+          clock_timestamp() as clock,
+          array(
+            select json_build_array(session_id, extract(epoch from last_issued_at) * 1000)
+            from session_revocations
+            where transaction_id >= $1::xid8
+          ) as ended`,
+      values: [since],
+      query_timeout: POLL_TIMEOUT_MS,
+    }
+    const before = this.#options.now()
+    const { rows } = await client.query<{ next: string; clock: Date; ended: [id: string, lastIssuedAtMs: number | null][] }>(query)
+    const [row] = rows
+    if (row === undefined) return since
+    this.#compareClocks(before, row.clock, this.#options.now())
+    for (const [id, lastIssuedAtMs] of row.ended) this.#remember(id, lastIssuedAtMs ?? before.getTime())
+    this.#lookedAt = beganAt
+    this.#forget()
+    return row.next
+  }
+
+  #remember(sessionId: string, lastIssuedAtMs: number): void {
+    const { until, clockUntilMs } = this.#revoked.get(sessionId) ?? { until: performance.now() + REMEMBER_SECONDS * 1000, clockUntilMs: 0 }
+    this.#revoked.set(sessionId, { until, clockUntilMs: Math.max(clockUntilMs, lastIssuedAtMs + REMEMBER_SECONDS * 1000) })
+  }
+
+  #compareClocks(before: Date, clock: Date, after: Date): void {
+    const secondsBehind = (clock.getTime() - after.getTime()) / 1000
+    const secondsAhead = (before.getTime() - clock.getTime()) / 1000
+    const isRight = Math.max(secondsBehind, secondsAhead) <= ISSUED_AHEAD_SECONDS
+    if (isRight === this.#isClockRight) return
+    this.#isClockRight = isRight
+    const { logger } = this.#options
+    if (isRight) logger.info('the clock of this process and that of the database agree again')
+    else {
+      const differsBySeconds = Math.round(Math.max(secondsBehind, secondsAhead))
+      logger.warn(
+        { differsBySeconds },
+        'the clocks of this process and of the database differ, so each request asks for its session: set them by NTP',
+      )
+    }
+  }
+
+  #forget(): void {
+    const now = performance.now()
+    if (now - this.#forgotAt < FORGET_EVERY_MS) return
+    this.#forgotAt = now
+    const clockMs = this.#options.now().getTime()
+    for (const [id, { until, clockUntilMs }] of this.#revoked) if (until < now && clockUntilMs < clockMs) this.#revoked.delete(id)
+  }
+}

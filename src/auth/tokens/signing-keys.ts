@@ -1,0 +1,188 @@
+import { type CryptoKey, calculateJwkThumbprint, exportJWK, generateKeyPair, importJWK, type JWK } from 'jose'
+import type { Pool, Queryable, Transaction } from '../../db/pool.ts'
+import { sql } from '../../db/sql.ts'
+import { inTransaction } from '../../db/transaction.ts'
+import { OperatorError } from '../../errors.ts'
+import { decrypt, encrypt } from '../encryption.ts'
+import { assertStoreSecret, type Purpose, reencrypt } from '../store-secret.ts'
+
+export const ALGORITHM = 'EdDSA'
+/** How long an access token lives, and so how long a key that no longer signs must still verify. */
+export const ACCESS_TOKEN_SECONDS = 900
+export const CLOCK_TOLERANCE_SECONDS = 5
+/** How far ahead of the clock a token may have been issued: tokens stay good when a clock goes back by minutes. See decision 0150. */
+export const ISSUED_AHEAD_SECONDS = 300
+/** The longest that a token which is accepted now may go on being accepted. */
+export const LONGEST_ACCEPTED_SECONDS = ISSUED_AHEAD_SECONDS + ACCESS_TOKEN_SECONDS + CLOCK_TOLERANCE_SECONDS
+/** How long whoever reads the JWKS may keep it. */
+export const JWKS_MAX_AGE_SECONDS = 300
+// Running processes take up a change of the keys within a second; one that is held up signs with the old one for a little longer.
+const TAKE_UP_SECONDS = 60
+// A new key does not sign before every reader of the JWKS has it.
+const PUBLISH_SECONDS = JWKS_MAX_AGE_SECONDS + TAKE_UP_SECONDS
+const PURPOSE: Purpose = 'signing key'
+
+export interface SigningKeys {
+  /** Signs new tokens. */
+  current: { id: string; privateKey: CryptoKey }
+  /** Every key that still verifies, by its id. */
+  verifying: ReadonlyMap<string, CryptoKey>
+  /** The same as a JWK set (RFC 7517), newest first. */
+  jwks: { keys: JWK[] }
+}
+
+/** The secret is not the one that the keys were encrypted with. Its message is one line for a terminal. */
+export class WrongSecret extends OperatorError {
+  override readonly name = 'WrongSecret'
+}
+
+/** Loads the keys of access tokens, making the first one if there is none. Throws WrongSecret. */
+export async function loadSigningKeys(pool: Pool, secret: string): Promise<SigningKeys> {
+  const existing = await selectKeys(pool)
+  const rows = existing.some(mayYetSign) ? existing : await insertFirstKey(pool, secret)
+  const current = findCurrent(rows)
+  if (current === undefined) throw new Error('there is no signing key')
+  const publicKeys = await Promise.all(rows.map(async (row) => [row.id, await importKey(row.public_key)] as const))
+  return {
+    current: { id: current.id, privateKey: await openPrivateKey(current, secret) },
+    verifying: new Map(publicKeys),
+    jwks: { keys: rows.map((row) => toPublicJwk(row.public_key, row.id)) },
+  }
+}
+
+/** The keys as far as a running process must know of a change: their ids, newest first, and which of them signs. */
+export async function readKeyState(db: Queryable): Promise<{ ids: string[]; currentId: string | undefined }> {
+  const rows = await selectKeys(db)
+  return { ids: rows.map((row) => row.id), currentId: findCurrent(rows)?.id }
+}
+
+/**
+ * Adds a key that is published from now on, and signs from `signsFrom` on, when nobody keeps a JWKS without it; the first key of a store
+ * signs at once. The key before retires at that time, and verifies until its tokens have expired. Throws WrongSecret.
+ */
+export async function rotateSigningKeys(pool: Pool, secret: string): Promise<{ id: string; signsFrom: Date }> {
+  const fresh = await generateKey(secret)
+  return inTransaction(pool, async (tx) => {
+    await lockKeys(tx)
+    const current = findCurrent(await selectKeys(tx))
+    // A key that the running processes cannot open would end every login.
+    if (current !== undefined) await openPrivateKey(current, secret)
+    await assertStoreSecret(tx, secret)
+    const signsFrom = await insertKey(tx, fresh, current === undefined ? 0 : PUBLISH_SECONDS)
+    await tx.query('update signing_keys set retired_at = $2 where retired_at is null and id <> $1', [fresh.id, signsFrom])
+    return { id: fresh.id, signsFrom }
+  })
+}
+
+/** Erases the private halves of keys that sign no more. Right to run anywhere, at any time. */
+export async function eraseRetiredPrivateKeys(db: Queryable): Promise<void> {
+  await db.query('update signing_keys set sealed_private_key = null where retired_at <= now() and sealed_private_key is not null')
+}
+
+/** Encrypts the private keys with `to` instead of `from`. Returns their number. Throws WrongSecret. */
+export async function reencryptSigningKeys(tx: Transaction, from: string, to: string): Promise<number> {
+  await lockKeys(tx)
+  const { rows } = await tx.query<{ id: string; sealed: Buffer }>(
+    'select id, sealed_private_key as sealed from signing_keys where sealed_private_key is not null',
+  )
+  for (const { id, sealed } of rows) {
+    const reencrypted = reencrypt(from, to, PURPOSE, sealed)
+    if (reencrypted === null) throw new WrongSecret(`the secret does not decrypt the signing key ${id}`)
+    await tx.query(sql`update signing_keys set sealed_private_key = ${reencrypted} where id = ${id}`)
+  }
+  return rows.length
+}
+
+/** Keys that are in no database, for a server that only shows its OpenAPI document. */
+export async function generateSigningKeys(): Promise<SigningKeys> {
+  const { publicKey, privateKey } = await generateKeyPair(ALGORITHM, { extractable: true })
+  const jwk = await exportJWK(publicKey)
+  const id = await calculateJwkThumbprint(jwk)
+  return { current: { id, privateKey }, verifying: new Map([[id, publicKey]]), jwks: { keys: [toPublicJwk(jwk, id)] } }
+}
+
+interface KeyRow {
+  id: string
+  public_key: JWK
+  /** Null when it was erased. */
+  sealed_private_key: Buffer | null
+  is_published_only: boolean
+  is_retired: boolean
+}
+
+/** Whether it signs, or will when its time comes. */
+function mayYetSign({ sealed_private_key, is_retired }: KeyRow): boolean {
+  return sealed_private_key !== null && !is_retired
+}
+
+/** The newest key whose time has come; without one, the key that was published first. `rows` are newest first. */
+function findCurrent(rows: readonly KeyRow[]): KeyRow | undefined {
+  const able = rows.filter(mayYetSign)
+  return able.find((row) => !row.is_published_only) ?? able.at(-1)
+}
+
+function toPublicJwk(jwk: JWK, id: string): JWK {
+  return { ...jwk, kid: id, alg: ALGORITHM, use: 'sig' }
+}
+
+async function selectKeys(db: Queryable): Promise<KeyRow[]> {
+  const { rows } = await db.query<KeyRow>(
+    `select id, public_key, sealed_private_key, signs_from > now() as is_published_only, coalesce(retired_at <= now(), false) as is_retired
+    from signing_keys
+    where retired_at is null or retired_at > now() - make_interval(secs => $1)
+    order by created_at desc, id`,
+    [LONGEST_ACCEPTED_SECONDS + TAKE_UP_SECONDS],
+  )
+  return rows
+}
+
+async function generateKey(secret: string) {
+  const { current, jwks } = await generateSigningKeys()
+  const { kid: _, alg: __, use: ___, ...publicKey } = jwks.keys[0] ?? {}
+  return { id: current.id, publicKey, sealed: encrypt(secret, PURPOSE, JSON.stringify(await exportJWK(current.privateKey))) }
+}
+
+/** Returns when it begins to sign. */
+async function insertKey(db: Queryable, key: Awaited<ReturnType<typeof generateKey>>, publishSeconds: number): Promise<Date> {
+  const { rows } = await db.query<{ signs_from: Date }>(
+    `insert into signing_keys (id, public_key, sealed_private_key, signs_from)
+    values ($1, $2, $3, now() + make_interval(secs => $4))
+    returning signs_from`,
+    [key.id, key.publicKey, key.sealed, publishSeconds],
+  )
+  if (rows[0] === undefined) throw new Error('the signing key was not stored')
+  return rows[0].signs_from
+}
+
+async function insertFirstKey(pool: Pool, secret: string): Promise<KeyRow[]> {
+  const fresh = await generateKey(secret)
+  return inTransaction(pool, async (tx) => {
+    await lockKeys(tx)
+    const existing = await selectKeys(tx)
+    if (existing.some(mayYetSign)) return existing
+    await assertStoreSecret(tx, secret)
+    await insertKey(tx, fresh, 0)
+    return selectKeys(tx)
+  })
+}
+
+// Two processes that start or rotate together must agree on one newest key.
+async function lockKeys(db: Queryable): Promise<void> {
+  await db.query('lock table signing_keys in exclusive mode')
+}
+
+async function importKey(jwk: JWK): Promise<CryptoKey> {
+  return (await importJWK(jwk, ALGORITHM)) as CryptoKey
+}
+
+async function openPrivateKey(row: KeyRow, secret: string): Promise<CryptoKey> {
+  let jwk: JWK
+  try {
+    jwk = JSON.parse(decrypt(secret, PURPOSE, row.sealed_private_key ?? Buffer.alloc(0)))
+  } catch (error) {
+    throw new WrongSecret('STOREFRONT_SECRET is not the secret that the signing keys in this database were encrypted with; set that one', {
+      cause: error,
+    })
+  }
+  return importKey(jwk)
+}

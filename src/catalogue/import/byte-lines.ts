@@ -1,0 +1,71 @@
+import { isUtf8 } from 'node:buffer'
+import { TimeSlice } from '../../time-slice.ts'
+import { InvalidLine } from './imported-product.ts'
+
+/** The longest line, and the longest CSV record, that is read. */
+export const MAX_LINE_BYTES = 1024 * 1024
+export const LINE_TOO_LONG = 'the line is longer than 1 MiB'
+
+/** A line of a file. `bytes` is without the line feed, and null when the line is longer than MAX_LINE_BYTES. */
+export interface ByteLine {
+  line: number
+  bytes: Buffer | null
+}
+
+const LINE_FEED = 0x0a
+const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf])
+
+/** Cuts `source` into lines, numbered from 1. Holds one line at most, however long the lines are, and lets other work go on in between. */
+export async function* splitLines(source: AsyncIterable<Uint8Array>, { skipsBlank = false } = {}): AsyncGenerator<ByteLine> {
+  let line = 1
+  let pieces: Buffer[] = []
+  let sizeBytes = 0
+  const add = (piece: Buffer) => {
+    sizeBytes += piece.length
+    if (sizeBytes <= MAX_LINE_BYTES) pieces.push(piece)
+    else pieces = []
+  }
+  const finish = (): ByteLine => {
+    const bytes = sizeBytes > MAX_LINE_BYTES ? null : pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces)
+    pieces = []
+    sizeBytes = 0
+    const finished = { line, bytes: line === 1 && bytes !== null ? withoutByteOrderMark(bytes) : bytes }
+    line++
+    return finished
+  }
+  const slice = new TimeSlice()
+  for await (const chunk of source) {
+    const buffer = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength)
+    let start = 0
+    for (let end = buffer.indexOf(LINE_FEED); end !== -1; end = buffer.indexOf(LINE_FEED, start)) {
+      add(buffer.subarray(start, end))
+      if (slice.isOver) await slice.next()
+      const finished = finish()
+      // Not in CSV, where a quoted field may have blank lines.
+      if (!skipsBlank || !isBlank(finished)) yield finished
+      start = end + 1
+    }
+    if (start < buffer.length) add(buffer.subarray(start))
+  }
+  if (sizeBytes > 0) yield finish()
+}
+
+function withoutByteOrderMark(bytes: Buffer): Buffer {
+  return bytes.subarray(0, 3).equals(BYTE_ORDER_MARK) ? bytes.subarray(3) : bytes
+}
+
+/** The text of `bytes`. Throws InvalidLine when they are not UTF-8, rather than putting U+FFFD into a product. */
+export function decode(bytes: Buffer | null): string {
+  if (bytes === null) throw new InvalidLine(LINE_TOO_LONG)
+  assertUtf8(bytes)
+  return bytes.toString('utf8')
+}
+
+export function assertUtf8(bytes: Buffer): void {
+  if (!isUtf8(bytes)) throw new InvalidLine('the line is not valid UTF-8')
+}
+
+/** Whether the line has nothing but blanks. */
+export function isBlank({ bytes }: ByteLine): boolean {
+  return bytes?.every((byte) => byte === 0x20 || byte === 0x09 || byte === 0x0d) ?? false
+}

@@ -1,0 +1,218 @@
+import { CsvError } from 'csv-parse'
+import { parse } from 'csv-parse/sync'
+import { minorDigits } from '../../money.ts'
+import { parseMajorUnits } from '../price-text.ts'
+import { assertUtf8, type ByteLine, isBlank, LINE_TOO_LONG, MAX_LINE_BYTES } from './byte-lines.ts'
+import {
+  type ImportedProduct,
+  type ImportLine,
+  InvalidLine,
+  importLine,
+  MAX_STOCK,
+  quote,
+  readCurrency,
+  readProduct,
+} from './imported-product.ts'
+
+const COLUMNS = [
+  'sku',
+  'name',
+  'description',
+  'category',
+  'image_url',
+  'price',
+  'currency',
+  'stock',
+  'group',
+  'options',
+  'stock_delta',
+  'reference',
+] as const
+const REQUIRED_COLUMNS = ['sku', 'name', 'category', 'price'] as const
+/** The `stock` of a product whose stock is not tracked: an empty cell leaves stock as it is. */
+export const NOT_TRACKED = 'untracked'
+
+type Column = (typeof COLUMNS)[number]
+
+/**
+ * Reads comma-separated values (RFC 4180) under a header of COLUMNS in any order. `price` is in major units of `currency`,
+ * which is `defaultCurrency` where the cell is empty; `options` is a JSON object. An empty cell of `stock` or `stock_delta` is as good as no
+ * such column: stock stays as it is; NOT_TRACKED ends its tracking. A line is a record's first.
+ */
+export async function* readCsv(lines: AsyncGenerator<ByteLine>, defaultCurrency: string): AsyncGenerator<ImportLine> {
+  let columns: Column[] | undefined
+  for await (const record of readRecords(lines)) {
+    const { line } = record
+    if (columns === undefined) {
+      const header = readHeader(record)
+      if ('error' in header) {
+        // Without a header nothing below it has a meaning.
+        yield header
+        return
+      }
+      columns = header.columns
+    } else if ('error' in record) {
+      yield record
+    } else {
+      const names = columns
+      const read = importLine(line, () => readRow(names, record.fields, defaultCurrency))
+      yield 'error' in read ? { line, error: withSpan(read.error, line, record.lastLine) } : read
+    }
+  }
+}
+
+// So that lines which a stray quote made part of another record are not lost without a word.
+function withSpan(reason: string, line: number, lastLine: number): string {
+  return lastLine > line ? `${reason} (lines ${line} to ${lastLine})` : reason
+}
+
+function readHeader(record: CsvRecord | Unreadable): { columns: Column[] } | Unreadable {
+  const { line } = record
+  if ('error' in record) return record
+  const columns = record.fields.map((field) => field.trim())
+  const unknown = columns.find((column) => !COLUMNS.includes(column as Column))
+  if (unknown !== undefined) return { line, error: `the header has the unknown column ${quote(unknown)}; known are ${COLUMNS.join(', ')}` }
+  const twice = columns.find((column, index) => columns.indexOf(column) !== index)
+  if (twice !== undefined) return { line, error: `the header has the column ${twice} twice` }
+  const missing = REQUIRED_COLUMNS.filter((column) => !columns.includes(column))
+  if (missing.length > 0) return { line, error: `the header lacks the column ${missing.join(', ')}` }
+  return { columns: columns as Column[] }
+}
+
+function readRow(columns: readonly Column[], fields: readonly string[], defaultCurrency: string): ImportedProduct {
+  if (fields.length !== columns.length) {
+    throw new InvalidLine(`the record has ${fields.length} fields where the header has ${columns.length}`)
+  }
+  const cell = (column: Column) => fields[columns.indexOf(column)] ?? ''
+  const trimmed = (column: Column) => cell(column).trim()
+  const currency = readCurrency(trimmed('currency') || defaultCurrency, 'currency')
+  const amount = parseMajorUnits(trimmed('price'), currency)
+  if (amount === null) {
+    const limits = `at most ${minorDigits(currency)} decimals for ${currency}, not negative, below 2^53 minor units`
+    throw new InvalidLine(`price must be a number such as 12.50 (${limits})`)
+  }
+  return readProduct({
+    sku: cell('sku'),
+    name: cell('name'),
+    description: cell('description'),
+    category: cell('category'),
+    image_url: trimmed('image_url') || null,
+    group: trimmed('group') || null,
+    options: readOptions(trimmed('options')),
+    price: { amount, currency },
+    ...readStock(trimmed('stock'), trimmed('stock_delta')),
+    reference: trimmed('reference') || null,
+  })
+}
+
+function readStock(stock: string, delta: string): { stock?: number | null; stock_delta?: number } {
+  const isNotTracked = stock === NOT_TRACKED
+  if (!isNotTracked && !/^\d{0,16}$/.test(stock)) {
+    throw new InvalidLine(`stock must be empty, ${NOT_TRACKED} or a whole number from 0 to ${MAX_STOCK}`)
+  }
+  if (!/^([+-]?\d{1,16})?$/.test(delta)) throw new InvalidLine('stock_delta must be empty or a whole number such as 12 or -3')
+  return {
+    ...(stock === '' ? {} : { stock: isNotTracked ? null : Number(stock) }),
+    ...(delta === '' ? {} : { stock_delta: Number(delta) }),
+  }
+}
+
+function readOptions(text: string): unknown {
+  try {
+    return text === '' ? {} : JSON.parse(text)
+  } catch {
+    throw new InvalidLine('options must be empty or a JSON object such as {"size": "M"}')
+  }
+}
+
+interface CsvRecord {
+  line: number
+  lastLine: number
+  fields: string[]
+}
+interface Unreadable {
+  line: number
+  error: string
+}
+
+class BrokenQuote extends InvalidLine {}
+
+/**
+ * Puts lines together to records and takes those apart. csv-parse sees one record at a time: over a whole file it would give up at
+ * a long record, lose the good lines after a stray quote, and count a quoted CRLF as two lines.
+ */
+async function* readRecords(lines: AsyncGenerator<ByteLine>): AsyncGenerator<CsvRecord | Unreadable> {
+  const waiting: ByteLine[] = []
+  const take = async (): Promise<ByteLine | undefined> => waiting.pop() ?? (await lines.next()).value
+  try {
+    for (let first = await take(); first !== undefined; first = await take()) {
+      if (isBlank(first)) continue
+      const record = await takeRecord(first, take)
+      const lastLine = first.line + record.length - 1
+      try {
+        const fields = parseRecord(record)
+        yield { line: first.line, lastLine, fields }
+      } catch (error) {
+        if (!(error instanceof InvalidLine)) throw error
+        if (error instanceof BrokenQuote) {
+          // A stray quote may have swallowed good lines: only the line it opened on is given up.
+          for (const line of record.slice(1).reverse()) waiting.push(line)
+          yield { line: first.line, error: error.message }
+        } else {
+          yield { line: first.line, error: withSpan(error.message, first.line, lastLine) }
+        }
+      }
+    }
+  } finally {
+    await lines.return(undefined)
+  }
+}
+
+/** The lines of one record. It ends at the first line end with an even number of quotes before it. */
+async function takeRecord(first: ByteLine, take: () => Promise<ByteLine | undefined>): Promise<ByteLine[]> {
+  const record = [first]
+  let sizeBytes = first.bytes?.length ?? 0
+  let isOpen = hasOddQuotes(first)
+  while (isOpen && sizeBytes <= MAX_LINE_BYTES) {
+    const next = await take()
+    if (next === undefined) break
+    record.push(next)
+    sizeBytes += (next.bytes?.length ?? MAX_LINE_BYTES) + 1
+    if (hasOddQuotes(next)) isOpen = false
+  }
+  return record
+}
+
+function hasOddQuotes({ bytes }: ByteLine): boolean {
+  let isOdd = false
+  for (let at = bytes?.indexOf('"') ?? -1; bytes !== null && at !== -1; at = bytes.indexOf('"', at + 1)) isOdd = !isOdd
+  return isOdd
+}
+
+function parseRecord(record: readonly ByteLine[]): string[] {
+  const [first] = record
+  if (first?.bytes === null) throw new InvalidLine(LINE_TOO_LONG)
+  const parts = record.map(({ bytes }) => bytes)
+  if (!parts.every((bytes) => bytes !== null)) throw new BrokenQuote(QUOTE_NOT_CLOSED)
+  const fields = parseFields(parts.map((bytes) => bytes.toString('utf8')).join('\n'))
+  // After the quotes, which tell how many of the lines belong together.
+  parts.forEach(assertUtf8)
+  return fields
+}
+
+function parseFields(text: string): string[] {
+  try {
+    const [fields = []] = parse(text.endsWith('\r') ? text.slice(0, -1) : text, { record_delimiter: ['\r\n', '\n'] })
+    return fields
+  } catch (error) {
+    if (error instanceof CsvError) throw new BrokenQuote(QUOTE_FAULTS[error.code] ?? `the record is not valid CSV (${error.code})`)
+    throw error
+  }
+}
+
+const QUOTE_NOT_CLOSED = 'a quote is opened and not closed, at least not within 1 MiB'
+const QUOTE_FAULTS: Readonly<Record<string, string>> = {
+  INVALID_OPENING_QUOTE: 'a quote stands inside a field that is not quoted',
+  CSV_INVALID_CLOSING_QUOTE: 'after the quote that closes a field comes neither a comma nor the end of the line',
+  CSV_QUOTE_NOT_CLOSED: QUOTE_NOT_CLOSED,
+}

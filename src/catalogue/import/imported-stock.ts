@@ -1,0 +1,34 @@
+import type { StockLevel } from '../stock-adjustments.ts'
+import { type ImportedProduct, MAX_STOCK } from './imported-product.ts'
+
+/** The change of stock that a reference was booked for before. */
+export interface BookedDelta {
+  delta: number
+}
+
+/** What a line of an import means for the stock of its product, which is locked. */
+export type StockDecision = { before: number | null; after: number | null; reference: string | null } | { refusal: string }
+
+/**
+ * Decides the stock of a product after a line that names a number, a difference or nothing. `present` is undefined for a product without
+ * stock, which is a new one; `booked` is what was booked under the line's reference before.
+ */
+export function decideStock(
+  line: Pick<ImportedProduct, 'stock' | 'stock_delta' | 'reference'>,
+  present: StockLevel | undefined,
+  booked: BookedDelta | undefined,
+): StockDecision {
+  const { stock, stock_delta: delta, reference = null } = line
+  const available = present?.available ?? null
+  if (stock !== undefined) return { before: available, after: stock, reference: null }
+  if (delta === undefined) return { before: available, after: available, reference: null }
+  if (booked !== undefined && booked.delta !== delta)
+    return { refusal: `reference was booked before with a stock_delta of ${booked.delta}` }
+  if (booked !== undefined || (delta === 0 && present !== undefined)) return { before: available, after: available, reference: null }
+  if (present !== undefined && available === null) return { refusal: 'stock_delta needs stock that is tracked: give stock first' }
+  const before = available ?? 0
+  const after = before + delta
+  if (after < 0) return { refusal: `stock_delta would leave less than nothing: ${before} available` }
+  if (after > MAX_STOCK) return { refusal: `stock_delta would make more than ${MAX_STOCK}` }
+  return { before, after, reference }
+}

@@ -1,0 +1,33 @@
+import { createReadStream } from 'node:fs'
+import type { Pool } from '../../db/pool.ts'
+import { inTransaction } from '../../db/transaction.ts'
+import { SYSTEM } from '../stock-adjustments.ts'
+import { readImportLines } from './import-lines.ts'
+import type { ImportedProduct } from './imported-product.ts'
+import { upsertProducts } from './upsert-products.ts'
+
+const SAMPLE = new URL('./sample-catalogue.ndjson', import.meta.url)
+
+/**
+ * Gives a store without products the sample catalogue, whole or not at all; tells whether it did. Processes that start together
+ * load it once.
+ */
+export async function loadSampleCatalogue(pool: Pool): Promise<boolean> {
+  return inTransaction(pool, async (tx) => {
+    await tx.query(`select pg_advisory_xact_lock(hashtextextended('storefront sample catalogue', 0))`)
+    // A statement of its own, after the lock: it sees what the process that had the lock has committed.
+    const { rows } = await tx.query<{ has_products: boolean }>('select exists (select from products) as has_products')
+    if (rows[0]?.has_products === true) return false
+    await upsertProducts(tx, await readSample(), SYSTEM)
+    return true
+  })
+}
+
+async function readSample(): Promise<ImportedProduct[]> {
+  const products: ImportedProduct[] = []
+  for await (const read of readImportLines(createReadStream(SAMPLE), { format: 'ndjson', currency: 'EUR' })) {
+    if ('error' in read) throw new Error(`line ${read.line} of the sample catalogue: ${read.error}`)
+    products.push(read.product)
+  }
+  return products
+}

@@ -1,0 +1,224 @@
+import { randomUUIDv7 } from 'node:crypto'
+import { copyRows } from '../../db/copy-rows.ts'
+import type { Transaction } from '../../db/pool.ts'
+import { sql } from '../../db/sql.ts'
+import type { StockActor, StockLevel } from '../stock-adjustments.ts'
+import type { ImportedProduct } from './imported-product.ts'
+import { type BookedDelta, decideStock } from './imported-stock.ts'
+
+/** What became of a product. It is unchanged when neither it nor its stock differs from what the store has. */
+export type Outcome = 'created' | 'updated' | 'unchanged'
+/** Why nothing of a product was stored. */
+export interface Refusal {
+  refusal: string
+}
+
+/** Another import has made one of the products since their stock was locked. The transaction must be undone and run again. */
+export class ProductMadeMeanwhile extends Error {
+  override readonly name = 'ProductMadeMeanwhile'
+}
+
+/** Past this many rows their number matters to the planner, which knows nothing of a fresh temporary table. */
+const ANALYZE_FROM = 200
+
+/**
+ * Makes or updates products of different skus, and their stock where they name it; an archived one is sold again. Returns what became of
+ * each, in their order. A row that is as it should be is not written, so `updated_at` changes with real changes only.
+ * Throws ProductMadeMeanwhile.
+ */
+export async function upsertProducts(
+  tx: Transaction,
+  products: readonly ImportedProduct[],
+  by: StockActor,
+): Promise<(Outcome | Refusal)[]> {
+  const present = await lockStockOf(tx, products)
+  const booked = await findBooked(tx, products, present)
+  const rows = products.map((product) => toRow(product, present.get(product.sku), booked.get(product)))
+  const accepted = rows.filter((row): row is Row => !('refusal' in row))
+  await stage(tx, accepted)
+  const written = await writeProducts(tx)
+  await writeStock(tx, accepted, by)
+  const changed = new Set(written)
+  const made = new Set(written.filter((sku) => sku.startsWith(MADE)).map((sku) => sku.slice(MADE.length)))
+  return rows.map((row) => {
+    if ('refusal' in row) return row
+    return made.has(row.sku) ? 'created' : changed.has(row.sku) || changesStock(row) ? 'updated' : 'unchanged'
+  })
+}
+
+interface Row extends Omit<ImportedProduct, 'stock' | 'stock_delta' | 'reference'> {
+  id: string
+  /** That of the stock that is locked; 0 where there is none. */
+  stockVersion: number
+  before: number | null
+  after: number | null
+  reference: string | null
+}
+
+function toRow(product: ImportedProduct, present: StockLevel | undefined, booked: BookedDelta | undefined): Row | Refusal {
+  const decision = decideStock(product, present, booked)
+  return 'refusal' in decision ? decision : { ...product, id: randomUUIDv7(), stockVersion: present?.version ?? 0, ...decision }
+}
+
+function changesStock({ stockVersion, before, after }: Row): boolean {
+  return stockVersion === 0 || before !== after
+}
+
+interface LockedStock extends StockLevel {
+  product_id: string
+}
+
+/**
+ * The stock of those products that there are, by sku. Locked in product-id order, and before the products, as orders do: an import and
+ * an order cannot deadlock.
+ */
+async function lockStockOf(tx: Transaction, products: readonly ImportedProduct[]): Promise<Map<string, LockedStock>> {
+  const { rows } = await tx.query<LockedStock & { sku: string }>(
+    `select products.sku, inventory.product_id, inventory.available, inventory.version
+     from products
+     join inventory on inventory.product_id = products.id
+     where products.sku = any($1)
+     order by inventory.product_id
+     for update of inventory`,
+    [products.map(({ sku }) => sku)],
+  )
+  return new Map(rows.map((row) => [row.sku, row]))
+}
+
+/** What was booked before under the references of these products. By a statement of its own, which sees what the locks waited for. */
+async function findBooked(
+  tx: Transaction,
+  products: readonly ImportedProduct[],
+  present: ReadonlyMap<string, LockedStock>,
+): Promise<Map<ImportedProduct, BookedDelta>> {
+  const named = products.filter(({ sku, reference }) => reference !== undefined && present.has(sku))
+  if (named.length === 0) return new Map()
+  const { rows } = await tx.query<BookedDelta & { at: number }>(
+    `select line.at, kept.delta
+     from unnest($1::uuid[], $2::text[]) with ordinality as line (product_id, reference, at)
+     join stock_adjustments as kept on kept.product_id = line.product_id and kept.reference = line.reference and kept.kind <> 'count'`,
+    [named.map(({ sku }) => present.get(sku)?.product_id), named.map(({ reference }) => reference)],
+  )
+  return new Map(rows.map(({ at, delta }) => [named[at - 1] as ImportedProduct, { delta }]))
+}
+
+/** Puts the rows into a temporary table that is empty again after the transaction. */
+async function stage(tx: Transaction, rows: readonly Row[]): Promise<void> {
+  await tx.query(
+    `create temporary table if not exists import_rows (
+      id uuid not null,
+      sku text not null,
+      name text not null,
+      description text not null,
+      category text not null,
+      image_url text,
+      variant_group text,
+      options jsonb not null,
+      price_amount bigint not null,
+      price_currency text not null,
+      -- Version and number of the stock that is locked, 0 where there is none, and the number it will be.
+      stock_version bigint not null,
+      stock_before bigint,
+      stock bigint,
+      reference text
+    ) on commit delete rows`,
+  )
+  await copyRows(
+    tx,
+    `copy import_rows (id, sku, name, description, category, image_url, variant_group, options, price_amount, price_currency,
+       stock_version, stock_before, stock, reference)
+     from stdin`,
+    rows
+      .values()
+      .map((row) => [
+        ...[row.id, row.sku, row.name, row.description, row.category, row.image_url, row.group, JSON.stringify(row.options)],
+        ...[row.price.amount, row.price.currency, row.stockVersion, row.before, row.after, row.reference],
+      ]),
+  )
+  if (rows.length >= ANALYZE_FROM) await tx.query('analyze import_rows')
+}
+
+// No sku has a control character.
+const MADE = '\t'
+
+/** Returns the skus of the products it made, with MADE in front, and of those it changed. */
+async function writeProducts(tx: Transaction): Promise<string[]> {
+  // The join leaves unchanged products alone, which `on conflict` would lock and so write. Ordered by sku, so that two imports that
+  // make the same products wait for each other in one direction.
+  const { rows } = await tx.query<{ sku: string }>(
+    sql`with written as (
+       insert into products as stored
+         (id, sku, name, description, category, image_url, variant_group, options, price_amount, price_currency, in_stock)
+       select input.id, input.sku, input.name, input.description, input.category, input.image_url, input.variant_group, input.options,
+         input.price_amount, input.price_currency, input.stock is null or input.stock > 0
+       from import_rows as input
+       left join products as present on present.sku = input.sku
+       where present.id is null
+         or present.archived_at is not null
+         or (present.name, present.description, present.category, present.image_url, present.variant_group, present.options,
+           present.price_amount, present.price_currency, present.in_stock)
+         is distinct from (input.name, input.description, input.category, input.image_url, input.variant_group, input.options,
+           input.price_amount, input.price_currency, input.stock is null or input.stock > 0)
+       order by input.sku
+       on conflict (sku) do update set
+         name = excluded.name,
+         description = excluded.description,
+         category = excluded.category,
+         image_url = excluded.image_url,
+         variant_group = excluded.variant_group,
+         options = excluded.options,
+         price_amount = excluded.price_amount,
+         price_currency = excluded.price_currency,
+         in_stock = excluded.in_stock,
+         archived_at = null,
+         updated_at = now()
+       where stored.archived_at is not null
+         or (stored.name, stored.description, stored.category, stored.image_url, stored.variant_group, stored.options,
+           stored.price_amount, stored.price_currency, stored.in_stock)
+         is distinct from (excluded.name, excluded.description, excluded.category, excluded.image_url, excluded.variant_group,
+           excluded.options, excluded.price_amount, excluded.price_currency, excluded.in_stock)
+       returning stored.id, stored.sku
+     )
+     select case when input.id is null then '' else ${MADE} end || written.sku as sku
+     from written
+     left join import_rows as input on input.id = written.id`,
+  )
+  return rows.map(({ sku }) => sku)
+}
+
+/** Writes the stock that changes, and keeps who changed it. */
+async function writeStock(tx: Transaction, rows: readonly Row[], by: StockActor): Promise<void> {
+  if (!rows.some(changesStock)) return
+  const { rows: counts } = await tx.query<{ added: number }>(
+    `with change as (
+       select products.id as product_id, input.stock_version, input.stock_before, input.stock, input.reference
+       from import_rows as input
+       join products on products.sku = input.sku
+       where input.stock_version = 0 or input.stock is distinct from input.stock_before
+     ), added as (
+       insert into inventory (product_id, available)
+       select product_id, stock
+       from change
+       where stock_version = 0
+       order by product_id
+       on conflict (product_id) do nothing
+       returning product_id
+     ), changed as (
+       update inventory set available = change.stock, version = change.stock_version + 1
+       from change
+       where change.stock_version > 0 and inventory.product_id = change.product_id
+       returning inventory.product_id
+     ), kept as (
+       insert into stock_adjustments
+         (product_id, version, kind, available_before, available_after, reference, actor_type, actor_id)
+       select change.product_id, change.stock_version + 1, 'import', change.stock_before, change.stock, change.reference, $1, $2
+       from change
+       join (select product_id from added union all select product_id from changed) as written on written.product_id = change.product_id
+       where change.stock is distinct from change.stock_before
+     )
+     select count(*) as added from added`,
+    [by.type, by.id],
+  )
+  const expected = rows.filter(({ stockVersion }) => stockVersion === 0).length
+  if (counts[0]?.added !== expected) throw new ProductMadeMeanwhile()
+}

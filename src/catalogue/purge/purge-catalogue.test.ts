@@ -1,0 +1,113 @@
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { type TestContext, test } from 'node:test'
+import { pino } from 'pino'
+import { onCleanup } from '../../../test/cleanup.ts'
+import { createTestDatabase, type TestDatabase } from '../../../test/database.ts'
+import { eventually } from '../../../test/eventually.ts'
+import { addProduct } from '../../../test/store.ts'
+import { connectClient } from '../../db/pool.ts'
+import { createJobQueue, installJobQueues } from '../../jobs/job-queue.ts'
+import { createCataloguePurge, PURGE_QUEUE } from './purge-catalogue.ts'
+
+const logger = pino({ level: 'silent' })
+
+/** A purge of a cache that this test plays. */
+async function startPurge(t: TestContext, database: TestDatabase, purge: ((tags: readonly string[]) => Promise<void>) | null) {
+  const { url, pool } = database
+  const jobs = createJobQueue({ url, logger })
+  const purgers = purge === null ? [] : [{ name: 'test', purge }]
+  const connect = () => connectClient(url, 'test')
+  const service = createCataloguePurge({ pool, connect, jobs, purgers, logger })
+  onCleanup(t, async () => {
+    await service.stop()
+    await jobs.stop()
+  })
+  await jobs.start()
+  await service.start()
+  return service
+}
+
+async function createDatabase(t: TestContext): Promise<TestDatabase> {
+  const database = await createTestDatabase(t)
+  // Retried at once: a test does not wait for the pauses.
+  await installJobQueues({ url: database.url, logger, queues: [{ ...PURGE_QUEUE, retryDelaySeconds: 0, retryDelayMaxSeconds: 0 }] })
+  return database
+}
+
+const countChanges = async ({ pool }: TestDatabase) => (await pool.query('select from catalogue_changes')).rowCount
+
+test('purges the lists and the product of each change, and once more when every process knows of it', async (t) => {
+  const database = await createDatabase(t)
+  const purged: string[] = []
+  await startPurge(t, database, async (tags) => void purged.push(...tags))
+  const lamp = await addProduct(database.pool)
+  await eventually(async () => purged.filter((tag) => tag === `product-${lamp.id}`).length === 2, { what: 'both purges' })
+  assert.deepEqual(purged.toSorted(), ['products', 'products', `product-${lamp.id}`, `product-${lamp.id}`].toSorted())
+  assert.equal(await countChanges(database), 0)
+})
+
+test('purges changes that were committed while nobody looked', async (t) => {
+  const database = await createDatabase(t)
+  const [lamp, vase] = [await addProduct(database.pool), await addProduct(database.pool)]
+  await database.pool.query('delete from products where id = $1', [vase.id])
+  const purged = new Set<string>()
+  await startPurge(t, database, async (tags) => tags.forEach((tag) => void purged.add(tag)))
+  await eventually(async () => purged.size === 3, { what: 'the lists and both products' })
+  assert.deepEqual([...purged].sort(), ['products', `product-${lamp.id}`, `product-${vase.id}`].sort())
+})
+
+test('purges everything when more products changed than can be named', async (t) => {
+  const database = await createDatabase(t)
+  await database.pool.query(
+    `insert into products (id, sku, name, category, price_amount, price_currency, in_stock)
+     select gen_random_uuid(), number::text, 'A', 'B', 1, 'EUR', true from generate_series(1, 201) as number`,
+  )
+  const purged = new Set<string>()
+  await startPurge(t, database, async (tags) => tags.forEach((tag) => void purged.add(tag)))
+  await eventually(async () => purged.size > 0)
+  assert.deepEqual([...purged], ['catalogue'])
+})
+
+test('tries again until the cache has taken it, also after the process was replaced', async (t) => {
+  const database = await createDatabase(t)
+  let refusals = 0
+  const first = await startPurge(t, database, async () => {
+    refusals++
+    throw new Error('the cache is away')
+  })
+  const lamp = await addProduct(database.pool)
+  await eventually(async () => refusals > 0, { what: 'a purge that fails' })
+  await first.stop()
+  const purged = new Set<string>()
+  await startPurge(t, database, async (tags) => tags.forEach((tag) => void purged.add(tag)))
+  await eventually(async () => purged.has(`product-${lamp.id}`), { what: 'the purge' })
+})
+
+test('purges nothing for a change that was undone', async (t) => {
+  const database = await createDatabase(t)
+  const purged = new Set<string>()
+  await startPurge(t, database, async (tags) => tags.forEach((tag) => void purged.add(tag)))
+  const id = randomUUID()
+  await assert.rejects(
+    database.pool.query(
+      `with written as (
+         insert into products (id, sku, name, category, price_amount, price_currency, in_stock)
+         values ($1, 'A', 'A', 'B', 1, 'EUR', true) returning id
+       )
+       select 1 / 0 from written`,
+      [id],
+    ),
+  )
+  const lamp = await addProduct(database.pool)
+  await eventually(async () => purged.has(`product-${lamp.id}`))
+  assert.ok(!purged.has(`product-${id}`))
+})
+
+test('clears changes away when there is no cache to purge', async (t) => {
+  const database = await createDatabase(t)
+  await addProduct(database.pool)
+  const service = await startPurge(t, database, null)
+  await eventually(async () => (await countChanges(database)) === 0)
+  await Promise.all([service.stop(), service.stop()])
+})

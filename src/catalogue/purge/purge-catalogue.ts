@@ -1,0 +1,106 @@
+import { randomUUID } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Logger } from 'pino'
+import { bellOf } from '../../db/bell.ts'
+import { type Connect, follow } from '../../db/follow.ts'
+import type { Pool } from '../../db/pool.ts'
+import { inTransaction } from '../../db/transaction.ts'
+import type { JobQueue, QueueDefinition } from '../../jobs/job-queue.ts'
+import type { JobOutcome, JobWorker } from '../../jobs/job-worker.ts'
+import { LISTEN_TO_CATALOGUE, tagsOf, takeCatalogueChanges } from '../events.ts'
+import type { Purger } from './purger.ts'
+
+/** For `installJobQueues`. A cache that cannot be reached is tried again for as long as it takes. */
+export const PURGE_QUEUE: QueueDefinition = { name: 'cdn-purge', retryDelaySeconds: 1, retryDelayMaxSeconds: 300, keepSeconds: 86_400 }
+
+const WORK = { batchSize: 10, concurrency: 4, fetchers: 1 }
+const POLL_MS = 1_000
+/** Changes in between are purged together. */
+const PAUSE_MS = 100
+const RETRY_MS = 1_000
+/**
+ * Until this long after a change, a process of the API may still answer with what was before it (catalogue-version.ts: a second), and
+ * the cache may have taken that answer after the first purge. The second purge then makes it right.
+ */
+const AGAIN_AFTER_SECONDS = 2
+
+export interface CataloguePurgeOptions {
+  pool: Pool
+  connect: Connect
+  /** Must have been started. */
+  jobs: JobQueue
+  /** None: changes are only cleared away. */
+  purgers: readonly Purger[]
+  logger: Logger
+}
+
+/**
+ * Tells the caches in front of the store which products have changed: every committed change, at least once, for it moves from the
+ * outbox into the job queue in one transaction. Any number of processes may do it.
+ */
+export function createCataloguePurge({ pool, connect, jobs, purgers, logger }: CataloguePurgeOptions) {
+  const stopping = new AbortController()
+  let worker: JobWorker | undefined
+  let running: Promise<void> | undefined
+
+  async function purge(tags: readonly string[]): Promise<JobOutcome> {
+    const results = await Promise.allSettled(purgers.map((purger) => purger.purge(tags)))
+    const failed = results.flatMap((result, index) =>
+      result.status === 'rejected' ? [{ cache: purgers[index]?.name, reason: (result.reason as Error).message }] : [],
+    )
+    if (failed.length === 0) return 'done'
+    logger.warn({ failed, tags: tags.length }, 'a cache could not be purged and is tried again')
+    return 'retry'
+  }
+
+  /** Whether there was anything. */
+  async function takeChanges(): Promise<boolean> {
+    const found = await inTransaction(pool, async (tx) => {
+      const changes = await takeCatalogueChanges(tx)
+      if (changes === null) return false
+      const data = { tags: tagsOf(changes) }
+      if (purgers.length > 0) {
+        await jobs.send(tx, PURGE_QUEUE.name, [
+          { id: randomUUID(), data },
+          { id: randomUUID(), data, startAfterSeconds: AGAIN_AFTER_SECONDS },
+        ])
+      }
+      return true
+    })
+    if (found) worker?.wake()
+    return found
+  }
+
+  const { signal } = stopping
+  const followChanges = () =>
+    follow({
+      connect,
+      signal,
+      retryMs: RETRY_MS,
+      async work(client) {
+        const bell = bellOf(client)
+        await client.query(LISTEN_TO_CATALOGUE)
+        while (!signal.aborted && !bell.isBroken) {
+          bell.silence()
+          if (await takeChanges()) await delay(PAUSE_MS, undefined, { signal }).catch(() => {})
+          else await bell.wait(POLL_MS, signal)
+        }
+      },
+      onFailure(error) {
+        if (!signal.aborted) logger.error({ err: error }, 'changes of the catalogue could not be read, will retry')
+      },
+    })
+
+  return {
+    async start(): Promise<void> {
+      if (purgers.length > 0) worker ??= await jobs.work<{ tags: string[] }>(PURGE_QUEUE.name, WORK, ({ data }) => purge(data.tags))
+      running ??= followChanges()
+    },
+    /** Idempotent, safe before start. */
+    async stop(): Promise<void> {
+      stopping.abort()
+      await running
+      await worker?.stop()
+    },
+  }
+}

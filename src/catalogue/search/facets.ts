@@ -1,0 +1,68 @@
+import { type Static, Type } from 'typebox'
+import type { Queryable } from '../../db/pool.ts'
+import { allOf, noSql, sql } from '../../db/sql.ts'
+import type { Filters } from '../product-query.ts'
+import { estimateProducts } from './count-products.ts'
+import { filterConditions } from './filter-sql.ts'
+import { resolveTextQuery } from './similar-words.ts'
+
+const count = Type.Integer({ minimum: 0 })
+
+export const FacetsSchema = Type.Object({
+  categories: Type.Array(Type.Object({ category: Type.String(), count }), { description: 'The 100 with most products.' }),
+  price_ranges: Type.Array(
+    Type.Object({
+      currency: Type.String(),
+      min: Type.Integer({ description: 'Minor units.' }),
+      max: Type.Union([Type.Integer({ description: 'Below this; minor units.' }), Type.Null()]),
+      count,
+    }),
+  ),
+  exact: Type.Boolean({ description: 'Whether the counts are exact; otherwise they come from a sample.' }),
+})
+export type Facets = Static<typeof FacetsSchema>
+
+/** Lower ends of the price ranges, in minor units. */
+const RANGES = [0, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000]
+const MAX_CATEGORIES = 100
+/** More products than this are not all read for an answer. */
+const MOST_READ = 50_000
+
+/** How many of the products that the filters mean are in which category and price range. */
+export async function countFacets(db: Queryable, filters: Filters): Promise<Facets> {
+  const textQuery = filters.search === null ? null : await resolveTextQuery(db, filters.search)
+  const share = (await estimateProducts(db, filters, textQuery)) <= MOST_READ ? 1 : await sampleShare(db)
+  const { rows } = await db.query<{ category: string; currency: string; range: number; count: number }>(
+    sql`select product.category, product.price_currency as currency,
+      width_bucket(product.price_amount, ${RANGES}::bigint[]) as range, count(*) as count
+    from products as product ${share < 1 ? sql`tablesample system (${share * 100}) repeatable (1)` : noSql}
+    where ${allOf(filterConditions('product', filters, textQuery))}
+    group by product.category, product.price_currency, range`,
+  )
+  const scaled = (found: number) => Math.round(found / share)
+  const total = <Key>(keyOf: (row: (typeof rows)[number]) => Key) =>
+    [...Map.groupBy(rows, keyOf)].map(([key, group]) => ({
+      key,
+      first: group[0],
+      count: scaled(group.reduce((sum, row) => sum + row.count, 0)),
+    }))
+  return {
+    categories: total(({ category }) => category)
+      .map(({ key, count }) => ({ category: key, count }))
+      .sort((a, b) => b.count - a.count || (a.category < b.category ? -1 : 1))
+      .slice(0, MAX_CATEGORIES),
+    price_ranges: total(({ currency, range }) => `${currency} ${String(range).padStart(2, '0')}`)
+      .sort((a, b) => (a.key < b.key ? -1 : 1))
+      .map(({ first, count }) => {
+        const { currency = '', range = 1 } = first ?? {}
+        return { currency, min: RANGES[range - 1] ?? 0, max: RANGES[range] ?? null, count }
+      }),
+    exact: share === 1,
+  }
+}
+
+/** The share of the table that has about MOST_READ rows. */
+async function sampleShare(db: Queryable): Promise<number> {
+  const { rows } = await db.query<{ rows: number }>(`select reltuples::bigint as rows from pg_class where oid = 'products'::regclass`)
+  return Math.min(1, MOST_READ / Math.max(1, rows[0]?.rows ?? 0))
+}

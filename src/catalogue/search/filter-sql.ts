@@ -1,0 +1,29 @@
+import { type Sql, sql } from '../../db/sql.ts'
+import type { Filters } from '../product-query.ts'
+
+/** A search as the type `tsquery` reads it; null for none, empty for one that matches nothing. */
+export type TextQuery = string | null
+
+const TABLES = { product: sql`product`, other: sql`other` }
+
+/**
+ * The conditions, never none, under which a row of `table` is among the products that `filters` mean. Values are parameters, planned
+ * for each query: the planner has to see a word to know how frequent it is.
+ */
+export function filterConditions(table: keyof typeof TABLES, filters: Filters, textQuery: TextQuery): Sql[] {
+  const { category, minPrice, maxPrice, inStock, ids, group } = filters
+  const row = TABLES[table]
+  const conditions = [sql`${row}.archived_at is null`]
+  if (textQuery !== null) conditions.push(sql`${row}.search @@ ${textQueryExpression(textQuery)}`)
+  if (category !== null) conditions.push(sql`${row}.category = ${category}`)
+  if (minPrice !== null) conditions.push(sql`${row}.price_amount >= ${minPrice}::bigint`)
+  if (maxPrice !== null) conditions.push(sql`${row}.price_amount <= ${maxPrice}::bigint`)
+  if (inStock !== null) conditions.push(inStock ? sql`${row}.in_stock` : sql`not ${row}.in_stock`)
+  if (ids !== null) conditions.push(sql`${row}.id = any(${ids}::uuid[])`)
+  if (group !== null) conditions.push(sql`${row}.variant_group = ${group}`)
+  return conditions
+}
+
+export function textQueryExpression(textQuery: string): Sql {
+  return sql`${textQuery}::tsquery`
+}

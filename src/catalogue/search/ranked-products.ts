@@ -1,0 +1,112 @@
+import type { Queryable } from '../../db/pool.ts'
+import { allOf, noSql, sql } from '../../db/sql.ts'
+import type { Filters } from '../product-query.ts'
+import { COLUMNS_OF_PRODUCT, type ProductRow } from '../products.ts'
+import type { Position } from '../walk-products.ts'
+import { filterConditions, textQueryExpression } from './filter-sql.ts'
+
+/**
+ * How many of the newest matches are ranked. Behind them the others follow, the newest first: a word that half of the catalogue
+ * has would otherwise cost a look at half of the catalogue. See docs/decisions/0022-search.md.
+ */
+export const CANDIDATES = 100
+/** On later pages, where products that have come to match meanwhile can be among the candidates of the first one. */
+const CANDIDATES_LATER = 10 * CANDIDATES
+/** Of matches in description, sku, category and options, and name. */
+const WEIGHTS = '{0.1, 0.6, 0.4, 1}'
+// Divides by the logarithm of the text's length: a word says more of a short text.
+const BY_LENGTH = 1
+
+export interface RankedRow extends ProductRow {
+  rank: number
+  window: RankedWindow
+  /** Whether there may be matches that are no candidates. */
+  hasRest: boolean
+}
+
+/** The places, among all products by age, of the oldest and the newest candidate of the first page. */
+export interface RankedWindow {
+  floor: Position
+  ceiling: Position
+}
+
+export interface RankedWalk {
+  filters: Filters & { isCollapsed: boolean }
+  textQuery: string
+  isBackward: boolean
+  /** `value` is a rank. Null: from the first, or backwards from the last. */
+  from: Position | null
+  /** As the first page gave it, so that all pages rank the same products; undefined on the first page. */
+  window: RankedWindow | undefined
+  count: number
+}
+
+interface CandidateRow extends ProductRow {
+  rank: number
+  candidates: number
+  floor_at: Date
+  floor_id: string
+  ceiling_at: Date
+  ceiling_id: string
+}
+
+/** The next `count` candidates by rank, in the order in which they are met. */
+export async function walkCandidates(db: Queryable, walk: RankedWalk): Promise<RankedRow[]> {
+  const { filters, textQuery, isBackward, from, window, count } = walk
+  const conditions = filterConditions('product', filters, textQuery)
+  if (window !== undefined) {
+    const { floor, ceiling } = window
+    conditions.push(
+      sql`(product.created_at, product.id) >= (${floor.value}::timestamptz, ${floor.id}::uuid)`,
+      sql`(product.created_at, product.id) <= (${ceiling.value}::timestamptz, ${ceiling.id}::uuid)`,
+    )
+  }
+  const direction = isBackward ? sql`asc` : sql`desc`
+  const beyond = isBackward ? sql`>` : sql`<`
+  const { rows } = await db.query<CandidateRow>(
+    // The rank comes after the limit: before it, every match's text would be read and ranked.
+    sql`with candidate as materialized (
+      select product.id, product.created_at
+      from products as product
+      where ${allOf(conditions)}
+      order by product.created_at desc, product.id desc
+      limit ${window === undefined ? CANDIDATES : CANDIDATES_LATER}
+    ), rated as materialized (
+      select product.id, product.variant_group, ts_rank(${WEIGHTS}::real[], product.search, ${textQueryExpression(textQuery)}, ${BY_LENGTH}::integer) as rank
+      from candidate
+      join products as product on product.id = candidate.id
+    ), ranked as (
+      select id, rank, row_number() over (
+        -- A group may be called like the id of a product that has none.
+        partition by variant_group, case when variant_group is null then id end
+        order by rank desc, id desc
+      ) as place_in_group
+      from rated
+    ), edge as (
+      select
+        count(*) as candidates,
+        (array_agg(created_at order by created_at, id))[1] as floor_at,
+        (array_agg(id order by created_at, id))[1] as floor_id,
+        (array_agg(created_at order by created_at desc, id desc))[1] as ceiling_at,
+        (array_agg(id order by created_at desc, id desc))[1] as ceiling_id
+      from candidate
+    )
+    select ${COLUMNS_OF_PRODUCT}, ranked.rank, edge.candidates, edge.floor_at, edge.floor_id, edge.ceiling_at, edge.ceiling_id
+    from ranked
+    join products as product on product.id = ranked.id
+    cross join edge
+    where true
+      ${filters.isCollapsed ? sql`and ranked.place_in_group = 1` : noSql}
+      ${from === null ? noSql : sql`and (ranked.rank, ranked.id) ${beyond} (${from.value}::real, ${from.id}::uuid)`}
+    order by ranked.rank ${direction}, ranked.id ${direction}
+    limit ${count}`,
+  )
+  return rows.map(({ candidates, floor_at, floor_id, ceiling_at, ceiling_id, ...row }) => ({
+    ...row,
+    window: window ?? {
+      floor: { value: floor_at.toISOString(), id: floor_id },
+      ceiling: { value: ceiling_at.toISOString(), id: ceiling_id },
+    },
+    hasRest: window !== undefined || candidates === CANDIDATES,
+  }))
+}

@@ -1,0 +1,130 @@
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { after, type TestContext, test } from 'node:test'
+import { onCleanup } from '../../../test/cleanup.ts'
+import { findWaiting } from '../../../test/database.ts'
+import { eventually } from '../../../test/eventually.ts'
+import { assertProblem } from '../../../test/problem.ts'
+import { type Answer, startStore } from '../../../test/store.ts'
+import { ReadLimiter } from './read-limiter.ts'
+
+// Four connections are for placing orders; of the six others three are for reads of the catalogue, two of them for searches.
+const store = await startStore({ after }, { databasePoolSize: 10 })
+const SEARCH_PLACES = 2
+const READ_PLACES = 3
+const product = await store.addProduct({ name: 'Oak table', stock: 1_000 })
+const ada = await store.register()
+
+/**
+ * Holds the lock while `work` runs, which begins when `places` reads wait for it. Reads are added until that is seen: on a slow machine the
+ * first may have given up. All of them must be refused.
+ */
+async function withPlacesHeld(
+  t: TestContext,
+  held: { lock: string; places: number; read: () => Promise<Answer> },
+  work: () => Promise<void>,
+) {
+  const holder = await store.pool.connect()
+  onCleanup(t, () => holder.release())
+  await holder.query(held.lock)
+  const reads = Array.from({ length: 20 }, held.read)
+  const countWaiting = async () => {
+    const { length } = await findWaiting(store.pool, holder)
+    assert.ok(length <= held.places, `${length} reads have a connection`)
+    return length
+  }
+  try {
+    await eventually(async () => {
+      reads.push(held.read())
+      return (await countWaiting()) === held.places
+    })
+    await work()
+    await countWaiting()
+    for (const answer of await Promise.all(reads)) {
+      assertProblem(answer, 503, 'unavailable')
+      assert.match(answer.headers['retry-after'] ?? '', /^\d+$/)
+    }
+  } finally {
+    await holder.query('rollback')
+  }
+}
+
+// Nothing has the word, so similar ones are looked for.
+const search = () => store.call('GET', `/products?q=zz${randomUUID().slice(0, 8)}`)
+
+test('answers orders, logins, readiness and product pages while searches hold all their places and more wait', async (t) => {
+  const lock = 'begin; lock table search_words in access exclusive mode'
+  await withPlacesHeld(t, { lock, places: SEARCH_PLACES, read: search }, async () => {
+    const answers = await Promise.all([
+      store.call('POST', '/orders', { token: ada.token, body: { items: [{ product_id: product.id, quantity: 1 }] } }),
+      store.call('GET', '/orders', { token: ada.token }),
+      store.call('POST', '/auth/login', { body: { email: ada.email, password: ada.password } }),
+      store.call('GET', '/readyz'),
+      store.call('GET', `/products/${product.id}`),
+      store.call('GET', '/products?sort=name'),
+    ])
+    assert.deepEqual(
+      answers.map(({ status }) => status),
+      [201, 200, 200, 200, 200, 200],
+      answers.map(({ text }) => text).join(),
+    )
+  })
+  assert.equal((await search()).status, 200)
+})
+
+test('answers logins and readiness while all reads of the catalogue hold their places', async (t) => {
+  const lock = 'begin; lock table products in access exclusive mode'
+  const read = () => store.call('GET', `/products/${randomUUID()}`)
+  await withPlacesHeld(t, { lock, places: READ_PLACES, read }, async () => {
+    const login = await store.call('POST', '/auth/login', { body: { email: ada.email, password: ada.password } })
+    assert.deepEqual([login.status, (await store.call('GET', '/readyz')).status], [200, 200])
+  })
+  assertProblem(await read(), 404, 'not_found')
+})
+
+test('refuses the read beyond those that may wait, at once', async () => {
+  const limiter = new ReadLimiter({ places: 1, maxWaiting: 1, waitMs: 60_000 })
+  const held = Promise.withResolvers<void>()
+  const reads = [limiter.admit(() => held.promise), limiter.admit(() => held.promise)]
+  await assert.rejects(
+    limiter.admit(async () => assert.fail('must not run')),
+    { code: 'unavailable' },
+  )
+  held.resolve()
+  await Promise.all(reads)
+})
+
+test('gives a place to the read that has waited longest, also after one has failed or given up', async () => {
+  const limiter = new ReadLimiter({ places: 1, maxWaiting: 3, waitMs: 60_000 })
+  const ends = [1, 2, 3].map(() => Promise.withResolvers<string>())
+  const begun: number[] = []
+  const reads = ends.map(({ promise }, i) =>
+    limiter.admit(() => {
+      begun.push(i)
+      return promise
+    }),
+  )
+  await Promise.resolve()
+  assert.deepEqual(begun, [0])
+  ends[0]?.reject(new Error('broken'))
+  await assert.rejects(reads[0] ?? Promise.resolve(), /broken/)
+  ends[1]?.resolve('second')
+  assert.equal(await reads[1], 'second')
+  ends[2]?.resolve('third')
+  assert.equal(await reads[2], 'third')
+  assert.deepEqual(begun, [0, 1, 2])
+  assert.equal(await limiter.admit(async () => 'free'), 'free')
+})
+
+test('a read that has given up waiting takes no place', async () => {
+  const limiter = new ReadLimiter({ places: 1, maxWaiting: 1, waitMs: 1 })
+  const held = Promise.withResolvers<void>()
+  const first = limiter.admit(() => held.promise)
+  await assert.rejects(
+    limiter.admit(async () => assert.fail('must not run')),
+    { code: 'unavailable' },
+  )
+  held.resolve()
+  await first
+  assert.equal(await limiter.admit(async () => 'free'), 'free')
+})

@@ -1,0 +1,258 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { setConnectable, terminateBackends } from '../../test/database.ts'
+import { eventually } from '../../test/eventually.ts'
+import {
+  breakReader,
+  confirmedPosition,
+  currentPosition,
+  endOf,
+  idsOf,
+  insertOrders,
+  lastReply,
+  makeStreamDatabase,
+  moveOrder,
+  readerPid,
+  startStream,
+} from '../../test/stream-harness.ts'
+import { makeGate } from '../../test/topic-harness.ts'
+import { inTransaction } from '../db/transaction.ts'
+import type { Commit } from './slot-reader.ts'
+
+/** Collects what the handler is given. */
+class Commits {
+  readonly all: Commit[] = []
+  readonly handle = async (commits: Commit[]) => void this.all.push(...commits)
+
+  async until(count: number): Promise<void> {
+    await eventually(async () => this.all.length >= count, { what: `${count} commits` })
+  }
+}
+
+test('gives commits whole and in the order in which they were committed', async (t) => {
+  const db = await makeStreamDatabase(t)
+  const seen = new Commits()
+  await startStream(t, db, seen.handle)
+  const early = await db.pool.connect()
+  await early.query('begin')
+  const committedLast = await insertOrders(early, 2)
+  const committedFirst = await inTransaction(db.pool, async (tx) => [...(await insertOrders(tx, 3)), ...(await insertOrders(tx, 1))])
+  await early.query('commit')
+  early.release()
+  await seen.until(2)
+  assert.deepEqual(idsOf(seen.all), [committedFirst, committedLast])
+  assert.ok(endOf(seen.all[0]) < endOf(seen.all[1]))
+  assert.match(seen.all[0]?.position ?? '', /^\d+\.1\/[0-9a-f]{16}$/)
+})
+
+test('gives what was committed before it started, and nothing that was rolled back', async (t) => {
+  const db = await makeStreamDatabase(t)
+  const before = await insertOrders(db.pool, 1)
+  await assert.rejects(
+    inTransaction(db.pool, async (tx) => {
+      await insertOrders(tx, 5)
+      throw new Error('changed my mind')
+    }),
+  )
+  const kept = await inTransaction(db.pool, async (tx) => {
+    await tx.query('savepoint undone')
+    await insertOrders(tx, 1)
+    await tx.query('rollback to undone')
+    return insertOrders(tx, 1)
+  })
+  const seen = new Commits()
+  await startStream(t, db, seen.handle)
+  const end = await insertOrders(db.pool, 1)
+  await eventually(async () => seen.all.at(-1)?.changes[0]?.record.id === end[0])
+  assert.deepEqual(idsOf(seen.all), [before, kept, end])
+})
+
+test('an update carries the whole order, with 600 lines that did not change, and the status before', async (t) => {
+  const db = await makeStreamDatabase(t)
+  const [id = ''] = await insertOrders(db.pool, 1, 600)
+  await moveOrder(db.pool, id, 'confirmed')
+  await db.pool.query('delete from orders where id = $1', [id])
+  const [end] = await insertOrders(db.pool, 1)
+  const seen = new Commits()
+  await startStream(t, db, seen.handle)
+  await eventually(async () => seen.all.at(-1)?.changes[0]?.record.id === end)
+  const changes = seen.all.flatMap((commit) => commit.changes).filter(({ record }) => record.id === id)
+  assert.deepEqual(
+    changes.map(({ record, previous }) => [record.version, record.status, previous?.status, record.items.length]),
+    [
+      [1, 'pending', undefined, 600],
+      [2, 'confirmed', 'pending', 600],
+    ],
+  )
+  assert.deepEqual(changes[1]?.record.items, changes[0]?.record.items)
+  assert.ok(changes[1]?.record.created_at instanceof Date)
+})
+
+test('confirms a position only after the handler returned for everything up to it', async (t) => {
+  const gate = makeGate(t)
+  const db = await makeStreamDatabase(t)
+  const seen = new Commits()
+  await startStream(
+    t,
+    db,
+    async (commits) => {
+      if (seen.all.length > 0) await gate.pass()
+      await seen.handle(commits)
+    },
+    { patienceSeconds: 6 },
+  )
+  await insertOrders(db.pool, 1)
+  await seen.until(1)
+  await eventually(async () => (await confirmedPosition(db)) >= endOf(seen.all[0]))
+  await insertOrders(db.pool, 1)
+  await gate.entered
+  await insertOrders(db.pool, 1)
+  // Every two seconds, and when it is asked, the reader says what is confirmed.
+  for (let answers = 0; answers < 2; answers++) {
+    const last = (await lastReply(db)) ?? ''
+    await eventually(async () => ((await lastReply(db)) ?? '') > last, { what: 'an answer to the server' })
+  }
+  const held = await confirmedPosition(db)
+  gate.open()
+  await seen.until(3)
+  assert.ok(held < endOf(seen.all[1]))
+  await eventually(async () => (await confirmedPosition(db)) >= endOf(seen.all[2]))
+})
+
+// More than a machine may stand still for; the test takes a little longer than this.
+const IMPATIENCE_SECONDS = 6
+
+test('keeps its connection while the handler takes long over the very first commits', async (t) => {
+  const gate = makeGate(t)
+  const db = await makeStreamDatabase(t)
+  const seen = new Commits()
+  await insertOrders(db.pool, 1)
+  const start = await confirmedPosition(db)
+  await startStream(
+    t,
+    db,
+    async (commits) => {
+      await gate.pass()
+      await seen.handle(commits)
+    },
+    { patienceSeconds: IMPATIENCE_SECONDS },
+  )
+  await gate.entered
+  const pid = await readerPid(db)
+  const since = performance.now()
+  while (performance.now() - since < 1_200 * IMPATIENCE_SECONDS) {
+    const last = (await lastReply(db)) ?? ''
+    await eventually(async () => ((await lastReply(db)) ?? '') > last, { what: 'an answer to the server' })
+  }
+  assert.equal(await readerPid(db), pid)
+  assert.equal(await confirmedPosition(db), start)
+  gate.open()
+  await insertOrders(db.pool, 1)
+  await seen.until(2)
+  assert.equal(seen.all.length, 2)
+})
+
+test('when the handler throws the same commits come again, in order, and none is skipped', async (t) => {
+  const db = await makeStreamDatabase(t)
+  const calls: string[][] = []
+  const stored: string[] = []
+  const stream = await startStream(t, db, async (commits) => {
+    const ids = idsOf(commits).flat()
+    calls.push(ids)
+    if (calls.length < 3) throw new Error('the topic is away')
+    stored.push(...ids)
+  })
+  const first = await insertOrders(db.pool, 1)
+  await eventually(async () => stream.state === 'failing')
+  const rest = [...(await insertOrders(db.pool, 2)), ...(await insertOrders(db.pool, 1))]
+  await eventually(async () => stored.length >= 4)
+  assert.deepEqual(stored, [...first, ...rest])
+  assert.deepEqual([calls[0]?.[0], calls[1]?.[0]], [first[0], first[0]])
+  await eventually(async () => stream.state === 'active')
+})
+
+test('says that it is failing, without a break, until what the handler refused is stored', async (t) => {
+  const db = await makeStreamDatabase(t)
+  const seen: string[] = []
+  const stream = await startStream(t, db, async () => {
+    seen.push(stream.state)
+    if (seen.length < 4) throw new Error('the topic is away')
+  })
+  await eventually(async () => stream.state === 'active')
+  await insertOrders(db.pool, 1)
+  await eventually(async () => seen.length === 4 && stream.state === 'active')
+  assert.deepEqual(seen, ['active', 'failing', 'failing', 'failing'])
+})
+
+test('is no longer failing when another process has stored what its own handler refused', async (t) => {
+  const db = await makeStreamDatabase(t)
+  const stream = await startStream(t, db, async () => {
+    throw new Error('the topic is away from here')
+  })
+  await insertOrders(db.pool, 1)
+  await eventually(async () => stream.state === 'failing')
+  const seen = new Commits()
+  const other = await startStream(t, db, seen.handle)
+  await seen.until(1)
+  await eventually(async () => stream.state === 'standby')
+  await other.stop()
+  await eventually(async () => stream.state === 'active')
+})
+
+test('a second stream stands by and takes over when the first one stops', async (t) => {
+  const db = await makeStreamDatabase(t)
+  const [first, second] = [new Commits(), new Commits()]
+  const active = await startStream(t, db, first.handle)
+  await eventually(async () => active.state === 'active')
+  const standby = await startStream(t, db, second.handle)
+  await eventually(async () => standby.state === 'standby')
+  const before = await insertOrders(db.pool, 1)
+  await first.until(1)
+  await active.stop()
+  const after = await insertOrders(db.pool, 1)
+  await second.until(1)
+  assert.deepEqual([idsOf(first.all), idsOf(second.all)], [[before], [after]])
+  assert.deepEqual([active.state, standby.state], ['stopped', 'active'])
+})
+
+test('a stream that stands by takes over, with the commits in hand, when the connection of the first one breaks', async (t) => {
+  const gate = makeGate(t)
+  const db = await makeStreamDatabase(t)
+  const second = new Commits()
+  const active = await startStream(t, db, () => gate.pass())
+  await eventually(async () => active.state === 'active')
+  await startStream(t, db, second.handle)
+  const order = await insertOrders(db.pool, 1)
+  await gate.entered
+  await breakReader(db)
+  await second.until(1)
+  gate.open()
+  await eventually(async () => active.state === 'standby')
+  assert.deepEqual(idsOf(second.all), [order])
+})
+
+test('a slot that has nothing to read moves on while other tables are written', async (t) => {
+  const db = await makeStreamDatabase(t)
+  const stream = await startStream(t, db, async () => assert.fail('no order was changed'), { patienceSeconds: 1 })
+  await eventually(async () => stream.state === 'active')
+  await db.pool.query(`insert into topic_subscribers (name, sequence) select 'reader ' || n, n from generate_series(1, 1000) as n`)
+  const written = await currentPosition(db)
+  await eventually(async () => (await confirmedPosition(db)) >= written, { what: 'a confirmed position past the other writes' })
+})
+
+test('goes on where it was when the database was away for a while', async (t) => {
+  const db = await makeStreamDatabase(t)
+  const seen = new Commits()
+  const stream = await startStream(t, db, seen.handle)
+  const before = await insertOrders(db.pool, 1)
+  await seen.until(1)
+  await eventually(async () => (await confirmedPosition(db)) >= endOf(seen.all[0]))
+  await setConnectable(db, false)
+  await terminateBackends(db)
+  await eventually(async () => stream.state === 'failing')
+  await setConnectable(db, true)
+  const after = await eventually(() => insertOrders(db.pool, 1).catch(() => undefined))
+  await seen.until(2)
+  assert.deepEqual(idsOf(seen.all), [before, after])
+  assert.equal(stream.state, 'active')
+})

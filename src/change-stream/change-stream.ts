@@ -1,0 +1,101 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { type ChangeStreamOptions, type Commit, SlotReader } from './slot-reader.ts'
+
+const SLOT_IN_USE = '55006'
+const STANDBY_RETRY_MS = 500
+const RETRY_MIN_MS = 200
+const RETRY_MAX_MS = 5_000
+
+/**
+ * Reads committed order changes from PostgreSQL's logical replication slot, in commit order, at least once.
+ * A position is confirmed only at a commit boundary and after `onCommits` returned for everything up to it.
+ * One reader is active: PostgreSQL refuses a second one, which stands by until the slot is free.
+ */
+export class ChangeStream {
+  readonly #options: ChangeStreamOptions
+  readonly #stopping = new AbortController()
+  #running: Promise<void> | null = null
+  #reader: SlotReader | null = null
+  readonly #progress = { changes: 0, lastAt: null as Date | null }
+  /** Position of the newest commit that `onCommits` refused, null when something as new has been confirmed since. */
+  #refused: string | null = null
+  #state: 'stopped' | 'standby' | 'active' | 'failing' = 'stopped'
+
+  constructor(options: ChangeStreamOptions) {
+    this.#options = options
+  }
+
+  /** For readiness: `standby` is well, `failing` is not, and lasts until what could not be handed on is, by this process or another. */
+  get state() {
+    return this.#state
+  }
+
+  /** For metrics: changes handed on since the process started, and when that last happened. */
+  get progress(): { changes: number; lastAt: Date | null } {
+    return { ...this.#progress }
+  }
+
+  async start(): Promise<void> {
+    this.#running ??= this.#run()
+  }
+
+  /** Waits for the batch in hand, confirms it, and lets the slot go. Idempotent. */
+  async stop(): Promise<void> {
+    this.#stopping.abort()
+    await this.#reader?.stop()
+    await this.#running
+    this.#state = 'stopped'
+  }
+
+  async #handOn(commits: Commit[]): Promise<void> {
+    try {
+      await this.#options.onCommits(commits)
+    } catch (error) {
+      this.#refused = commits.at(-1)?.position ?? null
+      throw error
+    }
+    this.#progress.changes += commits.reduce((sum, { changes }) => sum + changes.length, 0)
+    this.#progress.lastAt = new Date()
+  }
+
+  #hasConfirmed(position: string): void {
+    const refused = this.#refused
+    if (refused === null || (logOf(position) === logOf(refused) && position < refused)) return
+    this.#refused = null
+    this.#state = 'active'
+  }
+
+  async #run(): Promise<void> {
+    const { logger, slotName } = this.#options
+    let retryMs = RETRY_MIN_MS
+    while (!this.#stopping.signal.aborted) {
+      try {
+        this.#reader = await SlotReader.open({
+          ...this.#options,
+          onCommits: (commits) => this.#handOn(commits),
+          onConfirmed: (position) => this.#hasConfirmed(position),
+          signal: this.#stopping.signal,
+        })
+        if (this.#stopping.signal.aborted) await this.#reader.stop()
+        logger.info({ slot: slotName }, 'change stream is active')
+        if (this.#refused === null) this.#state = 'active'
+        await this.#reader.ended
+        retryMs = RETRY_MIN_MS
+      } catch (error) {
+        if (this.#stopping.signal.aborted) break
+        const isTaken = (error as { code?: string }).code === SLOT_IN_USE
+        if (this.#reader?.hasProgressed) retryMs = RETRY_MIN_MS
+        this.#state = isTaken ? 'standby' : 'failing'
+        if (!isTaken) logger.error({ err: error, slot: slotName, retryMs }, 'change stream failed, will retry')
+        await delay(isTaken ? STANDBY_RETRY_MS : retryMs, undefined, { signal: this.#stopping.signal }).catch(() => {})
+        retryMs = Math.min(retryMs * 2, RETRY_MAX_MS)
+      } finally {
+        this.#reader = null
+      }
+    }
+  }
+}
+
+function logOf(position: string): string | undefined {
+  return position.split('/')[0]
+}

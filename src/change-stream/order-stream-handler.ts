@@ -1,0 +1,122 @@
+import type { Logger } from 'pino'
+import type { Queryable } from '../db/pool.ts'
+import { findDefect, type OrderRecord, toOrderEvent } from '../orders/events.ts'
+import { listIncarnations } from '../topic/incarnations.ts'
+import type { OutgoingMessage, Topic } from '../topic/topic.ts'
+import { ChangeStream } from './change-stream.ts'
+import { findParked, type ParkedChange, parkChanges } from './parked-changes.ts'
+import { assertRefilled } from './replication-slot.ts'
+import type { Commit, OrderChange } from './slot-reader.ts'
+
+export interface OrderStreamHandlerOptions {
+  url: string
+  /** Of the same database, for what cannot be published. */
+  pool: Queryable
+  slotName: string
+  topic: Topic
+  logger: Logger
+  /** Hears how many events are on the topic now. */
+  onPublished?: (events: number) => void
+  /** Called whenever the slot was opened. Throws when nothing may be published yet. */
+  beforePublishing?: () => Promise<void>
+}
+
+/** Reads order changes from the change stream and publishes an event for each to the notification topic. */
+export function createOrderStreamHandler(options: OrderStreamHandlerOptions): ChangeStream {
+  const { url, pool, slotName, topic, logger, onPublished, beforePublishing } = options
+  let newest: string | null = null
+  let incarnation = 0
+  return new ChangeStream({
+    url,
+    slotName,
+    logger,
+    async onOpened() {
+      // Another process may have published meanwhile, and the topic may have been lost.
+      newest = null
+      // A refill begins before its slot exists, so whoever opens that slot sees it.
+      await assertRefilled(pool, slotName)
+      await beforePublishing?.()
+      incarnation = (await listIncarnations(pool)).at(-1)?.number ?? 0
+    },
+    async onCommits(read) {
+      const commits = read.map((commit) => ({ ...commit, position: inIncarnation(commit.position, incarnation) }))
+      // After a crash between publish and confirm the slot tells again what the topic has already.
+      newest ??= await topic.newestPosition()
+      const missing = commits.filter((commit) => mayBeMissing(commit.position, newest))
+      const publishable = missing.flatMap(toMessages)
+      if (publishable.length < missing.reduce((sum, { changes }) => sum + changes.length, 0)) {
+        const parked = missing.flatMap(toParked)
+        await parkChanges(pool, parked)
+        for (const { eventId, reason } of parked)
+          logger.error({ event: eventId, reason }, 'no event can be made of this change of an order')
+      }
+      const messages = await withoutRepeats(pool, missing, publishable)
+      if (messages.length === 0) return
+      try {
+        await topic.publish(messages)
+      } catch (error) {
+        // Part of it may be stored: ask again before the retry.
+        newest = null
+        throw error
+      }
+      newest = commits.at(-1)?.position ?? newest
+      onPublished?.(messages.length)
+      logger.debug({ events: messages.length, position: newest }, 'published')
+    },
+  })
+}
+
+/** A database whose files were put back counts its positions twice: with its incarnation they are of two logs. Pure. */
+function inIncarnation(position: string, incarnation: number): string {
+  return incarnation === 0 ? position : position.replace('/', `.${incarnation}/`)
+}
+
+/** The events of a commit, but for changes that none can be made of. Pure. */
+export function toMessages({ position, changes }: Commit): OutgoingMessage[] {
+  return changes
+    .filter(({ record }) => findDefect(record) === null)
+    .map((change) => ({ position, event: toOrderEvent(change.record, statusBefore(change)) }))
+}
+
+/**
+ * A row that changes under the same version tells no change of the order's life: an operator mended it, or its address was erased. Its event
+ * was published with the version, unless it was parked then.
+ */
+async function withoutRepeats(db: Queryable, commits: readonly Commit[], messages: OutgoingMessage[]): Promise<OutgoingMessage[]> {
+  const changes = commits.flatMap((commit) => commit.changes)
+  const isRepeat = ({ record, previous }: OrderChange) => previous?.version === record.version
+  const repeated = changes.filter(isRepeat).map(({ record }) => eventIdOf(record))
+  if (repeated.length === 0) return messages
+  const parked = await findParked(db, repeated)
+  return commits.flatMap(({ position, changes }) =>
+    toMessages({ position, changes: changes.filter((change) => !isRepeat(change) || parked.has(eventIdOf(change.record))) }),
+  )
+}
+
+function eventIdOf({ id, version }: Pick<OrderRecord, 'id' | 'version'>): string {
+  return `${id}.${version}`
+}
+
+/** An operator who mends a row leaves its version as it is: the row before is then not the version before. */
+function statusBefore({ record, previous }: OrderChange): Pick<OrderRecord, 'status'> | null {
+  return previous?.version === record.version ? (record.status_history.at(-2) ?? null) : previous
+}
+
+function toParked({ position, changes }: Commit): ParkedChange[] {
+  return changes.flatMap(({ record }) => {
+    const reason = findDefect(record)
+    return reason === null ? [] : { eventId: eventIdOf(record), reason, position }
+  })
+}
+
+/**
+ * Whether the topic may lack something of the commit at `position`, given that of its newest message. Of that very commit it may
+ * hold a part. Positions in two logs cannot be compared, such as those of a standby that was promoted and counts on below what its
+ * primary had come to: then it may, and the topic drops what it has by event id.
+ */
+export function mayBeMissing(position: string, newest: string | null): boolean {
+  if (newest === null) return true
+  const [log, lsn = ''] = position.split('/')
+  const [newestLog, newestLsn = ''] = newest.split('/')
+  return log !== newestLog || lsn >= newestLsn
+}

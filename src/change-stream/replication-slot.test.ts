@@ -1,0 +1,173 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { onCleanup } from '../../test/cleanup.ts'
+import { createTestDatabase } from '../../test/database.ts'
+import { eventually } from '../../test/eventually.ts'
+import { makeOrderEvent } from '../../test/order-event-factory.ts'
+import { startStore } from '../../test/store.ts'
+import { insertOrders, silent } from '../../test/stream-harness.ts'
+import { orderSlotOf } from '../app/prepare-database.ts'
+import { beginRefill } from '../audit/replay/refill-slot.ts'
+import { dataFolder } from '../db/embedded/data-folder.ts'
+import { startEmbeddedPostgres } from '../db/embedded/embedded-postgres.ts'
+import { migrate } from '../db/migrate.ts'
+import { createPool, type Pool } from '../db/pool.ts'
+import { createPostgresTopic } from '../topic/postgres/postgres-topic.ts'
+import { ensureReplicationSlot, findLostReason, readSlotStatus, slotNameFor } from './replication-slot.ts'
+
+async function slotNames(pool: Pool): Promise<string[]> {
+  const { rows } = await pool.query('select slot_name from pg_replication_slots where database = current_database()')
+  return rows.map((row) => row.slot_name)
+}
+
+test('makes the slot of an empty store once, however many processes ask', async (t) => {
+  const db = await createTestDatabase(t)
+  const slotName = slotNameFor(db.name)
+  assert.match((await findLostReason(db.pool, slotName)) ?? '', /does not exist/)
+  // Making the slot waits for this transaction: the second process comes while the first one makes it.
+  const holder = await db.pool.connect()
+  await holder.query('begin')
+  await holder.query('select pg_current_xact_id()')
+  const first = ensureReplicationSlot(db.pool, slotName)
+  await eventually(async () => (await slotNames(db.pool)).length === 1)
+  const others = Promise.all(Array.from({ length: 4 }, () => ensureReplicationSlot(db.pool, slotName)))
+  await holder.query('commit')
+  holder.release()
+  assert.deepEqual([await first, ...(await others)], ['created', 'ready', 'ready', 'ready', 'ready'])
+  await db.pool.query('select pg_drop_replication_slot($1)', [slotName])
+  for (let round = 0; round < 5; round++) {
+    const states = await Promise.all(Array.from({ length: 8 }, () => ensureReplicationSlot(db.pool, slotName)))
+    assert.deepEqual(states.toSorted(), ['created', ...Array(7).fill('ready')])
+    if (round < 4) await db.pool.query('select pg_drop_replication_slot($1)', [slotName])
+  }
+  assert.equal(await ensureReplicationSlot(db.pool, slotName), 'ready')
+  assert.equal(await findLostReason(db.pool, slotName), null)
+  const { rows } = await db.pool.query(`select plugin, temporary, failover from pg_replication_slots where slot_name = $1`, [slotName])
+  assert.deepEqual(rows, [{ plugin: 'pgoutput', temporary: false, failover: true }])
+})
+
+test('tells of a slot how much WAL it holds, and of a missing one that it is lost', async (t) => {
+  const db = await createTestDatabase(t)
+  const slotName = slotNameFor(db.name)
+  assert.deepEqual(await readSlotStatus(db.pool, slotName), {
+    active: false,
+    retainedBytes: null,
+    lagBytes: null,
+    lostReason: `the replication slot ${slotName} does not exist`,
+  })
+  await ensureReplicationSlot(db.pool, slotName)
+  const before = await readSlotStatus(db.pool, slotName)
+  await insertOrders(db.pool, 10)
+  const after = await readSlotStatus(db.pool, slotName)
+  assert.equal(after.lostReason, null)
+  assert.equal(after.active, false)
+  assert.ok(Number(after.lagBytes) > Number(before.lagBytes))
+  assert.ok(Number(after.retainedBytes) >= Number(after.lagBytes))
+})
+
+test('says that the slot is lost, and makes none, when there are orders already', async (t) => {
+  const db = await createTestDatabase(t)
+  await insertOrders(db.pool, 2)
+  for (let attempt = 0; attempt < 2; attempt++) assert.equal(await ensureReplicationSlot(db.pool, slotNameFor(db.name)), 'lost')
+  assert.deepEqual(await slotNames(db.pool), [])
+})
+
+test('says that the slot is lost when the topic has messages though every order is gone', async (t) => {
+  const db = await createTestDatabase(t)
+  const topic = createPostgresTopic({ pool: db.pool, url: db.url, logger: silent })
+  await topic.publish([{ position: '1/0000000000000001', event: makeOrderEvent() }])
+  assert.equal(await ensureReplicationSlot(db.pool, slotNameFor(db.name)), 'lost')
+  assert.deepEqual(await slotNames(db.pool), [])
+})
+
+test('says that the slot is lost when the server has thrown its WAL away', async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), 'storefront-test-'))
+  onCleanup(t, () => rmSync(directory, { recursive: true, force: true }))
+  const server = await startEmbeddedPostgres(dataFolder(directory), {
+    settings: { fsync: 'off', max_slot_wal_keep_size: '1MB', min_wal_size: '32MB', max_wal_size: '32MB' },
+  })
+  onCleanup(t, () => server.stop())
+  await migrate(server.url)
+  const pool = createPool({ url: server.url, size: 1, applicationName: 'test', onError: () => {} })
+  onCleanup(t, () => pool.end())
+  assert.equal(await ensureReplicationSlot(pool, 'storefront_orders'), 'created')
+  await eventually(async () => {
+    await pool.query(`select pg_logical_emit_message(false, 'filler', repeat('x', 1000000)), pg_switch_wal()`)
+    await pool.query('checkpoint')
+    return (await findLostReason(pool, 'storefront_orders')) !== null
+  })
+  assert.match((await findLostReason(pool, 'storefront_orders')) ?? '', /has lost its WAL/)
+  assert.equal(await ensureReplicationSlot(pool, 'storefront_orders'), 'lost')
+  assert.deepEqual(await slotNames(pool), ['storefront_orders'])
+})
+
+test('a store whose slot is gone is not ready, and the public port names no slot', async (t) => {
+  const store = await startStore(t, { roles: ['api', 'stream'] })
+  assert.equal((await store.call('GET', '/readyz')).status, 200)
+  await eventually(async () => {
+    await store.pool.query('select pg_terminate_backend(active_pid, 5000) from pg_replication_slots where database = current_database()')
+    await store.pool
+      .query('select pg_drop_replication_slot(slot_name) from pg_replication_slots where database = current_database()')
+      .catch(() => {})
+    return (await slotNames(store.pool)).length === 0
+  })
+  const { status, json, headers } = await store.call('GET', '/readyz')
+  assert.equal(status, 503)
+  assert.deepEqual(json, { status: 'unavailable', failing: [{ name: 'change_stream' }] })
+  assert.equal(headers['retry-after'], '1')
+  assert.equal((await store.call('GET', '/livez')).status, 200)
+})
+
+/** Names that a slot cannot have as they are, and some that differ only there. */
+const DATABASES = [
+  'Größe & "Co"',
+  'x'.repeat(63),
+  `y${'x'.repeat(62)}`,
+  'x'.repeat(57),
+  '1-2',
+  'shop_a',
+  'Shop_A',
+  'shop-a',
+  'Shop-A',
+  'shop a',
+  'ü',
+  'ö',
+]
+
+test('gives each database a slot name that PostgreSQL takes, and no two the same', async (t) => {
+  const db = await createTestDatabase(t)
+  for (const database of DATABASES) {
+    const { rows } = await db.pool.query('select slot_name from pg_create_physical_replication_slot($1)', [slotNameFor(database)])
+    assert.equal(rows[0]?.slot_name, slotNameFor(database))
+    await db.pool.query('select pg_drop_replication_slot($1)', [slotNameFor(database)])
+  }
+  assert.equal(new Set(DATABASES.map(slotNameFor)).size, DATABASES.length)
+  fc.assert(
+    fc.property(fc.array(fc.string({ minLength: 1, maxLength: 63 }), { maxLength: 20 }), (databases) => {
+      assert.equal(new Set(databases.map(slotNameFor)).size, new Set(databases).size)
+    }),
+  )
+})
+
+test('leaves plain names as they are, so that a store keeps its slot', () => {
+  assert.equal(slotNameFor('storefront'), 'storefront_orders')
+  assert.equal(slotNameFor('shop_2'), 'shop_2_orders')
+  assert.equal(slotNameFor('x'.repeat(56)), `${'x'.repeat(56)}_orders`)
+  assert.equal(orderSlotOf('postgres://shop@localhost/'), 'shop_orders')
+})
+
+test('says whose slot it is that has the name, and neither reads nor drops it', async (t) => {
+  const [ours, theirs] = [await createTestDatabase(t), await createTestDatabase(t)]
+  const slotName = slotNameFor(ours.name)
+  await theirs.pool.query(`select pg_create_logical_replication_slot($1, 'pgoutput')`, [slotName])
+  const reason = `the replication slot ${slotName} belongs to the database ${theirs.name}, so this database cannot have it`
+  assert.equal(await findLostReason(ours.pool, slotName), reason)
+  assert.equal(await ensureReplicationSlot(ours.pool, slotName), 'lost')
+  await assert.rejects(beginRefill(ours.pool, ours.url, slotName, reason), { name: 'SlotUnavailable', message: reason })
+  assert.deepEqual(await slotNames(theirs.pool), [slotName])
+  assert.equal((await ours.pool.query('select from slot_refills')).rowCount, 0)
+})

@@ -1,0 +1,227 @@
+import type { Logger } from 'pino'
+import { ORDER_COLUMNS, type OrderRecord } from '../orders/events.ts'
+import { type Lsn, PgoutputReader, readCommitPosition } from './pgoutput.ts'
+import { openReplication, type ReplicationConnection, type ReplicationOptions, type StreamMessage } from './replication-connection.ts'
+
+/** A change of one order: the row after it, and what an event tells of the row before it, unless it is new. */
+export interface OrderChange {
+  record: OrderRecord
+  previous: Pick<OrderRecord, 'status' | 'version'> | null
+}
+
+/** A committed transaction that changed orders, or a part of a large one, in order. */
+export interface Commit {
+  /** The log and the end of the commit in it (of all but the last part: a place before that), as text that sorts within one log: `<system id>.<timeline>/<16 hex digits>`. */
+  position: string
+  changes: OrderChange[]
+}
+
+export interface ChangeStreamOptions extends ReplicationOptions {
+  /** Address of the database. */
+  url: string
+  slotName: string
+  /** Must have stored what `commits` tell of when it returns. When it throws, the stream is read again from the confirmed position. */
+  onCommits: (commits: Commit[]) => Promise<void>
+  /**
+   * Called whenever the slot was opened, before anything is handed on or confirmed: another process may have had it in between. When it
+   * throws, the slot is closed and opened again later.
+   */
+  onOpened?: () => void | Promise<void>
+  logger: Logger
+}
+
+// Far below the wal_sender_timeout that the connection asks for.
+const STATUS_INTERVAL_MS = 2_000
+/**
+ * Past this many changes or bytes in memory the socket is no longer read. A batch is what came while the one before was stored; young
+ * objects of much larger ones outlive a garbage collection, and are copied.
+ */
+const MAX_WAITING_CHANGES = 1_000
+const MAX_WAITING_BYTES = 16 * 1024 * 1024
+/**
+ * Of one transaction in memory; a larger one is handed on in parts. It is committed, or the server would not send it, and only behind its
+ * end is a position confirmed.
+ */
+const MAX_PART_CHANGES = 10_000
+const MAX_PART_BYTES = 16 * 1024 * 1024
+
+export interface SlotReaderOptions extends ChangeStreamOptions {
+  /** `position` as in a commit. */
+  onConfirmed: (position: string) => void
+}
+
+/** One connection to the slot, from opening to its end. */
+export class SlotReader {
+  readonly #options: SlotReaderOptions
+  readonly #pgoutput = new PgoutputReader<OrderRecord, 'status' | 'version'>({
+    table: 'orders',
+    columns: ORDER_COLUMNS,
+    previousColumns: ['status', 'version'],
+  })
+  readonly #failure = Promise.withResolvers<never>()
+  #connection: ReplicationConnection | null = null
+  #open: OrderChange[] = []
+  #openBytes = 0
+  /** Of the transaction that is being read: the position of its parts. */
+  #commitPosition: Lsn = 0n
+  #waiting: { end: Lsn; changes: OrderChange[]; isPart: boolean }[] = []
+  #waitingChanges = 0
+  #waitingBytes = 0
+  #inTransaction = false
+  #draining: Promise<void> | null = null
+  #confirmed: Lsn = 0n
+  #statusTimer: NodeJS.Timeout | undefined
+  #stopping = false
+  hasProgressed = false
+  ended: Promise<void> = Promise.resolve()
+
+  private constructor(options: SlotReaderOptions) {
+    this.#options = options
+    this.#failure.promise.catch(() => {})
+  }
+
+  static async open(options: SlotReaderOptions): Promise<SlotReader> {
+    const reader = new SlotReader(options)
+    const connection = await openReplication(options.url, options.slotName, (message) => reader.#receive(message), options)
+    try {
+      connection.pause()
+      await unlessAborted(Promise.resolve(options.onOpened?.()), options.signal)
+      connection.resume()
+    } catch (error) {
+      await connection.close().catch(() => {})
+      throw error
+    }
+    // Only now: nothing may be handed on or confirmed before.
+    reader.#connection = connection
+    // While nothing is written the server says nothing of what another reader has confirmed.
+    options.onConfirmed(reader.#position(connection.confirmed))
+    reader.#statusTimer = setInterval(() => reader.#sendStatus(), STATUS_INTERVAL_MS)
+    reader.ended = reader.#untilEnd(connection)
+    reader.ended.catch(() => {})
+    // Messages may have come before the connection was known here.
+    reader.#drainSoon()
+    return reader
+  }
+
+  async #untilEnd(connection: ReplicationConnection): Promise<void> {
+    try {
+      await Promise.race([connection.ended, this.#failure.promise])
+    } finally {
+      clearInterval(this.#statusTimer)
+      this.#stopping = true
+      await this.#draining
+      await connection.close().catch(() => {})
+    }
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping = true
+    await this.#draining
+    this.#sendStatus()
+    await this.#connection?.close().catch(() => {})
+    await this.ended.catch(() => {})
+  }
+
+  #receive(message: StreamMessage): void {
+    try {
+      if (message.kind === 'keepalive') this.#keepAlive(message)
+      else this.#collect(message.message)
+    } catch (error) {
+      this.#fail(error)
+    }
+  }
+
+  #collect(bytes: Buffer): void {
+    const message = this.#pgoutput.read(bytes)
+    switch (message.kind) {
+      case 'begin':
+        this.#inTransaction = true
+        this.#open = []
+        this.#openBytes = 0
+        this.#commitPosition = readCommitPosition(bytes)
+        return
+      case 'change':
+        this.#open.push({ record: message.record, previous: message.previous })
+        this.#openBytes += bytes.length
+        if (this.#open.length >= MAX_PART_CHANGES || this.#openBytes >= MAX_PART_BYTES) this.#close(this.#commitPosition, true)
+        return
+      case 'commit':
+        this.#inTransaction = false
+        this.#close(message.end, false)
+        return
+      default:
+    }
+  }
+
+  /** Gives what was read of the transaction to those that wait. */
+  #close(end: Lsn, isPart: boolean): void {
+    this.#waiting.push({ end, changes: this.#open, isPart })
+    this.#waitingChanges += this.#open.length
+    this.#waitingBytes += this.#openBytes
+    this.#open = []
+    this.#openBytes = 0
+    if (this.#waitingChanges > MAX_WAITING_CHANGES || this.#waitingBytes > MAX_WAITING_BYTES) this.#connection?.pause()
+    this.#drainSoon()
+  }
+
+  /** With nothing in hand, all the WAL up to here holds nothing for us: confirming it lets a busy server drop it. */
+  #keepAlive({ walEnd, replyRequested }: { walEnd: Lsn; replyRequested: boolean }): void {
+    const isIdle = !this.#inTransaction && this.#waiting.length === 0 && this.#draining === null
+    if (isIdle && !this.#stopping && walEnd > this.#confirmed) this.#advance(walEnd)
+    if (replyRequested) this.#sendStatus()
+  }
+
+  #drainSoon(): void {
+    if (this.#draining !== null || this.#connection === null) return
+    this.#draining = this.#drain()
+      .catch((error) => this.#fail(error))
+      .finally(() => {
+        this.#draining = null
+      })
+  }
+
+  /** What was refused is in hand no more, and yet not done: from here on no keep-alive counts as a sign that it is. */
+  #fail(error: unknown): void {
+    this.#stopping = true
+    this.#failure.reject(error)
+  }
+
+  async #drain(): Promise<void> {
+    while (this.#waiting.length > 0 && !this.#stopping) {
+      const batch = this.#waiting
+      this.#waiting = []
+      this.#waitingChanges = 0
+      this.#waitingBytes = 0
+      await this.#options.onCommits(batch.map(({ end, changes }) => ({ position: this.#position(end), changes })))
+      const whole = batch.findLast(({ isPart }) => !isPart)
+      if (whole !== undefined) this.#advance(whole.end)
+      this.hasProgressed = true
+      this.#sendStatus()
+      this.#connection?.resume()
+    }
+  }
+
+  #advance(position: Lsn): void {
+    this.#confirmed = position
+    // A keep-alive that comes before the connection is known here is of a log that is not known either.
+    if (this.#connection !== null) this.#options.onConfirmed(this.#position(position))
+  }
+
+  /** Also a sign of life. Position 0 confirms nothing. */
+  #sendStatus(): void {
+    this.#connection?.confirm(this.#confirmed)
+  }
+
+  #position(end: Lsn): string {
+    return `${this.#connection?.logId ?? ''}/${end.toString(16).padStart(16, '0')}`
+  }
+}
+
+/** Waits for the work, unless the signal aborts: then it throws the signal's reason. */
+async function unlessAborted(work: Promise<void>, signal: AbortSignal | undefined): Promise<void> {
+  const { promise: aborted, reject } = Promise.withResolvers<never>()
+  const onAbort = () => reject(signal?.reason)
+  if (signal?.aborted) onAbort()
+  signal?.addEventListener('abort', onAbort)
+  await Promise.race([work, aborted]).finally(() => signal?.removeEventListener('abort', onAbort))
+}

@@ -1,0 +1,86 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { onCleanup } from '../../test/cleanup.ts'
+import { openDeadWire } from '../../test/dead-wire.ts'
+import { eventually, promptly } from '../../test/eventually.ts'
+import { makeStreamDatabase, silent } from '../../test/stream-harness.ts'
+import { follow } from '../db/follow.ts'
+import { connectClient } from '../db/pool.ts'
+import { createPostgresTopic } from '../topic/postgres/postgres-topic.ts'
+import { ChangeStream } from './change-stream.ts'
+
+/** Far below the 30 s after which connecting is given up, and above the 2 s for which a server that was reached is waited for. */
+const WITHIN_MS = 4_000
+
+type StreamDatabase = Awaited<ReturnType<typeof makeStreamDatabase>>
+
+interface Stoppable {
+  start(): Promise<void>
+  stop(): Promise<void>
+}
+
+/** Each, started on this wire. */
+const KINDS = {
+  'a change stream': (url: string, db: StreamDatabase) =>
+    new ChangeStream({ url, slotName: db.slotName, onCommits: async () => {}, logger: silent }),
+  'a subscriber': (url: string, db: StreamDatabase) =>
+    createPostgresTopic({ pool: db.pool, url, logger: silent }).subscribe('mail', async () => {}),
+  'a listener': (url: string) => makeListener(url),
+}
+
+function makeListener(url: string): Stoppable {
+  const stopping = new AbortController()
+  const { signal } = stopping
+  let running: Promise<void> = Promise.resolve()
+  const untilStopped = () => new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()))
+  return {
+    async start() {
+      const connect = (signal: AbortSignal) => connectClient(url, 'listener', signal)
+      running = follow({ connect, work: untilStopped, onFailure: () => {}, retryMs: 100, signal })
+    },
+    async stop() {
+      stopping.abort()
+      await running
+    },
+  }
+}
+
+for (const [kind, make] of Object.entries(KINDS)) {
+  test(`${kind} stops at once while its database does not answer to a connection`, async (t) => {
+    const db = await makeStreamDatabase(t)
+    const wire = await openDeadWire(t, db.url)
+    wire.die()
+    const part = make(wire.url, db)
+    await part.start()
+    await eventually(async () => wire.open() > 0, { what: 'an attempt to connect' })
+    await assertStops(db.pool, part, wire)
+  })
+
+  test(`${kind} stops at once when its database has ceased to answer`, async (t) => {
+    const db = await makeStreamDatabase(t)
+    // Another one is active: this one stands by.
+    const active = kind === 'a listener' ? null : make(db.url, db)
+    await active?.start()
+    onCleanup(t, () => active?.stop())
+    if (active !== null && 'state' in active) await eventually(async () => active.state === 'active', { what: 'an active one' })
+    const wire = await openDeadWire(t, db.url)
+    const part = make(wire.url, db)
+    await part.start()
+    if ('state' in part) await eventually(async () => part.state === 'standby' && wire.open() > 0, { what: 'one that stands by' })
+    else await eventually(async () => wire.open() > 0)
+    wire.die()
+    await assertStops(db.pool, part, wire)
+  })
+}
+
+async function assertStops(pool: Parameters<typeof promptly>[0], part: Stoppable, wire: Awaited<ReturnType<typeof openDeadWire>>) {
+  let isStopped = false
+  const stopping = part.stop().then(() => {
+    isStopped = true
+  })
+  await promptly(pool, async () => isStopped, { withinMs: WITHIN_MS, what: 'the stop' })
+  await stopping
+  // What is left open would keep the process from ending.
+  await eventually(async () => wire.open() === 0, { what: 'no connection left' })
+  assert.equal(wire.open(), 0)
+}

@@ -1,0 +1,251 @@
+import { createHash, type Hash } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { type FileHandle, mkdir, open, readdir, readFile, realpath, rename, rm, writeFile } from 'node:fs/promises'
+import { dirname, isAbsolute, join, relative, sep } from 'node:path'
+import { OperatorError } from '../../errors.ts'
+import { connectClient, type Queryable } from '../pool.ts'
+import { type DataFolder, lockDataFolder, restoredFolder, syncFolder } from './data-folder.ts'
+import { markRestored } from './unfinished-restore.ts'
+
+/** A backup cannot be made, or cannot be restored. Its message is one line for a terminal. */
+export class BackupUnusable extends OperatorError {
+  override readonly name = 'BackupUnusable'
+}
+
+export interface BackupSummary {
+  files: number
+  sizeBytes: number
+}
+
+interface Manifest {
+  format: 1
+  /** Paths from the backup's folder, with slashes. */
+  files: { path: string; sizeBytes: number; sha256: string }[]
+  folders: string[]
+  finishedAt: string
+}
+
+const MANIFEST = 'backup.json'
+const CHUNK_BYTES = 1024 * 1024
+const SYNCS_AT_ONCE = 16
+const SECRETS = ['postgres-password', 'secret', 'secret.next']
+// https://www.postgresql.org/docs/current/continuous-archiving.html#BACKUP-LOWLEVEL-BASE-BACKUP-DATA: what a server makes itself at its start,
+// and slots, which would hold back the log of the copy. The log itself is copied at the end, as far as the backup needs it.
+const WITHOUT_CONTENT = /^(pg_dynshmem|pg_notify|pg_replslot|pg_serial|pg_snapshots|pg_stat_tmp|pg_subtrans|pg_wal)$/
+const LEFT_OUT =
+  /(^|\/)(postmaster\.(pid|opts)|pg_internal\.init.*|pgsql_tmp.*|\.s\..*|.*\.tmp|backup_label(\.old)?|tablespace_map(\.old)?)$/
+const CONTROL_FILE = 'global/pg_control'
+
+/**
+ * Copies the cluster of a running server, by PostgreSQL's low-level interface for backups, with the log that makes the copy consistent and
+ * the folder's secrets. `target` appears whole or not at all. `url`: the superuser's. Throws BackupUnusable.
+ */
+export async function backUpCluster(folder: DataFolder, url: string, target: string): Promise<BackupSummary> {
+  if (existsSync(target)) throw new BackupUnusable(`${target} is there already: give the backup a folder of its own`)
+  // It would be copied into itself.
+  if (await isBelow(target, folder.cluster)) throw new BackupUnusable(`${target} is in the database's own folder: give another one`)
+  const draft = `${target}.partial`
+  try {
+    const summary = await copyCluster(folder, url, draft)
+    await rename(draft, target)
+    syncFolder(dirname(target))
+    return summary
+  } catch (error) {
+    await rm(draft, { recursive: true, force: true })
+    throw error
+  }
+}
+
+async function copyCluster(folder: DataFolder, url: string, draft: string): Promise<BackupSummary> {
+  await rm(draft, { recursive: true, force: true })
+  await mkdir(draft, { recursive: true, mode: 0o700 })
+  const copier = new Copier(draft)
+  const server = await connectClient(url, 'storefront-backup')
+  try {
+    if ((await readdir(join(folder.cluster, 'pg_tblspc'))).length > 0)
+      throw new BackupUnusable('a cluster with tablespaces is not backed up')
+    // Keeps the log from here on; it is gone with this session.
+    await server.query(`select pg_create_physical_replication_slot('storefront_backup_' || pg_backend_pid(), true, true)`)
+    await server.query(`select pg_backup_start('storefront', true)`)
+    for (const path of await listCluster(folder.cluster, copier)) await copier.copyIfThere(join(folder.cluster, path), `postgres/${path}`)
+    await copier.copy(join(folder.cluster, CONTROL_FILE), `postgres/${CONTROL_FILE}`)
+    const { label, lastSegment } = await stopBackup(server)
+    await copier.write('postgres/backup_label', label)
+    await copyLog(folder, label, lastSegment, copier)
+  } finally {
+    await server.end()
+  }
+  for (const name of SECRETS) await copier.copyIfThere(join(folder.path, name), name)
+  return copier.finish()
+}
+
+/** Whether the path, which need not be there, leads into the folder, by links too. */
+async function isBelow(path: string, folder: string): Promise<boolean> {
+  let parent = path
+  while (!existsSync(parent)) parent = dirname(parent)
+  const toParent = relative(await realpath(folder), await realpath(parent))
+  return !isAbsolute(toParent) && toParent.split(sep)[0] !== '..'
+}
+
+/** The files of the cluster that a copy needs, but for its control file and its log; the folders are made. */
+async function listCluster(cluster: string, copier: Copier, folder = ''): Promise<string[]> {
+  await copier.makeFolder(join('postgres', folder))
+  const files: string[] = []
+  for (const entry of await readdir(join(cluster, folder), { withFileTypes: true })) {
+    const path = folder === '' ? entry.name : `${folder}/${entry.name}`
+    if (LEFT_OUT.test(path) || path === CONTROL_FILE) continue
+    if (entry.isFile()) files.push(path)
+    else if (entry.isDirectory() && WITHOUT_CONTENT.test(path)) await copier.makeFolder(join('postgres', path))
+    else if (entry.isDirectory()) files.push(...(await listCluster(cluster, copier, path)))
+  }
+  return files
+}
+
+async function stopBackup(server: Queryable): Promise<{ label: string; lastSegment: string }> {
+  // The server waits for nobody to archive the log: it is copied here.
+  const { rows } = await server.query<{ label: string; last_segment: string }>(
+    'select labelfile as label, pg_walfile_name(lsn) as last_segment from pg_backup_stop(false)',
+  )
+  if (rows[0] === undefined) throw new Error('the server has ended no backup')
+  return { label: rows[0].label, lastSegment: rows[0].last_segment }
+}
+
+/** Segments from the beginning of the backup to its end, which the server has filled up. */
+async function copyLog({ cluster }: DataFolder, label: string, last: string, copier: Copier): Promise<void> {
+  const [, first = ''] = /^START WAL LOCATION: \S+ \(file ([0-9A-F]{24})\)/.exec(label) ?? []
+  const segments = (await readdir(join(cluster, 'pg_wal'))).filter((name) => /^[0-9A-F]{24}$/.test(name) && name >= first && name <= last)
+  if (first === '' || !segments.includes(first) || !segments.includes(last))
+    throw new BackupUnusable(`the server has let go of its log from ${first} to ${last}`)
+  for (const name of segments.sort()) await copier.copy(join(cluster, 'pg_wal', name), `postgres/pg_wal/${name}`)
+}
+
+/**
+ * Puts a backup in the place of the folder's cluster, which is set aside with its secrets. Nothing is changed before every file of the backup
+ * was read and is as it was written. The restore is unfinished until an incarnation has begun. Throws BackupUnusable, or DataFolderInUse.
+ */
+export async function restoreCluster(folder: DataFolder, source: string): Promise<{ setAside: string | null }> {
+  const manifest = await readManifest(source)
+  const unlock = lockDataFolder(folder)
+  try {
+    const draft = restoredFolder(folder)
+    await rm(draft, { recursive: true, force: true })
+    const copier = new Copier(draft)
+    for (const path of manifest.folders) await copier.makeFolder(path)
+    for (const { path, sha256 } of manifest.files) {
+      if ((await copier.copy(join(source, path), path)) !== sha256) throw new BackupUnusable(`${join(source, path)} is damaged`)
+    }
+    await copier.finish()
+    markRestored(join(draft, 'postgres'))
+    const suffix = `.replaced-${Date.now()}`
+    const setAside = existsSync(folder.cluster) ? `${folder.cluster}${suffix}` : null
+    if (setAside !== null) await rename(folder.cluster, setAside)
+    for (const name of SECRETS) {
+      const file = join(folder.path, name)
+      if (existsSync(file)) await rename(file, `${file}${suffix}`)
+      if (existsSync(join(draft, name))) await rename(join(draft, name), file)
+    }
+    await rename(join(draft, 'postgres'), folder.cluster)
+    syncFolder(folder.path)
+    await rm(draft, { recursive: true })
+    return { setAside }
+  } finally {
+    unlock()
+  }
+}
+
+async function readManifest(source: string): Promise<Manifest> {
+  try {
+    const manifest = JSON.parse(await readFile(join(source, MANIFEST), 'utf8')) as Manifest
+    if (manifest.format !== 1 || !Array.isArray(manifest.files) || !Array.isArray(manifest.folders)) throw new Error('unknown format')
+    return manifest
+  } catch (error) {
+    throw new BackupUnusable(`${source} is no backup of storefront backup, or not a whole one`, { cause: error })
+  }
+}
+
+async function syncFile(path: string): Promise<void> {
+  const file = await open(path, 'r+')
+  try {
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+}
+
+/** Copies files into one folder and keeps a list of them. */
+class Copier {
+  readonly #target: string
+  readonly #files: Manifest['files'] = []
+  readonly #folders: string[] = []
+
+  constructor(target: string) {
+    this.#target = target
+  }
+
+  async makeFolder(path: string): Promise<void> {
+    await mkdir(join(this.#target, path), { recursive: true, mode: 0o700 })
+    this.#folders.push(path)
+  }
+
+  /** What PostgreSQL has removed meanwhile is not needed. */
+  async copyIfThere(from: string, path: string): Promise<void> {
+    try {
+      await this.copy(from, path)
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+    }
+  }
+
+  /** Returns the SHA-256 of what was copied. */
+  async copy(from: string, path: string): Promise<string> {
+    const source = await open(from, 'r')
+    try {
+      return await this.#store(path, async (target, digest) => {
+        const chunk = Buffer.allocUnsafe(CHUNK_BYTES)
+        for (;;) {
+          const { bytesRead } = await source.read(chunk, 0, CHUNK_BYTES)
+          if (bytesRead === 0) return
+          digest.update(chunk.subarray(0, bytesRead))
+          await target.writeFile(chunk.subarray(0, bytesRead))
+        }
+      })
+    } finally {
+      await source.close()
+    }
+  }
+
+  async write(path: string, text: string): Promise<void> {
+    await this.#store(path, async (target, digest) => {
+      digest.update(text)
+      await target.writeFile(text)
+    })
+  }
+
+  /** Syncs all of it to disk, and writes the list, without which the copy counts as none. */
+  async finish(): Promise<BackupSummary> {
+    const manifest: Manifest = { format: 1, files: this.#files, folders: this.#folders, finishedAt: new Date().toISOString() }
+    const left = this.#files.map(({ path }) => path)
+    // Side by side, and not one by one as they were copied: the disk then writes many at once.
+    const syncEach = async () => {
+      for (let path = left.pop(); path !== undefined; path = left.pop()) await syncFile(join(this.#target, path))
+    }
+    await Promise.all(Array.from({ length: SYNCS_AT_ONCE }, syncEach))
+    for (const path of [...this.#folders, '.']) syncFolder(join(this.#target, path))
+    await writeFile(join(this.#target, MANIFEST), `${JSON.stringify(manifest)}\n`, { mode: 0o600, flush: true })
+    syncFolder(this.#target)
+    return { files: this.#files.length, sizeBytes: this.#files.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0) }
+  }
+
+  async #store(path: string, write: (target: FileHandle, digest: Hash) => Promise<void>): Promise<string> {
+    const target = await open(join(this.#target, path), 'w', 0o600)
+    const digest = createHash('sha256')
+    try {
+      await write(target, digest)
+      const sha256 = digest.digest('hex')
+      this.#files.push({ path, sizeBytes: (await target.stat()).size, sha256 })
+      return sha256
+    } finally {
+      await target.close()
+    }
+  }
+}

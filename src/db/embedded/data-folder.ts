@@ -1,0 +1,234 @@
+import { randomBytes } from 'node:crypto'
+import {
+  accessSync,
+  chmodSync,
+  closeSync,
+  constants,
+  existsSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { dirname, join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { OperatorError } from '../../errors.ts'
+
+/** The folder of an embedded store, and what lies where in it. */
+export interface DataFolder {
+  readonly path: string
+  /** PostgreSQL's cluster. */
+  readonly cluster: string
+  readonly mail: string
+  readonly lake: string
+}
+
+export function dataFolder(path: string): DataFolder {
+  return { path, cluster: join(path, 'postgres'), mail: join(path, 'mail'), lake: join(path, 'lake') }
+}
+
+/** Where a restore puts its files before they are the cluster's. Without a cluster beside it a restore was not finished. */
+export function restoredFolder({ cluster }: DataFolder): string {
+  return `${cluster}.restored`
+}
+
+/**
+ * Where a cluster is made before it gets its name. It is there before the password is, so that a password without either of the two is
+ * one whose cluster was lost.
+ */
+export function draftFolder({ cluster }: DataFolder): string {
+  return `${cluster}.new`
+}
+
+/** Whether a server has ever been made in this folder. */
+export function hasCluster({ cluster }: DataFolder): boolean {
+  return existsSync(join(cluster, 'PG_VERSION'))
+}
+
+/** The folder belongs to a running Storefront. Its message is one line for a terminal. */
+export class DataFolderInUse extends OperatorError {
+  override readonly name = 'DataFolderInUse'
+}
+
+/** Other users can enter the folder, or put something into it. Its message is one line for a terminal. */
+export class DataFolderOpen extends OperatorError {
+  override readonly name = 'DataFolderOpen'
+}
+
+/** The folder cannot be made or written to. Its message is one line for a terminal. */
+class DataFolderUnusable extends OperatorError {
+  override readonly name = 'DataFolderUnusable'
+}
+
+/** The file of a secret says nothing. Its message is one line for a terminal. */
+export class SecretUnusable extends OperatorError {
+  override readonly name = 'SecretUnusable'
+}
+
+// What a store puts there, and what a file system has by itself.
+const OWN_ENTRIES =
+  /^(lock(-journal)?|owner|postgres(\.new|\.log|\.probe|\.restored|\.replaced-\d+)?|(postgres-password|secret(\.next)?)(\.new|\.replaced-\d+)?|mail|lake(-cache)?|server-root|lost\+found)$/
+
+/**
+ * Takes the folder for this process and returns the function that gives it back, idempotent. Throws DataFolderInUse,
+ * DataFolderOpen or DataFolderUnusable.
+ * The lock is SQLite's on an empty file: the kernel frees it with the process, however that ends, so none is ever stale.
+ */
+export function lockDataFolder(folder: DataFolder): () => void {
+  assertWritable(folder.path)
+  closeToOthers(folder)
+  const lock = openLock(join(folder.path, 'lock'))
+  const ownerFile = join(folder.path, 'owner')
+  try {
+    lock.exec('begin exclusive')
+  } catch (error) {
+    lock.close()
+    if (!isBusy(error)) throw error
+    const owner = readOptional(ownerFile)
+    throw new DataFolderInUse(`${folder.path} is in use by another Storefront${owner === null ? '' : ` (process ${owner.trim()})`}`)
+  }
+  writeFileSync(ownerFile, `${process.pid}\n`)
+  return () => {
+    if (lock.isOpen) lock.close()
+  }
+}
+
+// https://www.sqlite.org/rescode.html
+const [SQLITE_BUSY, SQLITE_READONLY, SQLITE_CANTOPEN] = [5, 8, 14]
+
+function isBusy(error: unknown): boolean {
+  return (error as { errcode?: number }).errcode === SQLITE_BUSY
+}
+
+const NOT_WRITABLE: Record<string, string> = {
+  EACCES: 'this user may not write there; give the folder to the user who runs the store, or set DATA_DIR to another one',
+  EEXIST: 'it is a file; set DATA_DIR to a folder',
+  ENOSPC: 'its disk is full',
+  ENOTDIR: 'its path leads through a file; set DATA_DIR to a folder',
+  EPERM: 'this user may not write there; give the folder to the user who runs the store, or set DATA_DIR to another one',
+  EROFS: 'its file system is read-only; set DATA_DIR to a folder that can be written to',
+}
+
+/** Makes the folder when it is missing. */
+function assertWritable(path: string): void {
+  try {
+    makeFolder(path, 0o700)
+    accessSync(path, constants.R_OK | constants.W_OK | constants.X_OK)
+  } catch (error) {
+    const problem = NOT_WRITABLE[(error as NodeJS.ErrnoException).code ?? '']
+    if (problem === undefined) throw error
+    throw new DataFolderUnusable(`the data folder ${path} cannot be used: ${problem}`, { cause: error })
+  }
+}
+
+/** Not `recursive`, which reports a file system that is read-only as a folder that is not there, and never ends in `/proc`. */
+export function makeFolder(path: string, mode: number): void {
+  if (!existsSync(dirname(path))) makeFolder(dirname(path), mode)
+  try {
+    mkdirSync(path, { mode })
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST' || !statSync(path).isDirectory()) throw error
+  }
+}
+
+function openLock(file: string): DatabaseSync {
+  try {
+    // SQLite opens a file that it may not write to for reading, and takes no lock on it then.
+    if (existsSync(file)) accessSync(file, constants.R_OK | constants.W_OK)
+    return new DatabaseSync(file, { timeout: 0 })
+  } catch (error) {
+    const { code, errcode = 0 } = error as { code?: string; errcode?: number }
+    if (code !== 'EACCES' && ![SQLITE_READONLY, SQLITE_CANTOPEN].includes(errcode)) throw error
+    throw new DataFolderUnusable(`${file} cannot be written to; give the data folder's files to the user who runs the store`, {
+      cause: error,
+    })
+  }
+}
+
+/** A folder that holds more than a store is not changed: it may be somebody's home, or the machine's. */
+function closeToOthers({ path }: DataFolder): void {
+  const uid = process.getuid?.()
+  const { mode, uid: owner } = statSync(path)
+  if (uid === undefined || (mode & 0o077) === 0) return
+  const isOwn = (uid === 0 || uid === owner) && readdirSync(path).every((name) => OWN_ENTRIES.test(name))
+  if (!isOwn) {
+    throw new DataFolderOpen(
+      `other users can enter ${path}, and it is not the store's alone; set DATA_DIR to a new folder in it, or run chmod 700 on it`,
+    )
+  }
+  chmodSync(path, 0o700)
+}
+
+/**
+ * A secret of this folder, made at first use and kept in a file that only its owner can read: on disk when this returns. Not for two
+ * processes at once. Throws SecretUnusable.
+ */
+export function readOrCreateSecret(folder: DataFolder, name: string): string {
+  const known = readSecret(folder, name)
+  if (known !== null) return known
+  const secret = generateSecret()
+  writeSecret(folder, name, secret)
+  return secret
+}
+
+/** 256 random bits, base64url. */
+export function generateSecret(): string {
+  return randomBytes(32).toString('base64url')
+}
+
+/** Writes a secret's file, or replaces it: on disk, whole, when this returns. Not for two processes at once. */
+export function writeSecret(folder: DataFolder, name: string, secret: string): void {
+  const file = join(folder.path, name)
+  // One that a crash has left may be readable to others.
+  rmSync(`${file}.new`, { force: true })
+  writeFileSync(`${file}.new`, `${secret}\n`, { mode: 0o600, flush: true })
+  renameSync(`${file}.new`, file)
+  syncFolder(folder.path)
+}
+
+/** Gives a secret's file another name, in place of a file that has it: on disk when this returns. */
+export function renameSecret(folder: DataFolder, from: string, to: string): void {
+  renameSync(join(folder.path, from), join(folder.path, to))
+  syncFolder(folder.path)
+}
+
+/** A secret that the folder's owner has made, null when there is none yet. Throws SecretUnusable. */
+export function readSecret(folder: DataFolder, name: string): string | null {
+  const file = join(folder.path, name)
+  const secret = readOptional(file)?.trim() ?? null
+  // After a loss of power a file can have its length, and nothing but zeros in it.
+  if (secret === null || /^[\x21-\x7e]+$/.test(secret)) return secret
+  throw new SecretUnusable(`${file} is empty or damaged: bring it back from a backup; what it protects cannot be read without it`)
+}
+
+/** For a secret of an existing store whose file is gone: another one would open nothing that the store has. */
+export function missingSecret(folder: DataFolder, name: string): SecretUnusable {
+  return new SecretUnusable(
+    `${join(folder.path, name)} is missing beside the store in ${folder.cluster}: bring it back from a backup; nothing was changed`,
+  )
+}
+
+export function syncFolder(path: string): void {
+  // Windows has no such thing.
+  if (process.platform === 'win32') return
+  const folder = openSync(path, 'r')
+  try {
+    fsyncSync(folder)
+  } finally {
+    closeSync(folder)
+  }
+}
+
+function readOptional(file: string): string | null {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null
+    throw error
+  }
+}

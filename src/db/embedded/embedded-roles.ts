@@ -1,0 +1,32 @@
+import { createHmac } from 'node:crypto'
+import type { Queryable } from '../pool.ts'
+import { identifier, literal, sql } from '../sql.ts'
+
+/** The embedded server's superuser, who owns the store's database. */
+export const OWNER = 'storefront'
+const API = 'storefront_api'
+const STREAM = 'storefront_stream'
+
+export interface Credentials {
+  role: string
+  password: string
+}
+
+/** The roles of an embedded store. Their passwords are made of the owner's, which is the only one that is kept. */
+export function embeddedRoles(ownerPassword: string): { api: Credentials; stream: Credentials; owner: Credentials } {
+  const derive = (role: string) => createHmac('sha256', ownerPassword).update(`storefront role ${role}`).digest('base64url')
+  return {
+    api: { role: API, password: derive(API) },
+    stream: { role: STREAM, password: derive(STREAM) },
+    owner: { role: OWNER, password: ownerPassword },
+  }
+}
+
+/** Makes the roles that are missing. `owner` is the superuser; only one process may do it at a time. */
+export async function createRoles(owner: Queryable, ownerPassword: string): Promise<void> {
+  const { api, stream } = embeddedRoles(ownerPassword)
+  const { rows } = await owner.query<{ role: string }>('select rolname as role from pg_roles where rolname in ($1, $2)', [API, STREAM])
+  const isMissing = ({ role }: Credentials) => !rows.some((row) => row.role === role)
+  if (isMissing(api)) await owner.query(sql`create role ${identifier(API)} login password ${literal(api.password)}`)
+  if (isMissing(stream)) await owner.query(sql`create role ${identifier(STREAM)} login replication password ${literal(stream.password)}`)
+}

@@ -1,0 +1,96 @@
+import assert from 'node:assert/strict'
+import { existsSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import pg from 'pg'
+import { onCleanup } from '../../../test/cleanup.ts'
+import { untilNoServer } from '../../../test/data-folders.ts'
+import { eventually } from '../../../test/eventually.ts'
+import { fillDisk, mountTmpfs, NO_TMPFS } from '../../../test/tmpfs.ts'
+import { type DataFolder, dataFolder } from './data-folder.ts'
+import { startEmbeddedPostgres } from './embedded-postgres.ts'
+import { PostgresUnavailable } from './postgres-launcher.ts'
+
+/** The folder of a store on a disk of its own. */
+function folderOnDisk(t: TestContext, megabytes: number): DataFolder {
+  const path = mkdtempSync(join(tmpdir(), 'storefront-disk-'))
+  onCleanup(t, () => rmSync(path, { recursive: true, force: true }))
+  assert.equal(mountTmpfs(t, path, megabytes), null)
+  onCleanup(t, () => untilNoServer(path))
+  return dataFolder(path)
+}
+
+/** One line that names the disk. */
+function assertFull(error: unknown, folder: DataFolder): true {
+  assert.ok(error instanceof PostgresUnavailable, String(error))
+  assert.match(error.message, /: the disk of [^:]* is full(?: \(\d+ MB free\))?: make room on it/)
+  assert.ok(error.message.includes(`the disk of ${folder.path}`) && !error.message.includes('\n'), error.message)
+  return true
+}
+
+test('a server whose log has no room is started again until there is some, and has what was committed', { skip: NO_TMPFS }, async (t) => {
+  const folder = folderOnDisk(t, 250)
+  const down: string[] = []
+  const up = Promise.withResolvers<void>()
+  const settings = { fsync: 'off', min_wal_size: '32MB', max_wal_size: '32MB' }
+  const server = await startEmbeddedPostgres(folder, {
+    settings,
+    isKeptRunning: true,
+    onUnexpectedExit: (reason) => void down.push(reason),
+    onRestarted: up.resolve,
+  })
+  onCleanup(t, () => server.stop())
+  const connect = async () => {
+    const client = new pg.Client({ connectionString: server.url })
+    client.on('error', () => {})
+    await client.connect()
+    return client
+  }
+  const client = await connect()
+  // Its first page takes the rows of this test: a table that needs another one is refused, and the server goes on.
+  await client.query('create table kept as select 0 as number')
+  const ballast = fillDisk(folder.path)
+  let committed = 0
+  // PostgreSQL panics when the next segment of its log cannot be made, and cannot recover without one.
+  await assert.rejects(async () => {
+    for (;;) {
+      await client.query('insert into kept values ($1)', [committed + 1])
+      committed += 1
+      await client.query(`select pg_logical_emit_message(false, 'ballast', repeat('x', 1000000), true)`)
+    }
+  })
+  await eventually(async () => down.length >= 3, { what: 'two restarts that fail' })
+  assert.match(down[0] ?? '', /^the embedded PostgreSQL ended \(exit status 1\): the disk of /)
+  assert.match(down.at(-1) ?? '', /^the embedded PostgreSQL did not start: the disk of .* is full/)
+  assert.equal(server.failure, down.at(-1))
+
+  rmSync(ballast)
+  await up.promise
+  assert.equal(server.failure, null)
+  const again = await connect()
+  const { rows } = await again.query('select max(number)::integer as last from kept')
+  await again.end()
+  assert.ok(rows[0].last >= committed, `${rows[0].last} of ${committed}`)
+})
+
+test('a start on a full disk ends with one line that names it, for a new store and for one that was there', {
+  skip: NO_TMPFS,
+}, async (t) => {
+  const folder = folderOnDisk(t, 120)
+  const ballast = fillDisk(folder.path)
+  await assert.rejects(startEmbeddedPostgres(folder), (error) => assertFull(error, folder))
+  rmSync(ballast)
+  const first = await startEmbeddedPostgres(folder)
+  await first.stop()
+
+  // Without the file that says that it ended in order it has to recover.
+  const again = fillDisk(folder.path)
+  renameSync(join(folder.cluster, 'global', 'pg_control'), join(folder.cluster, 'global', 'pg_control.away'))
+  await assert.rejects(startEmbeddedPostgres(folder), (error) => assertFull(error, folder))
+  renameSync(join(folder.cluster, 'global', 'pg_control.away'), join(folder.cluster, 'global', 'pg_control'))
+  rmSync(again)
+  const second = await startEmbeddedPostgres(folder)
+  await second.stop()
+  assert.ok(existsSync(folder.cluster) && !readdirSync(folder.path).some((name) => name.endsWith('.new')))
+})

@@ -1,0 +1,155 @@
+import { join } from 'node:path'
+import { commaList, sql } from '../db/sql.ts'
+import { deleteSuperseded } from './delete-superseded.ts'
+import { checkChecksum, WRONG_CHECKSUM } from './lake-checksum.ts'
+import { parquetRows, readablePath, toDuckDB, withDuckDB } from './lake-database.ts'
+import { type FileRange, nameOf, parseName, splitSuperseded } from './lake-names.ts'
+import { LAKE_SCHEMA_VERSION } from './lake-row.ts'
+import { type LakeFile, LakeFileGone, type LakeStore } from './lake-store.ts'
+import { listLake, nameFiles } from './list-files.ts'
+import { copyToParquet } from './parquet-writer.ts'
+
+export interface CompactOptions {
+  store: LakeStore
+  /** Which days, UTC, `YYYY-MM-DD`. */
+  isWanted: (ingestDate: string) => boolean
+  /** Throws when somebody else may be at this work by now. */
+  assertAlone: () => Promise<void>
+  /** Hears of each merged file once it is the one that counts. */
+  onMerged?: (merged: MergedFile) => void
+  maxFileBytes?: number
+}
+
+export interface MergedFile {
+  name: string
+  files: number
+  rows: number
+}
+
+export interface CompactReport {
+  merged: number
+  /** Superseded files that were deleted, those that an earlier run left included. */
+  deleted: number
+  /** Days that were left as they are, with the reason. */
+  failures: string[]
+}
+
+type Sized = LakeFile & FileRange
+
+const MAX_FILE_BYTES = 128 * 1024 * 1024
+const MAX_ATTEMPTS = 3
+
+/**
+ * Merges the small files of each day into few. A merged file's range covers those of the files whose rows it holds, and its level is
+ * higher: from the moment in which it appears readers pass those over, and then they are deleted. See decision 0052.
+ */
+export async function compactLake({ store, isWanted, ...options }: CompactOptions): Promise<CompactReport> {
+  const report: CompactReport = { merged: 0, deleted: 0, failures: [] }
+  const days = new Set((await listLake(store)).map(({ name }) => parseName(name)?.ingestDate ?? ''))
+  for (const day of [...days].filter((day) => day !== '' && isWanted(day)).sort()) {
+    try {
+      // What a killed run has left would otherwise be merged into the next file's range.
+      if (!(await clearDay(store, day, report))) continue
+      report.merged += await mergeDay(store, day, options)
+    } catch (error) {
+      report.failures.push(`${day}: ${(error as Error).message.split('\n')[0]}`)
+    }
+    await clearDay(store, day, report)
+  }
+  return report
+}
+
+/** False when a file supersedes others and must not: then the day stays as it is. */
+async function clearDay(store: LakeStore, day: string, report: CompactReport): Promise<boolean> {
+  const { deleted, faults } = await deleteSuperseded(store, day)
+  report.deleted += deleted
+  for (const { reason } of faults) report.failures.push(`${day}: ${reason}; run storefront lake repair`)
+  return faults.length === 0
+}
+
+async function mergeDay(store: LakeStore, day: string, options: Omit<CompactOptions, 'store' | 'isWanted'>): Promise<number> {
+  for (let attempt = 1; ; attempt++) {
+    const groups = groupFiles(await listDay(store, day), options.maxFileBytes ?? MAX_FILE_BYTES)
+    try {
+      for (const group of groups) await merge(store, day, group, options)
+      return groups.length
+    } catch (error) {
+      if (!(error instanceof LakeFileGone) || attempt === MAX_ATTEMPTS) throw error
+    }
+  }
+}
+
+async function merge(store: LakeStore, day: string, group: Sized[], { assertAlone, onMerged }: Omit<CompactOptions, 'store' | 'isWanted'>) {
+  const first = Math.min(...group.map((file) => file.first))
+  const last = Math.max(...group.map((file) => file.last))
+  const name = nameOf({ ingestDate: day, first, last, level: Math.max(...group.map((file) => file.level)) + 1 })
+  await store.withWorkspace(async (folder) => {
+    const path = join(folder, 'file')
+    const rows = await store.withCopies(group, (paths) =>
+      writeMerged(path, paths, name).catch((error: Error) => {
+        throw new Error(nameFiles(error.message, store, group, paths), { cause: error })
+      }),
+    )
+    // A file that came into the range meanwhile is not in this one, and would be passed over for it.
+    const now = (await listDay(store, day)).filter((file) => file.first <= last && file.last >= first)
+    const isUnchanged = now.length === group.length && now.every((file, index) => file.tag === group[index]?.tag)
+    if (!isUnchanged) throw new LakeFileGone(`the files of ${day} have changed`)
+    await assertAlone()
+    // Taken: another run has merged the same files.
+    await store.put(name, path)
+    onMerged?.({ name, files: group.length, rows })
+  })
+}
+
+/**
+ * Files to be merged with each other: neighbours, as many as fit into `maxBytes`, two at least. Files whose ranges overlap stay
+ * together, so that a merged range never covers a file that is not in it.
+ */
+export function groupFiles(files: readonly Sized[], maxBytes: number): Sized[][] {
+  const clusters: Sized[][] = []
+  let end = Number.NEGATIVE_INFINITY
+  for (const file of files.toSorted((a, b) => a.first - b.first || a.last - b.last)) {
+    if (file.first <= end) clusters.at(-1)?.push(file)
+    else clusters.push([file])
+    end = Math.max(end, file.last)
+  }
+  const groups: Sized[][] = []
+  let bytes = Number.POSITIVE_INFINITY
+  for (const cluster of clusters) {
+    const size = cluster.reduce((sum, file) => sum + file.sizeBytes, 0)
+    if (bytes + size <= maxBytes) groups.at(-1)?.push(...cluster)
+    else groups.push([...cluster])
+    bytes = bytes + size <= maxBytes ? bytes + size : size
+  }
+  return groups.filter((group) => group.length > 1)
+}
+
+async function listDay(store: LakeStore, day: string): Promise<Sized[]> {
+  const all = (await listLake(store, `orders/ingest_date=${day}/`)).flatMap((file) => {
+    const range = parseName(file.name)
+    return range?.ingestDate === day ? [{ ...file, ...range }] : []
+  })
+  return splitSuperseded(all).current
+}
+
+/** Writes the rows of all files into one, in order of sequence, and reads it again: the same rows, or it throws. Returns their number. */
+async function writeMerged(path: string, files: readonly string[], name: string): Promise<number> {
+  // A merged file has a checksum of its own, under which damage would look like what was written.
+  for (const file of files) if ((await checkChecksum(file)) === 'wrong') throw new Error(`${file}: ${WRONG_CHECKSUM}`)
+  return withDuckDB(`${path}.spill`, async (connection) => {
+    const versions = await connection.runAndReadAll(
+      toDuckDB(sql`
+        select coalesce(max(decode(value)::integer), ${LAKE_SCHEMA_VERSION})
+        from parquet_kv_metadata([${commaList(files.map(readablePath))}]) where decode(key) = 'schema_version'`),
+    )
+    const schemaVersion = Number(versions.getRows()[0]?.[0])
+    await copyToParquet(connection, sql`select * from ${parquetRows(files)} order by sequence`, path, name, schemaVersion)
+    const sum = async (paths: readonly string[]) => {
+      const reader = await connection.runAndReadAll(toDuckDB(sql`select count(*), sum(hash(row)) from ${parquetRows(paths)} as row`))
+      return reader.getRows()[0]?.map(String) ?? []
+    }
+    const [before, after] = [await sum(files), await sum([path])]
+    if (before.join() !== after.join()) throw new Error(`a merged file would hold ${after[0]} rows in place of ${before[0]}, or other ones`)
+    return Number(before[0])
+  })
+}

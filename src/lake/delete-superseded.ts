@@ -1,0 +1,87 @@
+import { randomUUID } from 'node:crypto'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { sql } from '../db/sql.ts'
+import { findDamage } from './find-damage.ts'
+import { parquetRows, toDuckDB, withDuckDB } from './lake-database.ts'
+import { groupSuperseded, parseName } from './lake-names.ts'
+import { type LakeFile, LakeFileGone, type LakeStore } from './lake-store.ts'
+import { listLake } from './list-files.ts'
+
+const MAX_ATTEMPTS = 5
+
+export interface DeleteReport {
+  deleted: number
+  faults: SupersedingFault[]
+}
+
+/** A file that supersedes others by its name alone: those stay. */
+export interface SupersedingFault {
+  name: string
+  /** The file at fault, as people call it, and what is wrong with it. */
+  reason: string
+  superseded: string[]
+}
+
+/**
+ * Deletes the files of a day that are superseded now. The name only nominates them: the superseding file is read first, and has to be
+ * sound, written under its own name, and to have every event of the file that is deleted.
+ */
+export async function deleteSuperseded(store: LakeStore, day: string): Promise<DeleteReport> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await deleteListed(store, day)
+    } catch (error) {
+      // Another process deletes too.
+      if (!(error instanceof LakeFileGone) || attempt === MAX_ATTEMPTS) throw error
+    }
+  }
+}
+
+async function deleteListed(store: LakeStore, day: string): Promise<DeleteReport> {
+  const files = (await listLake(store, `orders/ingest_date=${day}/`)).filter(({ name }) => parseName(name)?.ingestDate === day)
+  const covered = new Set<string>()
+  const faults: SupersedingFault[] = []
+  for (const [file, superseded] of groupSuperseded(files)) {
+    const names = superseded.map(({ name }) => name)
+    const reason = await findFault(store, file, superseded)
+    if (reason !== null) faults.push({ name: file.name, reason, superseded: names })
+    else for (const name of names) covered.add(name)
+  }
+  for (const name of covered) await store.delete(name)
+  // Files that overlap may both supersede a third one: one that has its events is enough.
+  const isOpen = ({ superseded }: SupersedingFault) => superseded.some((name) => !covered.has(name))
+  return { deleted: covered.size, faults: faults.filter(isOpen) }
+}
+
+/** Why the superseded files have to stay; null when they may go. */
+async function findFault(store: LakeStore, file: LakeFile, superseded: LakeFile[]): Promise<string | null> {
+  const at = store.locate(file.name)
+  return store.withCopies(
+    [file],
+    async ([path = '']) => {
+      const damage = await findDamage(path, file.name)
+      if (damage !== null) return `${at}: ${damage}`
+      return store.withCopies(superseded, async (paths) => {
+        if ((await countMissing(path, paths).catch(() => null)) === 0) return null
+        for (const [index, { name }] of superseded.entries()) {
+          const missing = await countMissing(path, [paths[index] ?? '']).catch(() => null)
+          if (missing === null) return `${store.locate(name)}: it cannot be read`
+          if (missing > 0) return `${at}: it lacks ${missing} events of ${store.locate(name)}, which it supersedes`
+        }
+        return `${at}: it cannot be compared with the files that it supersedes`
+      })
+    },
+    { isFresh: true },
+  )
+}
+
+/** In a DuckDB of its own, which a damaged file may bring down. */
+async function countMissing(path: string, superseded: readonly string[]): Promise<number> {
+  return withDuckDB(join(tmpdir(), `storefront-lake-${randomUUID()}`), async (connection) => {
+    const statement = sql`
+      select count(*)
+      from (select event_id from ${parquetRows(superseded)} except select event_id from ${parquetRows([path])})`
+    return Number((await connection.runAndReadAll(toDuckDB(statement))).getRows()[0]?.[0])
+  })
+}

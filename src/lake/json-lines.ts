@@ -1,0 +1,53 @@
+import { open } from 'node:fs/promises'
+import { commaList, identifier, type Sql, sql } from '../db/sql.ts'
+import { readablePath } from './lake-database.ts'
+
+const DEFAULT_MAXIMUM_OBJECT_BYTES = 16 * 1024 * 1024
+const CHUNK_BYTES = 256 * 1024
+const NEWLINE = 0x0a
+const UTF8_BYTES_PER_CHARACTER = 3
+
+/** A file of rows, each a line of JSON. */
+export interface JsonLines {
+  path: string
+  longestBytes: number
+}
+
+/** DuckDB: the rows, read as these columns. */
+export function jsonRows({ path, longestBytes }: JsonLines, columns: Readonly<Record<string, Sql>>): Sql {
+  return sql`read_json(
+    ${readablePath(path)},
+    format = 'newline_delimited',
+    compression = 'uncompressed',
+    auto_detect = false,
+    hive_partitioning = false,
+    maximum_object_size = ${Math.max(DEFAULT_MAXIMUM_OBJECT_BYTES, longestBytes + 1)},
+    columns = { ${commaList(Object.entries(columns).map(([name, type]) => sql`${identifier(name)}: ${type.text}`))} }
+  )`
+}
+
+export async function writeJsonLines(path: string, lines: readonly string[]): Promise<JsonLines> {
+  const file = await open(path, 'w')
+  let longest = 0
+  try {
+    // One piece of memory for all: a large text that grows is copied twice on its way into a file.
+    let chunk = Buffer.allocUnsafeSlow(CHUNK_BYTES)
+    let filled = 0
+    for (const line of lines) {
+      const most = line.length * UTF8_BYTES_PER_CHARACTER + 1
+      if (filled + most > chunk.length) {
+        await file.writeFile(chunk.subarray(0, filled))
+        filled = 0
+        if (most > chunk.length) chunk = Buffer.allocUnsafeSlow(most)
+      }
+      const written = chunk.write(line, filled)
+      longest = Math.max(longest, written)
+      filled += written
+      chunk[filled++] = NEWLINE
+    }
+    await file.writeFile(chunk.subarray(0, filled))
+  } finally {
+    await file.close()
+  }
+  return { path, longestBytes: longest }
+}

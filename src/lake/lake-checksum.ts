@@ -1,0 +1,80 @@
+import { createHash, type Hash } from 'node:crypto'
+import { createReadStream } from 'node:fs'
+import { open } from 'node:fs/promises'
+import { identifier, type Sql, sql } from '../db/sql.ts'
+
+// The file's own SHA-256 is in its Parquet metadata, so it appears with the file and goes wherever the file is copied. It is that of the
+// file with zeros in place of the digest. See decision 0155.
+const KEY = 'storefront_checksum'
+const PREFIX = 'sha256-with-zeros-here:'
+const ZEROS = '0'.repeat(64)
+const DIGEST = new RegExp(`${PREFIX}([0-9a-f]{64})`)
+/** Metadata are the last but one thing in a Parquet file. Ours are some hundred bytes. */
+const TAIL_BYTES = 4_096
+
+export const WRONG_CHECKSUM = 'its checksum is not that of its bytes'
+
+/** For `kv_metadata` of a file that will be stamped. */
+export function checksumMetadata(): Sql {
+  return sql`${identifier(KEY)}: ${PREFIX + ZEROS}`
+}
+
+/** Writes the checksum into a file that was just written with `checksumMetadata`, and syncs the file to disk. */
+export async function stampChecksum(path: string): Promise<void> {
+  const file = await open(path, 'r+')
+  try {
+    const place = findDigest(await readTail(path))
+    if (place === null || place.digest !== ZEROS) throw new Error(`${path} has no room for its checksum`)
+    await file.write(await digestOf(path, place.offset), place.offset, 'latin1')
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+}
+
+/** Whether the file's bytes are those that were written; `none` for a file of a release that wrote no checksums. */
+export async function checkChecksum(path: string): Promise<'right' | 'wrong' | 'none'> {
+  const tail = await readTail(path)
+  const place = findDigest(tail)
+  if (place !== null) return place.digest === (await digestOf(path, place.offset)) ? 'right' : 'wrong'
+  // One damaged byte spoils the key or what follows it, not both: such a file must not pass for one without a checksum.
+  return tail.text.includes(KEY) || tail.text.includes(PREFIX) ? 'wrong' : 'none'
+}
+
+interface Tail {
+  text: string
+  offset: number
+}
+
+async function readTail(path: string): Promise<Tail> {
+  const file = await open(path, 'r')
+  try {
+    const { size } = await file.stat()
+    const offset = Math.max(size - TAIL_BYTES, 0)
+    const bytes = Buffer.alloc(size - offset)
+    const { bytesRead } = await file.read(bytes, 0, bytes.length, offset)
+    return { text: bytes.toString('latin1', 0, bytesRead), offset }
+  } finally {
+    await file.close()
+  }
+}
+
+function findDigest({ text, offset }: Tail): { digest: string; offset: number } | null {
+  const key = text.lastIndexOf(KEY)
+  const found = key === -1 ? null : DIGEST.exec(text.slice(key))
+  if (found === null) return null
+  return { digest: found[1] ?? '', offset: offset + key + found.index + PREFIX.length }
+}
+
+/** Of the file with zeros from `offset` on, as long as a digest is. */
+async function digestOf(path: string, offset: number): Promise<string> {
+  const hash = createHash('sha256')
+  if (offset > 0) await hashRange(hash, path, 0, offset - 1)
+  hash.update(ZEROS)
+  await hashRange(hash, path, offset + ZEROS.length)
+  return hash.digest('hex')
+}
+
+async function hashRange(hash: Hash, path: string, start: number, end?: number): Promise<void> {
+  for await (const chunk of createReadStream(path, { start, ...(end === undefined ? {} : { end }) })) hash.update(chunk as Buffer)
+}

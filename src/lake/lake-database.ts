@@ -1,0 +1,49 @@
+import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
+import { commaList, type Sql, sql } from '../db/sql.ts'
+
+/** Runs `work` in a DuckDB of its own, in memory, that never reaches for the network. `spillDirectory` is made when needed. */
+export async function withDuckDB<T>(spillDirectory: string, work: (connection: DuckDBConnection) => Promise<T>): Promise<T> {
+  const instance = await DuckDBInstance.create(':memory:', {
+    threads: '2',
+    memory_limit: '512MB',
+    temp_directory: spillDirectory,
+    // Parquet, JSON and ICU are linked in; anything else would be a download.
+    autoinstall_known_extensions: 'false',
+    autoload_known_extensions: 'false',
+  })
+  try {
+    const connection = await instance.connect()
+    try {
+      await connection.run(`set TimeZone = 'UTC'`)
+      return await work(connection)
+    } finally {
+      connection.closeSync()
+    }
+  } finally {
+    instance.closeSync()
+  }
+}
+
+/**
+ * A statement as DuckDB's text, its values as escaped literals: COPY, options and views take no parameters. Whole numbers and texts only.
+ * https://duckdb.org/docs/stable/sql/data_types/literal_types
+ */
+export function toDuckDB({ strings, values }: Sql): string {
+  return strings.reduce((text, part, index) => text + toLiteral(values[index - 1]) + part)
+}
+
+function toLiteral(value: unknown): string {
+  if (typeof value === 'string' && !value.includes('\0')) return `'${value.replaceAll("'", "''")}'`
+  if (Number.isSafeInteger(value)) return String(value)
+  throw new RangeError(`${typeof value} is no literal for DuckDB`)
+}
+
+/** A path where DuckDB reads: it would take `*`, `?` and `[` of a folder's name for a pattern. */
+export function readablePath(path: string): string {
+  return path.replace(/[*?[]/g, '[$&]')
+}
+
+/** The rows of some files of the lake, at least one. */
+export function parquetRows(paths: readonly string[]): Sql {
+  return sql`read_parquet([${commaList(paths.map(readablePath))}], union_by_name = true, hive_partitioning = false)`
+}

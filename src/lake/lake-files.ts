@@ -1,0 +1,173 @@
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Fence } from '../topic/topic.ts'
+import { findNewestEventTime, findStored } from './find-stored.ts'
+import { checkChecksum } from './lake-checksum.ts'
+import { nameOf, padSequence, parseName } from './lake-names.ts'
+import { LakeFileGone, type LakeStore } from './lake-store.ts'
+import { listLake } from './list-files.ts'
+import { readParquetName, writeParquet } from './parquet-writer.ts'
+
+const CLAIM_FOLDER = '.pending/'
+const CLAIM = /^\.pending\/after-(\d{16})\.parquet$/
+const DAY_MS = 86_400_000
+
+/** A row on its way into a file. */
+export interface PendingRow {
+  sequence: number
+  /** UTC, `YYYY-MM-DD`. */
+  ingestDate: string
+  eventId: string
+  /** Milliseconds since 1970. */
+  eventTime: number
+  json: string
+}
+
+/**
+ * The files of a lake as its sink writes them, each behind the one before. What follows a sequence is decided by who first puts its
+ * file, whole, under the claim's name, which is made of that sequence; anybody may then let it appear. So a process that lost its
+ * subscription and is still writing can only do what its successor does too. See decision 0051.
+ */
+export class LakeFiles {
+  readonly #store: LakeStore
+  readonly #onWritten: (rows: number) => void
+  readonly #onSetAside: (path: string) => void
+  /** The greatest sequence in any file, as far as this process knows. */
+  #newest = 0
+  /** Of any event that was stored; undefined until it is asked for, null in an empty lake. */
+  #newestEventTime: number | null | undefined
+
+  constructor(store: LakeStore, onWritten: (rows: number) => void = () => {}, onSetAside: (path: string) => void = () => {}) {
+    this.#store = store
+    this.#onWritten = onWritten
+    this.#onSetAside = onSetAside
+  }
+
+  /** Removes what a killed process left half-written. */
+  async removeTemporaries(): Promise<void> {
+    await this.#store.removeOldWorkspaces()
+  }
+
+  /** The greatest sequence in any file, 0 for none. Finishes what another process has begun. */
+  async newestSequence(): Promise<number> {
+    // Another process may have been the active one meanwhile.
+    this.#newestEventTime = undefined
+    this.#newest = await this.#lookBehind('')
+    for (const { name } of await this.#store.list(CLAIM_FOLDER)) {
+      const after = sequenceOf(name)
+      if (after < this.#newest) await this.#store.delete(name)
+      else if (after === this.#newest) await this.#finish(name)
+    }
+    return this.#newest
+  }
+
+  /**
+   * Makes one file of rows of one ingest date, in order of sequence; it appears whole or not at all. Returns the greatest
+   * sequence stored: when someone else has stored the first rows meanwhile, nothing is written and it is theirs. Events that the lake
+   * has already, which a replay publishes under a new sequence, are left out. Throws, and writes nothing, when `fence` says that another
+   * process has taken over.
+   */
+  async store(pending: readonly PendingRow[], fence: Fence | null = null): Promise<number> {
+    const end = pending.at(-1)
+    if (end === undefined) throw new RangeError('a lake file needs at least one row')
+    const rows = await this.#withoutRepeats(pending)
+    const [first, last] = [rows[0], rows.at(-1)]
+    if (first === undefined || last === undefined) return end.sequence
+    const name = nameOf({ ingestDate: first.ingestDate, first: first.sequence, last: last.sequence })
+    const isStored = await this.#store.withWorkspace(async (folder) => {
+      const path = join(folder, 'file')
+      const lines = rows.map((row) => row.json)
+      await writeParquet(path, lines, name)
+      await fence?.check()
+      return this.#append(name, path)
+    })
+    if (!isStored) return this.#newest
+    this.#onWritten(rows.length)
+    this.#newestEventTime = rows.reduce((newest, row) => Math.max(newest, row.eventTime), this.#newestEventTime ?? 0)
+    return end.sequence
+  }
+
+  /** False when another file has been stored behind the newest one instead. */
+  async #append(name: string, path: string): Promise<boolean> {
+    const claim = `${CLAIM_FOLDER}after-${padSequence(this.#newest)}.parquet`
+    if ((await this.#store.put(claim, path)) === 'taken') {
+      await this.#finish(claim)
+      return false
+    }
+    return this.#reveal(claim, name, path)
+  }
+
+  /** Lets the file of a claim appear, whoever made it; one that is damaged is set aside, and its events come from the topic again. */
+  async #finish(claim: string): Promise<void> {
+    const [file] = (await this.#store.list(claim)).filter(({ name }) => name === claim)
+    if (file !== undefined) {
+      const reveal = async ([path = '']: string[]) => {
+        const name = await readUndamagedName(path, sequenceOf(claim))
+        if (name !== null) await this.#reveal(claim, name, path)
+        return name === null
+      }
+      const isDamaged = await this.#store.withCopies([file], reveal, { isFresh: true }).catch((error) => {
+        // Gone means finished, by this process or another.
+        if (!(error instanceof LakeFileGone)) throw error
+        return false
+      })
+      if (isDamaged) this.#onSetAside(await this.#store.setAside(claim))
+    }
+    this.#newest = Math.max(this.#newest, await this.#lookBehind(''))
+  }
+
+  /** `path` has the claim's bytes, read before this looks for newer files: a claim that comes too late is thrown away here. */
+  async #reveal(claim: string, name: string, path: string): Promise<boolean> {
+    const { last = 0, ingestDate = '' } = parseName(name) ?? {}
+    const newest = await this.#lookBehind(ingestDate)
+    const isFree = newest <= sequenceOf(claim)
+    if (isFree) await this.#store.put(name, path)
+    await this.#store.delete(claim)
+    this.#newest = Math.max(this.#newest, newest, isFree ? last : 0)
+    return isFree
+  }
+
+  /** The greatest sequence in files of this date and later; a day earlier for those whose clock is behind. */
+  async #lookBehind(ingestDate: string): Promise<number> {
+    const from =
+      ingestDate === '' ? undefined : `orders/ingest_date=${new Date(Date.parse(ingestDate) - DAY_MS).toISOString().slice(0, 10)}`
+    const files = await listLake(this.#store, from)
+    return files.reduce((newest, { name }) => Math.max(newest, parseName(name)?.last ?? 0), 0)
+  }
+
+  /** An event that is newer than all in the lake cannot be in it: looking is for those that come late, or again. */
+  async #withoutRepeats(pending: readonly PendingRow[]): Promise<PendingRow[]> {
+    this.#newestEventTime ??= await findNewestEventTime(this.#store)
+    const newest = this.#newestEventTime ?? Number.NEGATIVE_INFINITY
+    const suspects = pending.filter((row) => row.eventTime <= newest)
+    const seen = suspects.length === 0 ? new Set<string>() : await findStored(this.#store, suspects)
+    return pending.filter(({ eventId }) => !seen.has(eventId) && seen.add(eventId))
+  }
+}
+
+const PARQUET_MAGIC = 'PAR1'
+
+/**
+ * The name that the file of a claim was written to have; null when its bytes are not those that were written, or it is none that belongs
+ * behind `after`. Throws when it cannot be read.
+ */
+async function readUndamagedName(path: string, after: number): Promise<string | null> {
+  if ((await checkChecksum(path)) === 'wrong' || !(await hasMagic(path))) return null
+  const name = await readParquetName(path)
+  const parsed = parseName(name ?? '')
+  return parsed === null || parsed.first <= after ? null : name
+}
+
+/** Whether it has the beginning and the end of a Parquet file: one that was cut off has no end. */
+async function hasMagic(path: string): Promise<boolean> {
+  const bytes = await readFile(path)
+  const length = PARQUET_MAGIC.length
+  return (
+    bytes.toString('latin1', 0, length) === PARQUET_MAGIC && bytes.toString('latin1', Math.max(bytes.length - length, 0)) === PARQUET_MAGIC
+  )
+}
+
+/** What a claim is behind; not a number for other files. */
+function sequenceOf(claim: string): number {
+  return Number(CLAIM.exec(claim)?.[1] ?? Number.NaN)
+}

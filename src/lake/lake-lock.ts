@@ -1,0 +1,30 @@
+import type pg from 'pg'
+import { connectClient } from '../db/pool.ts'
+import { OperatorError } from '../errors.ts'
+
+/** Another process is putting files of the lake in place of others. The message is one line. */
+export class LakeBusy extends OperatorError {
+  override readonly name = 'LakeBusy'
+}
+
+/**
+ * Runs `work` while no other process merges or repairs the lake's files; the sink only adds new ones and goes on. `url` is the
+ * database's. `assertHeld` throws when the lock is lost. Throws LakeBusy.
+ */
+export async function withLakeLock<T>(url: string, work: (assertHeld: () => Promise<void>) => Promise<T>): Promise<T> {
+  const client = await connectClient(url, 'storefront-lake-files')
+  client.on('error', () => {})
+  try {
+    if (!(await tryLock(client))) throw new LakeBusy('the files of the lake are being merged or repaired by another process')
+    return await work(async () => void (await client.query('select 1')))
+  } finally {
+    await client.end().catch(() => {})
+  }
+}
+
+async function tryLock(client: pg.Client): Promise<boolean> {
+  const { rows } = await client.query<{ locked: boolean }>(
+    `select pg_try_advisory_lock(hashtextextended('storefront lake files', 0)) as locked`,
+  )
+  return rows[0]?.locked === true
+}

@@ -1,0 +1,126 @@
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdir, rename, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { pino } from 'pino'
+import { eventually } from '../../test/eventually.ts'
+import { ageTemporaries, listTemporaries, makeLakeDirectory, NEVER, range, readSequences, startSink } from '../../test/lake-harness.ts'
+import { makeMessages } from '../../test/order-event-factory.ts'
+
+const errors = (lines: string[]) => pino({ level: 'error' }, { write: (line: string) => void lines.push(line) })
+
+test('throws out of a batch when the disk fails, keeps the rows, and writes each once after the disk is back', async (t) => {
+  const directory = await makeLakeDirectory(t)
+  const sink = await startSink(t, directory, { flushRows: 5 })
+  await writeFile(join(directory, '..', 'block'), '')
+  await mkdir(directory, { recursive: true })
+  await rename(join(directory, '..', 'block'), join(directory, 'orders'))
+  await assert.rejects(sink.handle(makeMessages(7), NEVER))
+  await assert.rejects(sink.handle(makeMessages(7), NEVER), 'a full buffer takes no more')
+  await assert.rejects(sink.lastSequence(), 'a lake that cannot be listed has no position')
+  await rm(join(directory, 'orders'))
+  assert.equal(await sink.lastSequence(), 0)
+  await sink.handle(makeMessages(7), NEVER)
+  await sink.flush()
+  assert.deepEqual(await readSequences(directory), range(1, 7))
+  assert.deepEqual(await listTemporaries(directory), [])
+})
+
+test('logs a failing flush of the timer, keeps the rows, and tries again by itself', async (t) => {
+  const directory = await makeLakeDirectory(t)
+  const lines: string[] = []
+  const sink = await startSink(t, directory, { flushSeconds: 0.02, logger: errors(lines) })
+  await mkdir(directory, { recursive: true })
+  await writeFile(join(directory, '.tmp'), 'a file where a folder belongs')
+  await sink.handle(makeMessages(3), NEVER)
+  await eventually(async () => lines.length >= 2, { what: 'a logged second failure' })
+  await sink.handle(makeMessages(2, 4), NEVER)
+  assert.match(lines[0] ?? '', /lake flush failed/)
+  await rm(join(directory, '.tmp'))
+  await eventually(async () => (await readSequences(directory)).length === 5, { what: 'the rows of the failed flush' })
+  assert.deepEqual(await readSequences(directory), range(1, 5))
+})
+
+test('reports a lake that cannot be written, with events to write and without, until it can', async (t) => {
+  const directory = await makeLakeDirectory(t)
+  const sink = await startSink(t, directory, { flushSeconds: 0.02 })
+  assert.equal(await sink.findFailure(), null)
+  await writeFile(join(directory, '.tmp.away'), '')
+  await rm(join(directory, '.tmp'), { recursive: true, force: true })
+  await rename(join(directory, '.tmp.away'), join(directory, '.tmp'))
+  const failure = await eventually(async () => (await sink.findFailure()) ?? undefined, { what: 'the failure of an idle lake' })
+  assert.match(failure, /ENOTDIR|EEXIST/)
+  await sink.handle(makeMessages(3), NEVER)
+  await assert.rejects(sink.flush())
+  assert.match((await sink.findFailure()) ?? '', /ENOTDIR|EEXIST/)
+  await rm(join(directory, '.tmp'))
+  await eventually(async () => (await sink.findFailure()) === null, { what: 'a lake that is written again' })
+  await sink.flush()
+  assert.deepEqual(await readSequences(directory), range(1, 3))
+})
+
+test('stops without throwing when the last flush fails, and takes those events again after the next start', async (t) => {
+  const directory = await makeLakeDirectory(t)
+  const lines: string[] = []
+  const sink = await startSink(t, directory, { logger: errors(lines) })
+  await sink.handle(makeMessages(3), NEVER)
+  await mkdir(directory, { recursive: true })
+  await writeFile(join(directory, 'orders'), '')
+  await sink.stop()
+  assert.equal(lines.length, 1)
+  await rm(join(directory, 'orders'))
+  await sink.start()
+  assert.equal(await sink.lastSequence(), 0)
+  await sink.handle(makeMessages(3), NEVER)
+  await sink.stop()
+  assert.deepEqual(await readSequences(directory), [1, 2, 3])
+})
+
+test('writes no event that a second active sink has written meanwhile', async (t) => {
+  const directory = await makeLakeDirectory(t)
+  const first = await startSink(t, directory)
+  const second = await startSink(t, directory)
+  await first.handle(makeMessages(8), NEVER)
+  await second.handle(makeMessages(5), NEVER)
+  await second.flush()
+  await first.flush()
+  assert.deepEqual(await readSequences(directory), range(1, 8))
+})
+
+test('removes what a killed process left half-written, and readers never see it', async (t) => {
+  const directory = await makeLakeDirectory(t)
+  const sink = await startSink(t, directory)
+  await sink.handle(makeMessages(2), NEVER)
+  await sink.stop()
+  await mkdir(join(directory, '.tmp', 'x.writing.spill'), { recursive: true })
+  await writeFile(join(directory, '.tmp', 'x.writing'), 'half a file')
+  assert.deepEqual(await readSequences(directory), [1, 2])
+  await ageTemporaries(directory)
+  await sink.start()
+  assert.deepEqual(await listTemporaries(directory), [])
+  assert.equal(await sink.lastSequence(), 2)
+})
+
+test('killed at any moment, leaves each event in at most one file and takes the rest after a restart', async (t) => {
+  const directory = await makeLakeDirectory(t)
+  const last = 400
+  const program = fileURLToPath(new URL('../../test/lake-writer-process.ts', import.meta.url))
+  for (const files of [1, 3, 5]) {
+    const child = spawn(process.execPath, [program, directory, String(last), String(files)], { stdio: 'ignore' })
+    t.after(() => child.kill('SIGKILL'))
+    assert.deepEqual(await once(child, 'close'), [null, 'SIGKILL'])
+    const sequences = await readSequences(directory)
+    assert.deepEqual(sequences, range(1, sequences.length))
+    assert.ok(sequences.length < last)
+  }
+  await ageTemporaries(directory)
+  const sink = await startSink(t, directory)
+  const stored = await sink.lastSequence()
+  assert.deepEqual(await listTemporaries(directory), [])
+  await sink.handle(makeMessages(last - stored, stored + 1), NEVER)
+  await sink.flush()
+  assert.deepEqual(await readSequences(directory), range(1, last))
+})

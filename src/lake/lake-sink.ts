@@ -1,0 +1,266 @@
+import { setTimeout as delay, setImmediate } from 'node:timers/promises'
+import type { Logger } from 'pino'
+import { type Fence, FencedOut, type MessageHandler } from '../topic/topic.ts'
+import { LakeFiles, type PendingRow } from './lake-files.ts'
+import { toLakeRow } from './lake-row.ts'
+import type { LakeStore } from './lake-store.ts'
+
+export interface LakeSinkOptions {
+  store: LakeStore
+  /** The longest an event waits in memory. */
+  flushSeconds: number
+  /** Rows of a file at most, and rows in memory at most. */
+  flushRows: number
+  logger: Logger
+  now?: () => Date
+  /** Hears of messages whose events are in the lake's files now, by their sequences, and up to which everything is. */
+  onStored?: (sequences: number[], upTo: number) => void
+  /** Hears of each file that this process wrote, which holds only events that the lake did not have. */
+  onFileWritten?: (rows: number) => void
+}
+
+// Orders of hundreds of lines fill the memory long before `flushRows` is reached.
+const MAX_BUFFERED_CHARACTERS = 64 * 1024 * 1024
+// About 5 ms of work: other roles of the process want their turn during a batch of large orders.
+const TURN_CHARACTERS = 1024 * 1024
+// So many that came as fast as only a backlog does make a file by themselves: when nothing follows them they need not wait.
+const BACKLOG_ROWS = 1_000
+const BACKLOG_ROWS_PER_MS = 1
+const QUIET_MS = 200
+const FIRST_RETRY_MS = 200
+const LAST_RETRY_MS = 30_000
+const STOP_PATIENCE_MS = 4_000
+const PROBE_EVERY_MS = 2_000
+
+/**
+ * Writes order events to the lake, each to exactly one file. Its position is in the names of its files, so a file and the
+ * position behind it appear in one step: subscribe with both `handle` and `lastSequence`.
+ */
+export class LakeSink {
+  readonly #store: LakeStore
+  readonly #files: LakeFiles
+  readonly #flushMs: number
+  readonly #flushRows: number
+  readonly #logger: Logger
+  readonly #now: () => Date
+  readonly #onStored: (sequences: number[], upTo: number) => void
+  /** In order of sequence. Rows stay here until their file is complete. */
+  #buffer: PendingRow[] = []
+  #bufferedCharacters = 0
+  #lastTaken = 0
+  /** Changes whenever the buffer is given up, so that a batch that waited meanwhile cannot go on and leave a gap. */
+  #generation = 0
+  /** Of the subscription that delivered what is buffered. */
+  #fence: Fence | null = null
+  #running = false
+  #writing: Promise<void> | null = null
+  #timer: NodeJS.Timeout | null = null
+  #quietTimer: NodeJS.Timeout | null = null
+  /** When the oldest row came that is not being written, by `performance.now`. */
+  #since = 0
+  #failures = 0
+  /** Why the last flush failed; null when it did not. */
+  #flushFailure: string | null = null
+  #probe: { at: number; failure: Promise<string | null> } | null = null
+
+  constructor(options: LakeSinkOptions) {
+    this.#store = options.store
+    this.#files = new LakeFiles(options.store, options.onFileWritten, (path) => {
+      options.logger.error(
+        { path },
+        'a damaged file that was not in the lake yet is set aside; its events are written again from the topic',
+      )
+    })
+    this.#flushMs = options.flushSeconds * 1_000
+    this.#flushRows = options.flushRows
+    this.#logger = options.logger
+    this.#now = options.now ?? (() => new Date())
+    this.#onStored = options.onStored ?? (() => {})
+  }
+
+  async start(): Promise<void> {
+    if (this.#running) return
+    try {
+      await this.#files.removeTemporaries()
+      await this.lastSequence()
+    } catch (error) {
+      // Its subscription asks again; the rest of the store works without a lake.
+      this.#logger.error({ err: error }, 'the lake cannot be read; it is tried again')
+    }
+    this.#running = true
+  }
+
+  /** Writes what is buffered. When that fails it is logged, not thrown: the topic delivers those events again. */
+  async stop(): Promise<void> {
+    this.#running = false
+    this.#generation += 1
+    this.#clearTimer()
+    try {
+      await Promise.race([this.flush(), failAfter(STOP_PATIENCE_MS)])
+    } catch (error) {
+      this.#logger.error({ err: error, rows: this.#buffer.length }, 'last lake flush failed; its events come again after the next start')
+    }
+  }
+
+  /**
+   * The greatest sequence in the lake's files, 0 for none. Gives up what is buffered, because the caller delivers from
+   * there again. Throws when the files cannot be listed.
+   */
+  readonly lastSequence = async (): Promise<number> => {
+    this.#generation += 1
+    while (this.#writing !== null) await this.#writing.catch(() => undefined)
+    this.#giveUpBuffer()
+    this.#lastTaken = await this.#files.newestSequence()
+    return this.#lastTaken
+  }
+
+  /** Takes messages that it does not have yet. Waits for the disk when the buffer is full, and throws when it fails. */
+  readonly handle: MessageHandler = async (messages, signal, fence) => {
+    if (!this.#running) throw new Error('the lake sink is not running')
+    this.#fence = fence ?? null
+    const generation = this.#generation
+    let turnCharacters = 0
+    for (const message of messages) {
+      if (message.sequence <= this.#lastTaken) continue
+      const ingestedAt = this.#now().toISOString()
+      const ingestDate = ingestedAt.slice(0, 10)
+      const mustFlush = this.#isFull() || this.#isOfOtherDate(ingestDate)
+      if (mustFlush || turnCharacters >= TURN_CHARACTERS) {
+        await (mustFlush ? this.flush() : setImmediate())
+        if (generation !== this.#generation) throw new Error('the lake sink stopped or gave up its buffer during a batch')
+        if (signal.aborted) return
+        turnCharacters = 0
+      }
+      const json = JSON.stringify(toLakeRow(message, ingestedAt))
+      turnCharacters += json.length
+      const { id: eventId, time } = message.event
+      this.#push({ sequence: message.sequence, ingestDate, eventId, eventTime: Date.parse(time), json })
+    }
+    if (this.#isFull()) await this.flush()
+    else if (this.#buffer.length >= BACKLOG_ROWS) this.#expectQuiet()
+  }
+
+  /** Writes what is buffered now. Throws when it cannot; the rows stay, and are tried again with growing pauses. */
+  async flush(): Promise<void> {
+    // Asked again after each: of those that waited another may be writing by now.
+    while (this.#writing !== null) await this.#writing.catch(() => undefined)
+    if (this.#buffer.length === 0) return
+    this.#clearTimer()
+    this.#writing = this.#writeBuffered().finally(() => {
+      this.#writing = null
+    })
+    await this.#writing
+  }
+
+  /** Why the lake cannot be written, null when it can: without events to write this is tried out, every two seconds at most. */
+  findFailure(): Promise<string | null> {
+    if (this.#flushFailure !== null) return Promise.resolve(this.#flushFailure)
+    const now = performance.now()
+    if (this.#probe === null || now - this.#probe.at > PROBE_EVERY_MS) {
+      this.#probe = { at: now, failure: this.#store.withWorkspace(async () => null).catch(messageOf) }
+    }
+    return this.#probe.failure
+  }
+
+  async #writeBuffered(): Promise<void> {
+    const upTo = this.#lastTaken
+    const since = performance.now()
+    try {
+      for (let rows = this.#nextFile(upTo); rows.length > 0; rows = this.#nextFile(upTo)) {
+        const stored = await this.#files.store(rows, this.#fence)
+        this.#forgetUpTo(stored)
+        this.#logger.debug({ rows: rows.length, stored, durationMs: Math.round(performance.now() - since) }, 'lake file written')
+      }
+      this.#failures = 0
+      this.#flushFailure = null
+    } catch (error) {
+      // Whoever has taken over gets these events too.
+      if (error instanceof FencedOut) this.#giveUpBuffer()
+      this.#failures += 1
+      this.#flushFailure = messageOf(error)
+      if (this.#running && this.#buffer.length > 0) this.#arm(Math.min(FIRST_RETRY_MS * 2 ** (this.#failures - 1), LAST_RETRY_MS))
+      throw error
+    }
+  }
+
+  #giveUpBuffer(): void {
+    this.#generation += 1
+    this.#buffer = []
+    this.#bufferedCharacters = 0
+    this.#clearTimer()
+  }
+
+  /** The rows of one file: one date, at most `flushRows`. */
+  #nextFile(upTo: number): PendingRow[] {
+    const date = this.#buffer[0]?.ingestDate
+    const end = this.#buffer.findIndex((row, index) => index === this.#flushRows || row.ingestDate !== date || row.sequence > upTo)
+    return this.#buffer.slice(0, end === -1 ? undefined : end)
+  }
+
+  #push(row: PendingRow): void {
+    this.#buffer.push(row)
+    this.#bufferedCharacters += row.json.length
+    this.#lastTaken = row.sequence
+    if (this.#timer !== null) return
+    this.#since = performance.now()
+    this.#arm(this.#flushMs)
+  }
+
+  /** Writes the end of a backlog when nothing has followed it for a moment. */
+  #expectQuiet(): void {
+    if (this.#quietTimer !== null) clearTimeout(this.#quietTimer)
+    const waitedMs = performance.now() - this.#since
+    this.#quietTimer = setTimeout(() => {
+      this.#quietTimer = null
+      if (this.#writing !== null) this.#expectQuiet()
+      else if (this.#failures === 0 && this.#buffer.length >= Math.max(BACKLOG_ROWS, waitedMs * BACKLOG_ROWS_PER_MS)) this.#flushLater()
+    }, QUIET_MS)
+  }
+
+  #forgetUpTo(sequence: number): void {
+    const kept = this.#buffer.findIndex((row) => row.sequence > sequence)
+    const gone = this.#buffer.splice(0, kept === -1 ? this.#buffer.length : kept)
+    for (const row of gone) this.#bufferedCharacters -= row.json.length
+    this.#onStored(
+      gone.map((row) => row.sequence),
+      sequence,
+    )
+  }
+
+  #isFull(): boolean {
+    return this.#buffer.length >= this.#flushRows || this.#bufferedCharacters >= MAX_BUFFERED_CHARACTERS
+  }
+
+  #isOfOtherDate(ingestDate: string): boolean {
+    const last = this.#buffer.at(-1)
+    return last !== undefined && last.ingestDate !== ingestDate
+  }
+
+  #arm(delayMs: number): void {
+    this.#clearTimer()
+    this.#timer = setTimeout(() => {
+      this.#timer = null
+      this.#flushLater()
+    }, delayMs)
+  }
+
+  #flushLater(): void {
+    this.flush().catch((error: unknown) => {
+      this.#logger.error({ err: error, rows: this.#buffer.length, failures: this.#failures }, 'lake flush failed; it is tried again')
+    })
+  }
+
+  #clearTimer(): void {
+    for (const timer of [this.#timer, this.#quietTimer]) if (timer !== null) clearTimeout(timer)
+    this.#timer = this.#quietTimer = null
+  }
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}
+
+async function failAfter(ms: number): Promise<never> {
+  await delay(ms, undefined, { ref: false })
+  throw new Error(`the lake did not take it within ${ms} ms`)
+}

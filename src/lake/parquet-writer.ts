@@ -1,0 +1,53 @@
+import type { DuckDBConnection } from '@duckdb/node-api'
+import { commaList, identifier, type Sql, sql } from '../db/sql.ts'
+import { jsonRows, writeJsonLines } from './json-lines.ts'
+import { checksumMetadata, stampChecksum } from './lake-checksum.ts'
+import { readablePath, toDuckDB, withDuckDB } from './lake-database.ts'
+import { LAKE_COLUMNS, LAKE_SCHEMA_VERSION } from './lake-row.ts'
+
+/**
+ * Writes rows, each a line of JSON, as one Parquet file, synced to disk, with its checksum and the name that it will have in its metadata.
+ * Uses `<path>.ndjson` and `<path>.spill` on the way. Throws when the file would not hold exactly these rows.
+ */
+export async function writeParquet(path: string, lines: readonly string[], name: string): Promise<void> {
+  // Reading a file is about six times as fast here as binding the same JSON as a parameter.
+  const spool = await writeJsonLines(`${path}.ndjson`, lines)
+  await withDuckDB(`${path}.spill`, async (connection) => {
+    const columns = commaList(Object.keys(LAKE_COLUMNS).map(identifier))
+    const rows = await copyToParquet(connection, sql`select ${columns} from ${jsonRows(spool, LAKE_COLUMNS)}`, path, name)
+    if (rows !== lines.length) throw new Error(`a lake file got ${rows} rows of ${lines.length}`)
+  })
+}
+
+/** Writes what a query selects, as `writeParquet` does. Returns the number of rows. */
+export async function copyToParquet(
+  connection: DuckDBConnection,
+  select: Sql,
+  path: string,
+  name: string,
+  schemaVersion = LAKE_SCHEMA_VERSION,
+): Promise<number> {
+  const written = await connection.run(
+    toDuckDB(sql`
+      copy (${select})
+      to ${path} (
+        format parquet,
+        compression zstd,
+        use_tmp_file false,
+        kv_metadata { schema_version: ${String(schemaVersion)}, name: ${name}, ${checksumMetadata()} }
+      )`),
+  )
+  await stampChecksum(path)
+  return written.rowsChanged
+}
+
+/** The name that a file was written to have, null when it does not say. */
+export async function readParquetName(path: string): Promise<string | null> {
+  return withDuckDB(`${path}.spill`, async (connection) => {
+    const reader = await connection.runAndReadAll(
+      toDuckDB(sql`select decode(value) from parquet_kv_metadata(${readablePath(path)}) where decode(key) = 'name'`),
+    )
+    const name = reader.getRows()[0]?.[0]
+    return name == null ? null : String(name)
+  })
+}

@@ -1,0 +1,134 @@
+import type { Logger } from 'pino'
+import type { Pool, Transaction } from '../db/pool.ts'
+import { inTransaction } from '../db/transaction.ts'
+import type { JobQueue, QueueDefinition } from '../jobs/job-queue.ts'
+import type { Job, JobOutcome, JobWorker } from '../jobs/job-worker.ts'
+import type { OrderEvent } from '../orders/events.ts'
+import type { MessageHandler } from '../topic/topic.ts'
+import { withoutLost } from '../topic/without-lost.ts'
+import {
+  beginAttempt,
+  EMAIL_QUEUE_NAME,
+  findUnknown,
+  insertDeliveries,
+  type MailJob,
+  recordError,
+  recordFailure,
+  recordSent,
+} from './email-deliveries.ts'
+import { describeError, type Mailer, MailRefused, type OnMailTried } from './mailer.ts'
+import { planSendTimes } from './plan-send-times.ts'
+import { hasMail, type RenderMail, toMailContent } from './render-mail.ts'
+
+/** For `installJobQueues`. With `MAX_ATTEMPTS` a mail is tried for about a day before it is given up. */
+export const EMAIL_QUEUE: QueueDefinition = {
+  name: EMAIL_QUEUE_NAME,
+  retryDelaySeconds: 2,
+  retryDelayMaxSeconds: 6 * 3_600,
+  keepSeconds: 3 * 86_400,
+}
+
+const MAX_ATTEMPTS = 16
+const WORK = { batchSize: 50, concurrency: 8, fetchers: 2 }
+
+export interface EmailSubscriberOptions {
+  pool: Pool
+  jobs: JobQueue
+  /** Closed by `stop`. */
+  mailer: Mailer
+  render: RenderMail
+  logger: Logger
+  now: () => Date
+  /** How many mails an hour an account gets; what is beyond goes out later. Null for no limit. */
+  maxPerHour: number | null
+  /** How often a mail is tried before it is given up. */
+  maxAttempts?: number
+  /** Hears what became of each try. */
+  onTried?: OnMailTried
+}
+
+export interface EmailSubscriber {
+  handle: MessageHandler
+  start(): Promise<void>
+  /** Waits for the mails in hand, five seconds at most, and closes the mailer. Idempotent, safe before start. */
+  stop(): Promise<void>
+}
+
+/**
+ * Turns each order event that has a mail into one to the customer: at least once, deduped by event id. The handler only queues,
+ * so a mail server that is slow or down holds up nothing else. `jobs` must have been started.
+ */
+export function createEmailSubscriber(options: EmailSubscriberOptions): EmailSubscriber {
+  const { pool, jobs, mailer, render, logger, now, maxPerHour, maxAttempts = MAX_ATTEMPTS, onTried } = options
+  let worker: JobWorker | undefined
+
+  async function deliver({ data: job }: Job<MailJob>): Promise<JobOutcome> {
+    const attempt = await beginAttempt(pool, job)
+    // Sent before a crash that came before the job was settled, given up before, or the business of a later job.
+    if (attempt === null) return 'done'
+    if (attempt.address === null) return giveUp(job, 'the account no longer exists')
+    if (attempt.number > maxAttempts) return giveUp(job, 'the process ended during the last try')
+    const { content, address, name } = attempt
+    try {
+      await mailer.send({ ...render(content, name), eventId: job.event_id, to: { address, name }, date: new Date(content.time) })
+    } catch (error) {
+      const reason = describeError(error)
+      if (error instanceof MailRefused || attempt.number === maxAttempts) return giveUp(job, reason)
+      await recordError(pool, job.event_id, reason)
+      onTried?.('retried')
+      logger.info({ event: job.event_id, attempt: attempt.number, reason }, 'a mail did not go out and is tried again')
+      return 'retry'
+    }
+    await recordSent(pool, job.event_id)
+    onTried?.('sent')
+    return 'done'
+  }
+
+  async function giveUp({ event_id: event }: MailJob, reason: string): Promise<JobOutcome> {
+    await recordFailure(pool, event, reason)
+    onTried?.('failed')
+    logger.warn({ event, reason }, 'a mail was given up')
+    return 'failed'
+  }
+
+  return {
+    async handle(messages, _signal, fence) {
+      const events = (await withoutLost(pool, messages)).map((message) => message.event).filter(hasMail)
+      if (events.length === 0) return
+      const queued = await inTransaction(pool, async (tx) => {
+        await fence?.check(tx)
+        return queueMails(tx, jobs, events, maxPerHour, now())
+      })
+      if (queued > 0) worker?.wake()
+    },
+
+    async start() {
+      worker ??= await jobs.work<MailJob>(EMAIL_QUEUE.name, WORK, deliver)
+    },
+
+    async stop() {
+      await worker?.stop()
+      await mailer.close()
+    },
+  }
+}
+
+/** Queues one mail for each event that has none yet. Returns how many. */
+async function queueMails(tx: Transaction, jobs: JobQueue, events: readonly OrderEvent[], limit: number | null, now: Date) {
+  const unknown = await findUnknown(tx, [...new Set(events.map((event) => event.id))])
+  const fresh = [...new Map(events.map((event) => [event.id, event])).values()].filter((event) => unknown.has(event.id))
+  if (fresh.length === 0) return 0
+  const times = await planSendTimes(
+    tx,
+    fresh.map((event) => event.data.order.user_id),
+    limit,
+    now,
+  )
+  const mails = fresh.map((event, index) => ({
+    orderId: event.data.order.id,
+    eventType: event.type,
+    content: toMailContent(event),
+    sendAfter: times[index] ?? now,
+  }))
+  return insertDeliveries(tx, jobs, mails, now)
+}

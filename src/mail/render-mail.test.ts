@@ -1,0 +1,150 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { makeOrderEvent, makeOrderItem } from '../../test/order-event-factory.ts'
+import { amountFormatter } from './format-amount.ts'
+import { createMailRenderer, toMailContent } from './render-mail.ts'
+import { createTemplateReader } from './templates.ts'
+
+const render = createMailRenderer(createTemplateReader(null), 'en')
+
+test('lists the lines and the total of the order in the text and in the HTML', () => {
+  const items = [
+    makeOrderItem({ name: 'Mug', quantity: 2, total: { amount: 2_500, currency: 'EUR' } }),
+    makeOrderItem({ name: 'Tea pot', quantity: 1, total: { amount: 123_450, currency: 'EUR' } }),
+  ]
+  const event = makeOrderEvent({ order: { number: 'SF-7', items, total: { amount: 125_950, currency: 'EUR' } } })
+  const mail = render(toMailContent(event), 'Ada Lovelace')
+  assert.equal(mail.subject, 'We have received your order SF-7')
+  for (const body of [mail.text, mail.html]) {
+    for (const part of ['Hello Ada Lovelace,', 'SF-7', '2 × Mug', '€25.00', '1 × Tea pot', '€1,234.50', '€1,259.50']) {
+      assert.ok(body.includes(part), `${part} is missing`)
+    }
+  }
+  assert.ok(mail.text.includes('2 × Mug: €25.00\n1 × Tea pot: €1,234.50\n\nTotal: €1,259.50\n'))
+  assert.match(mail.html, /^<!doctype html>\n<html lang="en">/)
+  assert.match(mail.html, /<title>We have received your order SF-7<\/title>/)
+})
+
+test('has a mail of its own for every kind of order event', () => {
+  const subjects = (['created', 'confirmed', 'shipped', 'delivered', 'cancelled', 'returned'] as const).map((kind) => {
+    const mail = render(toMailContent(makeOrderEvent({ type: `storefront.order.${kind}` })), null)
+    for (const body of [mail.text, mail.html]) {
+      assert.ok(body.includes('Hello,'))
+      assert.ok(!body.includes('{{'))
+    }
+    return mail.subject
+  })
+  assert.equal(new Set(subjects).size, 6)
+  const unknown = { ...toMailContent(makeOrderEvent()), kind: 'refunded' }
+  assert.throws(() => render(unknown, null), /there is no mail for refunded/)
+})
+
+test('escapes markup in names and reasons in the HTML and leaves it alone in the text', () => {
+  const script = `<script>alert("1 & '2'")</script>`
+  const event = makeOrderEvent({
+    type: 'storefront.order.cancelled',
+    order: {
+      items: [makeOrderItem({ name: `Mug ${script}` })],
+      status_history: [{ status: 'cancelled', at: '2026-03-01T10:00:00.000Z', actor: { type: 'admin', id: null }, reason: script }],
+    },
+  })
+  const mail = render(toMailContent(event), script)
+  assert.ok(!mail.html.includes('<script'))
+  assert.equal(mail.html.split('&lt;script&gt;').length, 4)
+  assert.ok(mail.text.includes(`Hello ${script},`))
+  assert.ok(mail.text.includes(`× Mug ${script}:`))
+  assert.ok(mail.text.includes(`Reason: ${script}\n`))
+})
+
+const shippedWith = (tracking: object | undefined) =>
+  makeOrderEvent({
+    type: 'storefront.order.shipped',
+    order: {
+      status: 'shipped',
+      status_history: [
+        {
+          status: 'shipped',
+          at: '2026-03-01T10:00:00.000Z',
+          actor: { type: 'admin', id: null },
+          reason: null,
+          ...(tracking && { tracking }),
+        },
+      ] as never,
+    },
+  })
+
+test('names carrier, number and page of the parcel when the order was shipped with them', () => {
+  const tracking = { carrier: 'DHL', number: 'JJD0001', url: 'https://track.example/p?id=JJD0001&lang=en' }
+  const mail = render(toMailContent(shippedWith(tracking)), null)
+  assert.ok(mail.text.includes('DHL, tracking number JJD0001\nhttps://track.example/p?id=JJD0001&lang=en\n'), mail.text)
+  assert.match(mail.html, /DHL, tracking number <a href="([^"]*)">JJD0001<\/a>/)
+  const [, href = ''] = /href="([^"]*)"/.exec(mail.html) ?? []
+  assert.equal(href.replaceAll('&#x2F;', '/').replaceAll('&#x3D;', '=').replaceAll('&amp;', '&'), tracking.url)
+  const bare = render(toMailContent(shippedWith({ carrier: 'DHL', number: 'JJD0001' })), null)
+  assert.ok(bare.text.includes('DHL, tracking number JJD0001\n') && !bare.text.includes('http'), bare.text)
+  assert.ok(bare.html.includes('DHL, tracking number JJD0001</p>') && !bare.html.includes('href'))
+  for (const none of [
+    render(toMailContent(shippedWith(undefined)), null),
+    render({ ...toMailContent(shippedWith(tracking)), tracking: null }, null),
+  ]) {
+    assert.ok(!none.text.includes('tracking number') && !none.html.includes('tracking number'))
+  }
+})
+
+test('sends the mail of a job that an earlier release has queued, which knew of no parcels', () => {
+  const { tracking: _, ...content } = toMailContent(shippedWith(undefined))
+  assert.ok(render(content, null).text.includes('We have shipped your order'))
+})
+
+test('escapes carrier and number of a parcel in the HTML, keeps them on one line, and links to nothing but the web', () => {
+  const script = '"><script>alert(1)</script>'
+  for (const url of ['javascript:alert(1)', 'data:text/html,x', 'https://ada:secret@evil.example/', 'nonsense']) {
+    const mail = render(toMailContent(shippedWith({ carrier: `DHL ${script}`, number: 'JJD\r\nBcc: eve', url })), null)
+    assert.ok(!mail.html.includes('<script') && !mail.html.includes('href'), url)
+    assert.ok(mail.text.includes('tracking number JJD Bcc: eve\n') && !mail.text.includes(url), mail.text)
+  }
+  const quoted = render(toMailContent(shippedWith({ carrier: 'DHL', number: '1', url: 'https://track.example/"onmouseover="x' })), null)
+  assert.ok(!quoted.html.includes('"onmouseover'))
+})
+
+test('takes template syntax in names as plain text', () => {
+  const event = makeOrderEvent({ order: { items: [makeOrderItem({ name: '{{number}} {{> footer}}' })] } })
+  assert.ok(render(toMailContent(event), null).text.includes('{{number}} {{> footer}}'))
+})
+
+test('keeps names that hold line breaks on one line', () => {
+  const event = makeOrderEvent({
+    order: { number: 'SF-1\r\nBcc: eve@example.com', items: [makeOrderItem({ name: 'Mug\r\n\r\nTotal: free' })] },
+  })
+  const mail = render(toMailContent(event), 'Ada\r\nBcc: eve@example.com')
+  assert.equal(mail.subject, 'We have received your order SF-1 Bcc: eve@example.com')
+  assert.ok(mail.text.includes('Hello Ada Bcc: eve@example.com,'))
+  assert.ok(mail.text.includes('× Mug Total: free:'))
+})
+
+test('renders the largest order of the data, 674 lines', () => {
+  const items = Array.from({ length: 674 }, (_, index) => makeOrderItem({ name: `Product ${index}` }))
+  const mail = render(toMailContent(makeOrderEvent({ order: { items } })), null)
+  assert.equal(mail.html.split('<tr>').length - 1, 676)
+  assert.ok(mail.text.includes('Product 673'))
+})
+
+test('names no place that a mail program would load something from', () => {
+  const mail = render(toMailContent(makeOrderEvent()), null)
+  assert.ok(!/src=|href=|url\(|http/.test(mail.html))
+})
+
+test('carries nothing of the event into the mail that the templates do not need', () => {
+  const json = JSON.stringify(toMailContent(makeOrderEvent()))
+  for (const secret of ['Lovelace', 'St James', 'blue door', 'reference-of-the-customer']) assert.ok(!json.includes(secret))
+})
+
+test('writes amounts with the decimals that ISO 4217 gives the currency, exactly up to 2^53', () => {
+  assert.equal(amountFormatter('EUR', 'en')(5), '€0.05')
+  assert.equal(amountFormatter('JPY', 'en')(1_200), '¥1,200')
+  assert.equal(amountFormatter('KWD', 'en')(1_234_567), 'KWD\u00a01,234.567')
+  assert.equal(amountFormatter('HUF', 'en')(123_456), 'HUF\u00a01,234.56')
+  assert.equal(amountFormatter('EUR', 'en')(-1_999), '-€19.99')
+  assert.equal(amountFormatter('EUR', 'de')(123_450), '1.234,50\u00a0€')
+  assert.equal(amountFormatter('USD', 'en')(Number.MAX_SAFE_INTEGER), '$90,071,992,547,409.91')
+})

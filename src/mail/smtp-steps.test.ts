@@ -1,0 +1,73 @@
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { type SmtpStep, startScriptedSmtpServer } from '../../test/scripted-smtp-server.ts'
+import { describeError, type Mail, type Mailer, MailRefused } from './mailer.ts'
+import { createSmtpMailer } from './smtp-mailer.ts'
+
+const MAIL: Mail = {
+  eventId: '018f0000-0000-7000-8000-000000000001.3',
+  to: { address: 'ada@example.com', name: null },
+  subject: 'Your order SF-7 is on its way',
+  text: 'We have shipped it.',
+  html: '<p>We have shipped it.</p>',
+  date: new Date('2026-03-01T10:00:00Z'),
+}
+
+async function setUp(t: TestContext) {
+  const server = await startScriptedSmtpServer(t)
+  const open = (): Mailer => {
+    const mailer = createSmtpMailer({ url: server.url, from: 'The Store <no-reply@store.example>' })
+    t.after(() => mailer.close())
+    return mailer
+  }
+  return { server, open }
+}
+
+/** How a try ends when one step of it is answered so. */
+async function outcome(t: TestContext, step: SmtpStep, answer: string): Promise<{ isRefused: boolean; reason: string }> {
+  const { server, open } = await setUp(t)
+  server.answer(step, answer)
+  const error = await open()
+    .send(MAIL)
+    .then(
+      () => assert.fail('the mail went out'),
+      (error: unknown) => error,
+    )
+  return { isRefused: error instanceof MailRefused, reason: describeError(error) }
+}
+
+const PERMANENT = '550 5.7.1 no'
+const STEPS: SmtpStep[] = ['greeting', 'EHLO', 'AUTH', 'MAIL', 'RCPT', 'DATA', 'body']
+const ABOUT_THE_MAIL: SmtpStep[] = ['RCPT', 'DATA', 'body']
+
+for (const step of STEPS) {
+  const isFinal = ABOUT_THE_MAIL.includes(step)
+  test(`5xx to ${step} ${isFinal ? 'refuses the mail for good' : 'is the operator’s to mend: the mail waits'}`, async (t) => {
+    const steps = step === 'EHLO' ? (['EHLO', 'HELO'] as const) : [step]
+    const { server, open } = await setUp(t)
+    for (const each of steps) server.answer(each, PERMANENT)
+    await assert.rejects(open().send(MAIL), (error) => {
+      assert.equal(error instanceof MailRefused, isFinal, describeError(error))
+      assert.match(describeError(error), /no/)
+      return true
+    })
+  })
+
+  test(`421 to ${step} is no refusal`, async (t) => {
+    const { isRefused, reason } = await outcome(t, step, '421 4.3.2 shutting down')
+    assert.equal(isRefused, false, reason)
+  })
+
+  test(`an end of the connection at ${step} is no refusal`, async (t) => {
+    const { isRefused, reason } = await outcome(t, step, 'cut')
+    assert.equal(isRefused, false, reason)
+  })
+}
+
+test('a connection cut after DATA before 250 leaves it open whether the mail was taken: the same message is sent again', async (t) => {
+  const { server, open } = await setUp(t)
+  server.answerOnce('body', 'cut')
+  const mailer = open()
+  await mailer.send(MAIL).catch(() => mailer.send(MAIL))
+  assert.deepEqual(server.messageIds, Array(2).fill(`<${MAIL.eventId}@store.example>`))
+})

@@ -1,0 +1,87 @@
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
+import { join, sep } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import mustache from 'mustache'
+import { OperatorError } from '../errors.ts'
+
+const OWN = fileURLToPath(new URL('templates', import.meta.url))
+const EXTENSION = '.mustache'
+
+/** A template that cannot be used. Its message is one line that names the file. */
+export class TemplateError extends OperatorError {
+  override readonly name = 'TemplateError'
+  override readonly exitStatus = 2
+}
+
+/** What a template may use. */
+export interface TemplateNames {
+  values: readonly string[]
+  partials: readonly string[]
+}
+
+/** Reads one template, such as `created.txt` or `account/header.html`, and checks it. Throws TemplateError. */
+export type ReadTemplate = (name: string, names: TemplateNames) => string
+
+/**
+ * A reader of the mail templates in `directory`, and of the built-in one where it has no file of that name; null for built-in ones
+ * only. Throws TemplateError when there is no such folder, or when it holds a template that no mail is made from.
+ */
+export function createTemplateReader(directory: string | null): ReadTemplate {
+  if (directory !== null) assertOnlyKnown(directory)
+  return (name, names) => {
+    const file = `${name}${EXTENSION}`
+    const own = directory === null ? null : join(directory, file)
+    const path = own !== null && existsSync(own) ? own : join(OWN, file)
+    const text = readFileSync(path, 'utf8')
+      .replace(/^\uFEFF/, '')
+      .replaceAll('\r\n', '\n')
+    check(path, text, names)
+    return text
+  }
+}
+
+function assertOnlyKnown(directory: string): void {
+  if (!(statSync(directory, { throwIfNoEntry: false })?.isDirectory() ?? false)) throw new TemplateError(`${directory} is not a folder`)
+  const known = new Set(listTemplates(OWN))
+  const stranger = listTemplates(directory).find((name) => !known.has(name))
+  if (stranger !== undefined) throw new TemplateError(`${join(directory, stranger)} is no mail template; they are ${[...known].join(', ')}`)
+}
+
+function listTemplates(directory: string): string[] {
+  const names = readdirSync(directory, { recursive: true, encoding: 'utf8' })
+  return names
+    .map((name) => name.replaceAll(sep, '/'))
+    .filter((name) => name.endsWith(EXTENSION))
+    .toSorted()
+}
+
+/** Mustache leaves out what it does not know without a word: a misspelt name would be a hole in every mail. */
+function check(path: string, text: string, { values, partials }: TemplateNames): void {
+  for (const { kind, name } of tagsOf(path, text)) {
+    const known = kind === '>' ? partials : values
+    if (!known.includes(name)) throw new TemplateError(`${path}: {{${kind}${name}}} is not known; there are ${known.join(', ')}`)
+  }
+  // The first line of a text that is no partial is the subject.
+  const isMail = path.endsWith(`.txt${EXTENSION}`) && !partials.some((name) => path.endsWith(`${sep}${name}.txt${EXTENSION}`))
+  if (isMail && !/^.*\S.*\n/.test(text)) throw new TemplateError(`${path}: the first line must be the subject, and the text must follow it`)
+}
+
+interface Tag {
+  /** `>` for a partial, `#` or `^` for a section, nothing for a value. */
+  kind: string
+  name: string
+}
+
+function tagsOf(path: string, text: string): Tag[] {
+  try {
+    return new mustache.Writer().parse(text).flatMap(toTags)
+  } catch (error) {
+    throw new TemplateError(`${path}: ${(error as Error).message}`)
+  }
+}
+
+function toTags([kind, name, , , inner]: mustache.TemplateSpans[number]): Tag[] {
+  if (kind === 'text' || kind === '!' || kind === '=') return []
+  const tag = { kind: kind === 'name' || kind === '&' ? '' : kind, name }
+  return Array.isArray(inner) ? [tag, ...inner.flatMap(toTags)] : [tag]
+}

@@ -1,0 +1,164 @@
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { after, type TestContext, test } from 'node:test'
+import { addBuyers } from '../../../test/buyers.ts'
+import { onCleanup } from '../../../test/cleanup.ts'
+import { findWaiting } from '../../../test/database.ts'
+import { eventually } from '../../../test/eventually.ts'
+import { assertProblem } from '../../../test/problem.ts'
+import { type Answer, startStore } from '../../../test/store.ts'
+
+const POOL_SIZE = 6
+const store = await startStore({ after }, { databasePoolSize: POOL_SIZE })
+const [[ada, bob], [operator]] = [await addBuyers(store, 2), await addBuyers(store, 1, 'admin')]
+type Buyer = NonNullable<typeof ada>
+
+const order = (by: Buyer | undefined, product: { id: string }, headers: Record<string, string> = {}) =>
+  store.call('POST', '/orders', { token: by?.token ?? '', body: { items: [{ product_id: product.id, quantity: 1 }] }, headers })
+const cancel = (by: Buyer | undefined, id: string) => store.call('POST', `/orders/${id}/cancel`, { token: by?.token ?? '' })
+
+/** A session that is none of the store's and holds what `statement` locks, until told to let go or the test ends. */
+async function hold(t: TestContext, statement: string) {
+  const holder = await store.pool.connect()
+  await holder.query(`begin; ${statement}`)
+  let isHeld = true
+  const letGo = async () => {
+    if (!isHeld) return
+    isHeld = false
+    await holder.query('rollback')
+    holder.release()
+  }
+  onCleanup(t, letGo)
+  return { letGo, untilWaitedFor: () => eventually(async () => (await findWaiting(store.pool, holder)).length > 0) }
+}
+const holdStock = (t: TestContext, { id }: { id: string }) => hold(t, `select from inventory where product_id = '${id}' for update`)
+
+function assertUnavailable(answer: Answer): void {
+  assertProblem(answer, 503, 'unavailable')
+  assert.match(answer.headers['retry-after'] ?? '', /^\d+$/)
+}
+
+test('places orders of other products while the stock of one is locked, and refuses those of that one in time', async (t) => {
+  const [locked, free] = [await store.addProduct({ stock: 1_000 }), await store.addProduct({ stock: 1_000 })]
+  const { letGo } = await holdStock(t, locked)
+  const refused: Promise<Answer>[] = []
+  // As long as any of the first waits, each round has orders of both in one batch.
+  for (let round = 0; round < 10; round++) {
+    for (let i = 0; i < 5; i++) refused.push(order(ada, locked))
+    const placed = await Promise.all([order(bob, free), order(bob, free)])
+    assert.deepEqual(
+      placed.map(({ status }) => status),
+      [201, 201],
+      placed.map(({ text }) => text).join(),
+    )
+  }
+  for (const answer of await Promise.all(refused)) assertUnavailable(answer)
+  await letGo()
+  // The lock may be remembered for a moment.
+  assert.equal((await order(ada, locked)).status, 201)
+  assert.deepEqual(await store.readStock(locked, free), [999, 980])
+})
+
+test('places what waits as soon as the row is free, each key once', async (t) => {
+  const lamp = await store.addProduct({ stock: 100 })
+  const { letGo, untilWaitedFor } = await holdStock(t, lamp)
+  const headers = { 'idempotency-key': randomUUID() }
+  const waiting = [order(ada, lamp, headers), order(ada, lamp, headers), order(bob, lamp)]
+  await untilWaitedFor()
+  await letGo()
+  const answers = await Promise.all(waiting)
+  // On a machine that stood still they had waited for long enough.
+  const again = await Promise.all(
+    answers.map((answer, i) => (answer.status === 503 ? order(i < 2 ? ada : bob, lamp, i < 2 ? headers : {}) : answer)),
+  )
+  assert.deepEqual(
+    again.map(({ status }) => status),
+    [201, 201, 201],
+  )
+  assert.equal(again[0]?.json.id, again[1]?.json.id)
+  assert.deepEqual(await store.readStock(lamp), [98])
+})
+
+test('answers the retry of an order at once that waits for a customer, and places those of other customers', async (t) => {
+  const lamp = await store.addProduct({ stock: 100 })
+  const headers = { 'idempotency-key': randomUUID() }
+  const first = await order(ada, lamp, headers)
+  await hold(t, `select from pending_order_counts where user_id = '${ada?.id}' for update`)
+  const late = order(ada, lamp)
+  for (let round = 0; round < 5; round++) assert.equal((await order(bob, lamp)).status, 201)
+  assert.equal((await order(ada, lamp, headers)).text, first.text)
+  assertUnavailable(await late)
+})
+
+test('refuses cancellations of what is locked in time, makes the others, and keeps connections for everything else', async (t) => {
+  const [lamp, vase] = [await store.addProduct({ stock: 100 }), await store.addProduct({ stock: 100 })]
+  const place = async (product: { id: string }) => (await order(ada, product)).json.id as string
+  const [blocked, alone, free] = [
+    await Promise.all(Array.from({ length: 4 * POOL_SIZE }, () => place(lamp))),
+    await place(vase),
+    await place(vase),
+  ]
+  await holdStock(t, lamp)
+  await hold(t, `select from orders where id = '${alone}' for update`)
+  const late = [...blocked, alone].map((id) => cancel(ada, id))
+  const [ready, cancelled, listed] = await Promise.all([
+    store.call('GET', '/readyz'),
+    cancel(ada, free),
+    store.call('GET', '/orders', { token: ada?.token ?? '' }),
+  ])
+  assert.deepEqual([ready.status, cancelled.status, listed.status], [200, 200, 200], cancelled.text)
+  const moved = await store.call('POST', '/admin/orders/transitions', {
+    token: operator?.token ?? '',
+    raw: [alone, ...(await Promise.all([place(vase), place(vase)]))]
+      .map((order_id) => JSON.stringify({ order_id, to: 'confirmed' }))
+      .join('\n'),
+    headers: { 'content-type': 'application/x-ndjson' },
+  })
+  const lines = moved.text
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line))
+  assert.deepEqual(
+    lines.map(({ ok, code }) => [ok, code]),
+    [
+      [false, 'unavailable'],
+      [true, undefined],
+      [true, undefined],
+    ],
+  )
+  for (const answer of await Promise.all(late)) assertUnavailable(answer)
+})
+
+test('refuses orders in time while their whole table is locked, and places them afterwards', async (t) => {
+  const lamp = await store.addProduct({ stock: 100 })
+  const { letGo } = await hold(t, 'lock table orders in share row exclusive mode')
+  for (const answer of await Promise.all(Array.from({ length: 20 }, () => order(ada, lamp)))) assertUnavailable(answer)
+  await letGo()
+  assert.equal((await order(ada, lamp)).status, 201)
+  assert.deepEqual(await store.readStock(lamp), [99])
+})
+
+/** Set by an operator for the role or the database, they are shorter than the store's own. */
+for (const setting of ['lock_timeout', 'statement_timeout']) {
+  test(`answers 503 and never 500 when ${setting} of the role ends a statement that waits`, async (t) => {
+    const own = await startStore(t, { databaseAddresses: store.config.databaseAddresses })
+    const lamp = await store.addProduct({ stock: 100 })
+    const { json } = await order(ada, lamp)
+    await hold(t, `select from orders where id = '${json.id}' for update; select from inventory where product_id = '${lamp.id}' for update`)
+    const database = new URL(store.url).pathname.slice(1)
+    // What sets it back is not to be ended by it.
+    onCleanup(t, async () => void (await store.pool.query(`set statement_timeout = 0; alter database ${database} reset ${setting}`)))
+    await store.pool.query(`alter database ${database} set ${setting} = '20ms'`)
+    const body = { items: [{ product_id: lamp.id, quantity: 1 }] }
+    const token = ada?.token ?? ''
+    const answers = await Promise.all([
+      own.call('POST', '/orders', { token, body }),
+      own.call('POST', `/orders/${json.id}/cancel`, { token }),
+      own.call('POST', `/admin/products/${lamp.id}/stock/adjustments`, {
+        token: operator?.token ?? '',
+        body: { delta: 1, reference: 'found', reason: null },
+      }),
+    ])
+    for (const answer of answers) assertUnavailable(answer)
+  })
+}

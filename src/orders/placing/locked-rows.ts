@@ -1,0 +1,173 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { isTimeout } from '../../db/constraints.ts'
+import type { Pool } from '../../db/pool.ts'
+import { prepared, sql } from '../../db/sql.ts'
+import { inTransaction } from '../../db/transaction.ts'
+import { AppError } from '../../errors.ts'
+
+/** Rows that orders and their moves lock: the stock of products, the counts of customers' pending orders, and orders. */
+export interface Rows {
+  products?: readonly string[]
+  customers?: readonly string[]
+  orders?: readonly string[]
+}
+
+export interface LockedRowsOptions {
+  /** How long a transaction waits for a row while none is known to be locked for long. */
+  lockMs?: number
+  /** How often all rows that somebody waits for are looked at. */
+  pollMs?: number
+}
+
+// Of the rows of one transaction, the first that is locked costs everybody this much, once; the next ones little, since more are to be expected.
+const LOCK_MS = 250
+const LOCK_MS_WHEN_LOCKED = 30
+const POLL_MS = 100
+/** Without anybody who waits, nobody looks whether a row is free by now. */
+const FORGET_MS = 1_000
+
+interface Waiter {
+  keys: readonly string[]
+  resolve: (isFree: boolean) => void
+}
+
+/**
+ * Which rows other transactions hold for longer than orders may wait for them: those of a paused process, an operator's session, a long update.
+ * What needs one waits here, without a connection and without holding up what needs others.
+ */
+export class LockedRows {
+  readonly #pool: Pool
+  readonly #lockMs: number
+  readonly #pollMs: number
+  /** When each was last found locked, by its key. */
+  readonly #foundAt = new Map<string, number>()
+  readonly #waiters = new Set<Waiter>()
+  #isWatching = false
+
+  constructor(pool: Pool, { lockMs = LOCK_MS, pollMs = POLL_MS }: LockedRowsOptions = {}) {
+    this.#pool = pool
+    this.#lockMs = lockMs
+    this.#pollMs = pollMs
+  }
+
+  /** How long a transaction may wait for one lock. After that, `find` tells whether a row is the reason. */
+  get lockTimeoutMs(): number {
+    this.#forgetOld()
+    return this.#foundAt.size === 0 ? this.#lockMs : Math.min(this.#lockMs, LOCK_MS_WHEN_LOCKED)
+  }
+
+  /** Whether one of the rows is known to be locked. */
+  hasAny(rows: Rows): boolean {
+    this.#forgetOld()
+    return this.#foundAt.size > 0 && keysOf(rows).some((key) => this.#foundAt.has(key))
+  }
+
+  /** Looks which of the rows are locked now, and remembers them. Returns whether it found one that was not known before. */
+  async find(rows: Rows): Promise<boolean> {
+    const keys = keysOf(rows)
+    const known = new Set(keys.filter((key) => this.#foundAt.has(key)))
+    try {
+      return [...(await this.#look(keys))].some((key) => !known.has(key))
+    } catch (error) {
+      // The whole table is locked.
+      if (isTimeout(error)) return false
+      throw error
+    }
+  }
+
+  /** Returns when none of the rows is locked any more, with true, or after `ms`, with false. */
+  async untilFree(rows: Rows, ms: number): Promise<boolean> {
+    const { promise, resolve } = Promise.withResolvers<boolean>()
+    const waiter = { keys: keysOf(rows), resolve }
+    this.#waiters.add(waiter)
+    const timer = setTimeout(resolve, ms, false)
+    if (!this.#isWatching) void this.#watch()
+    return promise.finally(() => {
+      clearTimeout(timer)
+      this.#waiters.delete(waiter)
+    })
+  }
+
+  #forgetOld(): void {
+    const oldest = performance.now() - FORGET_MS
+    for (const [key, foundAt] of this.#foundAt) if (foundAt < oldest) this.#foundAt.delete(key)
+  }
+
+  async #watch(): Promise<void> {
+    this.#isWatching = true
+    for (let turn = 0; this.#waiters.size > 0; turn++) {
+      try {
+        const locked = await this.#look([...new Set([...this.#waiters].flatMap(({ keys }) => keys))])
+        const key = [...locked][turn % locked.size]
+        if (key !== undefined && (await this.#isFreeInTime(key))) locked.delete(key)
+        for (const { keys, resolve } of this.#waiters) if (!keys.some((key) => locked.has(key))) resolve(true)
+      } catch {
+        // Met again, and reported, by the next transaction; those that wait here give up in time.
+        await delay(this.#pollMs)
+      }
+    }
+    this.#isWatching = false
+  }
+
+  /** Waits in PostgreSQL's own queue for the row, so that it is known at once when it is free. */
+  async #isFreeInTime(key: string): Promise<boolean> {
+    const [kind, id] = [`${key.split(' ')[0]} `, key.split(' ')[1]]
+    const lock =
+      kind === PRODUCT
+        ? sql`select from inventory where product_id = ${id} for update`
+        : kind === CUSTOMER
+          ? sql`select from pending_order_counts where user_id = ${id} for update`
+          : sql`select from orders where id = ${id} for update`
+    try {
+      await inTransaction(this.#pool, (tx) => tx.query(lock), { lockTimeoutMs: this.#pollMs })
+    } catch (error) {
+      if (isTimeout(error)) return false
+      throw error
+    }
+    this.#foundAt.delete(key)
+    return true
+  }
+
+  /** Keys of those rows that are locked. */
+  async #look(keys: readonly string[]): Promise<Set<string>> {
+    const ids = (kind: string) => keys.filter((key) => key.startsWith(kind)).map((key) => key.slice(kind.length))
+    const [products, customers, orders] = [ids(PRODUCT), ids(CUSTOMER), ids(ORDER)]
+    // A row that is not there is not locked. What is free is locked until the statement has ended.
+    const statement = sql`
+      with
+        free_products as materialized (
+          select product_id from inventory where product_id = any(${products}::uuid[]) order by product_id for update skip locked
+        ),
+        free_customers as materialized (
+          select user_id from pending_order_counts where user_id = any(${customers}::uuid[]) order by user_id for update skip locked
+        ),
+        free_orders as materialized (select id from orders where id = any(${orders}::uuid[]) order by id for update skip locked)
+      select ${PRODUCT}::text || product_id as key from inventory
+      where product_id = any(${products}::uuid[]) and product_id not in (select product_id from free_products)
+      union all
+      select ${CUSTOMER}::text || user_id from pending_order_counts
+      where user_id = any(${customers}::uuid[]) and user_id not in (select user_id from free_customers)
+      union all
+      select ${ORDER}::text || id from orders where id = any(${orders}::uuid[]) and id not in (select id from free_orders)`
+    const look = prepared(statement, 'find_locked_rows')
+    const { rows } = await inTransaction(this.#pool, (tx) => tx.query<{ key: string }>(look), { lockTimeoutMs: LOCK_MS_WHEN_LOCKED })
+    const locked = new Set(rows.map(({ key }) => key))
+    const now = performance.now()
+    for (const key of keys) {
+      if (locked.has(key)) this.#foundAt.set(key, now)
+      else this.#foundAt.delete(key)
+    }
+    return locked
+  }
+}
+
+const [PRODUCT, CUSTOMER, ORDER] = ['product ', 'customer ', 'order ']
+
+function keysOf({ products = [], customers = [], orders = [] }: Rows): string[] {
+  return [...products.map((id) => PRODUCT + id), ...customers.map((id) => CUSTOMER + id), ...orders.map((id) => ORDER + id)]
+}
+
+/** For what has waited for long enough. */
+export function rowsAreLocked(cause?: unknown): AppError {
+  return new AppError('unavailable', 'What this needs is being changed by somebody else. Try again in a moment.', { cause })
+}

@@ -1,0 +1,225 @@
+import assert from 'node:assert/strict'
+import { randomInt, randomUUID } from 'node:crypto'
+import { after, type TestContext, test } from 'node:test'
+import { onCleanup } from '../../../test/cleanup.ts'
+import { findWaiting } from '../../../test/database.ts'
+import { eventually } from '../../../test/eventually.ts'
+import { assertProblem, faults } from '../../../test/problem.ts'
+import { startStore, type TestStore } from '../../../test/store.ts'
+
+const store = await startStore({ after })
+const [ada, bob] = [await store.register(), await store.register()]
+
+const line = (product: { id: string }, quantity = 1) => ({ product_id: product.id, quantity })
+const order = (
+  items: object[],
+  more: object = {},
+  { by = ada, headers = {}, at = store }: { by?: typeof ada; headers?: Record<string, string>; at?: TestStore } = {},
+) => at.call('POST', '/orders', { token: by.token, body: { items, ...more }, headers })
+
+/**
+ * Holds the stock of a product, so that what needs it waits, three seconds at most; returns how to let go and how to wait until somebody
+ * waits. `letGo` commits what `change` did while the row was held.
+ */
+async function holdStock(t: TestContext, product: { id: string }, change = '') {
+  const holder = await store.pool.connect()
+  await holder.query('begin')
+  await holder.query('select from inventory where product_id = $1 for update', [product.id])
+  let isHeld = true
+  const letGo = async () => {
+    if (!isHeld) return
+    isHeld = false
+    await holder.query(change === '' ? 'rollback' : `${change}; commit`)
+    holder.release()
+  }
+  onCleanup(t, letGo)
+  const untilWaitedFor = () => eventually(async () => (await findWaiting(store.pool, holder)).length > 0)
+  return { letGo, untilWaitedFor }
+}
+
+/**
+ * Holds up whoever takes of a product's stock, or writes an order with this note, before that is done. Nobody waits for a lock, of which
+ * the store would have enough after a while.
+ */
+async function holdUp(t: TestContext, at: { product: { id: string } } | { note: string }) {
+  const name = `hold_up_${randomUUID().replaceAll('-', '')}`
+  const key = randomInt(2 ** 31 - 1)
+  const [event, condition] =
+    'note' in at ? ['insert on orders', `new.note = '${at.note}'`] : ['update on inventory', `new.product_id = '${at.product.id}'`]
+  await store.pool.query(`create function ${name}() returns trigger language plpgsql as $$
+    begin
+      while not pg_try_advisory_xact_lock_shared(${key}) loop perform pg_sleep(0.02); end loop;
+      return new;
+    end $$`)
+  await store.pool.query(`create trigger ${name} before ${event} for each row when (${condition}) execute function ${name}()`)
+  const holder = await store.pool.connect()
+  await holder.query('select pg_advisory_lock($1)', [key])
+  let isHeld = true
+  const letGo = async () => {
+    if (!isHeld) return
+    isHeld = false
+    await holder.query('select pg_advisory_unlock($1)', [key])
+    holder.release()
+  }
+  onCleanup(t, async () => {
+    await letGo()
+    await store.pool.query(`drop function ${name} cascade`)
+  })
+  const untilHeldUp = () =>
+    eventually(async () => {
+      const { rows } = await store.pool.query(`select from pg_stat_activity where datname = current_database() and wait_event = 'PgSleep'`)
+      return rows.length > 0
+    })
+  return { letGo, untilHeldUp }
+}
+
+/** The answer to an order that waits for stock while it is given a level and the product another price. */
+async function orderDuringRestock(t: TestContext, product: { id: string }, { stock, amount }: { stock: number; amount: number }) {
+  const restock = `update products set price_amount = ${amount} where id = '${product.id}';
+    update inventory set available = ${stock} where product_id = '${product.id}'`
+  const { letGo, untilWaitedFor } = await holdStock(t, product, restock)
+  const waiting = order([line(product)])
+  await untilWaitedFor()
+  await letGo()
+  const answer = await waiting
+  // On a machine that stood still it had waited for long enough, and was told to come again.
+  return answer.status === 503 ? order([line(product)]) : answer
+}
+
+test('places the orders that wait in one transaction, numbered in the order in which they came', async (t) => {
+  const lamp = await store.addProduct({ stock: 30 })
+  const { letGo, untilHeldUp } = await holdUp(t, { product: lamp })
+  const first = order([line(lamp)])
+  await untilHeldUp()
+  const waiting = Array.from({ length: 40 }, () => order([line(lamp)]))
+  // Their requests are in the queue once they have been read: the last one's refusal needs no database.
+  assertProblem(await order([]), 422, 'invalid_body')
+  await letGo()
+  const answers = await Promise.all([first, ...waiting])
+  assert.deepEqual(
+    answers.map(({ status }) => status),
+    [...Array(30).fill(201), ...Array(11).fill(409)],
+  )
+  const numbers = answers.slice(0, 30).map(({ json }) => Number(json.number))
+  assert.deepEqual(
+    numbers,
+    numbers.toSorted((a, b) => a - b),
+  )
+  const { rows } = await store.pool.query<{ count: number }>(
+    `select count(distinct xmin::text) as count from orders where product_ids @> array[$1::uuid]`,
+    [lamp.id],
+  )
+  assert.ok(Number(rows[0]?.count) <= 3, `${rows[0]?.count} transactions`)
+  assert.deepEqual(await store.readStock(lamp), [0])
+})
+
+test('lets no order suffer for a neighbour that the database refuses', async (t) => {
+  const lamp = await store.addProduct({ stock: 30 })
+  await store.pool.query(`alter table orders add constraint poison check (note <> 'poison')`)
+  onCleanup(t, async () => void (await store.pool.query('alter table orders drop constraint poison')))
+  const { letGo, untilHeldUp } = await holdUp(t, { product: lamp })
+  const first = order([line(lamp)])
+  await untilHeldUp()
+  const waiting = Array.from({ length: 9 }, (_, i) =>
+    order([line(lamp)], i === 4 ? { note: 'poison' } : {}, { headers: { 'idempotency-key': randomUUID() } }),
+  )
+  assertProblem(await order([]), 422, 'invalid_body')
+  await letGo()
+  const answers = await Promise.all([first, ...waiting])
+  assert.deepEqual(
+    answers.map(({ status }) => status),
+    [201, 201, 201, 201, 201, 500, 201, 201, 201, 201],
+  )
+  assert.deepEqual(await store.readStock(lamp), [21])
+})
+
+test('waits for a key that another process has in hand, and says when to come again if that lasts', async (t) => {
+  const second = await startStore(t, { databaseAddresses: store.config.databaseAddresses })
+  const lamp = await store.addProduct({ stock: 30 })
+  const headers = { 'idempotency-key': 'elsewhere' }
+  const note = { note: 'held up' }
+  const { letGo, untilHeldUp } = await holdUp(t, note)
+  const first = order([line(lamp)], note, { headers })
+  await untilHeldUp()
+  const vase = await store.addProduct({ stock: 30 })
+  const again = () => order([line(lamp)], note, { headers, at: second })
+  const [late, neighbour] = [again(), order([line(vase)], {}, { at: second })]
+  assert.equal((await neighbour).status, 201, 'who has nothing to do with it does not wait')
+  const busy = await late
+  assertProblem(busy, 409, 'request_in_progress')
+  assert.match(busy.headers['retry-after'] ?? '', /^\d+$/)
+  const began = performance.now()
+  const patient = again()
+  await letGo()
+  assert.equal((await first).status, 201)
+  const waitedMs = performance.now() - began
+  const answer = await patient
+  // Two seconds are as long as it waits, and a machine that stands still may take them.
+  assert.equal(waitedMs > 1_500 && answer.status === 409 ? (await again()).text : answer.text, (await first).text)
+  assert.equal((await again()).headers['idempotency-replayed'], 'true')
+  assert.deepEqual(await store.readStock(lamp), [29])
+})
+
+test('answers a retry at once, whoever holds the stock of its product', async (t) => {
+  const lamp = await store.addProduct({ stock: 3 })
+  const headers = { 'idempotency-key': randomUUID() }
+  const first = await order([line(lamp)], {}, { headers })
+  const { letGo } = await holdStock(t, lamp)
+  const retry = await order([line(lamp)], {}, { headers })
+  assert.deepEqual([retry.status, retry.text], [201, first.text])
+  await letGo()
+  assert.deepEqual(await store.readStock(lamp), [2])
+})
+
+test('sells at the price that came with the stock it waited for', async (t) => {
+  const lamp = await store.addProduct({ stock: 0 })
+  const { status, json } = await orderDuringRestock(t, lamp, { stock: 5, amount: 99_999 })
+  assert.deepEqual([status, json.total?.amount], [201, 99_999])
+})
+
+test('sells at the new price, and not at all what is archived, right after the catalogue has changed', async () => {
+  const [lamp, vase] = [await store.addProduct({ amount: 500, stock: 10 }), await store.addProduct({ amount: 700, stock: 10 })]
+  assert.equal((await order([line(lamp), line(vase)])).json.total.amount, 1_200)
+  await store.pool.query('update products set price_amount = 600 where id = $1', [lamp.id])
+  assert.equal((await order([line(lamp), line(vase)])).json.total.amount, 1_300)
+  await store.pool.query('update products set archived_at = now() where id = $1', [vase.id])
+  assert.deepEqual(faults(assertProblem(await order([line(lamp), line(vase)]), 422, 'unknown_product')), ['#/items/1/product_id'])
+  assert.deepEqual(await store.readStock(lamp, vase), [8, 8])
+})
+
+test('sells at the price that an import brought along with stock that was there before', async (t) => {
+  const lamp = await store.addProduct({ amount: 500, stock: 10 })
+  assert.equal((await order([line(lamp)])).status, 201)
+  assert.equal((await orderDuringRestock(t, lamp, { stock: 50, amount: 99_999 })).json.total?.amount, 99_999)
+  assert.deepEqual(await store.readStock(lamp), [49])
+})
+
+test('leads who repeats a client reference to the order that has it', async () => {
+  const lamp = await store.addProduct({ stock: 10 })
+  const more = { client_reference: `PO-${randomUUID()}` }
+  const first = await order([line(lamp)], more)
+  const repeat = await order([line(lamp)], more)
+  assert.equal(assertProblem(repeat, 409, 'client_reference_taken').order_id, first.json.id)
+  assert.equal(repeat.headers.location, first.headers.location)
+  const rivals = await Promise.all(Array.from({ length: 6 }, () => order([line(lamp)], { client_reference: 'at once' })))
+  const winner = rivals.find(({ status }) => status === 201)
+  for (const rival of rivals) assert.equal(rival.headers.location, winner?.headers.location)
+  assert.deepEqual(await store.readStock(lamp), [8])
+})
+
+test('sells one customer no more of a product than the limit, however many orders come at once', async (t) => {
+  const limited = await startStore(t, { databaseAddresses: store.config.databaseAddresses, maxQuantityPerProductAndUser: 4 })
+  const [ticket, poster] = [await store.addProduct({ stock: 100 }), await store.addProduct({ stock: 100 })]
+  assert.equal((await order([line(ticket, 3)], {}, { by: bob, at: limited })).status, 201)
+  const answers = await Promise.all(Array.from({ length: 10 }, () => order([line(ticket, 1), line(poster)], {}, { at: limited })))
+  assert.equal(answers.filter(({ status }) => status === 201).length, 4)
+  const refused = answers.find(({ status }) => status === 409)
+  const problem = assertProblem(refused ?? answers[0] ?? assert.fail(), 409, 'purchase_limit')
+  assert.deepEqual(problem.limits[0], { product_id: ticket.id, requested: 1, bought: 4, limit: 4 })
+  assert.deepEqual(await store.readStock(ticket), [93])
+
+  const bought = answers.find(({ status }) => status === 201)?.json.id
+  await store.call('POST', `/orders/${bought}/cancel`, { token: ada.token })
+  assert.equal((await order([line(ticket)], {}, { at: limited })).status, 201, 'what was cancelled does not count')
+  assert.equal((await order([line(ticket)])).status, 201, 'without the setting there is no limit')
+})

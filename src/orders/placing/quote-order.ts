@@ -1,0 +1,24 @@
+import { type Static, Type } from 'typebox'
+import { findSellableProducts } from '../../catalogue/products.ts'
+import { readStock } from '../../catalogue/stock.ts'
+import type { Pool } from '../../db/pool.ts'
+import { type Basket, priceBasket } from '../basket.ts'
+import { OrderSchema } from '../order.ts'
+
+export const QuoteSchema = Type.Object({
+  items: OrderSchema.properties.items,
+  total: OrderSchema.properties.total,
+  is_available: Type.Boolean({ description: 'Whether there is enough stock of every line, at this moment.' }),
+  shortages: Type.Array(Type.Object({ product_id: Type.String({ format: 'uuid' }), requested: Type.Integer(), available: Type.Integer() })),
+})
+
+/**
+ * What a basket costs now and what of it there is, without reserving or changing anything. Throws `unknown_product`,
+ * `mixed_currencies` or `total_too_large`.
+ */
+export async function quoteOrder(pool: Pool, basket: Basket): Promise<Static<typeof QuoteSchema>> {
+  const productIds = basket.lines.map((line) => line.product_id)
+  const [products, stock] = await Promise.all([findSellableProducts(pool, productIds), readStock(pool, productIds)])
+  const shortages = stock.shortagesOf(basket.lines)
+  return { ...priceBasket(basket, { products, stock }), is_available: shortages.length === 0, shortages }
+}

@@ -1,0 +1,43 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { createTestDatabase } from '../../test/database.ts'
+import { createPool } from '../db/pool.ts'
+import { listIncarnations, openIncarnation } from './incarnations.ts'
+import { EPOCH_SEQUENCES } from './topic.ts'
+
+const opening = {
+  expected: null as number | null,
+  identity: '1.00000001.5',
+  reason: 'a test',
+  publishedOrderNumber: 0,
+  firstSequence: 0,
+  lost: null,
+  isReconciled: true,
+}
+
+test('of several processes one opens the next incarnation, as the role of the API, and numbers only go up', async (t) => {
+  const { addresses, pool } = await createTestDatabase(t)
+  const api = createPool({ url: addresses.api, size: 4, applicationName: 'test', onError: () => {} })
+  t.after(() => api.end())
+  assert.equal(await openIncarnation(api, opening), true)
+  const next = { ...opening, expected: 0, publishedOrderNumber: 250_000, firstSequence: EPOCH_SEQUENCES + 1, lost: { after: 7, upTo: 9 } }
+  const opened = await Promise.all(Array.from({ length: 4 }, () => openIncarnation(api, { ...next, isReconciled: false })))
+  assert.deepEqual(opened.toSorted(), [false, false, false, true])
+  const [, second] = await listIncarnations(api)
+  assert.deepEqual(second?.lost, { after: 7, upTo: 9 })
+  assert.ok(second.number > 0)
+  // One that knows of less moves nothing back.
+  assert.equal(await openIncarnation(api, { ...opening, expected: second.number }), true)
+  const [, , third] = await listIncarnations(api)
+  assert.ok((third?.number ?? 0) > second.number)
+  const { rows: ends } = await pool.query<{ end: number }>('select order_number::integer as end from database_incarnations order by number')
+  const [, secondEnd = 0, thirdEnd = 0] = ends.map(({ end }) => end)
+  // By the seconds from 2026, which the incarnation's number is: another restore of the same backup gets other numbers.
+  assert.equal(secondEnd, 250_000 + 10_000 + 100 * (second.number % 100_000))
+  assert.ok(thirdEnd >= secondEnd + 10_000 && (thirdEnd - secondEnd) % 100 === 0)
+  const { rows } = await pool.query(
+    `select nextval('order_numbers')::integer as number, nextval('topic_messages_sequence_seq')::bigint as sequence, newest_topic_sequence() as newest`,
+  )
+  assert.deepEqual(rows, [{ number: thirdEnd + 1, sequence: EPOCH_SEQUENCES + 1, newest: EPOCH_SEQUENCES + 1 }])
+  await assert.rejects(api.query(`select setval('order_numbers', 1)`), /permission denied/)
+})

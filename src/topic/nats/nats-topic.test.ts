@@ -1,0 +1,152 @@
+import assert from 'node:assert/strict'
+import { after, describe, type TestContext, test } from 'node:test'
+import { DiscardPolicy } from '@nats-io/jetstream'
+import { headers, TimeoutError } from '@nats-io/transport-node'
+import pino from 'pino'
+import { onCleanup } from '../../../test/cleanup.ts'
+import { topicConformance } from '../../../test/conformance/topic-conformance.ts'
+import { createTestDatabase } from '../../../test/database.ts'
+import { eventually } from '../../../test/eventually.ts'
+import { connectManager, connectNatsTopic } from '../../../test/nats-harness.ts'
+import { NO_NATS, startNatsServer } from '../../../test/nats-server.ts'
+import { makeOrderEvent, makeOrderItem } from '../../../test/order-event-factory.ts'
+import { endSubscriberConnection, idsOf, makeOutgoing, Recording, subscribe } from '../../../test/topic-harness.ts'
+import { createPostgresTopic, TopicMoved } from '../postgres/postgres-topic.ts'
+import { type CorruptMessage, epochOf, type Topic } from '../topic.ts'
+import { StreamUnfit } from './stream.ts'
+
+const server = NO_NATS ? null : await startNatsServer({ after })
+const url = server?.url ?? ''
+
+async function makeTopic(t: TestContext) {
+  const db = await createTestDatabase(t)
+  let isAway = false
+  const connect = async () => patient(connectNatsTopic(t, db, url), () => isAway)
+  const breakConnection = (subscriber: string) => endSubscriberConnection(db, subscriber)
+  const inject = async (id: string, event: string) => {
+    await (await connectManager(t, url)).jetstream().publish(`${db.name}.${id}`, event)
+  }
+  const breakBroker = async () => {
+    isAway = true
+    await server?.end()
+  }
+  const mendBroker = async () => {
+    if (isAway) await server?.start()
+    isAway = false
+  }
+  onCleanup(t, mendBroker)
+  return { db, topic: await connect(), connect, breakConnection, breakBroker, mendBroker, inject }
+}
+
+/**
+ * The topic, told again what the broker did not acknowledge in time, as the change stream does: a broker may stand still for a while.
+ * One that a test has taken away is not waited for.
+ */
+function patient(topic: Topic, isAway: () => boolean): Topic {
+  const publishOnce = topic.publish.bind(topic)
+  const publish: Topic['publish'] = (messages) =>
+    publishOnce(messages).catch((error) => {
+      if (error instanceof TimeoutError && !isAway()) return publish(messages)
+      throw error
+    })
+  return Object.assign(topic, { publish })
+}
+
+describe('with a broker', { skip: NO_NATS }, () => {
+  topicConformance('the topic in NATS', makeTopic)
+
+  test('makes a stream that keeps every message, once, on disk', async (t) => {
+    const { db, topic } = await makeTopic(t)
+    const manager = await connectManager(t, url)
+    await topic.start()
+    const [event] = makeOutgoing(1)
+    await topic.publish(event === undefined ? [] : [event])
+    const { config, state } = await manager.streams.info(db.name.toUpperCase(), { subjects_filter: '>' })
+    assert.deepEqual(
+      [config.subjects, config.storage, config.retention, config.discard, config.max_age, config.max_msgs, config.max_bytes],
+      [[`${db.name}.>`], 'file', 'limits', 'new', 0, -1, -1],
+    )
+    assert.deepEqual(state.subjects, { [`${db.name}.${event?.event.id}`]: 1 })
+  })
+
+  test('refuses to start on a stream that would throw messages away, and says what it must be', async (t) => {
+    const { db, topic } = await makeTopic(t)
+    const manager = await connectManager(t, url)
+    await manager.streams.add({ name: db.name.toUpperCase(), subjects: [`${db.name}.>`], discard: DiscardPolicy.Old })
+    await assert.rejects(topic.start(), (error) => error instanceof StreamUnfit && /must have discard="new"/.test(error.message))
+    await assert.rejects(topic.publish(makeOutgoing(1)), StreamUnfit)
+  })
+
+  test('leaves out bytes that are no JSON, or are compressed in a way that it does not know', async (t) => {
+    const { db, topic } = await makeTopic(t)
+    await topic.start()
+    const broker = (await connectManager(t, url)).jetstream()
+    const encoded = (encoding: string) => {
+      const header = headers()
+      header.set('Content-Encoding', encoding)
+      return { headers: header }
+    }
+    await broker.publish(`${db.name}.text`, 'not JSON')
+    await broker.publish(`${db.name}.zstd`, 'not zstd', encoded('zstd'))
+    await broker.publish(`${db.name}.unknown`, '{}', encoded('br'))
+    const sent = makeOutgoing(1)
+    await topic.publish(sent)
+    const [seen, told] = [new Recording(), [] as CorruptMessage[]]
+    await subscribe(t, topic, 'reader', seen.handle, { onCorrupt: (messages) => void told.push(...messages) })
+    await seen.until(1)
+    assert.deepEqual(seen.ids, idsOf(sent))
+    assert.equal(told.length, 3)
+  })
+
+  test('carries an order of a thousand long lines, more than a server takes in one message', async (t) => {
+    const { topic } = await makeTopic(t)
+    const items = Array.from({ length: 1_000 }, (_, index) => makeOrderItem({ sku: `SKU-${index}`, name: `🛒 ${index} `.repeat(100) }))
+    const event = makeOrderEvent({ order: { items } })
+    assert.ok(Buffer.byteLength(JSON.stringify(event)) > 1_048_576)
+    await topic.publish([{ position: '1/0000000000000001', event }])
+    assert.deepEqual((await topic.read(0, 1))[0]?.event, event)
+  })
+
+  test('the topic in PostgreSQL is refused once the store has been on the broker', async (t) => {
+    const { db, topic } = await makeTopic(t)
+    const before = createPostgresTopic({ pool: db.pool, url: db.url, logger: pino({ level: 'silent' }) })
+    await before.start()
+    await topic.start()
+    await assert.rejects(before.start(), TopicMoved)
+  })
+})
+
+describe('with a broker that loses its disk', { skip: NO_NATS }, () => {
+  test('a stream that was lost and made anew skips no subscriber, counts on in the next epoch, and is reported', async (t) => {
+    const own = await startNatsServer(t)
+    const db = await createTestDatabase(t)
+    const lines: string[] = []
+    const topic = connectNatsTopic(t, db, own.url, {
+      logger: pino({ level: 'error' }, { write: (line: string) => void lines.push(line) }),
+    })
+    const sent = makeOutgoing(6)
+    const seen = new Recording()
+    await topic.publish(sent.slice(0, 5))
+    await subscribe(t, topic, 'keeper', seen.handle)
+    await seen.until(5)
+    await own.end()
+    own.wipe()
+    await own.start()
+    const replayed = [...sent.slice(3, 5), ...sent.slice(5)]
+    await eventually(() =>
+      topic.publish(replayed).then(
+        () => true,
+        () => false,
+      ),
+    )
+    await eventually(async () => seen.messages.length >= 8)
+    assert.deepEqual(seen.ids, idsOf([...sent.slice(0, 5), ...replayed]))
+    assert.deepEqual(
+      seen.messages.map(({ sequence }) => epochOf(sequence)),
+      [1, 1, 1, 1, 1, 2, 2, 2],
+    )
+    assert.deepEqual(idsOf(await topic.read(0, 10)), idsOf(replayed))
+    assert.deepEqual(idsOf(await topic.read(seen.messages[6]?.sequence ?? 0, 10)), idsOf(sent.slice(5)))
+    assert.ok(lines.some((line) => /was lost and made anew/.test(line)))
+  })
+})

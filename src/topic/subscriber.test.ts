@@ -1,0 +1,83 @@
+import assert from 'node:assert/strict'
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createInterface } from 'node:readline'
+import { type TestContext, test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { onCleanup } from '../../test/cleanup.ts'
+import { createTestDatabase, type TestDatabase } from '../../test/database.ts'
+import { eventually, promptly } from '../../test/eventually.ts'
+import { silent } from '../../test/stream-harness.ts'
+import { idsOf, makeOutgoing } from '../../test/topic-harness.ts'
+import { createPostgresTopic } from './postgres/postgres-topic.ts'
+
+const PROCESS = fileURLToPath(new URL('../../test/fenced-subscriber-process.ts', import.meta.url))
+const TAKEOVER_MS = 10_000
+
+interface SubscriberProcess {
+  child: ChildProcess
+  lines: string[]
+  until(line: string): Promise<unknown>
+}
+
+async function startProcess(t: TestContext, db: TestDatabase, who: string, names: readonly string[]): Promise<SubscriberProcess> {
+  const child = spawn(process.execPath, [PROCESS, db.url, who, ...names], { stdio: ['pipe', 'pipe', 'inherit'] })
+  onCleanup(t, async () => {
+    const ended = once(child, 'exit')
+    if (child.exitCode === null && child.signalCode === null && child.kill('SIGKILL')) await ended
+  })
+  const lines: string[] = []
+  createInterface(child.stdout).on('line', (line) => lines.push(line))
+  return { child, lines, until: (line) => eventually(async () => lines.includes(line), { what: `${who}: ${line}` }) }
+}
+
+async function makeEffects(t: TestContext) {
+  const db = await createTestDatabase(t)
+  await db.pool.query('create table effects (event_id text, subscriber text, writer text)')
+  const read = async (subscriber: string) => {
+    const { rows } = await db.pool.query('select event_id, writer from effects where subscriber = $1', [subscriber])
+    return rows.map(({ event_id, writer }) => `${writer} ${event_id}`)
+  }
+  return { db, topic: createPostgresTopic({ pool: db.pool, url: db.url, logger: silent }), read }
+}
+
+test('another process takes over from one that was killed, within ten seconds', async (t) => {
+  const { db, topic, read } = await makeEffects(t)
+  const sent = makeOutgoing(2)
+  await topic.publish(sent)
+  const killed = await startProcess(t, db, 'killed', ['outside'])
+  await killed.until('outside waits')
+  const next = await startProcess(t, db, 'next', ['outside'])
+  next.child.stdin?.write('go\n')
+  killed.child.kill('SIGKILL')
+  await promptly(db.pool, async () => next.lines.includes('outside wrote'), { withinMs: TAKEOVER_MS, what: 'the takeover' })
+  assert.deepEqual(
+    await read('outside'),
+    idsOf(sent).map((id) => `next ${id}`),
+  )
+})
+
+test('another process takes over from a paused one, which writes nothing when it wakes', async (t) => {
+  const names = ['outside', 'inside']
+  const { db, topic, read } = await makeEffects(t)
+  const sent = makeOutgoing(2)
+  await topic.publish(sent)
+  const paused = await startProcess(t, db, 'paused', names)
+  for (const name of names) await paused.until(`${name} waits`)
+  const next = await startProcess(t, db, 'next', names)
+  next.child.stdin?.write('go\n')
+  paused.child.kill('SIGSTOP')
+  const hasTakenOver = async () => names.every((name) => next.lines.includes(`${name} wrote`))
+  await promptly(db.pool, hasTakenOver, { withinMs: TAKEOVER_MS, what: 'the takeover' })
+  paused.child.kill('SIGCONT')
+  paused.child.stdin?.write('go\n')
+  await paused.until('outside FencedOut')
+  await eventually(async () => paused.lines.some((line) => /^inside (?!waits)/.test(line)))
+  assert.ok(!paused.lines.includes('inside wrote'))
+  for (const name of names) {
+    assert.deepEqual(
+      await read(name),
+      idsOf(sent).map((id) => `next ${id}`),
+    )
+  }
+})

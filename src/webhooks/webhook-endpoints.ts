@@ -1,0 +1,187 @@
+import { randomUUIDv7 } from 'node:crypto'
+import type { Pool, Queryable, Transaction } from '../db/pool.ts'
+import { sql } from '../db/sql.ts'
+import { inTransaction } from '../db/transaction.ts'
+import type { Encryption, Reencrypt } from '../jobs/encryption.ts'
+import { ORDER_EVENT_TYPES } from '../orders/events.ts'
+import { generateWebhookSecret } from './webhook-signature.ts'
+import { readWebhookUrl, WebhookRefused } from './webhook-url.ts'
+
+/** Why a delivery failed that was never tried. */
+export const DISABLED = 'the endpoint was disabled'
+
+export interface NewEndpoint {
+  url: string
+  /** Types of order events, or null for every one, those of later releases included. */
+  eventTypes: readonly string[] | null
+  isPrivateAllowed: boolean
+}
+
+/** Adds an endpoint, which gets what happens from now on. The secret cannot be read again. Throws WebhookRefused. */
+export async function addEndpoint(pool: Pool, encryption: Encryption, endpoint: NewEndpoint): Promise<{ id: string; secret: string }> {
+  const url = readWebhookUrl(endpoint.url, endpoint.isPrivateAllowed)
+  const unknown = endpoint.eventTypes?.find((type) => !(ORDER_EVENT_TYPES as readonly string[]).includes(type))
+  if (unknown !== undefined) throw new WebhookRefused(`there is no event ${unknown}; there are ${ORDER_EVENT_TYPES.join(', ')}`)
+  const id = randomUUIDv7()
+  const secret = generateWebhookSecret()
+  await inTransaction(pool, async (tx) => {
+    const sealed = await encryption.encrypt(tx, secret)
+    await tx.query(
+      sql`insert into webhook_endpoints (id, url, event_types, sealed_secret) values (${id}, ${url}, ${endpoint.eventTypes}, ${sealed})`,
+    )
+  })
+  return { id, secret }
+}
+
+const BOTH_SIGN_HOURS = 24
+
+/**
+ * Gives an endpoint a new secret and returns it, null when there is none. For 24 hours both sign, so that the receiver can change over; a
+ * secret that was on its way out before goes at once.
+ */
+export async function rotateSecret(pool: Pool, encryption: Encryption, id: string, now: Date): Promise<string | null> {
+  const secret = generateWebhookSecret()
+  const until = new Date(now.getTime() + BOTH_SIGN_HOURS * 3_600_000)
+  return inTransaction(pool, async (tx) => {
+    const sealed = await encryption.encrypt(tx, secret)
+    const { rowCount } = await tx.query(
+      sql`update webhook_endpoints
+       set sealed_secret = ${sealed}, previous_sealed_secret = sealed_secret, previous_secret_until = ${until}
+       where id = ${id}`,
+    )
+    return rowCount === 1 ? secret : null
+  })
+}
+
+/** Encrypts every endpoint's secrets again. Returns their number, and the endpoints whose present secret cannot be decrypted: it stays as it is. */
+export async function reencryptSecrets(tx: Transaction, reencrypt: Reencrypt): Promise<{ reencrypted: number; undecryptable: string[] }> {
+  const { rows } = await tx.query<{ id: string; present: string; previous: string | null }>(
+    `select id, sealed_secret as present, previous_sealed_secret as previous
+     from webhook_endpoints
+     order by id
+     for update`,
+  )
+  let reencrypted = 0
+  const undecryptable: string[] = []
+  for (const { id, present, previous } of rows) {
+    const newPresent = reencrypt(present)
+    const newPrevious = previous === null ? null : reencrypt(previous)
+    if (newPresent === null) undecryptable.push(id)
+    await tx.query(
+      sql`update webhook_endpoints
+       set sealed_secret = ${newPresent ?? present}, previous_sealed_secret = ${newPrevious ?? previous}
+       where id = ${id}`,
+    )
+    reencrypted += [newPresent, newPrevious].filter((secret) => secret !== null).length
+  }
+  return { reencrypted, undecryptable }
+}
+
+/** With its deliveries. Returns whether there was one. */
+export async function removeEndpoint(pool: Pool, id: string): Promise<boolean> {
+  const { rowCount } = await pool.query('delete from webhook_endpoints where id = $1', [id])
+  return rowCount === 1
+}
+
+/** Lets an endpoint get webhooks again. Returns whether there is one. What it missed is `failed` and can be redelivered. */
+export async function enableEndpoint(pool: Pool, id: string): Promise<boolean> {
+  const { rowCount } = await pool.query(
+    `update webhook_endpoints
+     set disabled_at = null, disabled_reason = null, failing_since = null
+     where id = $1`,
+    [id],
+  )
+  return rowCount === 1
+}
+
+export interface ListedEndpoint {
+  id: string
+  url: string
+  event_types: string[] | null
+  failing_since: Date | null
+  disabled_at: Date | null
+  disabled_reason: string | null
+  queued: number
+  failed: number
+}
+
+/** The oldest first. */
+export async function listEndpoints(db: Queryable): Promise<ListedEndpoint[]> {
+  const { rows } = await db.query<ListedEndpoint>(
+    `select id, url, event_types, failing_since, disabled_at, disabled_reason,
+       (select count(*) from webhook_deliveries where endpoint_id = endpoint.id and status = 'queued') as queued,
+       (select count(*) from webhook_deliveries where endpoint_id = endpoint.id and status = 'failed') as failed
+     from webhook_endpoints as endpoint
+     order by id`,
+  )
+  return rows
+}
+
+/** How many endpoints take what they get, fail, or are disabled. */
+export async function countEndpoints(db: Queryable): Promise<{ enabled: number; failing: number; disabled: number }> {
+  const { rows } = await db.query<{ enabled: number; failing: number; disabled: number }>(
+    `select
+       count(*) filter (where disabled_at is null and failing_since is null) as enabled,
+       count(*) filter (where disabled_at is null and failing_since is not null) as failing,
+       count(*) filter (where disabled_at is not null) as disabled
+     from webhook_endpoints`,
+  )
+  return rows[0] ?? { enabled: 0, failing: 0, disabled: 0 }
+}
+
+/** An endpoint as deliveries are queued for it. */
+export interface Recipient {
+  id: string
+  event_types: string[] | null
+  created_at: Date
+  is_disabled: boolean
+}
+
+export async function hasEndpoints(db: Queryable): Promise<boolean> {
+  const { rows } = await db.query('select from webhook_endpoints limit 1')
+  return rows.length > 0
+}
+
+/** Every endpoint, held so that none is disabled or removed before `tx` ends. */
+export async function lockRecipients(tx: Transaction): Promise<Recipient[]> {
+  const { rows } = await tx.query<Recipient>(
+    'select id, event_types, created_at, disabled_at is not null as is_disabled from webhook_endpoints for share',
+  )
+  return rows
+}
+
+/** Notes that a delivery succeeded. */
+export async function recordEndpointWell(pool: Pool, id: string): Promise<void> {
+  await pool.query('update webhook_endpoints set failing_since = null where id = $1 and failing_since is not null', [id])
+}
+
+/** Notes that a delivery failed. Returns since when all have. */
+export async function recordEndpointFailing(pool: Pool, id: string, now: Date): Promise<Date | null> {
+  const { rows } = await pool.query<{ failing_since: Date }>(
+    `update webhook_endpoints
+     set failing_since = coalesce(failing_since, $2)
+     where id = $1
+     returning failing_since`,
+    [id, now],
+  )
+  return rows[0]?.failing_since ?? null
+}
+
+/** Stops an endpoint's webhooks, those that wait included. Returns whether it was not disabled before. */
+export async function disableEndpoint(pool: Pool, id: string, reason: string, now: Date): Promise<boolean> {
+  return inTransaction(pool, async (tx) => {
+    const { rowCount } = await tx.query(
+      `update webhook_endpoints
+       set disabled_at = $3, disabled_reason = $2
+       where id = $1 and disabled_at is null`,
+      [id, reason, now],
+    )
+    // A statement of its own, so that it sees what was queued while the first one waited for the lock.
+    await tx.query(
+      sql`update webhook_deliveries
+       set status = 'failed', last_error = coalesce(last_error, ${DISABLED})
+       where endpoint_id = ${id} and status = 'queued'`,
+    )
+    return rowCount === 1
+  })
+}

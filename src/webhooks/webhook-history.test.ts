@@ -1,0 +1,89 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { eventually } from '../../test/eventually.ts'
+import { silent } from '../../test/stream-harness.ts'
+import { subscribe } from '../../test/topic-harness.ts'
+import { makeNewEvent, startWebhooks } from '../../test/webhook-harness.ts'
+import { startWebhookReceiver } from '../../test/webhook-receiver.ts'
+import { rewindSubscriber } from '../audit/replay/rewind-subscriber.ts'
+import type { OrderEvent } from '../orders/events.ts'
+import { createPostgresTopic } from '../topic/postgres/postgres-topic.ts'
+import { deleteOldEvents } from './webhook-deliveries.ts'
+
+const MINUTE_MS = 60_000
+const DAY_MS = 86_400_000
+
+const idsOf = (events: readonly OrderEvent[]) => events.map(({ id }) => id).toSorted()
+
+test('history is posted to no endpoint, neither by a first run nor by a second reading, which only fills gaps', async (t) => {
+  const { db, handle, add, deliveries, waitFor } = await startWebhooks(t)
+  const topic = createPostgresTopic({ pool: db.pool, url: db.url, logger: silent })
+  const ago = (ms: number) => makeNewEvent({ at: new Date(Date.now() - ms) })
+  const publish = (...events: OrderEvent[]) => topic.publish(events.map((event) => ({ position: '', event })))
+  const queued = async (id: string) => (await deliveries(id)).map(({ event_id }) => event_id).toSorted()
+
+  const [old, newer] = [await startWebhookReceiver(t), await startWebhookReceiver(t)]
+  const [first, second] = [await add(old.url), await add(newer.url)]
+  await db.pool.query(`update webhook_endpoints set created_at = created_at - interval '2 days' where id = $1`, [first.id])
+  const before = [ago(DAY_MS), ago(6 * MINUTE_MS)]
+  // By a clock that is behind the database's, or still on its way when the endpoint was added.
+  const skewed = ago(4 * MINUTE_MS)
+  const after = makeNewEvent()
+  await publish(ago(3 * DAY_MS), ...before, skewed, after)
+  await subscribe(t, topic, 'webhook', handle)
+  await waitFor(first.id, after, 'delivered')
+  await waitFor(second.id, after, 'delivered')
+  assert.deepEqual(await queued(first.id), idsOf([...before, skewed, after]))
+  assert.deepEqual(await queued(second.id), idsOf([skewed, after]))
+
+  // What nobody knows of any more, as after a restore of an older backup.
+  await db.pool.query('delete from webhook_events where event_id = $1', [after.id])
+  await db.pool.query(`delete from pgboss.job where data ->> 'event_id' = $1`, [after.id])
+  await rewindSubscriber({ pool: db.pool, url: db.url, topic, name: 'webhook' })
+  await waitFor(first.id, after, 'delivered')
+  await waitFor(second.id, after, 'delivered')
+  assert.deepEqual(await queued(first.id), idsOf([...before, skewed, after]))
+  assert.deepEqual(await queued(second.id), idsOf([skewed, after]))
+  await eventually(async () => newer.requests.length === 3, { what: 'one that is posted again' })
+})
+
+test('an event that may be forgotten is not posted again, at whatever age it is read a second time', async (t) => {
+  const { db, clock, add, publish, waitFor, deliveries } = await startWebhooks(t)
+  const receiver = await startWebhookReceiver(t)
+  const { id } = await add(receiver.url)
+  const event = makeNewEvent()
+  await publish(event)
+  await waitFor(id, event, 'delivered')
+  await db.pool.query('delete from pgboss.job')
+  for (const days of [29.99, 30.01, 30.99, 31.01, 400]) {
+    clock.passedMs = days * DAY_MS
+    await deleteOldEvents(db.pool, new Date(Date.now() + clock.passedMs))
+    await publish(event)
+    assert.deepEqual(
+      (await deliveries(id)).map(({ status }) => status),
+      days < 31 ? ['delivered'] : [],
+      `after ${days} days`,
+    )
+  }
+  assert.equal(receiver.requests.length, 1)
+})
+
+test('what was held up is posted for thirty days, and what is older is logged', async (t) => {
+  const { logged, clock, add, publish, waitFor, deliveries } = await startWebhooks(t)
+  const receiver = await startWebhookReceiver(t)
+  const all = await add(receiver.url)
+  await add(receiver.url, ['storefront.order.shipped'])
+  const late = makeNewEvent()
+  clock.passedMs = 29.9 * DAY_MS
+  await publish(late)
+  await waitFor(all.id, late, 'delivered')
+  assert.deepEqual(logged(), [])
+  const beforeAll = makeNewEvent({ at: new Date(Date.now() - DAY_MS) })
+  clock.passedMs = 30.1 * DAY_MS
+  await publish(late, makeNewEvent(), makeNewEvent(), beforeAll)
+  assert.deepEqual(
+    (await deliveries(all.id)).map(({ event_id }) => event_id),
+    [late.id],
+  )
+  assert.partialDeepStrictEqual(logged(), [{ level: 40, events: 3, msg: 'events older than 30 days are not posted any more' }])
+})

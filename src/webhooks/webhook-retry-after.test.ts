@@ -1,0 +1,73 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { eventually } from '../../test/eventually.ts'
+import { makeNewEvent, startWebhooks } from '../../test/webhook-harness.ts'
+import { startWebhookReceiver } from '../../test/webhook-receiver.ts'
+
+const HOUR = 3_600
+
+/** In how many seconds the one job that is open is due. */
+const UNTIL_DUE = `select extract(epoch from start_after - now())::float8 as seconds from pgboss.job where name = 'webhook' and state < 'active'`
+
+for (const [status, retryAfter] of [
+  [429, () => String(HOUR)],
+  [503, () => new Date(Date.now() + HOUR * 1_000).toUTCString()],
+] as const) {
+  test(`an answer of ${status} that says when to come again is heeded, once`, async (t) => {
+    const { db, add, publish, waitFor, deliveries } = await startWebhooks(t)
+    const receiver = await startWebhookReceiver(t)
+    const { id } = await add(receiver.url)
+    receiver.answer((response) => void response.writeHead(status, { 'retry-after': retryAfter() }).end())
+    const event = makeNewEvent()
+    await publish(event)
+    const { seconds } = await eventually(async () => {
+      const { rows } = await db.pool.query<{ seconds: number }>(UNTIL_DUE)
+      return rows.length === 1 && (rows[0]?.seconds ?? 0) > 60 && rows[0]
+    })
+    assert.ok(seconds > HOUR - 60 && seconds < HOUR * 1.25 + 1, String(seconds))
+    assert.deepEqual(
+      (await deliveries(id)).map((row) => [row.status, row.attempts, row.last_error]),
+      [['queued', 1, `answered ${status}`]],
+    )
+    assert.equal(receiver.requests.length, 1)
+    receiver.answer(200)
+    await db.pool.query(`update pgboss.job set start_after = now() where name = 'webhook'`)
+    assert.equal((await waitFor(id, event, 'delivered')).attempts, 2)
+    assert.equal(receiver.requests.length, 2)
+  })
+}
+
+test('any other answer, and what cannot be understood, leaves the pauses as they are', async (t) => {
+  const { add, publish, waitFor } = await startWebhooks(t)
+  const receiver = await startWebhookReceiver(t)
+  const { id } = await add(receiver.url)
+  const answers: [number, string][] = [
+    [500, String(HOUR)],
+    [429, 'later'],
+    [301, String(HOUR)],
+  ]
+  receiver.answer((response) => {
+    const [status, retryAfter] = answers.shift() ?? [200, '']
+    response.writeHead(status, { 'retry-after': retryAfter }).end()
+  })
+  const event = makeNewEvent()
+  await publish(event)
+  assert.equal((await waitFor(id, event, 'delivered')).attempts, 4)
+})
+
+test('three days of asking to come again end like three days of any other refusal', async (t) => {
+  const { db, clock, add, publish, waitFor } = await startWebhooks(t)
+  const receiver = await startWebhookReceiver(t)
+  const { id } = await add(receiver.url)
+  receiver.answer((response) => void response.writeHead(503, { 'retry-after': '999999999' }).end())
+  const event = makeNewEvent()
+  await publish(event)
+  const { seconds } = await eventually(async () => {
+    const { rows } = await db.pool.query<{ seconds: number }>(UNTIL_DUE)
+    return rows.length === 1 && (rows[0]?.seconds ?? 0) > 60 && rows[0]
+  })
+  assert.ok(seconds <= 5 * HOUR, String(seconds))
+  clock.passedMs = 3.1 * 24 * HOUR * 1_000
+  await db.pool.query(`update pgboss.job set start_after = now() where name = 'webhook'`)
+  await waitFor(id, event, 'failed')
+})

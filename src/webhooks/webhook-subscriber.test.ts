@@ -1,0 +1,209 @@
+import assert from 'node:assert/strict'
+import type { ServerResponse } from 'node:http'
+import { test } from 'node:test'
+import { eventually } from '../../test/eventually.ts'
+import { makeNewEvent, startWebhooks } from '../../test/webhook-harness.ts'
+import { isAuthentic, startWebhookReceiver } from '../../test/webhook-receiver.ts'
+import { inTransaction } from '../db/transaction.ts'
+import { pairWanted } from './wanted-events.ts'
+import { deleteOldEvents, insertDeliveries, redeliver } from './webhook-deliveries.ts'
+import { disableEndpoint, enableEndpoint, lockRecipients, removeEndpoint } from './webhook-endpoints.ts'
+
+const DAY_MS = 86_400_000
+
+test('an event goes once to every endpoint that wants it, signed with the endpoint’s own secret', async (t) => {
+  const { db, add, publish, waitFor } = await startWebhooks(t)
+  const [all, shipments] = [await startWebhookReceiver(t), await startWebhookReceiver(t)]
+  const first = await add(all.url)
+  const second = await add(shipments.url, ['storefront.order.shipped'])
+  const created = makeNewEvent()
+  const shipped = makeNewEvent({ type: 'storefront.order.shipped' })
+  await publish(created, shipped, created)
+  await publish(created, shipped)
+  await waitFor(first.id, created, 'delivered')
+  await waitFor(first.id, shipped, 'delivered')
+  await waitFor(second.id, shipped, 'delivered')
+  await publish(created, shipped)
+  assert.deepEqual(all.requests.map(({ headers }) => headers['webhook-id']).toSorted(), [created.id, shipped.id].toSorted())
+  assert.deepEqual(
+    shipments.requests.map(({ headers, body }) => [headers['webhook-id'], JSON.parse(body)]),
+    [[shipped.id, shipped]],
+  )
+  assert.ok(all.requests.every((request) => isAuthentic(first.secret, request) && !isAuthentic(second.secret, request)))
+  assert.ok(shipments.requests.every((request) => isAuthentic(second.secret, request)))
+  const { rows } = await db.pool.query('select sealed_secret from webhook_endpoints')
+  assert.ok(rows.every((row) => !JSON.stringify(row).includes(first.secret.slice(6, 20))))
+  const { rows: jobs } = await db.pool.query(`select count(*) from pgboss.job where name = 'webhook'`)
+  assert.deepEqual(jobs, [{ count: 3 }])
+})
+
+test('a delivery that is not taken is tried again with the same id, whatever the answer was', async (t) => {
+  const { add, publish, waitFor, endpoint } = await startWebhooks(t)
+  const receiver = await startWebhookReceiver(t)
+  const { id, secret } = await add(receiver.url)
+  const answers = [500, 301, 404, 429]
+  receiver.answer((response) => {
+    response.writeHead(answers.shift() ?? 202, { location: receiver.url }).end()
+  })
+  const event = makeNewEvent()
+  await publish(event)
+  const delivered = await waitFor(id, event, 'delivered')
+  assert.equal(delivered.attempts, 5)
+  assert.equal(delivered.last_error, null)
+  assert.deepEqual(new Set(receiver.requests.map(({ headers }) => headers['webhook-id'])), new Set([event.id]))
+  assert.ok(receiver.requests.every((request) => isAuthentic(secret, request)))
+  assert.equal((await endpoint(id)).failing_since, null)
+})
+
+test('an endpoint that is down holds up no other, and gets its webhooks when it is back', async (t) => {
+  const { add, publish, waitFor, endpoint } = await startWebhooks(t)
+  const [hanging, well] = [await startWebhookReceiver(t), await startWebhookReceiver(t)]
+  const stuck = await add(hanging.url)
+  const fine = await add(well.url)
+  const held: ServerResponse[] = []
+  hanging.answer((response) => void held.push(response))
+  const events = Array.from({ length: 40 }, () => makeNewEvent())
+  await publish(...events)
+  for (const event of events) await waitFor(fine.id, event, 'delivered')
+  assert.equal(well.requests.length, events.length)
+  await eventually(async () => held.length > 0)
+  hanging.answer((response) => void response.destroy())
+  for (const response of held) response.destroy()
+  const { failing_since, queued } = await eventually(async () => {
+    const listed = await endpoint(stuck.id)
+    return listed.failing_since !== null && listed
+  })
+  assert.ok(failing_since instanceof Date)
+  assert.equal(queued, events.length)
+  hanging.answer(200)
+  for (const event of events) await waitFor(stuck.id, event, 'delivered')
+  assert.equal((await endpoint(stuck.id)).failing_since, null)
+})
+
+test('410 disables an endpoint at once; what it then misses can be redelivered when it is enabled', async (t) => {
+  const { db, jobs, add, publish, waitFor, endpoint, deliveries } = await startWebhooks(t)
+  const receiver = await startWebhookReceiver(t)
+  const { id } = await add(receiver.url)
+  receiver.answer(410)
+  const [first, second, third] = [makeNewEvent(), makeNewEvent(), makeNewEvent()]
+  await publish(first)
+  assert.equal((await waitFor(id, first, 'failed')).last_error, 'answered 410')
+  const disabled = await eventually(async () => {
+    const listed = await endpoint(id)
+    return listed.disabled_at !== null && listed
+  })
+  assert.equal(disabled.disabled_reason, 'it answered 410 Gone')
+  await publish(second, third)
+  assert.deepEqual((await deliveries(id)).map(({ status, attempts }) => [status, attempts]).toSorted(), [
+    ['failed', 0],
+    ['failed', 0],
+    ['failed', 1],
+  ])
+  await assert.rejects(redeliver(db.pool, jobs, id, null), /enable it first/)
+  receiver.answer(200)
+  assert.ok(await enableEndpoint(db.pool, id))
+  assert.equal(await redeliver(db.pool, jobs, id, second.id), 1)
+  await waitFor(id, second, 'delivered')
+  assert.equal((await deliveries(id)).filter(({ status }) => status === 'failed').length, 2)
+  assert.equal(await redeliver(db.pool, jobs, id, null), 2)
+  for (const event of [first, third]) await waitFor(id, event, 'delivered')
+  assert.equal(await redeliver(db.pool, jobs, id, first.id), 1, 'one that was delivered is delivered again when it is asked for')
+  await eventually(async () => receiver.requests.filter(({ headers }) => headers['webhook-id'] === first.id).length === 3)
+})
+
+test('an endpoint that took nothing for three days is disabled, and its webhooks have failed', async (t) => {
+  const { clock, add, publish, waitFor, endpoint } = await startWebhooks(t)
+  const receiver = await startWebhookReceiver(t)
+  const { id } = await add(receiver.url)
+  receiver.answer(503)
+  const event = makeNewEvent()
+  await publish(event)
+  await eventually(async () => receiver.requests.length >= 2)
+  clock.passedMs = 2.9 * DAY_MS
+  const soFar = receiver.requests.length
+  await eventually(async () => receiver.requests.length >= soFar + 2)
+  assert.equal((await endpoint(id)).disabled_at, null)
+  clock.passedMs = 3.1 * DAY_MS
+  await waitFor(id, event, 'failed')
+  const { disabled_reason } = await eventually(async () => {
+    const listed = await endpoint(id)
+    return listed.disabled_at !== null && listed
+  })
+  assert.equal(disabled_reason, 'nothing was taken for three days: answered 503')
+})
+
+test('one event that an endpoint never takes fails alone after three days', async (t) => {
+  const { clock, add, publish, waitFor, endpoint } = await startWebhooks(t)
+  const receiver = await startWebhookReceiver(t)
+  const { id } = await add(receiver.url)
+  const [poison, fine] = [makeNewEvent(), makeNewEvent()]
+  receiver.answer((response, { headers }) => void response.writeHead(headers['webhook-id'] === poison.id ? 500 : 200).end())
+  await publish(poison)
+  await eventually(async () => receiver.requests.length >= 1)
+  clock.passedMs = 2.5 * DAY_MS
+  await publish(fine)
+  await waitFor(id, fine, 'delivered')
+  await eventually(async () => ((await endpoint(id)).failing_since?.getTime() ?? 0) > Date.now() + 2 * DAY_MS)
+  clock.passedMs = 3.1 * DAY_MS
+  const failed = await waitFor(id, poison, 'failed')
+  assert.equal(failed.last_error, 'answered 500')
+  assert.equal((await endpoint(id)).disabled_at, null)
+})
+
+test('an endpoint that is disabled while events are queued for it leaves none of them waiting for ever', async (t) => {
+  const { db, jobs, add, deliveries } = await startWebhooks(t)
+  const { id } = await add('http://127.0.0.1:1/')
+  let disabling: Promise<unknown> | undefined
+  await inTransaction(db.pool, async (tx) => {
+    const recipients = await lockRecipients(tx)
+    let isDisabled = false
+    disabling = disableEndpoint(db.pool, id, 'by this test', new Date()).then(() => {
+      isDisabled = true
+    })
+    const isWaiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+    await eventually(async () => isDisabled || (await db.pool.query(isWaiting)).rowCount === 1)
+    const { pairs } = pairWanted(recipients, [makeNewEvent(), makeNewEvent()], new Date())
+    await insertDeliveries(tx, jobs, pairs, new Date())
+  })
+  await disabling
+  assert.deepEqual(
+    (await deliveries(id)).map(({ status, last_error }) => [status, last_error]),
+    Array(2).fill(['failed', 'the endpoint was disabled']),
+  )
+})
+
+test('events and the end of an endpoint at the same time do not fail each other', async (t) => {
+  const { db, add, publish, deliveries } = await startWebhooks(t)
+  const receiver = await startWebhookReceiver(t)
+  const { id } = await add(receiver.url)
+  const publishing = Array.from({ length: 20 }, () => publish(makeNewEvent(), makeNewEvent()))
+  await Promise.all([...publishing, removeEndpoint(db.pool, id)])
+  assert.deepEqual(await deliveries(id), [])
+})
+
+test('deletes what is old and waits for nobody', async (t) => {
+  const { db, add, publish, waitFor, deliveries } = await startWebhooks(t)
+  const [well, down] = [await startWebhookReceiver(t), await startWebhookReceiver(t)]
+  down.answer(500)
+  const [fine, failing] = [await add(well.url), await add(down.url, ['storefront.order.shipped'])]
+  const [done, waiting] = [makeNewEvent(), makeNewEvent({ type: 'storefront.order.shipped' })]
+  await publish(done, waiting)
+  await waitFor(fine.id, done, 'delivered')
+  await waitFor(fine.id, waiting, 'delivered')
+  await deleteOldEvents(db.pool, new Date(Date.now() + 30 * DAY_MS))
+  assert.equal((await deliveries(fine.id)).length, 2)
+  await deleteOldEvents(db.pool, new Date(Date.now() + 32 * DAY_MS))
+  assert.deepEqual(
+    (await deliveries(fine.id)).map(({ event_id }) => event_id),
+    [waiting.id],
+  )
+  assert.equal((await deliveries(failing.id)).length, 1)
+})
+
+test('refuses events that there are not', async (t) => {
+  const { add } = await startWebhooks(t)
+  await assert.rejects(
+    add('http://127.0.0.1/', ['storefront.order.eaten']),
+    /there is no event storefront\.order\.eaten; there are storefront/,
+  )
+})

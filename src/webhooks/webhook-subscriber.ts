@@ -1,0 +1,179 @@
+import type { Logger } from 'pino'
+import type { Pool } from '../db/pool.ts'
+import { inTransaction } from '../db/transaction.ts'
+import type { Encryption } from '../jobs/encryption.ts'
+import type { JobQueue, QueueDefinition } from '../jobs/job-queue.ts'
+import type { Job, JobOutcome, JobWorker } from '../jobs/job-worker.ts'
+import type { MessageHandler } from '../topic/topic.ts'
+import { withoutLost } from '../topic/without-lost.ts'
+import { pairWanted } from './wanted-events.ts'
+import {
+  type Attempt,
+  beginAttempt,
+  deleteOldEvents,
+  insertDeliveries,
+  postpone,
+  recordDelivered,
+  recordFailure,
+  takeAttemptBack,
+  WEBHOOK_QUEUE_NAME,
+  type WebhookJob,
+} from './webhook-deliveries.ts'
+import { disableEndpoint, hasEndpoints, lockRecipients, recordEndpointFailing, recordEndpointWell } from './webhook-endpoints.ts'
+import { FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, pauseAfter, readRetryAfter } from './webhook-pauses.ts'
+import type { WebhookAnswer, WebhookSender } from './webhook-sender.ts'
+import { signWebhook } from './webhook-signature.ts'
+
+/** For `installJobQueues`. In three days these pauses make room for about 30 tries. */
+export const WEBHOOK_QUEUE: QueueDefinition = {
+  name: WEBHOOK_QUEUE_NAME,
+  retryDelaySeconds: FIRST_PAUSE_SECONDS,
+  retryDelayMaxSeconds: LONGEST_PAUSE_SECONDS,
+  keepSeconds: 86_400,
+}
+
+// One endpoint has one fetcher's batch in hand at most: those that hang until the timeout leave the rest to the others.
+const WORK = { batchSize: 4, concurrency: 4, fetchers: 6, perGroup: 4 }
+const PATIENCE_MS = 3 * 86_400_000
+const CLEANING_MS = 3_600_000
+const GONE = 410
+// Those whose `Retry-After` counts: too many requests, and not available.
+const BUSY = [429, 503]
+const REASON_MAX_LENGTH = 300
+const SECRET_PAUSE_SECONDS = 30
+const UNDECRYPTABLE = "the endpoint's secret cannot be decrypted with this STOREFRONT_SECRET: nothing was sent to the receiver"
+
+export interface WebhookSubscriberOptions {
+  pool: Pool
+  jobs: JobQueue
+  /** Closed by `stop`. */
+  sender: WebhookSender
+  /** Opens the endpoints' secrets. */
+  encryption: Encryption
+  logger: Logger
+  now: () => Date
+  /** Hears what became of each try. */
+  onTried?: (outcome: 'delivered' | 'retried' | 'failed') => void
+}
+
+export interface WebhookSubscriber {
+  handle: MessageHandler
+  start(): Promise<void>
+  /** Waits for the deliveries in hand, five seconds at most. Idempotent, safe before start. */
+  stop(): Promise<void>
+}
+
+/**
+ * Posts each order event to every endpoint that wants it and was there: at least once, deduped by event id, in no fixed order. The handler
+ * only queues, so an endpoint that is slow or down holds up nothing else. `jobs` must have been started.
+ */
+export function createWebhookSubscriber(options: WebhookSubscriberOptions): WebhookSubscriber {
+  const { pool, jobs, sender, encryption, logger, now, onTried } = options
+  let worker: JobWorker | undefined
+  let cleaning: NodeJS.Timeout | undefined
+  /** Endpoints that a warning was logged for. */
+  const undecryptable = new Set<string>()
+
+  function clean(): void {
+    deleteOldEvents(pool, now()).catch((error) => {
+      logger.warn({ err: error }, 'could not delete old webhooks; it is tried again')
+    })
+  }
+
+  async function deliver({ data: job }: Job<WebhookJob>): Promise<JobOutcome> {
+    const attempt = await beginAttempt(pool, job, now())
+    // Delivered before a crash, given up, the business of a later job, or its endpoint is disabled or removed.
+    if (attempt === null) return 'done'
+    const secrets = attempt.sealed_secrets.map(encryption.decrypt)
+    // What signed before the rotation may have been encrypted with another secret than what signs now.
+    if (secrets[0] === null) return waitForSecret(job)
+    undecryptable.delete(job.endpoint_id)
+    const signing = secrets.filter((secret) => secret !== null)
+    const result = await post(job, attempt, signing).catch((error: Error) => error)
+    if (result instanceof Error) return fail(job, attempt, describe(result))
+    const { status, retryAfter } = result
+    if (status < 200 || status >= 300) {
+      const pauseSeconds = BUSY.includes(status) && retryAfter !== null ? readRetryAfter(retryAfter, now()) : null
+      return fail(job, attempt, `answered ${status}`, { isGone: status === GONE, pauseSeconds })
+    }
+    await recordDelivered(pool, job, now())
+    await recordEndpointWell(pool, job.endpoint_id)
+    onTried?.('delivered')
+    return 'done'
+  }
+
+  async function post(job: WebhookJob, { url, body }: Attempt, secrets: readonly string[]): Promise<WebhookAnswer> {
+    const headers = signWebhook(secrets, job.event_id, now(), body)
+    return sender.send(url, headers, body)
+  }
+
+  /** The fault is this process's or the operator's: it counts neither as a try nor against the receiver. */
+  async function waitForSecret(job: WebhookJob): Promise<JobOutcome> {
+    await takeAttemptBack(pool, job, UNDECRYPTABLE)
+    if (!undecryptable.has(job.endpoint_id)) logger.warn({ endpoint: job.endpoint_id }, UNDECRYPTABLE)
+    undecryptable.add(job.endpoint_id)
+    await postpone(pool, jobs, job, SECRET_PAUSE_SECONDS)
+    return 'done'
+  }
+
+  async function fail(job: WebhookJob, attempt: Attempt, reason: string, answered: Refusal = NO_ANSWER): Promise<JobOutcome> {
+    const { isGone, pauseSeconds } = answered
+    const at = now()
+    const hasFailedLong = (since: Date) => at.getTime() - since.getTime() >= PATIENCE_MS
+    const failingSince = await recordEndpointFailing(pool, job.endpoint_id, at)
+    const isFinal = isGone || hasFailedLong(attempt.first_tried_at)
+    await recordFailure(pool, job, reason, isFinal)
+    onTried?.(isFinal ? 'failed' : 'retried')
+    logger.info({ endpoint: job.endpoint_id, event: job.event_id, attempt: attempt.number, reason }, 'a webhook was not taken')
+    if (isGone) await disable(job, 'it answered 410 Gone')
+    else if (failingSince !== null && hasFailedLong(failingSince)) await disable(job, `nothing was taken for three days: ${reason}`)
+    if (isFinal) return 'failed'
+    if (pauseSeconds === null) return 'retry'
+    await postpone(pool, jobs, job, pauseAfter(attempt.number, pauseSeconds))
+    return 'done'
+  }
+
+  async function disable({ endpoint_id: endpoint }: WebhookJob, reason: string): Promise<void> {
+    if (await disableEndpoint(pool, endpoint, reason, now())) logger.warn({ endpoint, reason }, 'a webhook endpoint was disabled')
+  }
+
+  return {
+    async handle(messages, _signal, fence) {
+      if (!(await hasEndpoints(pool))) return
+      const known = await withoutLost(pool, messages)
+      const events = [...new Map(known.map(({ event }) => [event.id, event])).values()]
+      const { queued, tooOld } = await inTransaction(pool, async (tx) => {
+        await fence?.check(tx)
+        const { pairs, tooOld } = pairWanted(await lockRecipients(tx), events, now())
+        return { queued: await insertDeliveries(tx, jobs, pairs, now()), tooOld }
+      })
+      if (tooOld > 0) logger.warn({ events: tooOld }, 'events older than 30 days are not posted any more')
+      if (queued > 0) worker?.wake()
+    },
+
+    async start() {
+      worker ??= await jobs.work<WebhookJob>(WEBHOOK_QUEUE.name, WORK, deliver)
+      cleaning ??= setInterval(clean, CLEANING_MS)
+    },
+
+    async stop() {
+      clearInterval(cleaning)
+      await worker?.stop()
+      sender.close()
+    },
+  }
+}
+
+/** What an answer other than 2xx says about the next try. */
+interface Refusal {
+  isGone: boolean
+  /** From `Retry-After`. */
+  pauseSeconds: number | null
+}
+
+const NO_ANSWER: Refusal = { isGone: false, pauseSeconds: null }
+
+/** Short and on one line. No URL is in it: Node's errors name hosts and addresses only. */
+function describe({ message }: Error): string {
+  return message.replace(/[\p{Cc}\u2028\u2029]+/gu, ' ').slice(0, REASON_MAX_LENGTH)
+}

@@ -1,0 +1,39 @@
+import { isIP } from 'node:net'
+import { OperatorError } from '../errors.ts'
+import { isPublicAddress } from './public-address.ts'
+
+/** A webhook that cannot be set up as asked. Its message is one line for a terminal and holds nothing secret. */
+export class WebhookRefused extends OperatorError {
+  override readonly name = 'WebhookRefused'
+}
+
+const MAX_LENGTH = 2_000
+
+/** Checks an endpoint's URL, and gives it as it is stored. Throws WebhookRefused. */
+export function readWebhookUrl(text: string, isPrivateAllowed: boolean): string {
+  if (!URL.canParse(text)) throw new WebhookRefused('the URL cannot be read; it must look like https://shop.example/hooks')
+  const url = new URL(text)
+  if (url.protocol !== 'https:' && !(isPrivateAllowed && url.protocol === 'http:')) {
+    const http = isPrivateAllowed ? ' or http://' : url.protocol === 'http:' ? ', or set WEBHOOK_ALLOW_PRIVATE=on' : ''
+    throw new WebhookRefused(`the URL must start with https://${http}`)
+  }
+  // They would be shown and logged in many places; the signature is what proves the sender.
+  if (url.username !== '' || url.password !== '') throw new WebhookRefused('the URL must hold no user name and no password')
+  if (url.hash !== '') throw new WebhookRefused('the URL must hold no fragment')
+  if (url.href.length > MAX_LENGTH) throw new WebhookRefused(`the URL is longer than ${MAX_LENGTH} characters`)
+  if (!isPrivateAllowed && !mayBePublic(url))
+    throw new WebhookRefused('the URL names a private address; set WEBHOOK_ALLOW_PRIVATE=on if it is meant to')
+  return url.href
+}
+
+/** False for an IP address that is not public. A name is checked when it is resolved, for each connection anew. */
+export function mayBePublic(url: URL): boolean {
+  const host = url.hostname.replace(/^\[|\]$/g, '')
+  return isIP(host) === 0 || isPublicAddress(host)
+}
+
+/** The URL for a terminal, without its query, where others keep their tokens. */
+export function toPrintableUrl(text: string): string {
+  const url = new URL(text)
+  return `${url.origin}${url.pathname}${url.search === '' ? '' : '?…'}`
+}
