@@ -40,7 +40,7 @@ test('the check sees each way in which a value could become SQL text', () => {
   // § for the sign that the linter takes for a forgotten template.
   const imports = `
     import { prepared, type Sql, sql } from './db/sql.ts'
-    import { toDuckDB } from './pipeline/lake/lake-database.ts'
+    import { toDuckDB } from './lake/lake-database.ts'
     import { COLUMNS } from './columns.ts'
   `
   const checkWhole = (source: string) => findSqlFromValues('src/example.ts', source.replaceAll('§', '$'))
