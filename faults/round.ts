@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url'
 import { createTopic } from '../src/app/create-topic.ts'
 import { openLake } from '../src/app/open-lake.ts'
 import { orderSlotOf, prepareDatabase } from '../src/app/prepare-database.ts'
-import { recogniseRestoreOf } from '../src/app/recognise-restore.ts'
+import { ensureIncarnationOf } from '../src/app/ensure-incarnation.ts'
 import { createApp } from '../src/app.ts'
 import { type ReplayReport, replay } from '../src/audit/replay/replay.ts'
 import { reconcile } from '../src/audit/restore/reconcile.ts'
@@ -183,7 +183,7 @@ export class Round {
   async reconcile(): Promise<void> {
     const { pool, url } = this
     const config = readConfig(this.environment('lake'))
-    await recogniseRestoreOf(config, { pool, url, logger: silent })
+    await ensureIncarnationOf(config, { pool, url, logger: silent })
     const topic = createTopic(config, { pool, url, logger: silent })
     const lake = await openLake(config)
     try {

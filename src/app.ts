@@ -2,12 +2,12 @@ import type { Logger } from 'pino'
 import { authOptions, createApi, createCatalogue, listening } from './app/create-api.ts'
 import { createEmail, createLake, createWebhook, type Watched } from './app/create-subscribers.ts'
 import { createTopic } from './app/create-topic.ts'
+import { ensureIncarnationAtStart, ensureIncarnationOf } from './app/ensure-incarnation.ts'
 import { withNamedPort } from './app/named-port.ts'
 import { openLake } from './app/open-lake.ts'
 import { createHousekeeping, erasureOf } from './app/order-housekeeping.ts'
 import { orderSlotOf, prepareDatabase } from './app/prepare-database.ts'
 import { failingLake, failingMailServer, failingSecret, failingSubscribers, readinessCheck } from './app/readiness.ts'
-import { recogniseAtStart, recogniseRestoreOf } from './app/recognise-restore.ts'
 import { SecretWatch } from './app/secret-watch.ts'
 import { openSecret } from './app/secrets.ts'
 import { inOrder, type Service } from './app/service.ts'
@@ -91,7 +91,7 @@ export async function createApp({ config, logger, now = () => new Date(), ...giv
       await assertReachable(addresses, ['stream', 'owner'])
     }
     await warnOfSuperuser(pool, logger)
-    await recogniseAtStart(config, { pool, url, logger })
+    await ensureIncarnationAtStart(config, { pool, url, logger })
     if (!isEmbedded) await warnAboutServer(pool, config, logger)
     if (isEmbedded && (await loadSampleCatalogue(pool))) logger.info('loaded the sample catalogue')
 
@@ -106,7 +106,7 @@ export async function createApp({ config, logger, now = () => new Date(), ...giv
     watchStore(metrics, config, pool, url)
     const deliveryLog = new DeliveryLog({ pool, logger })
     const topic = createTopic(config, { pool, url, logger, onStored: deliveryLog.published })
-    const recognise = () => recogniseRestoreOf(config, { pool, url, logger })
+    const recognise = () => ensureIncarnationOf(config, { pool, url, logger })
     const stream = config.roles.includes('stream') ? createStream(addresses.stream, { pool, topic, metrics, logger, recognise }) : null
     if (stream !== null) metrics.watchChangeStream(stream)
     const watched: Watched = { metrics, subscriptions: new Map(), mailServer: null, lake: null }

@@ -1,6 +1,6 @@
 import { resolve } from 'node:path'
+import { ensureIncarnationOf, RestoreUnfinished } from '../app/ensure-incarnation.ts'
 import { prepareDatabase } from '../app/prepare-database.ts'
-import { RestoreUnfinished, recogniseRestoreOf } from '../app/recognise-restore.ts'
 import type { Config } from '../config.ts'
 import { BackupUnusable, backUpCluster, restoreCluster } from '../db/embedded/backup.ts'
 import { dataFolder } from '../db/embedded/data-folder.ts'
@@ -43,7 +43,7 @@ async function finish(settings: Contexts['settings']): Promise<number> {
   const pool = createPool({ url: addresses.api, size: 4, applicationName: 'storefront-command', bounds: COMMAND_BOUNDS, onError: () => {} })
   try {
     await prepareDatabase(addresses, logger)
-    await recogniseRestoreOf(config, { pool, url: addresses.api, logger })
+    await ensureIncarnationOf(config, { pool, url: addresses.api, logger })
     terminal.out('restored the database')
     return await replayOrders({ ...settings, pool, addresses }, { since: undefined, orderId: undefined, subscriber: undefined })
   } finally {

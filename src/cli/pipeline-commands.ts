@@ -1,7 +1,7 @@
 import { createTopic } from '../app/create-topic.ts'
+import { ensureIncarnationOf } from '../app/ensure-incarnation.ts'
 import { openLake } from '../app/open-lake.ts'
 import { orderSlotOf } from '../app/prepare-database.ts'
-import { recogniseRestoreOf } from '../app/recognise-restore.ts'
 import { repairLake } from '../audit/replay/repair-lake.ts'
 import { type ReplayReport, replay } from '../audit/replay/replay.ts'
 import { rewindSubscriber } from '../audit/replay/rewind-subscriber.ts'
@@ -52,7 +52,7 @@ export async function replayOrders(context: Contexts['database'], replayArgument
   if (subscriber === undefined) await assertReachable(context.addresses, ['stream'])
   // Before the topic is opened: in a restored database it may begin a new epoch.
   const options = { pool, url, logger: context.logger }
-  await recogniseRestoreOf(config, isRestored ? { ...options, reason: 'storefront replay --restored says that it was restored' } : options)
+  await ensureIncarnationOf(config, isRestored ? { ...options, reason: 'storefront replay --restored says that it was restored' } : options)
   if (isRestored) terminal.out('order numbers, versions and sequences have moved on, and every session has ended')
   if (subscriber === 'lake') return repair(context)
   return withTopic(context, async (topic) => {
@@ -136,12 +136,12 @@ function brokerAway(servers: string, error: Error): OperatorError {
 }
 
 function describeReplay(report: ReplayReport): string[] {
-  const { compared, published, dropped, underWay, unknown, corrupt, slotLost, isSlotRenewed } = report
+  const { compared, published, dropped, inFlight, unknown, corrupt, slotLost, isSlotRenewed } = report
   const lines = slotLost === null ? [] : [slotLost]
   if (isSlotRenewed) lines.push('the slot is refilled; the change stream delivers every change from here on')
   else if (slotLost !== null) lines.push('left the slot as it is: run storefront replay without --since and --order')
   lines.push(`compared ${compared} events with the topic and published ${published} that it lacked`)
-  if (underWay > 0) lines.push(`${underWay} more come by the change stream`)
+  if (inFlight > 0) lines.push(`${inFlight} more come by the change stream`)
   for (const id of dropped) lines.push(`the topic accepted the event ${id} and does not have it: run storefront replay again`)
   for (const id of unknown) lines.push(`cannot make the event ${id}: the row of the order does not tell of it`)
   if (corrupt > 0) lines.push(`${corrupt} messages of the topic are corrupt and stand in the way of theirs: see storefront verify`)

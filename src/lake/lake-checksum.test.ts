@@ -5,7 +5,7 @@ import { describe, test } from 'node:test'
 import { makeRandom } from '../../faults/random.ts'
 import { writeFiles } from '../../test/lake-harness.ts'
 import { type MakeLake, makeLocalLake, makeS3Lake } from '../../test/lake-stores.ts'
-import { withLedger } from '../audit/verify/ledger.ts'
+import { withComparisonTables } from '../audit/verify/comparison-tables.ts'
 import { readLake } from '../audit/verify/read-lake.ts'
 import { compactLake } from './compact-lake.ts'
 import { checkChecksum } from './lake-checksum.ts'
@@ -40,7 +40,7 @@ function checksums(makeLake: MakeLake): void {
     // In the middle of the data, where Parquet notices nothing.
     bytes[400] = (bytes[400] ?? 0) ^ 1
     await writeFile(path, bytes)
-    const { corrupt } = await withLedger((ledger) => readLake(store, ledger))
+    const { corrupt } = await withComparisonTables((tables) => readLake(store, tables))
     assert.deepEqual(
       corrupt.map(({ name }) => name),
       [file?.name],

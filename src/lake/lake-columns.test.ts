@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { listFiles, makeLakeDirectory, NEVER, queryFolder, startSink } from '../../test/lake-harness.ts'
 import { writeOldFile } from '../../test/old-lake-file.ts'
 import { makeMessages, makeOrderEvent, makeOrderItem } from '../../test/order-event-factory.ts'
-import { withLedger } from '../audit/verify/ledger.ts'
+import { withComparisonTables } from '../audit/verify/comparison-tables.ts'
 import { readLake } from '../audit/verify/read-lake.ts'
 import { sql } from '../db/sql.ts'
 import type { StatusChange } from '../orders/order.ts'
@@ -114,9 +114,9 @@ test('files of a release before these columns are queried, verified and merged w
   assert.deepEqual(await described(), types)
 
   const verified = () =>
-    withLedger(async (ledger) => {
-      const { files, ...found } = await readLake(store, ledger)
-      return { ...found, files: files.length, rows: await ledger.count(sql`from lake_events`) }
+    withComparisonTables(async (tables) => {
+      const { files, ...found } = await readLake(store, tables)
+      return { ...found, files: files.length, rows: await tables.count(sql`from lake_events`) }
     })
   const sound = { lastSequence: 6, corrupt: [], rows: 6 }
   assert.deepEqual(await verified(), { ...sound, files: 3 })

@@ -4,8 +4,8 @@ import { inTransaction } from '../db/transaction.ts'
 import type { JobQueue, QueueDefinition } from '../jobs/job-queue.ts'
 import type { Job, JobOutcome, JobWorker } from '../jobs/job-worker.ts'
 import type { OrderEvent } from '../orders/events.ts'
+import { removeLostEvents } from '../topic/remove-lost-events.ts'
 import type { MessageHandler } from '../topic/topic.ts'
-import { withoutLost } from '../topic/without-lost.ts'
 import {
   beginAttempt,
   EMAIL_QUEUE_NAME,
@@ -93,7 +93,7 @@ export function createEmailSubscriber(options: EmailSubscriberOptions): EmailSub
 
   return {
     async handle(messages, _signal, fence) {
-      const events = (await withoutLost(pool, messages)).map((message) => message.event).filter(hasMail)
+      const events = (await removeLostEvents(pool, messages)).map((message) => message.event).filter(hasMail)
       if (events.length === 0) return
       const queued = await inTransaction(pool, async (tx) => {
         await fence?.check(tx)

@@ -16,7 +16,7 @@ export interface PublishedEvent {
 }
 
 /** Messages that were in the lake together, by their sequences: each of them, from the first to the last. */
-interface Stretch {
+interface SequenceRange {
   first: number
   last: number
   at: Date
@@ -34,7 +34,7 @@ type Publication = readonly [string, string, number, string]
 
 // A database that is away for long costs entries of the log, not memory.
 const MAX_WAITING = 50_000
-const MAX_WAITING_STRETCHES = 1_000
+const MAX_WAITING_RANGES = 1_000
 // About 40 ms of this process's time.
 const BATCH_SIZE = 8_000
 const UNIQUE_VIOLATION = '23505'
@@ -50,7 +50,7 @@ export class DeliveryLog {
   readonly #logger: Logger
   readonly #now: () => Date
   readonly #waiting: Publication[] = []
-  #waitingStretches: Stretch[] = []
+  #waitingRanges: SequenceRange[] = []
   #working: Promise<void> | null = null
 
   constructor({ pool, logger, now = () => new Date() }: { pool: Pool; logger: Logger; now?: () => Date }) {
@@ -83,9 +83,9 @@ export class DeliveryLog {
     const at = this.#now()
     let unwritten = 0
     for (const sequence of sequences) {
-      const last = this.#waitingStretches.at(-1)
+      const last = this.#waitingRanges.at(-1)
       if (last?.at === at && sequence === last.last + 1) last.last = sequence
-      else if (this.#waitingStretches.length < MAX_WAITING_STRETCHES) this.#waitingStretches.push({ first: sequence, last: sequence, at })
+      else if (this.#waitingRanges.length < MAX_WAITING_RANGES) this.#waitingRanges.push({ first: sequence, last: sequence, at })
       else unwritten += 1
     }
     if (unwritten > 0) this.#logger.warn({ events: unwritten }, GAPS)
@@ -99,11 +99,11 @@ export class DeliveryLog {
   }
 
   async #work(): Promise<void> {
-    while (this.#waiting.length + this.#waitingStretches.length > 0) {
+    while (this.#waiting.length + this.#waitingRanges.length > 0) {
       const rows = this.#waiting.splice(0, BATCH_SIZE)
       if (rows.length > 0) await this.#try({ events: rows.length }, () => writePublications(this.#pool, rows))
-      const stretch = this.#waitingStretches.shift()
-      if (stretch !== undefined) await this.#try({ stretch }, () => writeStretch(this.#pool, stretch))
+      const range = this.#waitingRanges.shift()
+      if (range !== undefined) await this.#try({ range }, () => writeRange(this.#pool, range))
     }
   }
 
@@ -142,7 +142,7 @@ async function writeUnknown(pool: Pool, rows: readonly Publication[]): Promise<v
   )
 }
 
-async function writeStretch(pool: Pool, { first, last, at }: Stretch): Promise<void> {
+async function writeRange(pool: Pool, { first, last, at }: SequenceRange): Promise<void> {
   await pool.query('insert into lake_arrivals (first_sequence, last_sequence, at) values ($1, $2, $3) on conflict do nothing', [
     first,
     last,

@@ -3,7 +3,7 @@ import type pg from 'pg'
 import type { Logger } from 'pino'
 import { abandonClient, connectClient, type Pool } from '../db/pool.ts'
 import { literal, sql } from '../db/sql.ts'
-import { sortMessages } from './sort-messages.ts'
+import { partitionMessages } from './partition-messages.ts'
 import {
   type Fence,
   FencedOut,
@@ -160,7 +160,7 @@ export class Subscriber implements Subscription {
   /** What the handler can use. The rest stays on the topic, where `storefront verify` finds it. */
   #setCorruptAside(stored: readonly StoredMessage[]): TopicMessage[] {
     const { name, logger, options } = this.#options
-    const { messages, corrupt } = sortMessages(stored)
+    const { messages, corrupt } = partitionMessages(stored)
     const news = corrupt.filter(({ sequence }) => sequence > this.#toldUpTo)
     for (const { sequence, reason } of news)
       logger.error({ subscriber: name, sequence, reason }, 'a message of the topic is no order event and is left out')

@@ -103,7 +103,7 @@ export interface Topic {
   newestSequence(): Promise<number>
   /**
    * Up to `limit` messages behind the sequence `after`, in order, none at the end: for commands that look at the whole topic. See
-   * `sortMessages`.
+   * `partitionMessages`.
    */
   read(after: number, limit: number): Promise<StoredMessage[]>
   subscribe(name: string, handler: MessageHandler, options?: SubscribeOptions): Subscription

@@ -4,8 +4,8 @@ import { inTransaction } from '../db/transaction.ts'
 import type { Encryption } from '../jobs/encryption.ts'
 import type { JobQueue, QueueDefinition } from '../jobs/job-queue.ts'
 import type { Job, JobOutcome, JobWorker } from '../jobs/job-worker.ts'
+import { removeLostEvents } from '../topic/remove-lost-events.ts'
 import type { MessageHandler } from '../topic/topic.ts'
-import { withoutLost } from '../topic/without-lost.ts'
 import { pairWanted } from './wanted-events.ts'
 import {
   type Attempt,
@@ -140,7 +140,7 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions): Webh
   return {
     async handle(messages, _signal, fence) {
       if (!(await hasEndpoints(pool))) return
-      const known = await withoutLost(pool, messages)
+      const known = await removeLostEvents(pool, messages)
       const events = [...new Map(known.map(({ event }) => [event.id, event])).values()]
       const { queued, tooOld } = await inTransaction(pool, async (tx) => {
         await fence?.check(tx)

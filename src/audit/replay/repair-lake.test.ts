@@ -11,7 +11,7 @@ import { type AuditedStore, startAuditedStore, summarise } from '../../../test/p
 import { compactLake } from '../../lake/compact-lake.ts'
 import { parseName } from '../../lake/lake-names.ts'
 import type { LakeStore } from '../../lake/lake-store.ts'
-import { sortMessages } from '../../topic/sort-messages.ts'
+import { partitionMessages } from '../../topic/partition-messages.ts'
 import { repairLake } from './repair-lake.ts'
 
 const now = () => new Date()
@@ -45,7 +45,7 @@ async function flipByte(path: string, offset = 300): Promise<void> {
 /** The file's rows again in the folder of another day, as a refill without a fence doubled them around midnight. */
 async function doubleFile(store: AuditedStore, path: string): Promise<void> {
   const { first = 0, last = 0 } = parseName(path.slice(path.indexOf('orders/'))) ?? {}
-  const { messages } = sortMessages(await store.topic.read(first - 1, last - first + 1))
+  const { messages } = partitionMessages(await store.topic.read(first - 1, last - first + 1))
   await writeOldFile(store.lake, messages, new Date(Date.now() - 86_400_000).toISOString().slice(0, 10))
 }
 
@@ -87,7 +87,7 @@ test('takes doubled rows out, mends altered ones, and adds what is missing, also
 
   // A file of an earlier release, which has no checksum, with another price.
   const range = parseName(second.slice(second.indexOf('orders/')))
-  const { messages } = sortMessages(await store.topic.read((range?.first ?? 0) - 1, 2))
+  const { messages } = partitionMessages(await store.topic.read((range?.first ?? 0) - 1, 2))
   await rm(second)
   const [altered, ...others] = structuredClone(messages)
   if (altered?.event.data.order.items[0] !== undefined) altered.event.data.order.items[0].quantity = 77
@@ -115,7 +115,7 @@ test('takes doubled rows out, mends altered ones, and adds what is missing, also
 test('makes from orders what the topic has lost of a damaged file, and names what is nowhere else', async (t) => {
   const store = await startWithFiles(t, 2)
   const [path = ''] = await pathsOf(store)
-  const [kept, gone] = sortMessages(await store.topic.read(0, 2)).messages
+  const [kept, gone] = partitionMessages(await store.topic.read(0, 2)).messages
   // Where the time of ingestion is: every row can still be read.
   const bytes = await readFile(path)
   await store.pool.query('delete from topic_messages where id = any ($1)', [[kept?.event.id, gone?.event.id]])
@@ -131,7 +131,7 @@ test('makes from orders what the topic has lost of a damaged file, and names wha
 /** Takes two orders out of the database and the topic, as a restore does: their events are in the lake alone. */
 async function forgetOrders(store: AuditedStore, path: string): Promise<string[]> {
   const { first = 0, last = 0 } = parseName(path.slice(path.indexOf('orders/'))) ?? {}
-  const { messages } = sortMessages(await store.topic.read(first - 1, last - first + 1))
+  const { messages } = partitionMessages(await store.topic.read(first - 1, last - first + 1))
   const ids = messages.map(({ event }) => event.id)
   await store.pool.query('delete from topic_messages where id = any ($1)', [ids])
   await store.pool.query('delete from orders where id = any ($1)', [messages.map(({ event }) => event.data.order.id)])

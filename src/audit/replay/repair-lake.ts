@@ -7,7 +7,7 @@ import { LakeRepairs } from '../../lake/lake-repairs.ts'
 import type { LakeStore } from '../../lake/lake-store.ts'
 import { listLake } from '../../lake/list-files.ts'
 import type { Topic } from '../../topic/topic.ts'
-import { type Ledger, withLedger } from '../verify/ledger.ts'
+import { type ComparisonTables, withComparisonTables } from '../verify/comparison-tables.ts'
 import { type LakeContents, readLake } from '../verify/read-lake.ts'
 import { readTopic } from '../verify/read-topic.ts'
 import { ALTERED_IN_LAKE } from '../verify/row-digest.ts'
@@ -40,11 +40,13 @@ export interface RepairReport {
  */
 export async function repairLake({ url, ...options }: RepairOptions): Promise<RepairReport> {
   return withLakeLock(url, (assertHeld) =>
-    withSubscriberLock(url, 'lake', () => withLedger((ledger) => repair(ledger, new LakeRepairs(options.store, assertHeld), options))),
+    withSubscriberLock(url, 'lake', () =>
+      withComparisonTables((tables) => repair(tables, new LakeRepairs(options.store, assertHeld), options)),
+    ),
   )
 }
 
-async function repair(ledger: Ledger, repairs: LakeRepairs, options: Omit<RepairOptions, 'url'>): Promise<RepairReport> {
+async function repair(tables: ComparisonTables, repairs: LakeRepairs, options: Omit<RepairOptions, 'url'>): Promise<RepairReport> {
   const { store, topic, now } = options
   await repairs.start()
   // What a killed repair has left: its replacement counts already.
@@ -53,33 +55,33 @@ async function repair(ledger: Ledger, repairs: LakeRepairs, options: Omit<Repair
   for (const day of days) faults.push(...(await deleteSuperseded(store, day)).faults)
   // They may have what the file that supersedes them lacks.
   const superseded = new Set(faults.flatMap(({ superseded }) => superseded))
-  const contents = await readLake(store, ledger, superseded)
-  await readTopic(topic, ledger)
-  const files = new RewrittenFiles({ ...options, ledger, repairs })
+  const contents = await readLake(store, tables, superseded)
+  await readTopic(topic, tables)
+  const files = new RewrittenFiles({ ...options, tables, repairs })
   const faulty = new Set(faults.map(({ name }) => name))
-  for (const group of await findGroups(ledger, contents, faulty)) await files.rewrite(group)
-  const added = await writeMissing({ store, topic, ledger, repairs }, contents.lastSequence, now().toISOString())
+  for (const group of await findGroups(tables, contents, faulty)) await files.rewrite(group)
+  const added = await writeMissing({ store, topic, tables, repairs }, contents.lastSequence, now().toISOString())
   return { setAside: files.setAside, written: files.written + added, lost: [...files.lost] }
 }
 
 /**
  * What is to be written again, the `faulty` files included. Afterwards `lake_events` has the rows that stay, `dropped_rows` the others.
  */
-async function findGroups(ledger: Ledger, { files, corrupt }: LakeContents, faulty: ReadonlySet<string>): Promise<FileGroup[]> {
+async function findGroups(tables: ComparisonTables, { files, corrupt }: LakeContents, faulty: ReadonlySet<string>): Promise<FileGroup[]> {
   const damaged = new Set(corrupt.filter(({ isMisnamed }) => !isMisnamed).map(({ name }) => name))
   const misnamed = new Set(corrupt.filter(({ isMisnamed }) => isMisnamed).map(({ name }) => name))
   // Nothing in them can be trusted, also when it could be read.
   for (const [index, { name }] of files.entries())
-    if (damaged.has(name)) await ledger.run(sql`delete from lake_events where file = ${index}`)
-  await ledger.run(sql`create table altered_rows as ${ALTERED_IN_LAKE}`)
-  await ledger.run(sql`
+    if (damaged.has(name)) await tables.run(sql`delete from lake_events where file = ${index}`)
+  await tables.run(sql`create table altered_rows as ${ALTERED_IN_LAKE}`)
+  await tables.run(sql`
     create table dropped_rows as
     select rowid as place, file, event_id, sequence
     from lake_events
     qualify place in (select place from altered_rows)
       or row_number() over (partition by event_id order by place in (select place from altered_rows), file, sequence) > 1`)
-  await ledger.run(sql`delete from lake_events where rowid in (select place from dropped_rows)`)
-  const dropped = await ledger.select<{ file: number }>(sql`select distinct file from dropped_rows`)
+  await tables.run(sql`delete from lake_events where rowid in (select place from dropped_rows)`)
+  const dropped = await tables.select<{ file: number }>(sql`select distinct file from dropped_rows`)
   const unsound = new Set(dropped.map(({ file }) => files[file]?.name ?? ''))
   return groupNested(
     files.map((file, index) => {

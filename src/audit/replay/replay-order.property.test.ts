@@ -8,8 +8,8 @@ import { NO_NATS, startNatsServer } from '../../../test/nats-server.ts'
 import { makeOrderItem } from '../../../test/order-event-factory.ts'
 import { silent } from '../../../test/stream-harness.ts'
 import type { Pool } from '../../db/pool.ts'
+import { partitionMessages } from '../../topic/partition-messages.ts'
 import { createPostgresTopic } from '../../topic/postgres/postgres-topic.ts'
-import { sortMessages } from '../../topic/sort-messages.ts'
 import type { Topic } from '../../topic/topic.ts'
 import { replay } from './replay.ts'
 
@@ -56,7 +56,7 @@ async function versionsOn(topic: Topic): Promise<Map<string, number[]>> {
   for (let position = 0; ; ) {
     const stored = await topic.read(position, 1_000)
     if (stored.length === 0) return byOrder
-    for (const { event } of sortMessages(stored).messages)
+    for (const { event } of partitionMessages(stored).messages)
       byOrder.set(event.subject, [...(byOrder.get(event.subject) ?? []), event.data.order.version])
     position = stored.at(-1)?.sequence ?? position
   }

@@ -3,8 +3,8 @@ import type { Pool } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { findDefect, hasWholeHistory, type OrderEvent, toOrderEvents } from '../../orders/events.ts'
 import type { Topic } from '../../topic/topic.ts'
-import { type Ledger, withLedger } from '../verify/ledger.ts'
-import { LACKING, settle } from '../verify/pending-changes.ts'
+import { awaitInFlight, MISSING_FROM_TOPIC } from '../verify/await-in-flight.ts'
+import { type ComparisonTables, withComparisonTables } from '../verify/comparison-tables.ts'
 import { getOrderRecords, type OrderFilter, readOrders } from '../verify/read-orders.ts'
 import { readTopic } from '../verify/read-topic.ts'
 import { beginRefill } from './refill-slot.ts'
@@ -29,7 +29,7 @@ export interface ReplayReport {
   /** Events that the topic still lacks, although it accepted them. */
   dropped: string[]
   /** Events that the change stream has still to deliver, and does. */
-  underWay: number
+  inFlight: number
   /** Event ids of versions that the order's row does not tell of: its status history lacks them, or it is malformed. */
   unknown: string[]
   /** Messages of the topic that are no order events. While they lie there, it drops what is published under their ids. */
@@ -55,24 +55,24 @@ export async function replay(options: ReplayOptions): Promise<ReplayReport> {
   const slotLost = await findLostReason(pool, slotName)
   const refill = slotLost !== null && isWhole ? await beginRefill(pool, streamUrl, slotName, slotLost) : null
   try {
-    return await withLedger(async (ledger) => {
-      let topicEnd = await readTopic(topic, ledger)
-      await readOrders(pool, ledger, filter)
+    return await withComparisonTables(async (tables) => {
+      let topicEnd = await readTopic(topic, tables)
+      await readOrders(pool, tables, filter)
       // With the slot in hand there is nobody to wait for: what it will tell of may be published twice and is kept once.
-      if (slotLost === null) topicEnd = (await settle(ledger, options, topicEnd)).topicEnd
-      const unknown = await publishMissing(pool, topic, ledger)
+      if (slotLost === null) topicEnd = (await awaitInFlight(tables, options, topicEnd)).topicEnd
+      const unknown = await publishMissing(pool, topic, tables)
       // The topic is asked and not its acknowledgement: a broker may drop a message for one that was deleted.
-      await readTopic(topic, ledger, topicEnd)
-      const dropped = await ledger.select<{ event_id: string }>(sql`
+      await readTopic(topic, tables, topicEnd)
+      const dropped = await tables.select<{ event_id: string }>(sql`
         select event_id from missing_events anti join topic_events using (event_id) order by number`)
       await refill?.complete()
       return {
-        compared: await ledger.count(sql`from order_events`),
-        published: (await ledger.count(sql`from missing_events`)) - dropped.length,
+        compared: await tables.count(sql`from order_events`),
+        published: (await tables.count(sql`from missing_events`)) - dropped.length,
         dropped: dropped.map(({ event_id }) => event_id).filter((id) => !unknown.has(id)),
-        underWay: await ledger.count(sql`from (${LACKING}) semi join held_events using (event_id)`),
+        inFlight: await tables.count(sql`from (${MISSING_FROM_TOPIC}) semi join held_events using (event_id)`),
         unknown: [...unknown],
-        corrupt: await ledger.count(sql`from corrupt_messages`),
+        corrupt: await tables.count(sql`from corrupt_messages`),
         slotLost,
         isSlotRenewed: refill !== null,
       }
@@ -83,24 +83,24 @@ export async function replay(options: ReplayOptions): Promise<ReplayReport> {
 }
 
 /** Returns the ids of events that cannot be made. Oldest first, and each order's events in the order of its versions, also where clocks have made a later one look older. */
-async function publishMissing(pool: Pool, topic: Topic, ledger: Ledger): Promise<Set<string>> {
-  await ledger.run(sql`
+async function publishMissing(pool: Pool, topic: Topic, tables: ComparisonTables): Promise<Set<string>> {
+  await tables.run(sql`
     create table missing_events as
     select event_id, order_id, row_number() over (order by not_before, order_id, version) as number
     from (
       select event_id, order_id, version, max(changed_at) over (partition by order_id order by version) as not_before
       from (
         select event_id, changed_at, split_part(event_id, '.', 1) as order_id, split_part(event_id, '.', 2)::integer as version
-        from (${LACKING}) anti join held_events using (event_id)
+        from (${MISSING_FROM_TOPIC}) anti join held_events using (event_id)
       )
     )`)
-  const total = await ledger.count(sql`from missing_events`)
+  const total = await tables.count(sql`from missing_events`)
   const unknown = new Set<string>()
   for (let from = 1; from <= total; from += BATCH_SIZE) {
-    const batch = await ledger.select<{ event_id: string; order_id: string }>(
+    const batch = await tables.select<{ event_id: string; order_id: string }>(
       sql`select event_id, order_id from missing_events where number between ${from} and ${from + BATCH_SIZE - 1} order by number`,
     )
-    const events = await makeEvents(pool, [...new Set(batch.map((row) => row.order_id))])
+    const events = await loadEvents(pool, [...new Set(batch.map((row) => row.order_id))])
     const found = batch.flatMap(({ event_id }) => events.get(event_id) ?? [])
     for (const { event_id } of batch) if (!events.has(event_id)) unknown.add(event_id)
     await topic.publish(found.map((event) => ({ position: NO_POSITION, event })))
@@ -109,7 +109,7 @@ async function publishMissing(pool: Pool, topic: Topic, ledger: Ledger): Promise
 }
 
 /** The events of orders, by id. Pure reading: rows of which no event can be made are left out. */
-export async function makeEvents(pool: Pool, orderIds: readonly string[]): Promise<Map<string, OrderEvent>> {
+export async function loadEvents(pool: Pool, orderIds: readonly string[]): Promise<Map<string, OrderEvent>> {
   const records = await getOrderRecords(pool, orderIds)
   const whole = records.filter((record) => findDefect(record) === null && hasWholeHistory(record))
   return new Map(whole.flatMap(toOrderEvents).map((event) => [event.id, event]))

@@ -1,6 +1,6 @@
 import type { Pool } from '../../db/pool.ts'
 import { OperatorError } from '../../errors.ts'
-import { sortMessages } from '../../topic/sort-messages.ts'
+import { partitionMessages } from '../../topic/partition-messages.ts'
 import type { Topic } from '../../topic/topic.ts'
 import { withSubscriberLock } from './subscriber-lock.ts'
 
@@ -51,7 +51,7 @@ async function findSequenceBefore(topic: Topic, since: Date): Promise<number> {
     const stored = await topic.read(position, BATCH_SIZE)
     const last = stored.at(-1)
     if (last === undefined) return position
-    for (const { sequence, event } of sortMessages(stored).messages) {
+    for (const { sequence, event } of partitionMessages(stored).messages) {
       if (Date.parse(event.time) >= since.getTime()) return position
       position = sequence
     }

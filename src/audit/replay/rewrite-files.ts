@@ -10,10 +10,10 @@ import { type FileRange, nameOf, parseName } from '../../lake/lake-names.ts'
 import type { LakeRepairs } from '../../lake/lake-repairs.ts'
 import { LAKE_COLUMNS, toLakeRow } from '../../lake/lake-row.ts'
 import { type LakeFile, LakeFileGone, type LakeStore } from '../../lake/lake-store.ts'
-import { sortMessages } from '../../topic/sort-messages.ts'
+import { partitionMessages } from '../../topic/partition-messages.ts'
 import type { Topic, TopicMessage } from '../../topic/topic.ts'
-import type { Ledger } from '../verify/ledger.ts'
-import { makeEvents } from './replay.ts'
+import type { ComparisonTables } from '../verify/comparison-tables.ts'
+import { loadEvents } from './replay.ts'
 
 const BATCH_SIZE = 1_000
 /** Above a merge of the same files that may still arrive. */
@@ -58,7 +58,7 @@ export interface RewriteOptions {
   topic: Topic
   now: () => Date
   /** What was compared: `lake_events` with the rows that stay, and `dropped_rows`. */
-  ledger: Ledger
+  tables: ComparisonTables
   repairs: LakeRepairs
 }
 
@@ -77,19 +77,19 @@ export class RewrittenFiles {
   }
 
   async rewrite({ range, files }: FileGroup): Promise<void> {
-    const { store, ledger, repairs } = this.#options
+    const { store, tables, repairs } = this.#options
     const name = nameOf({ ...range, level: Math.max(...files.map((file) => parseName(file.name)?.level ?? 0)) + LEVELS_ABOVE })
     await store.withWorkspace(async (folder) => {
       const made = await this.#makeRows(range, files, folder)
       const sound = files.filter((file) => !file.isDamaged)
       const path = join(folder, 'file')
       await store.withCopies(sound, async (paths) => {
-        await ledger.run(sql`create or replace table kept_files (path VARCHAR, file BIGINT)`)
+        await tables.run(sql`create or replace table kept_files (path VARCHAR, file BIGINT)`)
         for (const [place, { index }] of sound.entries())
-          await ledger.run(sql`insert into kept_files values (${paths[place] ?? ''}, ${index})`)
+          await tables.run(sql`insert into kept_files values (${paths[place] ?? ''}, ${index})`)
         const kept = paths.length === 0 ? [] : [selectKept(paths)]
         const all = [...kept, ...made].reduce((some, one) => sql`${some} union all by name (${one})`, sql`select * from no_lake_rows`)
-        await ledger.writeLakeFile(sql`select * from (${all}) order by sequence`, path, name)
+        await tables.writeLakeFile(sql`select * from (${all}) order by sequence`, path, name)
       })
       // Before the new file supersedes them: a merge deletes what is superseded.
       for (const file of files) if (!file.isKeptWhole) this.setAside.push(await store.copyAside(file.name))
@@ -110,7 +110,7 @@ export class RewrittenFiles {
 
   /** Rows of events that the lake lacks, for this range: selects from files in `folder`. */
   async #makeRows(range: FileRange, files: readonly ComparedFile[], folder: string): Promise<Sql[]> {
-    const { topic, ledger } = this.#options
+    const { topic, tables } = this.#options
     const ingestedAt = this.#ingestedAt(range.ingestDate)
     const selects: Sql[] = []
     const write = async (messages: readonly TopicMessage[]) => {
@@ -121,7 +121,7 @@ export class RewrittenFiles {
       this.written += messages.length
     }
     const leftover = await this.#readLeftover(files)
-    await ledger.run(sql`
+    await tables.run(sql`
       create or replace table made_events as
       select min(sequence) as sequence, event_id
       from topic_events anti join lake_events using (event_id)
@@ -130,15 +130,15 @@ export class RewrittenFiles {
     for (let position = range.first - 1; position < range.last; ) {
       const stored = await topic.read(position, BATCH_SIZE)
       const end = stored.at(-1)?.sequence ?? range.last
-      const wanted = await ledger.select<{ sequence: number }>(
+      const wanted = await tables.select<{ sequence: number }>(
         sql`select sequence from made_events where sequence > ${position} and sequence <= ${end}`,
       )
       const sequences = new Set(wanted.map(({ sequence }) => sequence))
-      await write(sortMessages(stored).messages.filter(({ sequence }) => sequences.has(sequence)))
+      await write(partitionMessages(stored).messages.filter(({ sequence }) => sequences.has(sequence)))
       position = end
     }
     await write(await this.#makeFromOrders(leftover, range))
-    await ledger.run(sql`insert into lake_events select event_id, sequence, null, null from made_events`)
+    await tables.run(sql`insert into lake_events select event_id, sequence, null, null from made_events`)
     return selects
   }
 
@@ -150,10 +150,10 @@ export class RewrittenFiles {
 
   /** Rows that do not stay, as far as they can be read: the topic may have lost their events. */
   async #readLeftover(files: readonly ComparedFile[]): Promise<Leftover[]> {
-    const { store, ledger } = this.#options
+    const { store, tables } = this.#options
     const rows: Leftover[] = []
     for (const file of files) {
-      rows.push(...(await ledger.select<Leftover>(sql`select event_id, sequence from dropped_rows where file = ${file.index}`)))
+      rows.push(...(await tables.select<Leftover>(sql`select event_id, sequence from dropped_rows where file = ${file.index}`)))
       if (file.isDamaged) rows.push(...(await store.withCopies([file], ([path = '']) => readKeys(path), { isFresh: true })))
     }
     return rows.filter(({ event_id }) => EVENT_ID.test(event_id ?? ''))
@@ -164,13 +164,13 @@ export class RewrittenFiles {
    * `storefront replay`, which publishes what an order has under a new one.
    */
   async #makeFromOrders(leftover: readonly Leftover[], { first, last }: FileRange): Promise<TopicMessage[]> {
-    const { pool, ledger } = this.#options
+    const { pool, tables } = this.#options
     const messages: TopicMessage[] = []
     for (let from = 0; from < leftover.length; from += BATCH_SIZE) {
       const some = leftover.slice(from, from + BATCH_SIZE)
-      await ledger.run(sql`truncate leftover_rows`)
-      await ledger.add('leftover_rows', some)
-      const wanted = await ledger.select<{ event_id: string; sequence: number | null }>(sql`
+      await tables.run(sql`truncate leftover_rows`)
+      await tables.add('leftover_rows', some)
+      const wanted = await tables.select<{ event_id: string; sequence: number | null }>(sql`
         select
           event_id,
           min(sequence) filter (
@@ -181,13 +181,13 @@ export class RewrittenFiles {
           anti join topic_events using (event_id)
           anti join made_events using (event_id)
         group by event_id`)
-      const events = await makeEvents(pool, [...new Set(wanted.map(({ event_id }) => event_id.slice(0, UUID_LENGTH)))])
+      const events = await loadEvents(pool, [...new Set(wanted.map(({ event_id }) => event_id.slice(0, UUID_LENGTH)))])
       for (const { event_id, sequence } of wanted) {
         const event = events.get(event_id)
         if (event === undefined) this.lost.add(event_id)
         else if (sequence !== null) {
           messages.push({ sequence, event })
-          await ledger.run(sql`insert into made_events values (${sequence}, ${event_id})`)
+          await tables.run(sql`insert into made_events values (${sequence}, ${event_id})`)
         }
       }
     }

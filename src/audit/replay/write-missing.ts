@@ -6,9 +6,9 @@ import { toLakeRow } from '../../lake/lake-row.ts'
 import type { LakeStore } from '../../lake/lake-store.ts'
 import { listLake } from '../../lake/list-files.ts'
 import { writeParquet } from '../../lake/parquet-writer.ts'
-import { sortMessages } from '../../topic/sort-messages.ts'
+import { partitionMessages } from '../../topic/partition-messages.ts'
 import type { Topic, TopicMessage } from '../../topic/topic.ts'
-import type { Ledger } from '../verify/ledger.ts'
+import type { ComparisonTables } from '../verify/comparison-tables.ts'
 import { LEVELS_ABOVE } from './rewrite-files.ts'
 
 const BATCH_SIZE = 1_000
@@ -17,16 +17,16 @@ interface MissingOptions {
   store: LakeStore
   topic: Topic
   /** With the events of the topic and of the lake. */
-  ledger: Ledger
+  tables: ComparisonTables
   repairs: LakeRepairs
 }
 
 /** Writes the events of the topic up to a sequence that the lake lacks, at the date of `ingestedAt`. Returns their number. */
 export async function writeMissing(options: MissingOptions, upTo: number, ingestedAt: string): Promise<number> {
-  const { topic, ledger } = options
+  const { topic, tables } = options
   let written = 0
   for (let after = 0; ; ) {
-    const missing = await ledger.select<{ sequence: number }>(sql`
+    const missing = await tables.select<{ sequence: number }>(sql`
       select min(sequence) as sequence
       from topic_events anti join lake_events using (event_id)
       where sequence > ${after} and sequence <= ${upTo}
@@ -52,7 +52,7 @@ async function readRuns(topic: Topic, missing: readonly { sequence: number }[]):
   for (let position = (missing[0]?.sequence ?? 1) - 1; position < end; ) {
     const stored = await topic.read(position, BATCH_SIZE)
     if (stored.length === 0) return runs
-    for (const message of sortMessages(stored).messages) {
+    for (const message of partitionMessages(stored).messages) {
       const isWanted = wanted.has(message.sequence)
       if (isWanted && isOpen) runs.at(-1)?.push(message)
       else if (isWanted) runs.push([message])

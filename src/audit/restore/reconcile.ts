@@ -1,6 +1,6 @@
 import { listIncarnations } from '../../topic/incarnations.ts'
 import { repairLake } from '../replay/repair-lake.ts'
-import { type Compared, listLostEvents } from './find-lost-time.ts'
+import { type ComparedStores, listLostEvents } from './find-data-loss.ts'
 
 export interface ReconcileReport {
   /** Events of the time that was lost. They stay in the lake. */
@@ -13,7 +13,7 @@ export interface ReconcileReport {
   written: number
 }
 
-export interface ReconcileOptions extends Compared {
+export interface ReconcileOptions extends ComparedStores {
   /** Address of the database. */
   url: string
   now: () => Date

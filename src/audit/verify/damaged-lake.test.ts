@@ -7,7 +7,7 @@ import { farFromMidnight } from '../../../test/midnight.ts'
 import { writeOldFile } from '../../../test/old-lake-file.ts'
 import { startAuditedStore, summarise } from '../../../test/pipeline-audit.ts'
 import { listLake } from '../../lake/list-files.ts'
-import { sortMessages } from '../../topic/sort-messages.ts'
+import { partitionMessages } from '../../topic/partition-messages.ts'
 
 const FLIPS = 24
 
@@ -20,7 +20,7 @@ test('finds a flipped byte in a file without a checksum, or the file says what i
   await store.untilDelivered()
   await stop()
   for (const { name } of await listLake(store.lakeStore)) await rm(store.lakeStore.locate(name))
-  const { messages } = sortMessages(await store.topic.read(0, 100))
+  const { messages } = partitionMessages(await store.topic.read(0, 100))
   const path = await writeOldFile(store.lake, messages, new Date().toISOString().slice(0, 10))
   assert.deepEqual(summarise(await store.verify()), [], 'a file of the first release is right')
   // When the lake took an event stands nowhere else.

@@ -6,7 +6,7 @@ import { parseName, splitSuperseded } from '../../lake/lake-names.ts'
 import { LAKE_COLUMNS, typedList } from '../../lake/lake-row.ts'
 import { type LakeFile, LakeFileGone, type LakeStore } from '../../lake/lake-store.ts'
 import { listLake } from '../../lake/list-files.ts'
-import type { Ledger } from './ledger.ts'
+import type { ComparisonTables } from './comparison-tables.ts'
 import { ROW_DIGESTS } from './row-digest.ts'
 
 const MAX_ATTEMPTS = 5
@@ -29,18 +29,22 @@ export interface LakeContents {
 }
 
 /**
- * Reads every column of every row of the files that count, as the store has them now, and puts what it finds into the ledger. Files
+ * Reads every column of every row of the files that count, as the store has them now, and puts what it finds into the tables. Files
  * that cannot be read, or hold what their name does not say, are listed. Begins again when files were replaced meanwhile.
  * `withSuperseded`: reads these too, although other files supersede them.
  */
-export async function readLake(store: LakeStore, ledger: Ledger, withSuperseded: ReadonlySet<string> = new Set()): Promise<LakeContents> {
-  await ledger.run(sql`create or replace table no_lake_rows (${typedList(LAKE_COLUMNS)})`)
+export async function readLake(
+  store: LakeStore,
+  tables: ComparisonTables,
+  withSuperseded: ReadonlySet<string> = new Set(),
+): Promise<LakeContents> {
+  await tables.run(sql`create or replace table no_lake_rows (${typedList(LAKE_COLUMNS)})`)
   for (let attempt = 1; ; attempt++) {
-    await ledger.run(sql`truncate lake_events`)
+    await tables.run(sql`truncate lake_events`)
     const { current, superseded } = splitSuperseded(await listLake(store))
     const files = [...current, ...superseded.filter(({ name }) => withSuperseded.has(name))]
     try {
-      const corrupt = await readFiles(store, files, ledger)
+      const corrupt = await readFiles(store, files, tables)
       const now = new Set((await listLake(store)).map(({ name }) => name))
       if (files.every(({ name }) => now.has(name))) {
         const lastSequence = files.reduce((newest, { name }) => Math.max(newest, parseName(name)?.last ?? 0), 0)
@@ -53,12 +57,12 @@ export async function readLake(store: LakeStore, ledger: Ledger, withSuperseded:
   }
 }
 
-async function readFiles(store: LakeStore, files: readonly LakeFile[], ledger: Ledger): Promise<CorruptFile[]> {
+async function readFiles(store: LakeStore, files: readonly LakeFile[], tables: ComparisonTables): Promise<CorruptFile[]> {
   const corrupt: CorruptFile[] = []
   for (const [index, file] of files.entries()) {
     const path = store.locate(file.name)
     const read = async ([copy = '']: string[]) => {
-      const reason = await readFile(copy, file.name, index, ledger)
+      const reason = await readFile(copy, file.name, index, tables)
       const otherName = reason === null ? await findOtherName(copy, file.name) : null
       return { reason: (reason ?? otherName)?.replaceAll(copy, path) ?? null, isMisnamed: otherName !== null }
     }
@@ -68,14 +72,14 @@ async function readFiles(store: LakeStore, files: readonly LakeFile[], ledger: L
   return corrupt
 }
 
-/** Why the file is corrupt, null when it is not. Its rows go into the ledger when they can be read at all. */
-async function readFile(path: string, name: string, index: number, ledger: Ledger): Promise<string | null> {
+/** Why the file is corrupt, null when it is not. Its rows go into the tables when they can be read at all. */
+async function readFile(path: string, name: string, index: number, tables: ComparisonTables): Promise<string | null> {
   const checksum = await checkChecksum(path)
   if (checksum === 'wrong') return WRONG_CHECKSUM
   try {
-    const unknown = checksum === 'none' ? await findUnknownColumns(path, ledger) : []
+    const unknown = checksum === 'none' ? await findUnknownColumns(path, tables) : []
     if (unknown.length > 0) return `it has columns that no release wrote: ${unknown.join(', ')}`
-    await ledger.run(sql`
+    await tables.run(sql`
       create or replace temp table file_events as
       select event_id, sequence, ${ROW_DIGESTS} as digests, ingested_at
       from (select * from no_lake_rows union all by name select * from read_parquet(${readablePath(path)}, hive_partitioning = false))`)
@@ -85,17 +89,17 @@ async function readFile(path: string, name: string, index: number, ledger: Ledge
     if (/out of memory|no space left|too many open files/i.test(reason)) throw error
     return reason
   }
-  await ledger.run(sql`insert into lake_events select event_id, sequence, digests, ${index} from file_events`)
+  await tables.run(sql`insert into lake_events select event_id, sequence, digests, ${index} from file_events`)
   const { first = 0, last = 0, ingestDate = '' } = parseName(name) ?? {}
-  const strays = await ledger.count(sql`
+  const strays = await tables.count(sql`
     from file_events
     where sequence is null or sequence not between ${first} and ${last} or strftime(ingested_at, '%Y-%m-%d') is distinct from ${ingestDate}`)
   return strays === 0 ? null : `${strays} of its rows are not in the range and of the date of its name`
 }
 
 /** In a file without a checksum nothing else shows that the name of a column is damaged: a column that is missing is allowed. */
-async function findUnknownColumns(path: string, ledger: Ledger): Promise<string[]> {
-  const columns = await ledger.select<{ column_name: string }>(
+async function findUnknownColumns(path: string, tables: ComparisonTables): Promise<string[]> {
+  const columns = await tables.select<{ column_name: string }>(
     sql`select column_name from (describe select * from read_parquet(${readablePath(path)}, hive_partitioning = false))`,
   )
   return columns.map(({ column_name }) => column_name).filter((name) => !(name in LAKE_COLUMNS))

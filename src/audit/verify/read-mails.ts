@@ -1,10 +1,10 @@
 import type { Pool } from '../../db/pool.ts'
-import type { Ledger } from './ledger.ts'
+import type { ComparisonTables } from './comparison-tables.ts'
 
 const PAGE_SIZE = 10_000
 
-/** Puts every row of `email_deliveries` into the ledger. */
-export async function readMails(pool: Pool, ledger: Ledger): Promise<void> {
+/** Puts every row of `email_deliveries` into the tables. */
+export async function readMails(pool: Pool, tables: ComparisonTables): Promise<void> {
   for (let after = ''; ; ) {
     const { rows } = await pool.query<{ event_id: string; status: string; queued_at: number }>(
       `select event_id, status, (extract(epoch from queued_at) * 1000)::bigint as queued_at
@@ -16,7 +16,7 @@ export async function readMails(pool: Pool, ledger: Ledger): Promise<void> {
     )
     const last = rows.at(-1)
     if (last === undefined) return
-    await ledger.add('mail_events', rows)
+    await tables.add('mail_events', rows)
     after = last.event_id
   }
 }

@@ -1,8 +1,8 @@
 import type { Pool } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import type { OrderRecord } from '../../orders/events.ts'
-import { FACTS_IN_ORDERS, MOVE_DETAILS_IN_ORDERS } from './facts.ts'
-import type { Ledger } from './ledger.ts'
+import type { ComparisonTables } from './comparison-tables.ts'
+import { EVENT_DIGEST_IN_ORDERS, MOVE_DETAILS_IN_ORDERS } from './event-digest.ts'
 
 const PAGE_SIZE = 5_000
 const BEFORE_ALL = '00000000-0000-0000-0000-000000000000'
@@ -33,7 +33,7 @@ const EACH_VERSION = sql`
 interface OrderEventRow {
   order_id: string
   event_id: string
-  facts: string | null
+  event_digest: string | null
   move_details: string | null
   /** Of the history's entry: anything that somebody may have written there. */
   at: string | null
@@ -41,12 +41,12 @@ interface OrderEventRow {
   updated_at: Date | number
 }
 
-/** Puts the event of each version of each order into the ledger, as the rows of `orders` tell. Returns the number of orders. */
-export async function readOrders(pool: Pool, ledger: Ledger, { since, orderId }: OrderFilter = {}): Promise<number> {
+/** Puts the event of each version of each order into the tables, as the rows of `orders` tell. Returns the number of orders. */
+export async function readOrders(pool: Pool, tables: ComparisonTables, { since, orderId }: OrderFilter = {}): Promise<number> {
   let orders = 0
   for (let after = BEFORE_ALL; ; ) {
     const { rows } = await pool.query<OrderEventRow>(
-      sql`select orders.id as order_id, orders.id || '.' || version.number as event_id, ${FACTS_IN_ORDERS} as facts,
+      sql`select orders.id as order_id, orders.id || '.' || version.number as event_id, ${EVENT_DIGEST_IN_ORDERS} as event_digest,
         ${MOVE_DETAILS_IN_ORDERS} as move_details,
         status_history -> (version.place - 1) ->> 'at' as at, updated_at
       from (
@@ -65,7 +65,7 @@ export async function readOrders(pool: Pool, ledger: Ledger, { since, orderId }:
     if (last === undefined) return orders
     orders += new Set(rows.map((row) => row.order_id)).size
     const events = rows.map((row) => ({ ...row, changed_at: changedAt(row) }))
-    await ledger.add('order_events', since === undefined ? events : withEarlierVersions(events, since.getTime()))
+    await tables.add('order_events', since === undefined ? events : withEarlierVersions(events, since.getTime()))
     after = last.order_id
   }
 }

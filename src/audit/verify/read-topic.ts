@@ -1,27 +1,27 @@
 import { sql } from '../../db/sql.ts'
 import { LAKE_COLUMNS, toLakeRow } from '../../lake/lake-row.ts'
-import { sortMessages } from '../../topic/sort-messages.ts'
+import { partitionMessages } from '../../topic/partition-messages.ts'
 import type { Topic, TopicMessage } from '../../topic/topic.ts'
-import { factsOf, moveDetailsOf } from './facts.ts'
-import type { Ledger } from './ledger.ts'
+import type { ComparisonTables } from './comparison-tables.ts'
+import { eventDigest, moveDetailsOf } from './event-digest.ts'
 import { ROW_DIGESTS } from './row-digest.ts'
 
 const BATCH_SIZE = 1_000
-const COLUMNS = { ...LAKE_COLUMNS, facts: sql`VARCHAR`, move_details: sql`VARCHAR`, changed_at: sql`BIGINT` }
+const COLUMNS = { ...LAKE_COLUMNS, event_digest: sql`VARCHAR`, move_details: sql`VARCHAR`, changed_at: sql`BIGINT` }
 
-/** Puts the messages behind `after` into the ledger, up to the end of the topic, those that are no order events apart. Returns the last sequence. */
-export async function readTopic(topic: Topic, ledger: Ledger, after = 0): Promise<number> {
+/** Puts the messages behind `after` into the tables, up to the end of the topic, those that are no order events apart. Returns the last sequence. */
+export async function readTopic(topic: Topic, tables: ComparisonTables, after = 0): Promise<number> {
   let position = after
   for (;;) {
     const stored = await topic.read(position, BATCH_SIZE)
     const last = stored.at(-1)
     if (last === undefined) return position
-    const { messages, corrupt } = sortMessages(stored)
-    await ledger.add('corrupt_messages', corrupt)
-    const rows = await ledger.spoolRows(messages.map(toLine), COLUMNS)
-    await ledger.run(sql`
+    const { messages, corrupt } = partitionMessages(stored)
+    await tables.add('corrupt_messages', corrupt)
+    const rows = await tables.spoolRows(messages.map(toLine), COLUMNS)
+    await tables.run(sql`
       insert into topic_events
-      select event_id, facts, move_details, changed_at, sequence, ${ROW_DIGESTS} from ${rows}`)
+      select event_id, event_digest, move_details, changed_at, sequence, ${ROW_DIGESTS} from ${rows}`)
     position = last.sequence
   }
 }
@@ -32,7 +32,7 @@ function toLine(message: TopicMessage): string {
   const changedAt = Date.parse(event.time)
   return JSON.stringify({
     ...toLakeRow(message, event.time),
-    facts: factsOf(event),
+    event_digest: eventDigest(event),
     move_details: moveDetailsOf(event),
     changed_at: changedAt,
   })

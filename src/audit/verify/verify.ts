@@ -4,11 +4,11 @@ import { identifier, literal, type Sql, sql } from '../../db/sql.ts'
 import type { LakeStore } from '../../lake/lake-store.ts'
 import { findUnreconciledReason, listIncarnations } from '../../topic/incarnations.ts'
 import type { CorruptMessage, Topic } from '../../topic/topic.ts'
-import { type Compared, findLostTime } from '../restore/find-lost-time.ts'
-import { knownUpTo } from '../restore/recognise-restore.ts'
+import { knownUpTo } from '../restore/ensure-incarnation.ts'
+import { type ComparedStores, findDataLoss } from '../restore/find-data-loss.ts'
+import { awaitInFlight, type InFlightResult, MISSING_FROM_TOPIC, PATIENCE_MS } from './await-in-flight.ts'
+import { type ComparisonTables, type TableName, withComparisonTables } from './comparison-tables.ts'
 import { findInvalidRows } from './invalid-rows.ts'
-import { type Ledger, type TableName, withLedger } from './ledger.ts'
-import { LACKING, PATIENCE_MS, type Settlement, settle } from './pending-changes.ts'
 import { type LakeContents, readLake } from './read-lake.ts'
 import { readMails } from './read-mails.ts'
 import { readOrders } from './read-orders.ts'
@@ -72,38 +72,38 @@ const MAX_EXAMPLES = 100
  */
 export async function verify(options: VerifyOptions): Promise<VerifyReport> {
   const { pool, topic, patienceMs = PATIENCE_MS, lakeFlushSeconds = LAKE_FLUSH_SECONDS } = options
-  return withLedger(async (ledger) => {
+  return withComparisonTables(async (tables) => {
     const startedAt = options.now().getTime()
     const restored = await findRestored({ pool, topic, lake: options.lake })
-    await ledger.add('lost_ranges', restored.ranges)
+    await tables.add('lost_ranges', restored.ranges)
     const mailPosition = await findSubscriberPosition(pool, 'email')
-    await readMails(pool, ledger)
-    const lake = await readLake(options.lake, ledger)
-    const topicEnd = await readTopic(topic, ledger)
-    const orders = await readOrders(pool, ledger)
-    await ledger.add('parked_events', await listParkedChanges(pool))
-    const settlement = await settle(ledger, options, topicEnd)
+    await readMails(pool, tables)
+    const lake = await readLake(options.lake, tables)
+    const topicEnd = await readTopic(topic, tables)
+    const orders = await readOrders(pool, tables)
+    await tables.add('parked_events', await listParkedChanges(pool))
+    const inFlight = await awaitInFlight(tables, options, topicEnd)
     const invalid = (await findInvalidRows(pool, MAX_EXAMPLES)).map((rows): Finding => ({ ...rows, kind: 'invalid' }))
-    const findings = [...restored.findings, ...invalid, ...(await find(ledger, { mailPosition, topicEnd, lake, settlement }))]
+    const findings = [...restored.findings, ...invalid, ...(await find(tables, { mailPosition, topicEnd, lake, inFlight }))]
     const behind = {
       mails: sql`from topic_events anti join mail_events using (event_id) where topic_events.sequence > ${mailPosition}`,
       lake: sql`from topic_events anti join lake_events using (event_id) where topic_events.sequence > ${lake.lastSequence}`,
     }
     // Measured from the beginning: what came to the topic since need not be in what was read before it.
     const isOverdue = async (events: Sql, mayTakeMs: number) =>
-      (await ledger.count(sql`${events} and changed_at < ${startedAt - mayTakeMs}`)) > 0
-    const undecided: Place[] = settlement.isSettled ? [] : ['topic']
+      (await tables.count(sql`${events} and changed_at < ${startedAt - mayTakeMs}`)) > 0
+    const undecided: Place[] = inFlight.isSettled ? [] : ['topic']
     if (await isOverdue(behind.mails, patienceMs)) undecided.push('mails')
     if (await isOverdue(behind.lake, patienceMs + lakeFlushSeconds * 1_000)) undecided.push('lake')
-    const lagOf = (events: Sql) => measureLag(ledger, events, options.now())
-    const mails = await ledger.select<{ status: string; n: number }>(sql`select status, count(*) as n from mail_events group by status`)
+    const lagOf = (events: Sql) => measureLag(tables, events, options.now())
+    const mails = await tables.select<{ status: string; n: number }>(sql`select status, count(*) as n from mail_events group by status`)
     const mailsThatAre = (status: string) => mails.find((row) => row.status === status)?.n ?? 0
     return {
-      orders: { orders, versions: await ledger.count(sql`from order_events`) },
+      orders: { orders, versions: await tables.count(sql`from order_events`) },
       topic: {
-        events: await ledger.count(sql`from topic_events`),
-        lag: settlement.slotLost !== null ? { events: 0, seconds: 0 } : await lagOf(underWay(settlement)),
-        isSettled: settlement.isSettled,
+        events: await tables.count(sql`from topic_events`),
+        lag: inFlight.slotLost !== null ? { events: 0, seconds: 0 } : await lagOf(inFlightEvents(inFlight)),
+        isSettled: inFlight.isSettled,
       },
       mails: {
         sent: mailsThatAre('sent'),
@@ -113,8 +113,8 @@ export async function verify(options: VerifyOptions): Promise<VerifyReport> {
       },
       lake: {
         files: lake.files.length,
-        events: await ledger.count(sql`from lake_events`),
-        lostEvents: await ledger.count(sql`from lake_events anti join order_events using (event_id) semi join lost_ranges on ${IS_LOST}`),
+        events: await tables.count(sql`from lake_events`),
+        lostEvents: await tables.count(sql`from lake_events anti join order_events using (event_id) semi join lost_ranges on ${IS_LOST}`),
         lag: await lagOf(behind.lake),
       },
       findings,
@@ -124,10 +124,10 @@ export async function verify(options: VerifyOptions): Promise<VerifyReport> {
 }
 
 /** Whether the database was restored, and topic and lake not compared with it since; and the ranges in which it has lost events. */
-async function findRestored(compared: Compared): Promise<{ findings: Finding[]; ranges: { after: number; up_to: number }[] }> {
+async function findRestored(compared: ComparedStores): Promise<{ findings: Finding[]; ranges: { after: number; up_to: number }[] }> {
   const incarnations = await listIncarnations(compared.pool)
   const ranges = incarnations.flatMap(({ lost }) => (lost === null ? [] : [{ after: lost.after, up_to: lost.upTo }]))
-  const lost = await findLostTime(compared, knownUpTo(incarnations))
+  const lost = await findDataLoss(compared, knownUpTo(incarnations))
   const examples =
     lost === null ? [] : [`topic or lake have seen up to ${lost.end}, the database up to ${lost.range.after}`, ...lost.examples]
   const unreconciled = await findUnreconciledReason(compared.pool)
@@ -144,21 +144,21 @@ async function findSubscriberPosition(pool: Pool, name: string): Promise<number>
   return rows[0]?.sequence ?? 0
 }
 
-function underWay({ isSettled }: Settlement): Sql {
-  return isSettled ? sql`from (${LACKING}) semi join held_events using (event_id)` : sql`from (${LACKING})`
+function inFlightEvents({ isSettled }: InFlightResult): Sql {
+  return isSettled ? sql`from (${MISSING_FROM_TOPIC}) semi join held_events using (event_id)` : sql`from (${MISSING_FROM_TOPIC})`
 }
 
 interface Known {
   mailPosition: number
   topicEnd: number
   lake: LakeContents
-  settlement: Settlement
+  inFlight: InFlightResult
 }
 
-async function find(ledger: Ledger, { mailPosition, topicEnd, lake, settlement }: Known): Promise<Finding[]> {
-  const lost = settlement.isSettled
-    ? sql`from (${LACKING}) anti join held_events using (event_id) anti join parked_events using (event_id)`
-    : sql`from (${LACKING}) where false`
+async function find(tables: ComparisonTables, { mailPosition, topicEnd, lake, inFlight }: Known): Promise<Finding[]> {
+  const lost = inFlight.isSettled
+    ? sql`from (${MISSING_FROM_TOPIC}) anti join held_events using (event_id) anti join parked_events using (event_id)`
+    : sql`from (${MISSING_FROM_TOPIC}) where false`
   const doubled = (table: TableName) => sql`from ${identifier(table)} group by event_id having count(*) > 1`
   const ofNoOrder = (table: TableName) =>
     sql`from ${identifier(table)} anti join topic_events using (event_id) anti join order_events using (event_id)`
@@ -168,9 +168,9 @@ async function find(ledger: Ledger, { mailPosition, topicEnd, lake, settlement }
     sql`from topic_events anti join ${identifier(table)} using (event_id) where topic_events.sequence <= ${position} and ${isKept}`
   const altered = sql`
     from topic_events as copy join order_events as original using (event_id)
-    where copy.facts <> original.facts or copy.move_details <> original.move_details`
+    where copy.event_digest <> original.event_digest or copy.move_details <> original.move_details`
   const checks: [Place, FindingKind, Sql][] = [
-    ['orders', 'corrupt', sql`from order_events where facts is null`],
+    ['orders', 'corrupt', sql`from order_events where event_digest is null`],
     ['topic', 'missing', lost],
     ['topic', 'doubled', doubled('topic_events')],
     ['topic', 'altered', altered],
@@ -187,8 +187,8 @@ async function find(ledger: Ledger, { mailPosition, topicEnd, lake, settlement }
     ['lake', 'unknown', sql`${ofNoOrder('lake_events')} where ${isKept}`],
   ]
   const findings: Finding[] = []
-  const parked = await ledger.select<{ event_id: string; reason: string }>(
-    sql`select event_id, reason from (${LACKING}) join parked_events using (event_id) order by event_id`,
+  const parked = await tables.select<{ event_id: string; reason: string }>(
+    sql`select event_id, reason from (${MISSING_FROM_TOPIC}) join parked_events using (event_id) order by event_id`,
   )
   if (parked.length > 0)
     findings.push({
@@ -197,13 +197,13 @@ async function find(ledger: Ledger, { mailPosition, topicEnd, lake, settlement }
       count: parked.length,
       examples: parked.slice(0, MAX_EXAMPLES).map(({ event_id, reason }) => `${event_id}: ${reason}`),
     })
-  if (settlement.slotLost !== null) findings.push({ place: 'change stream', kind: 'lost', count: 1, examples: [settlement.slotLost] })
+  if (inFlight.slotLost !== null) findings.push({ place: 'change stream', kind: 'lost', count: 1, examples: [inFlight.slotLost] })
   for (const [place, kind, from] of checks) {
     const events = sql`select event_id ${from}`
-    const count = await ledger.count(events)
-    if (count > 0) findings.push({ place, kind, count, examples: await examplesOf(ledger, events) })
+    const count = await tables.count(events)
+    if (count > 0) findings.push({ place, kind, count, examples: await examplesOf(tables, events) })
   }
-  const messages = await ledger.select<CorruptMessage>(sql`select sequence, reason from corrupt_messages order by sequence`)
+  const messages = await tables.select<CorruptMessage>(sql`select sequence, reason from corrupt_messages order by sequence`)
   return [
     ...findings,
     ...corruptFindings(
@@ -221,13 +221,13 @@ function corruptFindings(place: Place, all: string[]): Finding[] {
   return all.length === 0 ? [] : [{ place, kind: 'corrupt', count: all.length, examples: all.slice(0, MAX_EXAMPLES) }]
 }
 
-async function examplesOf(ledger: Ledger, events: Sql): Promise<string[]> {
-  const rows = await ledger.select<{ event_id: string }>(sql`${events} order by event_id limit ${literal(MAX_EXAMPLES)}`)
+async function examplesOf(tables: ComparisonTables, events: Sql): Promise<string[]> {
+  const rows = await tables.select<{ event_id: string }>(sql`${events} order by event_id limit ${literal(MAX_EXAMPLES)}`)
   return rows.map((row) => row.event_id)
 }
 
-async function measureLag(ledger: Ledger, from: Sql, now: Date): Promise<Lag> {
-  const [row] = await ledger.select<{ events: number; oldest: number | null }>(
+async function measureLag(tables: ComparisonTables, from: Sql, now: Date): Promise<Lag> {
+  const [row] = await tables.select<{ events: number; oldest: number | null }>(
     sql`select count(*) as events, min(changed_at) as oldest from (select changed_at ${from})`,
   )
   const ageMs = row?.oldest == null ? 0 : Math.max(0, now.getTime() - row.oldest)

@@ -9,7 +9,7 @@ import { connectManager, connectNatsTopic } from '../../../test/nats-harness.ts'
 import { NO_NATS, startNatsServer } from '../../../test/nats-server.ts'
 import { makeOrderEvent } from '../../../test/order-event-factory.ts'
 import { idsOf, makeOutgoing, Recording, subscribe } from '../../../test/topic-harness.ts'
-import { sortMessages } from '../sort-messages.ts'
+import { partitionMessages } from '../partition-messages.ts'
 import { EPOCH_SEQUENCES, type OutgoingMessage, type Subscription, type Topic } from '../topic.ts'
 
 const server = NO_NATS ? null : await startNatsServer({ after })
@@ -69,7 +69,7 @@ async function readBySubscription(t: TestContext, topic: Topic): Promise<Recordi
 
 async function readForCommand(_: TestContext, topic: Topic): Promise<Recording> {
   const recording = new Recording()
-  await recording.handle(sortMessages(await topic.read(0, 10)).messages, new AbortController().signal)
+  await recording.handle(partitionMessages(await topic.read(0, 10)).messages, new AbortController().signal)
   return recording
 }
 

@@ -13,7 +13,7 @@ import { makeOrderEvent, makeOrderItem } from '../../../test/order-event-factory
 import { endSubscriberConnection, idsOf, makeOutgoing, Recording, subscribe } from '../../../test/topic-harness.ts'
 import { createPostgresTopic, TopicMoved } from '../postgres/postgres-topic.ts'
 import { type CorruptMessage, epochOf, type Topic } from '../topic.ts'
-import { StreamUnfit } from './stream.ts'
+import { StreamMisconfigured } from './stream.ts'
 
 const server = NO_NATS ? null : await startNatsServer({ after })
 const url = server?.url ?? ''
@@ -73,8 +73,8 @@ describe('with a broker', { skip: NO_NATS }, () => {
     const { db, topic } = await makeTopic(t)
     const manager = await connectManager(t, url)
     await manager.streams.add({ name: db.name.toUpperCase(), subjects: [`${db.name}.>`], discard: DiscardPolicy.Old })
-    await assert.rejects(topic.start(), (error) => error instanceof StreamUnfit && /must have discard="new"/.test(error.message))
-    await assert.rejects(topic.publish(makeOutgoing(1)), StreamUnfit)
+    await assert.rejects(topic.start(), (error) => error instanceof StreamMisconfigured && /must have discard="new"/.test(error.message))
+    await assert.rejects(topic.publish(makeOutgoing(1)), StreamMisconfigured)
   })
 
   test('leaves out bytes that are no JSON, or are compressed in a way that it does not know', async (t) => {

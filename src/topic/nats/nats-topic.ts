@@ -6,7 +6,7 @@ import type { MessageHandler, OutgoingMessage, StoredMessage, SubscribeOptions, 
 import { type Jetstream, NatsClient, type NatsSettings } from './connection.ts'
 import { NatsSource, POSITION_HEADER } from './messages.ts'
 import { NatsPublisher } from './publisher.ts'
-import { newestIn, type OrderStream, openStream, StreamUnfit } from './stream.ts'
+import { newestIn, type OrderStream, openStream, StreamMisconfigured } from './stream.ts'
 
 // Consumers made for one read, each led by a server of the broker's choice: with one of three out of step, one read in two thousand fails.
 const READ_TRIES = 7
@@ -54,7 +54,7 @@ class NatsTopic implements Topic {
 
   async start(): Promise<void> {
     await this.#use(async () => {}).catch((error) => {
-      if (error instanceof StreamUnfit) throw error
+      if (error instanceof StreamMisconfigured) throw error
       this.#options.logger.error({ err: error }, 'NATS cannot be used yet, will try again')
     })
   }

@@ -6,7 +6,7 @@ import type { PublishedEvent } from '../delivery-log.ts'
 import type { OutgoingMessage } from '../topic.ts'
 import { type Jetstream, jetstreamErrorCode } from './connection.ts'
 import { ENCODING_HEADER, encodeEvent, POSITION_HEADER } from './messages.ts'
-import { type OrderStream, StreamMadeAnew } from './stream.ts'
+import { type OrderStream, StreamRecreated } from './stream.ts'
 
 const STORE_FAILED = 10_077
 /** Messages sent and not yet acknowledged. */
@@ -16,7 +16,7 @@ const BURST = 128
 /** Without progress for this long `publish` throws, and its caller tries again later. A process that stops waits no longer. */
 const PATIENCE_MS = 3_500
 const RETRY_MS = 100
-const UNDER_WAY = 'the topic refuses an event of which another publisher has a message under way'
+const IN_FLIGHT = 'the topic refuses an event of which another publisher has a message under way'
 
 /**
  * `stored`: at this place in the stream. `taken`: refused, because the stream has its subject; with a number, because its window of
@@ -68,11 +68,11 @@ export class NatsPublisher {
       if (outcomes.some(({ kind }) => kind === 'taken')) left = await this.#withoutStored([...taken.keys(), ...left], taken)
       if (left.length < rest.length) deadline = performance.now() + PATIENCE_MS
       rest = left
-      const isUnderWay = (message: OutgoingMessage) => taken.has(message) && !this.#deleted.has(message.event.id)
-      const error = failed?.error ?? (rest.some(isUnderWay) ? new Error(UNDER_WAY) : null)
+      const isInFlight = (message: OutgoingMessage) => taken.has(message) && !this.#deleted.has(message.event.id)
+      const error = failed?.error ?? (rest.some(isInFlight) ? new Error(IN_FLIGHT) : null)
       if (error === null) continue
-      if (error instanceof StreamMadeAnew) await this.#takeBack(messages)
-      if (error instanceof StreamMadeAnew || performance.now() > deadline) throw error
+      if (error instanceof StreamRecreated) await this.#takeBack(messages)
+      if (error instanceof StreamRecreated || performance.now() > deadline) throw error
       await delay(RETRY_MS)
     }
   }
@@ -128,7 +128,7 @@ export class NatsPublisher {
       // Without a sequence the first copy is only on its way, and may still get lost with the stream's leader.
       if (ack.duplicate && ack.seq === 0) throw new Error('the message is a duplicate of one that is not stored yet')
       if (ack.duplicate) return { kind: 'taken', streamSequence: ack.seq }
-      if (ack.seq <= this.#newest) throw new StreamMadeAnew(ack.stream)
+      if (ack.seq <= this.#newest) throw new StreamRecreated(ack.stream)
       this.#deleted.delete(event.id)
       this.#newest = Math.max(ack.seq, this.#newest)
       return { kind: 'stored', streamSequence: ack.seq }

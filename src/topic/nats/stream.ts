@@ -50,20 +50,20 @@ function requiredSettings(name: string) {
   } satisfies Partial<StreamConfig>
 }
 
-/** Makes the stream, or checks that the one that is there keeps every message once. Throws StreamUnfit when it does not. */
+/** Makes the stream, or checks that the one that is there keeps every message once. Throws StreamMisconfigured when it does not. */
 export async function openStream(jetstream: Jetstream, options: StreamOptions): Promise<OrderStream> {
   const info = await ensureStream(jetstream, options)
   return { name: info.config.name, info, base: (await registerEpoch(info, options)) * EPOCH_SEQUENCES }
 }
 
 /** The stream is there, with settings under which messages can be lost. */
-export class StreamUnfit extends OperatorError {
-  override readonly name = 'StreamUnfit'
+export class StreamMisconfigured extends OperatorError {
+  override readonly name = 'StreamMisconfigured'
 }
 
 /** Its numbers are not those of the epoch in hand. */
-export class StreamMadeAnew extends Error {
-  override readonly name = 'StreamMadeAnew'
+export class StreamRecreated extends Error {
+  override readonly name = 'StreamRecreated'
 
   constructor(stream: string) {
     super(`the stream ${stream} was made anew`)
@@ -97,7 +97,7 @@ async function ensureStream(jetstream: Jetstream, { name, replicas, logger }: St
   const config = info.config as unknown as Record<string, unknown>
   const unfit = Object.entries(required).filter(([key, value]) => JSON.stringify(config[key]) !== JSON.stringify(value))
   if (unfit.length > 0) {
-    throw new StreamUnfit(
+    throw new StreamMisconfigured(
       `the NATS stream ${streamName} must have ${unfit.map(([key, value]) => `${key}=${JSON.stringify(value)}`).join(', ')}`,
     )
   }
@@ -181,8 +181,8 @@ function subjectsOf({ info }: OrderStream): string {
   return info.config.subjects?.[0] ?? '>'
 }
 
-/** Throws StreamMadeAnew when the stream is another one by now. */
+/** Throws StreamRecreated when the stream is another one by now. */
 export async function assertSame({ manager: { streams } }: Jetstream, { name, info }: OrderStream): Promise<void> {
   const { created } = await streams.info(name)
-  if (created !== info.created) throw new StreamMadeAnew(name)
+  if (created !== info.created) throw new StreamRecreated(name)
 }

@@ -1,12 +1,12 @@
 import type { Pool } from '../../db/pool.ts'
 import type { LakeStore } from '../../lake/lake-store.ts'
 import { findUnknownEvents, type LostRange } from '../../topic/incarnations.ts'
-import { sortMessages } from '../../topic/sort-messages.ts'
+import { partitionMessages } from '../../topic/partition-messages.ts'
 import { epochOf, type Topic } from '../../topic/topic.ts'
 import { findLakeEnd, type LakeEvent, visitLakeBehind } from './lake-tail.ts'
 
 /** What is compared: the database with what outlives a restore of it. */
-export interface Compared {
+export interface ComparedStores {
   pool: Pool
   topic: Topic
   /** Null for a process that has no lake. */
@@ -14,7 +14,7 @@ export interface Compared {
 }
 
 /** That topic or lake have seen more than the database has. */
-export interface LostTime {
+export interface DataLoss {
   range: LostRange
   /** The greatest sequence of either. */
   end: number
@@ -33,7 +33,7 @@ const BATCH_SIZE = 1_000
  * passed the lake since. Unless it was restored, every event that is published belongs to a version of an order, and the lake is never
  * ahead of the topic. Read are the lake, the topic, the orders, so what is on its way meanwhile cannot look lost.
  */
-export async function findLostTime(compared: Compared, known: number, isThorough = true): Promise<LostTime | null> {
+export async function findDataLoss(compared: ComparedStores, known: number, isThorough = true): Promise<DataLoss | null> {
   const { pool, topic, lake } = compared
   const lakeEnd = lake === null ? 0 : await findLakeEnd(lake)
   const topicEnd = await topic.newestSequence()
@@ -58,7 +58,7 @@ export async function findLostTime(compared: Compared, known: number, isThorough
 }
 
 /** Event ids of the range that no order has, with their sequences: what the lost time had published. */
-export async function listLostEvents({ pool, topic, lake }: Compared, range: LostRange): Promise<Map<string, LakeEvent>> {
+export async function listLostEvents({ pool, topic, lake }: ComparedStores, range: LostRange): Promise<Map<string, LakeEvent>> {
   const lost = new Map<string, LakeEvent>()
   const keep = async (events: LakeEvent[]) => {
     for (const event of await keepUnknown(pool, events)) if (event.sequence <= range.upTo) lost.set(event.eventId, event)
@@ -88,7 +88,7 @@ async function visitTopic(topic: Topic, after: number, visit: (events: LakeEvent
     const last = stored.at(-1)
     if (last === undefined) return
     await visit(
-      sortMessages(stored).messages.map(({ sequence, event }) => ({
+      partitionMessages(stored).messages.map(({ sequence, event }) => ({
         eventId: event.id,
         sequence,
         orderNumber: toNumber(event.data.order.number),
@@ -122,7 +122,7 @@ async function findNewestPosition(pool: Pool): Promise<number> {
   return rows[0]?.position ?? 0
 }
 
-async function findNewestOrderNumber({ topic, lake }: Compared, after: number): Promise<number> {
+async function findNewestOrderNumber({ topic, lake }: ComparedStores, after: number): Promise<number> {
   let newest = 0
   const look = async (events: LakeEvent[]) => {
     for (const { orderNumber } of events) newest = Math.max(newest, orderNumber)

@@ -9,14 +9,14 @@ import { typedList } from '../../lake/lake-row.ts'
 import { copyToParquet } from '../../lake/parquet-writer.ts'
 
 /**
- * What each place holds, by event id. `facts` and `move_details` are what the event says, each in one text: see `facts.ts`; null where
+ * What each place holds, by event id. `event_digest` and `move_details` are what the event says, each in one text: see `event-digest.ts`; null where
  * nobody can tell. `digests` are those of all that a row of the lake says: see `row-digest.ts`.
  */
 const TABLES = {
-  order_events: { event_id: 'VARCHAR', facts: 'VARCHAR', move_details: 'VARCHAR', changed_at: 'BIGINT' },
+  order_events: { event_id: 'VARCHAR', event_digest: 'VARCHAR', move_details: 'VARCHAR', changed_at: 'BIGINT' },
   topic_events: {
     event_id: 'VARCHAR',
-    facts: 'VARCHAR',
+    event_digest: 'VARCHAR',
     move_details: 'VARCHAR',
     changed_at: 'BIGINT',
     sequence: 'BIGINT',
@@ -44,7 +44,7 @@ type Row<Name extends TableName> = { [Column in keyof (typeof TABLES)[Name]]: Ce
  * The events of all places side by side, in tables that spill to disk: comparing a million orders takes no more memory than
  * comparing ten.
  */
-export class Ledger {
+export class ComparisonTables {
   readonly #connection: DuckDBConnection
   readonly #spool: string
 
@@ -90,8 +90,8 @@ export class Ledger {
   }
 }
 
-/** Runs `work` with an empty ledger, which is gone afterwards. */
-export async function withLedger<T>(work: (ledger: Ledger) => Promise<T>): Promise<T> {
+/** Runs `work` with an empty tables, which is gone afterwards. */
+export async function withComparisonTables<T>(work: (tables: ComparisonTables) => Promise<T>): Promise<T> {
   const folder = await mkdtemp(join(tmpdir(), 'storefront-verify-'))
   try {
     return await withDuckDB(join(folder, 'spill'), async (connection) => {
@@ -99,7 +99,7 @@ export async function withLedger<T>(work: (ledger: Ledger) => Promise<T>): Promi
         const types = Object.fromEntries(Object.entries(columns).map(([name, type]) => [name, COLUMN_TYPES[type]]))
         await connection.run(toDuckDB(sql`create table ${identifier(table)} (${typedList(types)})`))
       }
-      return work(new Ledger(connection, join(folder, 'rows.ndjson')))
+      return work(new ComparisonTables(connection, join(folder, 'rows.ndjson')))
     })
   } finally {
     await rm(folder, { recursive: true, force: true })

@@ -1,16 +1,16 @@
 import { sql } from '../../db/sql.ts'
 import type { OrderEvent } from '../../orders/events.ts'
 
-// The facts of an event as one text, so that two places can be compared without their columns: status | previous status | total |
+// The event_digest of an event as one text, so that two places can be compared without their columns: status | previous status | total |
 // currency | order number | user | number of lines. The two forms below must stay equal; `verify.test.ts` compares them.
 
-export function factsOf({ data: { order, previous_status } }: OrderEvent): string {
+export function eventDigest({ data: { order, previous_status } }: OrderEvent): string {
   const { status, total, number, user_id, items } = order
   return [status, previous_status ?? '', total.amount, total.currency, number, user_id, items.length].join('|')
 }
 
 /** PostgreSQL: of the version `version`, a row of `EACH_VERSION`, of a row of `orders`. Null when the history does not tell of every version, or the row is malformed. */
-export const FACTS_IN_ORDERS = sql`
+export const EVENT_DIGEST_IN_ORDERS = sql`
   case when orders.is_whole then concat_ws('|',
     status_history -> (version.place - 1) ->> 'status',
     case when version.place > 1 then status_history -> (version.place - 2) ->> 'status' else '' end,
@@ -24,7 +24,7 @@ export function moveDetailsOf({ data: { order } }: OrderEvent): string {
   return [reference, tracking?.carrier ?? '', tracking?.number ?? '', tracking?.url ?? ''].join('|')
 }
 
-/** PostgreSQL: as `FACTS_IN_ORDERS`. */
+/** PostgreSQL: as `EVENT_DIGEST_IN_ORDERS`. */
 export const MOVE_DETAILS_IN_ORDERS = sql`
   case when orders.is_whole then concat_ws('|',
     coalesce(status_history -> (version.place - 1) ->> 'reference', ''),

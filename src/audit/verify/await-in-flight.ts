@@ -5,7 +5,7 @@ import { connectClient, type Pool, type Queryable } from '../../db/pool.ts'
 import { literal, sql } from '../../db/sql.ts'
 import type { OrderRecord } from '../../orders/events.ts'
 import type { Topic } from '../../topic/topic.ts'
-import type { Ledger } from './ledger.ts'
+import type { ComparisonTables } from './comparison-tables.ts'
 import { readTopic } from './read-topic.ts'
 
 /** A reader that has nothing to do confirms its position every ten seconds. */
@@ -17,9 +17,9 @@ const FETCH_ROWS = 2_000
 type EventKey = Pick<OrderRecord, 'id' | 'version'>
 
 /** DuckDB: what `orders` tells of and the topic does not have. */
-export const LACKING = sql`select event_id, changed_at from order_events anti join topic_events using (event_id)`
+export const MISSING_FROM_TOPIC = sql`select event_id, changed_at from order_events anti join topic_events using (event_id)`
 
-export interface SettleOptions {
+export interface InFlightOptions {
   pool: Pool
   /** Address of the same database for the role that may replicate. */
   streamUrl: string
@@ -28,7 +28,7 @@ export interface SettleOptions {
   patienceMs?: number | undefined
 }
 
-export interface Settlement {
+export interface InFlightResult {
   /** Why the change stream can deliver nothing more, null when it can. */
   slotLost: string | null
   /** Whether all that the topic still lacks is known to be either missing or held. */
@@ -42,18 +42,18 @@ export interface Settlement {
  * reader has confirmed a position past all of them. Without a reader, what the slot still holds is under way: it goes into
  * `held_events`. Reads on in the topic behind `position`.
  */
-export async function settle(ledger: Ledger, options: SettleOptions, position: number): Promise<Settlement> {
+export async function awaitInFlight(tables: ComparisonTables, options: InFlightOptions, position: number): Promise<InFlightResult> {
   const { pool, streamUrl, topic, slotName, patienceMs = PATIENCE_MS } = options
   const { rows } = await pool.query<{ lsn: string }>('select pg_current_wal_insert_lsn() as lsn')
   const deadline = performance.now() + patienceMs
   for (let end = position; ; ) {
     const slot = await readSlot(pool, slotName, rows[0]?.lsn ?? '0/0')
     // Read after the slot's position: a change is on the topic before its position is confirmed.
-    end = await readTopic(topic, ledger, end)
-    if ((await ledger.count(LACKING)) === 0 || slot.isPast) return { slotLost: slot.lost, isSettled: true, topicEnd: end }
+    end = await readTopic(topic, tables, end)
+    if ((await tables.count(MISSING_FROM_TOPIC)) === 0 || slot.isPast) return { slotLost: slot.lost, isSettled: true, topicEnd: end }
     if (slot.lost !== null) return { slotLost: slot.lost, isSettled: true, topicEnd: end }
-    if (!slot.isActive && (await readHeldEvents(streamUrl, slotName, ledger))) {
-      return { slotLost: null, isSettled: true, topicEnd: await readTopic(topic, ledger, end) }
+    if (!slot.isActive && (await readHeldEvents(streamUrl, slotName, tables))) {
+      return { slotLost: null, isSettled: true, topicEnd: await readTopic(topic, tables, end) }
     }
     if (performance.now() > deadline) return { slotLost: null, isSettled: false, topicEnd: end }
     await delay(POLL_MS)
@@ -74,7 +74,7 @@ async function readSlot(
 }
 
 /** Looks into the slot without taking anything out. False when it has a reader after all. */
-async function readHeldEvents(streamUrl: string, slotName: string, ledger: Ledger): Promise<boolean> {
+async function readHeldEvents(streamUrl: string, slotName: string, tables: ComparisonTables): Promise<boolean> {
   const stream = await connectClient(streamUrl, 'storefront-verify')
   try {
     await stream.query('begin')
@@ -85,7 +85,7 @@ async function readHeldEvents(streamUrl: string, slotName: string, ledger: Ledge
     )
     const reader = new PgoutputReader<EventKey>({ table: 'orders', columns: ['id', 'version'], previousColumns: [] })
     for (let ids = await fetchEventIds(stream, reader); ids !== null; ids = await fetchEventIds(stream, reader)) {
-      await ledger.add(
+      await tables.add(
         'held_events',
         ids.map((event_id) => ({ event_id })),
       )

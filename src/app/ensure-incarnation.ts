@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import type { Logger } from 'pino'
-import { type RecogniseOptions, recogniseRestore } from '../audit/restore/recognise-restore.ts'
+import { ensureIncarnation, type IncarnationOptions } from '../audit/restore/ensure-incarnation.ts'
 import { endEverySession } from '../auth/sessions.ts'
 import type { Config } from '../config.ts'
 import { dataFolder } from '../db/embedded/data-folder.ts'
@@ -37,7 +37,7 @@ interface Options {
  * Compares the database with the topic and the lake of the settings, and finishes a restore. Throws when either cannot be read,
  * RestoreUnfinished where a restore waits for it.
  */
-export async function recogniseRestoreOf(config: Config, options: Options): Promise<void> {
+export async function ensureIncarnationOf(config: Config, options: Options): Promise<void> {
   const folder = config.databaseAddresses === null ? dataFolder(config.dataDir) : null
   if (folder === null || !isRestoreUnfinished(folder)) return compare(config, options)
   try {
@@ -55,9 +55,9 @@ async function compare(config: Config, { pool, url, logger, reason }: Options): 
   let lake: LakeStore | null = null
   try {
     lake = hasLake(config) ? await openLake(config) : null
-    const options: RecogniseOptions = { pool, topic, lake, logger }
-    if (reason === undefined) return await recogniseRestore(options)
-    await recogniseRestore({ ...options, reason })
+    const options: IncarnationOptions = { pool, topic, lake, logger }
+    if (reason === undefined) return await ensureIncarnation(options)
+    await ensureIncarnation({ ...options, reason })
     // Logouts, changes of passwords and thefts that were noticed in the lost time are lost, too. Not where a restore is only concluded: a
     // failover would log every customer out.
     await endEverySession(pool)
@@ -71,9 +71,9 @@ async function compare(config: Config, { pool, url, logger, reason }: Options): 
  * The same at the start of a process, which must not wait for a broker or a bucket that is away: the change stream looks again.
  * Throws RestoreUnfinished: what the process would sell could have the numbers of lost orders.
  */
-export async function recogniseAtStart(config: Config, options: Options): Promise<void> {
+export async function ensureIncarnationAtStart(config: Config, options: Options): Promise<void> {
   try {
-    await recogniseRestoreOf(config, options)
+    await ensureIncarnationOf(config, options)
   } catch (error) {
     if (error instanceof RestoreUnfinished) throw error
     options.logger.warn(

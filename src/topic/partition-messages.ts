@@ -2,7 +2,7 @@ import { findEventDefect, type OrderEvent } from '../orders/events.ts'
 import type { CorruptMessage, StoredMessage, TopicMessage } from './topic.ts'
 
 /** Order events, and what else somebody has put on the topic, each in order. Pure. */
-export function sortMessages(stored: readonly StoredMessage[]): { messages: TopicMessage[]; corrupt: CorruptMessage[] } {
+export function partitionMessages(stored: readonly StoredMessage[]): { messages: TopicMessage[]; corrupt: CorruptMessage[] } {
   const messages: TopicMessage[] = []
   const corrupt: CorruptMessage[] = []
   for (const { sequence, event } of stored) {
