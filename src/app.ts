@@ -130,7 +130,7 @@ export async function createApp({ config, logger, now = () => new Date(), ...giv
     const encryption = createEncryption(secret, 'account mail')
     const purgers = stream === null ? [] : createPurgers(config.cdnPurgeUrls)
     const hasJobs = hasEmail || hasWebhook || purgers.length > 0
-    const jobs = createJobQueue({ url, logger, supervise: hasJobs, keepsTime: hasApi })
+    const jobs = createJobQueue({ url, logger, supervise: hasJobs, runsScheduler: hasApi })
     if (hasApi || hasJobs) services.push(jobs)
     if (config.roles.some((role) => role !== 'api')) services.push(topic)
     if (config.roles.includes('lake'))

@@ -52,7 +52,7 @@ export interface JobQueueOptions {
   /** How often it looks for those, 15 unless said otherwise. */
   superviseSeconds?: number
   /** Whether this process also sees to it that scheduled jobs come when they are due. Off unless said otherwise. */
-  keepsTime?: boolean
+  runsScheduler?: boolean
 }
 
 const APPLICATION_NAME = 'storefront-jobs'
@@ -163,7 +163,7 @@ export async function changeJobData<Data extends object>(
 
 /** `migrate`: whether it also makes and upgrades its tables, which only their owner may. */
 function createBoss(options: JobQueueOptions, { migrate }: { migrate: boolean }): PgBoss {
-  const { supervise = true, superviseSeconds = SUPERVISE_SECONDS, keepsTime = false } = options
+  const { supervise = true, superviseSeconds = SUPERVISE_SECONDS, runsScheduler = false } = options
   // Beyond the package's types: it hands all that it does not know to `pg.Pool`.
   const forPool = { onConnect: (client: pg.ClientBase) => setUpSession(client, migrate ? COMMAND_BOUNDS : JOB_BOUNDS) }
   return new PgBoss({
@@ -173,7 +173,7 @@ function createBoss(options: JobQueueOptions, { migrate }: { migrate: boolean })
     max: CONNECTIONS,
     connectionTimeoutMillis: 5_000,
     migrate,
-    schedule: keepsTime,
+    schedule: runsScheduler,
     cronMonitorIntervalSeconds: CLOCK_SECONDS,
     cronWorkerIntervalSeconds: POLL_SECONDS,
     supervise,
