@@ -9,7 +9,7 @@ interface Wall {
   reason: string
 }
 
-const EVERYWHERE = ['errors.ts', 'money.ts', 'uuid.ts', 'time-slice.ts']
+const EVERYWHERE = ['errors.ts', 'money.ts', 'uuid.ts', 'time-slice.ts', 'wake-signal.ts']
 
 /** Packages that only some rooms may use, with the reason. */
 const PACKAGES: readonly { name: string; rooms: readonly string[]; reason: string }[] = [

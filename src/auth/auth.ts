@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
-import type { Connect } from '../db/follow.ts'
 import type { Pool } from '../db/pool.ts'
+import type { Connect } from '../db/with-reconnect.ts'
 import type { Authenticate } from '../http/caller.ts'
 import type { SendAccountMail } from './account-mail.ts'
 import { createAuthenticate } from './authenticate.ts'

@@ -1,9 +1,9 @@
 import type pg from 'pg'
 import type { Logger } from 'pino'
-import { bellOf } from '../db/bell.ts'
-import { type Connect, follow } from '../db/follow.ts'
 import type { Pool, Queryable, Transaction } from '../db/pool.ts'
 import { literal, sql } from '../db/sql.ts'
+import { type Connect, withReconnect } from '../db/with-reconnect.ts'
+import { WakeSignal } from '../wake-signal.ts'
 import { LISTEN_TO_CATALOGUE } from './events.ts'
 
 /** A state of the catalogue. `changes` grows with every committed change of a product. */
@@ -79,7 +79,7 @@ export class CatalogueVersion {
 
   start(): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>()
-    this.#running ??= this.#follow(resolve)
+    this.#running ??= this.#listen(resolve)
     return promise
   }
 
@@ -89,24 +89,24 @@ export class CatalogueVersion {
     await this.#running
   }
 
-  #follow(started: () => void): Promise<void> {
-    const { signal } = this.#stopping
+  #listen(started: () => void): Promise<void> {
     const { connect, logger } = this.#options
     let isBroken = false
-    return follow({
+    return withReconnect({
       connect,
-      signal,
+      signal: this.#stopping.signal,
       retryMs: RETRY_MS,
-      work: async (client) => {
-        const bell = bellOf(client)
+      work: async (client, signal) => {
+        const wakeSignal = new WakeSignal()
+        client.on('notification', wakeSignal.notify)
         await client.query(LISTEN_TO_CATALOGUE)
-        while (!signal.aborted && !bell.isBroken) {
-          bell.silence()
+        while (!signal.aborted) {
+          wakeSignal.reset()
           await this.#look(client)
           if (isBroken) logger.info('news of the catalogue comes in again')
           isBroken = false
           started()
-          await bell.wait(POLL_MS, signal)
+          await wakeSignal.wait(POLL_MS, signal)
         }
       },
       onFailure(error) {

@@ -4,8 +4,8 @@ import { onCleanup } from '../../test/cleanup.ts'
 import { openDeadWire } from '../../test/dead-wire.ts'
 import { eventually, promptly } from '../../test/eventually.ts'
 import { makeStreamDatabase, silent } from '../../test/stream-harness.ts'
-import { follow } from '../db/follow.ts'
 import { connectClient } from '../db/pool.ts'
+import { withReconnect } from '../db/with-reconnect.ts'
 import { createPostgresTopic } from '../topic/postgres/postgres-topic.ts'
 import { ChangeStream } from './change-stream.ts'
 
@@ -36,7 +36,7 @@ function makeListener(url: string): Stoppable {
   return {
     async start() {
       const connect = (signal: AbortSignal) => connectClient(url, 'listener', signal)
-      running = follow({ connect, work: untilStopped, onFailure: () => {}, retryMs: 100, signal })
+      running = withReconnect({ connect, work: untilStopped, onFailure: () => {}, retryMs: 100, signal })
     },
     async stop() {
       stopping.abort()

@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type pg from 'pg'
 import type { Logger } from 'pino'
-import { type Connect, follow } from '../../db/follow.ts'
 import type { Queryable } from '../../db/pool.ts'
+import { type Connect, withReconnect } from '../../db/with-reconnect.ts'
 import { isSessionAlive } from '../sessions.ts'
 import { ISSUED_AHEAD_SECONDS, LONGEST_ACCEPTED_SECONDS } from './signing-keys.ts'
 
@@ -79,7 +79,7 @@ export class Revocations {
     const { signal } = this.#stopping
     const { connect, logger } = this.#options
     let isBroken = false
-    return follow({
+    return withReconnect({
       connect,
       signal,
       retryMs: RETRY_MS,

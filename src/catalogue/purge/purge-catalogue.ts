@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import { bellOf } from '../../db/bell.ts'
-import { type Connect, follow } from '../../db/follow.ts'
 import type { Pool } from '../../db/pool.ts'
 import { inTransaction } from '../../db/transaction.ts'
+import { type Connect, withReconnect } from '../../db/with-reconnect.ts'
 import type { JobQueue, QueueDefinition } from '../../jobs/job-queue.ts'
 import type { JobOutcome, JobWorker } from '../../jobs/job-worker.ts'
+import { WakeSignal } from '../../wake-signal.ts'
 import { LISTEN_TO_CATALOGUE, tagsOf, takeCatalogueChanges } from '../events.ts'
 import type { Purger } from './purger.ts'
 
@@ -71,30 +71,30 @@ export function createCataloguePurge({ pool, connect, jobs, purgers, logger }: C
     return found
   }
 
-  const { signal } = stopping
-  const followChanges = () =>
-    follow({
+  const readChanges = () =>
+    withReconnect({
       connect,
-      signal,
+      signal: stopping.signal,
       retryMs: RETRY_MS,
-      async work(client) {
-        const bell = bellOf(client)
+      async work(client, signal) {
+        const wakeSignal = new WakeSignal()
+        client.on('notification', wakeSignal.notify)
         await client.query(LISTEN_TO_CATALOGUE)
-        while (!signal.aborted && !bell.isBroken) {
-          bell.silence()
+        while (!signal.aborted) {
+          wakeSignal.reset()
           if (await takeChanges()) await delay(PAUSE_MS, undefined, { signal }).catch(() => {})
-          else await bell.wait(POLL_MS, signal)
+          else await wakeSignal.wait(POLL_MS, signal)
         }
       },
       onFailure(error) {
-        if (!signal.aborted) logger.error({ err: error }, 'changes of the catalogue could not be read, will retry')
+        logger.error({ err: error }, 'changes of the catalogue could not be read, will retry')
       },
     })
 
   return {
     async start(): Promise<void> {
       if (purgers.length > 0) worker ??= await jobs.work<{ tags: string[] }>(PURGE_QUEUE.name, WORK, ({ data }) => purge(data.tags))
-      running ??= followChanges()
+      running ??= readChanges()
     },
     /** Idempotent, safe before start. */
     async stop(): Promise<void> {

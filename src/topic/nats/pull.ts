@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { createInbox, type Msg, nanos, type Subscription } from '@nats-io/transport-node'
+import { WakeSignal } from '../../wake-signal.ts'
 import type { Jetstream } from './connection.ts'
 
 const MAX_BYTES = 8 * 1024 * 1024
@@ -50,7 +51,7 @@ export class NatsPull {
   #pending = 0
   #heardAt = 0
   #failure: Error | null = null
-  #wake = () => {}
+  readonly #wakeSignal = new WakeSignal()
 
   constructor(jetstream: Jetstream, stream: string, consumer: string) {
     this.#jetstream = jetstream
@@ -80,7 +81,7 @@ export class NatsPull {
     this.#isIdle = false
     const aborted = Promise.withResolvers<void>()
     const abort = () => {
-      this.#wake()
+      this.#wakeSignal.notify()
       aborted.resolve()
     }
     signal?.addEventListener('abort', abort)
@@ -126,11 +127,8 @@ export class NatsPull {
   }
 
   async #untilWoken(ms: number): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>()
-    this.#wake = resolve
-    const timer = setTimeout(resolve, ms)
-    await promise
-    clearTimeout(timer)
+    this.#wakeSignal.reset()
+    await this.#wakeSignal.wait(ms)
   }
 
   #hear(error: Error | null, message: Msg): void {
@@ -138,7 +136,7 @@ export class NatsPull {
     if (error !== null) this.#failure = error
     else if (message.reply) this.#add(message, message.reply)
     else if (message.subject === this.#replyTo()) this.#end(message)
-    if (this.#isSettled() || this.#messages.length === 1) this.#wake()
+    if (this.#isSettled() || this.#messages.length === 1) this.#wakeSignal.notify()
   }
 
   #add(message: Msg, reply: string): void {

@@ -6,6 +6,7 @@ import type { Pool, Queryable, Transaction } from '../../db/pool.ts'
 import { identifier, sql } from '../../db/sql.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import { OperatorError } from '../../errors.ts'
+import { WakeSignal } from '../../wake-signal.ts'
 import { type MessageSource, Subscriber } from '../subscriber.ts'
 import type { OutgoingMessage, StoredMessage, Topic } from '../topic.ts'
 
@@ -86,48 +87,20 @@ async function readMessages(db: Queryable, after: number, limit: number): Promis
 
 /** Reads the log behind a position, woken by the publishers' notifications. */
 async function openSource(session: pg.Client, after: number): Promise<MessageSource> {
-  const bell = new Bell()
-  const ring = () => bell.ring()
-  session.on('notification', ring)
+  const wakeSignal = new WakeSignal()
+  session.on('notification', wakeSignal.notify)
   await session.query(sql`listen ${identifier(CHANNEL)}`)
   let position = after
   return {
     async next(signal) {
-      bell.silence()
+      wakeSignal.reset()
       const messages = await readMessages(session, position, BATCH_SIZE)
-      if (messages.length === 0) await bell.wait(POLL_MS, signal)
+      if (messages.length === 0) await wakeSignal.wait(POLL_MS, signal)
       position = messages.at(-1)?.sequence ?? position
       return messages
     },
     async close() {
-      session.off('notification', ring)
+      session.off('notification', wakeSignal.notify)
     },
-  }
-}
-
-/** Remembers a ring that comes while nobody waits: a notification during a read is not missed. */
-class Bell {
-  #hasRung = false
-  #wake: () => void = () => {}
-
-  ring(): void {
-    this.#hasRung = true
-    this.#wake()
-  }
-
-  silence(): void {
-    this.#hasRung = false
-  }
-
-  /** Returns at the next ring (at once if it rang since `silence`), after `timeoutMs`, or when `signal` aborts. */
-  async wait(timeoutMs: number, signal: AbortSignal): Promise<void> {
-    if (this.#hasRung || signal.aborted) return
-    const wake = Promise.withResolvers<void>()
-    this.#wake = wake.resolve
-    const timer = setTimeout(wake.resolve, timeoutMs)
-    signal.addEventListener('abort', this.#wake)
-    await wake.promise
-    clearTimeout(timer)
-    signal.removeEventListener('abort', this.#wake)
   }
 }

@@ -1,0 +1,28 @@
+/** Wakes a loop that waits between two rounds of work. A notification during a round is kept until the next wait. */
+export class WakeSignal {
+  #isNotified = false
+  #wake: () => void = () => {}
+
+  /** May be passed as a listener. */
+  readonly notify = (): void => {
+    this.#isNotified = true
+    this.#wake()
+  }
+
+  /** Forgets earlier notifications. Call it before reading what they announce. */
+  reset(): void {
+    this.#isNotified = false
+  }
+
+  /** Returns after a notification, after `ms`, or when `signal` aborts; at once if one came since the last reset. For one caller at a time. */
+  async wait(ms: number, signal?: AbortSignal): Promise<void> {
+    if (this.#isNotified || signal?.aborted) return
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.#wake = resolve
+    const timer = setTimeout(resolve, ms)
+    signal?.addEventListener('abort', this.#wake)
+    await promise
+    clearTimeout(timer)
+    signal?.removeEventListener('abort', this.#wake)
+  }
+}
