@@ -1,7 +1,6 @@
 import { Type } from 'typebox'
 import type { Queryable } from '../db/pool.ts'
 import { decodeCursor, encodeCursor, type Page } from '../http/pagination.ts'
-import { UUID_PATTERN } from '../uuid.ts'
 import { cursorScope, type KeySort, type Listing } from './product-query.ts'
 import { type Product, type ProductRow, toProduct } from './products.ts'
 import { countProducts } from './search/count-products.ts'
@@ -16,7 +15,7 @@ export interface ProductPage extends Page<Product> {
   count?: { value: number; exact: boolean }
 }
 
-const Uuid = Type.String({ pattern: `^${UUID_PATTERN}$` })
+const Uuid = Type.String({ format: 'uuid' })
 // Whatever passes here PostgreSQL can cast: a forged cursor is refused, not an error.
 const VALUES = {
   text: Type.String({ pattern: '^[^\\x00]*$' }),

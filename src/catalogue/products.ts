@@ -4,13 +4,8 @@ import { prepared, sql } from '../db/sql.ts'
 import { uuidArray } from '../db/uuid-array.ts'
 import { notFound } from '../errors.ts'
 import { entityTag } from '../http/cacheable.ts'
+import { type Money, MoneySchema } from '../money.ts'
 import { VariantsSchema } from './variants.ts'
-
-/** An amount in minor units (cents for EUR, yen for JPY) of an ISO 4217 currency. */
-export const MoneySchema = Type.Object({
-  amount: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description: 'Minor units of the currency.' }),
-  currency: Type.String({ pattern: '^[A-Z]{3}$', description: 'ISO 4217.' }),
-})
 
 export const ProductSchema = Type.Object({
   id: Type.String({ format: 'uuid' }),
@@ -88,7 +83,7 @@ export interface SellableProduct {
   sku: string
   name: string
   category: string
-  price: { amount: number; currency: string }
+  price: Money
   inStock: boolean
 }
 

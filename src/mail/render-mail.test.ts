@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { makeOrderEvent, makeOrderItem } from '../../test/order-event-factory.ts'
-import { amountFormatter } from './format-amount.ts'
+import { amountFormatter } from '../money.ts'
 import { createMailRenderer, toMailContent } from './render-mail.ts'
 import { createTemplateReader } from './templates.ts'
 

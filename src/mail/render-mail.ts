@@ -1,6 +1,6 @@
 import mustache from 'mustache'
+import { amountFormatter } from '../money.ts'
 import { isWebAddress, type OrderEvent } from '../orders/events.ts'
-import { amountFormatter } from './format-amount.ts'
 import { oneLine } from './mailer.ts'
 import type { ReadTemplate } from './templates.ts'
 

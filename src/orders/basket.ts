@@ -1,8 +1,8 @@
 import type { SellableProduct } from '../catalogue/products.ts'
 import type { Shortage, StockLevels, StockLine } from '../catalogue/stock.ts'
 import { AppError, type ErrorCode, type FieldError } from '../errors.ts'
+import { type Money, multiply, sum } from '../money.ts'
 import type { OrderItem } from './order.ts'
-import { type Money, multiply, sum } from './price.ts'
 
 export const MAX_LINES = 1_000
 export const MAX_QUANTITY = 10_000

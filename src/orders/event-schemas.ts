@@ -1,6 +1,5 @@
 import { type TObject, type TSchema, Type } from 'typebox'
-import { UUID_PATTERN } from '../uuid.ts'
-import { orderEventType } from './events.ts'
+import { orderEventType, UUID_PATTERN } from './events.ts'
 import { OrderSchema } from './order.ts'
 import { allowedTransitions, ORDER_STATUSES, type OrderStatus } from './order-status.ts'
 

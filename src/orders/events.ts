@@ -1,4 +1,3 @@
-import { UUID_PATTERN } from '../uuid.ts'
 import { isDate, isTime, isTimeOfSomeForm } from './event-time.ts'
 import type { OrderItem, ShippingAddress, StatusChange } from './order.ts'
 import { type OrderStatus, versionOf } from './order-status.ts'
@@ -144,6 +143,8 @@ function findDefectInLists(items: unknown, status_history: unknown): string | nu
   return change === -1 ? null : `status_history[${change}] is no change of status`
 }
 
+/** A UUID as the store writes it: the text form of RFC 9562 in small letters, as the source of a regular expression. */
+export const UUID_PATTERN = '[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}'
 const UUID = new RegExp(`^${UUID_PATTERN}$`)
 
 function isUuid(value: unknown): boolean {

@@ -1,7 +1,6 @@
 import { type Static, Type } from 'typebox'
-import { MoneySchema } from '../catalogue/products.ts'
+import { type Money, MoneySchema } from '../money.ts'
 import { allowedTransitions, ORDER_STATUSES, type OrderStatus } from './order-status.ts'
-import type { Money } from './price.ts'
 import { ReferenceSchema, type Tracking, TrackingSchema } from './tracking.ts'
 
 const text = (maxLength: number) => Type.String({ minLength: 1, maxLength })

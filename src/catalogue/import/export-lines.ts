@@ -1,4 +1,4 @@
-import { formatMajorUnits } from '../price-text.ts'
+import { formatMajorUnits } from '../../money.ts'
 import { NOT_TRACKED } from './import-csv.ts'
 import type { ImportFormat } from './import-lines.ts'
 import type { ImportedProduct } from './imported-product.ts'

@@ -1,7 +1,6 @@
 import { CsvError } from 'csv-parse'
 import { parse } from 'csv-parse/sync'
-import { minorDigits } from '../../money.ts'
-import { parseMajorUnits } from '../price-text.ts'
+import { minorDigits, parseMajorUnits } from '../../money.ts'
 import { assertUtf8, type ByteLine, isBlank, LINE_TOO_LONG, MAX_LINE_BYTES } from './byte-lines.ts'
 import {
   type ImportedProduct,

@@ -1,5 +1,4 @@
-import { isCurrency } from '../../money.ts'
-import type { Price } from '../price-text.ts'
+import { isCurrency, type Money } from '../../money.ts'
 
 /** Pieces that a product can have in stock: far below 2^53, so that what orders give back on top of it is exact. */
 export const MAX_STOCK = 1_000_000_000_000
@@ -20,7 +19,7 @@ export interface ImportedProduct {
   group: string | null
   /** What tells a variant from the others of its group, such as `{"size": "M"}`. At most 10. */
   options: Record<string, string>
-  price: Price
+  price: Money
   /** Pieces that can be sold; null: not tracked. Without it stock stays as it is, and that of a new product is not tracked. */
   stock?: number | null
   /** Instead of `stock`: pieces that came, or below 0 went. A new product starts at 0. */
