@@ -2,7 +2,7 @@ import { zstdDecompressSync } from 'node:zlib'
 import { JetStreamApiError, type JetStreamManager, jetstreamManager } from '@nats-io/jetstream'
 import { connect, nanos } from '@nats-io/transport-node'
 import { type Cleanup, onCleanup } from '../test/cleanup.ts'
-import { insist } from '../test/eventually.ts'
+import { retryUntil } from '../test/eventually.ts'
 
 const STREAM = 'ORDERS'
 /** How long an answer is waited for, when there may be no leader who gives one; and how long somebody is asked who must. */
@@ -55,13 +55,13 @@ export class Broker {
 
   /** Ids of the events in the payloads, in order. */
   async readEventIds(): Promise<string[]> {
-    const state = await insist(() => this.#findState(), PATIENCE_MS)
+    const state = await retryUntil(() => this.#findState(), PATIENCE_MS)
     const ids: string[] = []
     if (state === null || state.messages === 0) return ids
     for (let first = state.first_seq; first <= state.last_seq; first += AT_ONCE) {
       const sequences = Array.from({ length: Math.min(AT_ONCE, state.last_seq - first + 1) }, (_, index) => first + index)
       const messages = await Promise.all(
-        sequences.map((seq) => insist(() => this.#manager.streams.getMessage(STREAM, { seq }), PATIENCE_MS)),
+        sequences.map((seq) => retryUntil(() => this.#manager.streams.getMessage(STREAM, { seq }), PATIENCE_MS)),
       )
       for (const message of messages) {
         if (message === null) continue
@@ -74,7 +74,7 @@ export class Broker {
 
   /** How long the broker remembers message ids. */
   async setDedupeWindow(ms: number): Promise<void> {
-    await insist(() => this.#manager.streams.update(STREAM, { duplicate_window: nanos(ms) }), PATIENCE_MS)
+    await retryUntil(() => this.#manager.streams.update(STREAM, { duplicate_window: nanos(ms) }), PATIENCE_MS)
   }
 
   /**
@@ -82,13 +82,13 @@ export class Broker {
    * message that crosses `max_bytes` by its header and then deletes the oldest, whatever `discard` says.
    */
   async setRoom(messages: number | null): Promise<void> {
-    const stored = (await insist(() => this.#findState(), PATIENCE_MS))?.messages ?? 0
-    await insist(() => this.#manager.streams.update(STREAM, { max_msgs: messages === null ? -1 : stored + messages }), PATIENCE_MS)
+    const stored = (await retryUntil(() => this.#findState(), PATIENCE_MS))?.messages ?? 0
+    await retryUntil(() => this.#manager.streams.update(STREAM, { max_msgs: messages === null ? -1 : stored + messages }), PATIENCE_MS)
   }
 
   /** Deletes every message. */
   async empty(): Promise<void> {
-    await insist(() => this.#manager.streams.purge(STREAM), PATIENCE_MS)
+    await retryUntil(() => this.#manager.streams.purge(STREAM), PATIENCE_MS)
   }
 
   async #findState() {

@@ -121,7 +121,7 @@ export async function makeStandby(round: Round, isSlotSynced: boolean): Promise<
   await withClient(round.url, (db) => db.query(`select pg_create_physical_replication_slot('standby', true)`))
   await server.stop()
   const standby = copyForStandby(round.cleanup, folder)
-  // What is acknowledged is on the standby, else a failover loses it whatever becomes of the slot.
+  // What is acknowledged is on the standby, else a failover loses it whatever happens to the slot.
   const settings = { ...UNSYNCED, synchronous_standby_names: '*', ...(isSlotSynced ? { synchronized_standby_slots: 'standby' } : {}) }
   cluster.server = await startEmbeddedPostgres(folder, { settings })
   cluster.address.moveTo(cluster.server.url)

@@ -14,13 +14,13 @@ export async function dieAndGoOn(round: Round, orders: number, step: string): Pr
   await round.shop.trade(3)
 }
 
-/** A handler that dies at the step, once that has gone well so many times. */
+/** A handler that dies at the step, after the step has succeeded the given number of times. */
 export function startDying(round: Round, step: string, after: number): Promise<RoundProcess> {
   const seed = Math.floor(round.random() * 2 ** 32)
   return round.start('stream', { FAULT: step, FAULT_AFTER: String(after), FAULT_SEED: String(seed) })
 }
 
-/** The active handler stands still until PostgreSQL has given its slot to another one, and then goes on where it stood. */
+/** The active handler stands still until PostgreSQL has given its slot to another one, and then continues where it stopped. */
 export async function pauseAndWake(round: Round, orders: number): Promise<void> {
   await round.survive('email,lake')
   const first = await round.start('stream')

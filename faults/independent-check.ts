@@ -4,7 +4,7 @@ import { DuckDBInstance } from '@duckdb/node-api'
 import pg from 'pg'
 import type { Broker } from './broker.ts'
 
-/** What a store should hold, told by nothing but plain SQL, DuckDB on the files and the mail server's own count. */
+/** What a store should contain, read only by plain SQL, by DuckDB on the files and from the mail server's own count. */
 export interface IndependentReport {
   orders: number
   versions: number
@@ -35,7 +35,7 @@ export interface CheckedStore {
   initialStock: ReadonlyMap<string, number>
   /** Versions of orders whose commit was acknowledged, by order id. */
   acknowledged: ReadonlyMap<string, number>
-  /** Users to whom no mail can ever be sent. */
+  /** Users who can never get a mail. */
   unreachable: ReadonlySet<string>
 }
 

@@ -33,10 +33,10 @@ export const LOAD_FAULTS: Fault[] = [
         returning id`,
       )
       await round.shop.trade(Math.ceil(orders / 2))
-      // Everything else goes on its way before anybody mends it.
+      // Everything else is delivered before anybody repairs it.
       await eventually(async () => (await round.countMessages()) === (await round.countVersions()) - 1, { what: 'all others on the topic' })
       const { findings } = await round.verify()
-      if (!findings.some(({ kind }) => kind === 'parked')) throw new Error('verify does not tell of the parked record')
+      if (!findings.some(({ kind }) => kind === 'parked')) throw new Error('verify does not report the parked record')
       await round.pool.query('update orders set items = $2 where id = $1', [rows[0]?.id, DELETED_LAMP])
       await round.shop.trade(3)
     },

@@ -10,9 +10,9 @@ export interface MailSink {
   /** How often each event's mail was taken: those that the client heard of, and those it did not. */
   readonly taken: Map<string, number>
   fault: MailFault
-  /** So many mails are taken without an answer: the connection is cut instead. */
+  /** The number of mails that are accepted without an answer: the connection is cut instead. */
   cuts: number
-  /** Refuses every mail to this address for good. */
+  /** Refuses every mail to this address permanently. */
   refusedAddress: string | null
   setListening(isListening: boolean): Promise<void>
 }

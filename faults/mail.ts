@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Fault } from './fault.ts'
 
-/** A mail server that is away, refuses, or hangs up, and a mail worker that dies. */
+/** A mail server that is down, refuses, or hangs up, and a mail worker that dies. */
 export const MAIL_FAULTS: Fault[] = [
   {
     name: 'smtp-down',
@@ -28,7 +28,7 @@ export const MAIL_FAULTS: Fault[] = [
   },
   {
     name: 'smtp-5xx',
-    title: 'SMTP refuses one address for good',
+    title: 'SMTP refuses one address permanently',
     async run(round, orders) {
       round.sink.refusedAddress = `${randomUUID()}@example.com`
       const userId = randomUUID()

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Cleanup } from '../test/cleanup.ts'
-import { eventually, insist } from '../test/eventually.ts'
+import { eventually, retryUntil } from '../test/eventually.ts'
 import { NO_NATS, startNatsServer } from '../test/nats-server.ts'
 import { Broker } from './broker.ts'
 import type { Fault } from './fault.ts'
@@ -90,7 +90,7 @@ export const NATS_FAULTS: Fault[] = [
   },
   {
     name: 'nats-leader-and-handler',
-    title: 'NATS: kill -9 of the leader, and of the handler with a backlog under way',
+    title: 'NATS: kill -9 of the leader, and of the handler with a backlog in flight',
     open: openWithCluster,
     ordersPerRound: 300,
     async run(round, orders) {
@@ -170,12 +170,12 @@ export const NATS_FAULTS: Fault[] = [
       for (const name of cluster.names) cluster.wipe(name)
       await Promise.all(cluster.names.map((name) => cluster.restart(name)))
       await trading
-      // The stream is made anew for the first order that comes; what the lost one held is missing until then, and after it.
+      // The stream is recreated for the next order; what the lost one contained is missing before and after that.
       await round.shop.trade(1)
       await eventually(async () => (await round.countMessages().catch(() => 0)) > 0, { what: 'the new stream', timeoutMs: 180_000 })
-      if ((await insist(() => round.countMessages())) >= (await round.countVersions())) throw new Error('nothing was lost with the servers')
+      if ((await retryUntil(() => round.countMessages())) >= (await round.countVersions())) throw new Error('nothing was lost with the servers')
       // As an operator does whose broker has only just come back.
-      await insist(() => round.replay())
+      await retryUntil(() => round.replay())
       await round.shop.trade(3)
       await assertInOrder(round)
     },
@@ -208,10 +208,10 @@ export const NATS_FAULTS: Fault[] = [
       await round.drain()
       // Less than two minutes after they were published: the broker still knows their ids.
       await broker.empty()
-      // Orders of before go on, and must not stand in front of what is brought back.
+      // Earlier orders continue, and must not precede what is restored.
       await round.shop.trade(Math.ceil(orders / 2))
       const lacking = (await round.countVersions()) - (await round.countMessages())
-      const { published, dropped } = await insist(() => round.replay())
+      const { published, dropped } = await retryUntil(() => round.replay())
       if (lacking > 0 && published === 0) throw new Error('storefront replay has published nothing')
       if (dropped.length > 0) throw new Error(`the stream has dropped ${dropped.length} events`)
       await round.shop.trade(3)

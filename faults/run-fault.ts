@@ -1,5 +1,5 @@
 import { type Cleanup, onCleanup } from '../test/cleanup.ts'
-import { insist } from '../test/eventually.ts'
+import { retryUntil } from '../test/eventually.ts'
 import { type Fault, openRound } from './fault.ts'
 import { Skipped } from './lake.ts'
 import { makeRandom } from './random.ts'
@@ -67,8 +67,8 @@ async function runRound(fault: Fault, seed: number, orders: number, drainTimeout
 
 async function judge(fault: Fault, round: Round, seed: number, result: FaultResult): Promise<void> {
   // What cannot be read now, because somebody stands still, is read in a moment.
-  const report = await insist(() => round.check())
-  const { findings } = await insist(() => round.verify())
+  const report = await retryUntil(() => round.check())
+  const { findings } = await retryUntil(() => round.verify())
   result.rounds += 1
   result.orders += report.orders
   result.lost += report.ordersLost + report.topicLost + report.mailsLost + report.mailsGivenUp + report.lakeLost

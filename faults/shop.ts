@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import type { Pool } from '../src/db/pool.ts'
-import { insist } from '../test/eventually.ts'
+import { retryUntil } from '../test/eventually.ts'
 
 const PRODUCTS = 5
 const STOCK = 1_000_000
-/** Longer than a database is away. */
+/** Longer than a database is unavailable. */
 const PATIENCE_MS = 180_000
 const NEXT: Record<string, string[]> = {
   pending: ['confirmed', 'cancelled'],
@@ -24,8 +24,8 @@ export const DELETED_LAMP = JSON.stringify([lampLine(randomUUID(), 1)])
 
 /**
  * Customers and operators by plain SQL, as many a second as the database takes: an order takes its stock in its own transaction, a
- * move writes its version and its history, a cancelled order gives its stock back. A statement that fails is tried again, so the shop
- * works on while the database is away.
+ * move writes its version and its history, a cancelled order gives its stock back. A statement that fails is retried, so the shop
+ * continues while the database is unavailable.
  */
 export class Shop {
   readonly #pool: Pool
@@ -69,11 +69,11 @@ export class Shop {
     this.userIds.push(id)
   }
 
-  /** So many orders, and about as many moves among them. */
+  /** The number of orders, with about as many transitions among them. */
   async trade(orders: number): Promise<void> {
     for (let placed = 0; placed < orders; placed++) {
-      await insist(() => this.#place(), PATIENCE_MS)
-      if (this.#random() < 0.9) await insist(() => this.#move(), PATIENCE_MS)
+      await retryUntil(() => this.#place(), PATIENCE_MS)
+      if (this.#random() < 0.9) await retryUntil(() => this.#move(), PATIENCE_MS)
     }
   }
 

@@ -55,12 +55,12 @@ function toRuns(old: readonly string[], results: readonly FaultResult[], run: Ru
   const { seed, lanes, isWhole, date = new Date().toISOString().slice(0, 10) } = run
   const names = results.map(({ name }) => name)
   const earlier = (isWhole ? [] : old).flatMap((line) => {
-    const [, faults, facts] = RUN.exec(line) ?? []
+    const [, faults, details] = RUN.exec(line) ?? []
     const left = faults?.split(', ').filter((name) => !names.includes(name)) ?? []
-    return left.length === 0 ? [] : `- ${left.join(', ')}: ${facts}`
+    return left.length === 0 ? [] : `- ${left.join(', ')}: ${details}`
   })
-  const facts = `run on ${date}, seeds from ${seed} on, lanes: ${lanes}, Node ${process.version}, ${natsVersion()}`
-  return [...earlier, `- ${isWhole ? ALL : names.join(', ')}: ${facts}`]
+  const details = `run on ${date}, seeds from ${seed} on, lanes: ${lanes}, Node ${process.version}, ${natsVersion()}`
+  return [...earlier, `- ${isWhole ? ALL : names.join(', ')}: ${details}`]
 }
 
 function natsVersion(): string {

@@ -26,7 +26,7 @@ interface Problem {
   request_id?: unknown
 }
 
-/** Everything in an answer that the document or docs/errors.md does not allow; empty when all is well. */
+/** Everything in an answer that the document or docs/errors.md does not allow; empty when nothing is wrong. */
 export function checkAnswer(judge: Judge, request: FuzzRequest, verdict: Verdict, answer: Answer): string[] {
   const { status, headers } = answer
   const problem = (status >= 400 ? answer.json() : null) as Problem | null

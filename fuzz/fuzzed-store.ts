@@ -14,7 +14,7 @@ import { auditStock, recordStock } from './stock-audit.ts'
 export interface FuzzedStore extends TestStore {
   port: number
   mailFolder: string
-  /** What `storefront verify` and the fuzzer's own look at the tables find; empty when all is well. */
+  /** What `storefront verify` and the fuzzer's own look at the tables find; empty when nothing is wrong. */
   audit(): Promise<string[]>
 }
 

@@ -1,7 +1,7 @@
 import type { Operation } from './contract.ts'
 import type { Account } from './known.ts'
 
-/** A request as it will be sent, with what the judge has to know of it. */
+/** A request as it will be sent, with what the judge needs to know about it. */
 export interface FuzzRequest {
   operation: Operation
   method: string

@@ -48,8 +48,8 @@ const RECORDING = `
 `
 
 /**
- * What is wrong with stock and orders; empty when all is well. Stock is conserved when each transaction that changes orders changes the
- * stock of each tracked product by what they give back less what they take: all else are the operators' own counts.
+ * What is wrong with stock and orders; empty when nothing is wrong. Stock is conserved when each transaction that changes orders changes the
+ * stock of each tracked product by what they return less what they take: everything else is the operators' own counts.
  */
 export async function auditStock(pool: Pool): Promise<string[]> {
   const faults: string[] = []

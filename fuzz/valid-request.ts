@@ -178,7 +178,7 @@ function hintsFrom(known: Known, judge: Judge): Hint {
         fc.integer({ min: 0, max: 5 }).map((number) => `reference-${number}`),
         text(1, 30).map((word) => `r${word}`),
       ),
-    // What would make a level above 2^53 is refused for what there is, not for its form.
+    // A change that would raise the level above 2^53 is refused because of the current level, not because of its form.
     delta: () => fc.integer({ min: -5, max: 1_000 }).filter((delta) => delta !== 0),
     url: () => fc.webUrl(),
     quantity: () =>

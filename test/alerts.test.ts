@@ -44,7 +44,7 @@ const steady = (value: number | string) => `${value}x${MINUTES}`
 const DIES = '1x10 stale'
 const ALL = ['api', 'stream', 'email', 'lake', 'webhook']
 
-/** A store of four processes in which all is well: an API, one with the stream, the webhooks and the lake, and two that send mail. */
+/** A store of four processes in which everything is healthy: an API, one with the stream, the webhooks and the lake, and two that send mail. */
 const WELL: Record<string, string> = {}
 for (const [instance, roles] of Object.entries({ api: ['api'], rest: ['stream', 'lake', 'webhook'], mail1: ['email'], mail2: ['email'] })) {
   const of = (labels = '') => `instance="${instance}",job="storefront"${labels}`

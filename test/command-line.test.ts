@@ -55,7 +55,7 @@ test('refuses settings it cannot use in one line that shows no secret', async (t
   }
 })
 
-test('says in one line that a database is away, refuses the password or does not exist', async (t) => {
+test('reports in one line that a database is unavailable, refuses the password or does not exist', async (t) => {
   const away = 'postgres://me:hunter2@127.0.0.1:1/shop'
   const stranger = Object.assign(new URL(databaseUrl('postgres')), { password: 'hunter2' }).href
   const runs = [away, stranger, databaseUrl('nowhere')].map((DATABASE_URL, index) => {

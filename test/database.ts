@@ -38,7 +38,7 @@ export async function createTestDatabase(t: Cleanup): Promise<TestDatabase> {
   const url = databaseUrl(name)
   // A test may hold a lock for as long as it takes, also on a machine that stands still.
   const pool = createPool({ url, size: 10, applicationName: 'test', onError: () => {}, bounds: COMMAND_BOUNDS })
-  // The store gives up on a database sooner, and says so to its customers. A test only waits.
+  // The store gives up on a database sooner and answers 503. A test only waits.
   pool.options.connectionTimeoutMillis = 60_000
   onCleanup(t, async () => {
     await pool.end()
@@ -97,7 +97,7 @@ export function terminateBackends(db: TestDatabase): Promise<unknown> {
 }
 
 /**
- * Processes of sessions that wait for what `holder` holds. Only those of its database: whoever makes a replication slot, in any, waits for
+ * Processes of sessions that wait for a lock of `holder`. Only those of its database: creating a replication slot, in any database, waits for
  * all transactions.
  */
 export async function findWaiting(pool: Pool, holder: pg.ClientBase): Promise<number[]> {

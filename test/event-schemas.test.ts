@@ -23,7 +23,7 @@ test('the committed documents are those that the program writes', async (t) => {
   const committed = ['asyncapi.json', ...readdirSync(join(DOCS, 'schemas')).map((name) => `schemas/${name}`)]
   assert.deepEqual(Object.keys(files).sort(), committed.sort())
   for (const [name, document] of Object.entries(files)) assert.equal(read(name), `${JSON.stringify(document, null, 2)}\n`, name)
-  assert.equal((await runStorefront(t, ['asyncapi'])).stdout, read('asyncapi.json'), 'npm run asyncapi writes them anew')
+  assert.equal((await runStorefront(t, ['asyncapi'])).stdout, read('asyncapi.json'), 'npm run asyncapi writes them again')
 })
 
 test('real events of every type are as their schemas say', () => {

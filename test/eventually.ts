@@ -7,9 +7,8 @@ import type { Cleanup } from './cleanup.ts'
 const PAUSE_MS = 20
 
 /**
- * Asks `fn` again, every `pauseMs` (20 ms), until it gives something, and returns that. Fails with `what` after `timeoutMs` (a minute: an
- * emergency brake, which says nothing of how quick anything should be), when it has been asked once more since: a process that was held up
- * meanwhile has learnt nothing.
+ * Calls `fn` every `pauseMs` (20 ms) until it returns a value, and returns that. After `timeoutMs` (a minute: an emergency brake, not a
+ * measure of speed) it calls `fn` once more, because the process may have stood still meanwhile, and then fails with `what`.
  */
 export async function eventually<T>(
   fn: () => Promise<T | undefined | false>,
@@ -21,14 +20,14 @@ export async function eventually<T>(
     const isLate = performance.now() > deadline
     const value = await fn()
     if (value !== undefined && value !== false) return value
-    if (isLate) throw new AssertionError({ message: `${what} did not come about within ${timeoutMs} ms` })
+    if (isLate) throw new AssertionError({ message: `${what} did not happen within ${timeoutMs} ms` })
     await pause(pauseMs)
   }
 }
 
 /**
- * As `eventually`, for what a machine at ease does within so many milliseconds. Of each look no more than twice its pause counts, and each
- * look asks the database a question of its own, so that neither a process nor a database that stood still or is slow takes time from it.
+ * As `eventually`, for what an idle machine does within that number of milliseconds. Of each check at most twice its pause counts, and
+ * each check also queries the database, so that time in which the process or the database stood still does not count.
  */
 export async function promptly<T>(
   pool: Queryable,
@@ -41,14 +40,14 @@ export async function promptly<T>(
     await pool.query('select 1')
     const value = await fn()
     if (value !== undefined && value !== false) return value
-    if (countedMs > withinMs) throw new AssertionError({ message: `${what} did not come about within ${withinMs} ms` })
+    if (countedMs > withinMs) throw new AssertionError({ message: `${what} did not happen within ${withinMs} ms` })
     await pause(PAUSE_MS)
     countedMs += Math.min(performance.now() - lookedAt, 2 * PAUSE_MS)
   }
 }
 
-/** Does `work` until it does not throw. After `timeoutMs` it throws what it threw last. */
-export async function insist<T>(work: () => Promise<T>, timeoutMs = 60_000): Promise<T> {
+/** Calls `work` until it does not throw. After `timeoutMs` the last error is thrown. */
+export async function retryUntil<T>(work: () => Promise<T>, timeoutMs = 60_000): Promise<T> {
   const deadline = performance.now() + timeoutMs
   while (true) {
     const isLate = performance.now() > deadline
@@ -61,7 +60,7 @@ export async function insist<T>(work: () => Promise<T>, timeoutMs = 60_000): Pro
   }
 }
 
-/** Measures from its making the time in which this process was running: of a stretch in which it was held up next to nothing counts. */
+/** Measures the time in which this process was running, from construction on. Time in which it stood still hardly counts. */
 export class Stopwatch {
   #ms = 0
   #lookedAt = performance.now()

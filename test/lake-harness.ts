@@ -84,7 +84,7 @@ export async function startSinkOn(t: Cleanup, store: LakeStore, options: Partial
   return sink
 }
 
-/** Files with so many events each, of consecutive sequences; `isBehind`: as a replay puts them between others. Returns the event ids. */
+/** Files with the given numbers of events, of consecutive sequences; `isBehind`: as a replay puts them between others. Returns the event ids. */
 export async function writeFiles(
   t: Cleanup,
   store: LakeStore,

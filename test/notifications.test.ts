@@ -12,7 +12,7 @@ import { isAuthentic, startWebhookReceiver } from './webhook-receiver.ts'
 // Making a cluster takes a second: the tests share this one, one after the other.
 const folder = makeDataFolder({ after })
 
-test('an order reaches its customer and an endpoint, and the commands beside the store tell of both and try again', async (t) => {
+test('an order reaches its customer and an endpoint, and the commands beside the store list both and retry', async (t) => {
   const smtp = await startSmtpServer(t)
   const receiver = await startWebhookReceiver(t)
   const env = { DATA_DIR: folder.path, SMTP_URL: smtp.url, WEBHOOK_ALLOW_PRIVATE: 'on' }

@@ -74,7 +74,7 @@ test("the statements of the document make the roles by which a store's whole flo
   assert.match(await command(['replay', '--subscriber', 'email']), /^email reads again/)
   assert.match(await command(['keys', 'rotate']), /^published the key /)
   assert.equal(await store.end('SIGTERM'), 0)
-  // Without a reader the slot itself is looked into, and a lost one is made anew: both need the stream's role.
+  // Without a reader the slot itself is looked into, and a lost one is recreated: both need the stream's role.
   const api = await serve(t, { env, args: ['--role', 'api'] })
   const [product = ''] = products
   assert.ok((await (await register(api.url)).order(product)) !== null)
@@ -88,7 +88,7 @@ test("the statements of the document make the roles by which a store's whole flo
   assert.equal(roles.rowCount, 0)
 })
 
-test('a store whose role is a superuser says so at its start', async (t) => {
+test('a store whose role is a superuser warns at its start', async (t) => {
   const name = 'a_superusers_shop'
   const admin = new pg.Client({ connectionString: databaseUrl('postgres') })
   await admin.connect()

@@ -42,7 +42,7 @@ async function get(app: TestStore['app'], path: string, method = 'GET') {
   return { status: response.status, headers: response.headers, text: await response.text() }
 }
 
-test('each metric tells of the work that was done', async (t) => {
+test('each metric counts the work that was done', async (t) => {
   const smtp = await startSmtpServer(t)
   const receiver = await startWebhookReceiver(t)
   receiver.answer(410)
@@ -170,7 +170,7 @@ test('a subscriber that cannot do its work makes the process not ready', async (
   })
 })
 
-test('a mail server that has been away for a minute makes the process not ready, until it is back', async (t) => {
+test('a mail server that has been unavailable for a minute makes the process not ready until it answers again', async (t) => {
   const smtp = await startSmtpServer(t)
   let passedMs = 0
   const now = () => new Date(Date.now() + passedMs)

@@ -246,7 +246,7 @@ const MISTAKES: Record<string, (t: TestContext) => Promise<Mistake | string> | M
     args: ['serve', '--role', 'email'],
     env: { ...LOGIN, SMTP_URL: 'smtps://127.0.0.1:1', SMTP_CA: folderOf('no-such.pem') },
   }),
-  'NATS is away during a command': () => ({ args: ['verify'], env: { ...LOGIN, NATS_URL: 'nats://127.0.0.1:1' } }),
+  'NATS is unavailable during a command': () => ({ args: ['verify'], env: { ...LOGIN, NATS_URL: 'nats://127.0.0.1:1' } }),
   'the certificate of NATS is signed by an unknown authority': async (t) => {
     if (NO_NATS || NO_CERTIFICATES) return NO_NATS || NO_CERTIFICATES || ''
     const { certFile, keyFile } = new Authority(t).issue('server')

@@ -77,7 +77,7 @@ test('carries all 600 lines of an order through its whole life to topic and lake
   )
 })
 
-test('brings payment and parcel to mail, topic and lake, and replay brings back a shipped event with them', async (t) => {
+test('brings payment and parcel to mail, topic and lake, and replay restores a shipped event with them', async (t) => {
   const store = await startAuditedStore(t)
   const stop = await store.startPipeline()
   const [ada, [admin]] = [await store.register({ name: 'Ada' }), await addBuyers(store, 1, 'admin')]

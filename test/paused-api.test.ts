@@ -7,7 +7,7 @@ import { eventually } from './eventually.ts'
 import { startStore, TEST_SECRET } from './store.ts'
 import { serve } from './store-process.ts'
 
-test('goes on selling while another process of the API is paused in a transaction, whose locks the database takes back', async (t) => {
+test('continues selling while another process of the API is paused in a transaction, whose locks the database releases', async (t) => {
   const store = await startStore(t, { baseUrl: 'http://localhost:3000' })
   const [[ada, bob], lamp, vase] = [
     await addBuyers(store, 2),

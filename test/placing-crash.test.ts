@@ -36,7 +36,7 @@ test('gives the retry its order when the store was killed between commit and ans
   const account = await post(`${doomed.url}/auth/register`, { email: 'ada@example.com', password: 'a long enough passphrase' })
   const headers = { authorization: `Bearer ${account.json.access_token}`, 'idempotency-key': '"once"' }
   wire.holdBackCommits()
-  const unanswered = assert.rejects(post(`${doomed.url}/orders`, { items }, headers), 'no answer before the store knows of the commit')
+  const unanswered = assert.rejects(post(`${doomed.url}/orders`, { items }, headers), 'no answer before the store has seen the commit')
   const countOrders = async () => (await database.pool.query<{ count: number }>('select count(*) from orders')).rows[0]?.count
   await eventually(async () => (await countOrders()) === 1, { what: 'the commit' })
   await doomed.end('SIGKILL')

@@ -61,7 +61,7 @@ export interface RunningStore {
 }
 
 /** One row of the lake, read by nothing of the store's. */
-export interface LakeFact {
+export interface LakeRow {
   eventId: string
   orderId: string
   orderNumber: string
@@ -203,20 +203,20 @@ function terminalInto(lines: string[]): Terminal {
 }
 
 /** Every row of the lake's files that count. */
-export async function readLakeFacts(dataDir: string): Promise<LakeFact[]> {
+export async function readLakeRows(dataDir: string): Promise<LakeRow[]> {
   const lake = await openLake(readConfig({ DATA_DIR: dataDir }))
   const { readLakeFiles } = await import('../src/lake/list-files.ts')
   const instance = await DuckDBInstance.create(':memory:')
   const connection = await instance.connect()
   try {
     return await readLakeFiles(lake, async (_, paths) => {
-      const facts: LakeFact[] = []
+      const lakeRows: LakeRow[] = []
       for (const path of paths) {
         const reader = await connection.runAndReadAll(
           `select event_id, order_id, order_number, status, sequence from read_parquet('${path}', hive_partitioning = false)`,
         )
         for (const [eventId, orderId, orderNumber, status, sequence] of reader.getRows())
-          facts.push({
+          lakeRows.push({
             eventId: String(eventId),
             orderId: String(orderId),
             orderNumber: String(orderNumber),
@@ -224,7 +224,7 @@ export async function readLakeFacts(dataDir: string): Promise<LakeFact[]> {
             sequence: Number(sequence),
           })
       }
-      return facts
+      return lakeRows
     })
   } finally {
     connection.closeSync()

@@ -33,7 +33,7 @@ export interface S3Server {
   /** For the processes that use it. */
   env: Record<string, string>
   requests: S3Request[]
-  /** Asked about each request; may be set anew at any time. */
+  /** Asked about each request; may be replaced at any time. */
   fault: (request: S3Request) => S3Fault | undefined
 }
 

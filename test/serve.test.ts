@@ -77,7 +77,7 @@ test('says in one line that a secret of the store is missing, and makes no other
   }
 })
 
-test('answers 503 while its PostgreSQL is down, says why, and goes on when it is back', async (t) => {
+test('answers 503 while its PostgreSQL is down, reports why, and continues when it is back', async (t) => {
   const store = await serve(t, { env: { ...env, OPS_PORT: '0' } })
   const away = `${folder.cluster}.away`
   renameSync(folder.cluster, away)
@@ -126,7 +126,7 @@ test('killed in the middle of orders and started again, each order that was answ
   await untilNoServer(folder.path)
 })
 
-/** What a minute beside another process would do: mails that were in hand are given out again. */
+/** What a minute beside another process would do: mails that were in flight are fetched again. */
 async function passTime(folder: DataFolder): Promise<void> {
   const { url, stop } = await startEmbeddedPostgres(folder)
   const pool = createPool({ url, size: 1, applicationName: 'test', onError: () => {} })

@@ -21,7 +21,7 @@ export function makeNewEvent(overrides: OrderEventOverrides = {}): OrderEvent {
   return makeOrderEvent({ at: new Date(), ...overrides })
 }
 
-/** A webhook subscriber on a database of its own, with a clock that can be put forward; what is tried again is at once. */
+/** A webhook subscriber on a database of its own, with a clock that can be advanced; retries are immediate. */
 export async function startWebhooks(t: TestContext) {
   const db = await createTestDatabase(t)
   await installJobQueues({ url: db.url, logger, queues: [{ ...WEBHOOK_QUEUE, retryDelayMaxSeconds: 0 }] })

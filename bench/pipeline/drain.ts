@@ -69,8 +69,8 @@ async function commitBacklog({ pool }: Rig, orders: number): Promise<void> {
 }
 
 /**
- * Whoever opens the slot next has what was drained decoded again, until PostgreSQL has written down, which it does now and then, which
- * transactions were running. A backlog after a quiet time has none of that before it.
+ * Waits until PostgreSQL has logged a snapshot of the running transactions, which it does from time to time. Until then the next reader of
+ * the slot decodes the drained changes again; a backlog after a quiet time has no such work before it.
  */
 async function untilForgotten({ pool }: Rig): Promise<void> {
   const { rows } = await pool.query<{ written: string }>('select pg_current_wal_lsn()::text as written')

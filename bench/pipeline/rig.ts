@@ -101,7 +101,7 @@ function untilActive(child: ChildProcess, role: string): Promise<number> {
   createInterface(child.stdout).on('line', (line) => {
     const { msg, level } = JSON.parse(line) as { msg: string; level: number }
     if (SIGNS_OF_WORK.includes(msg)) resolve(nowMs())
-    // What fails and is tried again makes a figure that means something else.
+    // Work that fails and is retried makes a figure that means something else.
     else if (level >= WARN) console.error(`${role}: ${line}`)
   })
   return promise

@@ -31,7 +31,7 @@ backend storefront_2 {
   .probe = livez;
 }
 
-# In turn, those that are well: any process can answer any request. With one process, take the other out here and above.
+# In turn, the healthy ones: any process can answer any request. With one process, take the other out here and above.
 sub vcl_init {
   new stores = directors.round_robin();
   stores.add_backend(storefront_1);
@@ -66,7 +66,7 @@ sub vcl_recv {
     return (synth(500, std.ban_error()));
   }
 
-  # A browser asks before it sends: without a yes a page would see no answer at all, not even that the store is away.
+  # A browser asks before it sends: without a yes a page would see no answer at all, not even that the store is unavailable.
   if (req.method == "OPTIONS" && req.http.access-control-request-method && !std.healthy(req.backend_hint)) {
     return (synth(204, "No Content"));
   }

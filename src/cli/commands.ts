@@ -78,7 +78,7 @@ export const COMMANDS: readonly Command[] = [
   defineCommand({
     name: 'mail list',
     options: { status: oneOf(['queued', 'sent', 'failed'], 'only mails in this state'), order: orderIdOrNumber, limit, json },
-    help: 'the newest order mails and what became of them',
+    help: 'the newest order mails and their status',
     needs: 'database',
     run: async (context, { status, order, limit = DEFAULT_LIMIT, json }) =>
       (await import('./mail-commands.ts')).list(context, { status, order, limit }, json),

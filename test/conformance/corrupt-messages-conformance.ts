@@ -7,7 +7,7 @@ import { idsOf, type MakeTopic, makeOutgoing, Recording, subscribe } from '../to
 
 /** The part of `topicConformance` about messages that are no order events. */
 export function corruptMessagesConformance(makeTopic: MakeTopic): void {
-  test('leaves out what is no order event, tells of it once, and goes on, also after a handler failed', async (t) => {
+  test('skips a message that is no order event, logs it once and continues, also after a handler failed', async (t) => {
     const { topic, inject } = await makeTopic(t)
     const sent = makeOutgoing(3)
     const poison = makeOrderEvent()

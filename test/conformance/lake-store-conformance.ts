@@ -30,7 +30,7 @@ export function lakeStoreConformance(kind: string, makeLake: MakeLake): void {
 }
 
 function writing(makeLake: MakeLake): void {
-  test('lets a file appear under its name, with its bytes', async (t) => {
+  test('publishes a file under its name, with its bytes', async (t) => {
     const { store } = await makeLake(t)
     assert.equal(await put(store, `${FOLDER}/a.parquet`, 'one'), 'stored')
     assert.equal(await read(store, `${FOLDER}/a.parquet`), 'one')
@@ -144,7 +144,7 @@ function reading(makeLake: MakeLake): void {
     assert.deepEqual(texts, names)
   })
 
-  test('says so when a file is gone before or while it is read', async (t) => {
+  test('throws when a file is gone before or while it is read', async (t) => {
     const { store, isRemote } = await makeLake(t)
     await put(store, `${FOLDER}/a.parquet`, 'one')
     const files = await store.list('orders/')

@@ -30,7 +30,7 @@ function sharing(makeTopic: MakeTopic): void {
     assert.deepEqual(recordings[1 - active]?.ids, idsOf(sent.slice(5)))
   })
 
-  test('takes over, with the messages in hand, from a subscription whose connection broke', async (t) => {
+  test('takes over, with the messages in flight, from a subscription whose connection broke', async (t) => {
     const gate = makeGate(t)
     const { topic, connect, breakConnection } = await makeTopic(t)
     const sent = makeOutgoing(4)
@@ -46,7 +46,7 @@ function sharing(makeTopic: MakeTopic): void {
     assert.deepEqual(second.ids, idsOf(sent))
   })
 
-  test('goes on after its connection broke while it waited', async (t) => {
+  test('continues after its connection broke while it waited', async (t) => {
     const { topic, breakConnection } = await makeTopic(t)
     const seen = new Recording()
     const sent = makeOutgoing(2)

@@ -136,7 +136,7 @@ function reading(makeTopic: MakeTopic): void {
     assert.equal(await topic.newestSequence(), (await topic.read(0, 10)).at(-1)?.sequence)
   })
 
-  test('a subscriber goes on where it stopped, and another one starts at the beginning', async (t) => {
+  test('a subscriber continues where it stopped, and another one starts at the beginning', async (t) => {
     const { topic, connect } = await makeTopic(t)
     const sent = makeOutgoing(6)
     const [first, second, other] = [new Recording(), new Recording(), new Recording()]
@@ -194,7 +194,7 @@ function reading(makeTopic: MakeTopic): void {
     const seen = new Recording()
     let asked = 0
     const lastSequence = async () => {
-      if (++asked === 1) throw new Error('the store is away')
+      if (++asked === 1) throw new Error('the store is unavailable')
       return 0
     }
     await subscribe(t, topic, 'owner', seen.handle, { lastSequence })
@@ -219,7 +219,7 @@ function reading(makeTopic: MakeTopic): void {
 }
 
 function outages(makeTopic: MakeTopic): void {
-  test('refuses to publish while the broker is away, and goes on, subscribers too, when it is back', async (t) => {
+  test('refuses to publish while the broker is unavailable, and continues, with its subscribers, when it is back', async (t) => {
     const { topic, breakBroker, mendBroker } = await makeTopic(t)
     const sent = makeOutgoing(4)
     const [kept, owned] = [new Recording(), new Recording()]
@@ -243,7 +243,7 @@ function outages(makeTopic: MakeTopic): void {
     assert.deepEqual(owned.ids, idsOf(sent))
   })
 
-  test('keeps what it had stored, its order and its ids, while the broker was away', async (t) => {
+  test('keeps what it had stored, its order and its ids, while the broker was unavailable', async (t) => {
     const { topic, connect, breakBroker, mendBroker } = await makeTopic(t)
     const sent = makeOutgoing(5)
     await topic.publish(sent.slice(0, 3))

@@ -35,7 +35,7 @@ export function* worstBodies(route: ListedRoute, isThorough: boolean): Generator
   if (body?.properties !== undefined && 'items' in body.properties) yield* worstOrders()
 }
 
-/** JSON of about so many bytes. */
+/** JSON of about that number of bytes. */
 function* worstJson(length: number): Generator<[name: string, text: string]> {
   const list = (element: (index: number) => string) => {
     const elements: string[] = []

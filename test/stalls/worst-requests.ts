@@ -73,7 +73,7 @@ function* worstQueries({ schema }: ListedRoute): Generator<[name: string, query:
   yield ['a parameter again and again', several(() => 'a')]
   yield ['a parameter of its own values', several((index) => `limit=${index}`)]
   yield ['many parameters', several((index) => `a${index}`)]
-  yield ['nothing but separators', fill('&', HEAD_BYTES)]
+  yield ['only separators', fill('&', HEAD_BYTES)]
   yield ['escapes that are none', several(() => '%f=%')]
   const { properties = {} } = (schema.querystring ?? {}) as { properties?: Record<string, unknown> }
   for (const name of Object.keys(properties)) {

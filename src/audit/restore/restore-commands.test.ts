@@ -5,7 +5,7 @@ import { type DebianPostgres, debianPostgresMissing, startDebianPostgres } from 
 import { NO_NATS, startNatsServer } from '../../../test/nats-server.ts'
 import { readCommands, readRoleStatements } from '../../../test/operations-commands.ts'
 import { summarise } from '../../../test/pipeline-audit.ts'
-import { createRestorableStore, type PlacedOrder, readLakeFacts } from '../../../test/restorable-store.ts'
+import { createRestorableStore, type PlacedOrder, readLakeRows } from '../../../test/restorable-store.ts'
 import { TEST_SECRET } from '../../../test/store.ts'
 import { runStorefront } from '../../../test/store-process.ts'
 
@@ -127,14 +127,15 @@ describe("the documented restores of a PostgreSQL of one's own", { concurrency: 
 
           numbers.push(...numbersOf([...kept, ...lost, ...fresh]))
           assert.equal(new Set(numbers).size, numbers.length)
-          const facts = await readLakeFacts(store.dataDir)
-          for (const key of ['eventId', 'sequence'] as const) assert.equal(new Set(facts.map((fact) => fact[key])).size, facts.length, key)
+          const lakeRows = await readLakeRows(store.dataDir)
+          for (const key of ['eventId', 'sequence'] as const)
+            assert.equal(new Set(lakeRows.map((fact) => fact[key])).size, lakeRows.length, key)
           const { rows: mails } = await running.pool.query<{ event_id: string }>(
             `select event_id from email_deliveries where status = 'sent'`,
           )
           const mailed = new Set(mails.map(({ event_id }) => event_id))
           for (const { id } of fresh) {
-            assert.ok(facts.some(({ eventId }) => eventId === `${id}.1`))
+            assert.ok(lakeRows.some(({ eventId }) => eventId === `${id}.1`))
             assert.ok(mailed.has(`${id}.1`))
           }
           const report = await running.verify()

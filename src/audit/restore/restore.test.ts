@@ -5,7 +5,7 @@ import { eventually } from '../../../test/eventually.ts'
 import { farFromMidnight } from '../../../test/midnight.ts'
 import { NO_NATS, startNatsServer } from '../../../test/nats-server.ts'
 import { summarise } from '../../../test/pipeline-audit.ts'
-import { createRestorableStore, readLakeFacts } from '../../../test/restorable-store.ts'
+import { createRestorableStore, readLakeRows } from '../../../test/restorable-store.ts'
 import { dataFolder } from '../../db/embedded/data-folder.ts'
 import { compactLake } from '../../lake/compact-lake.ts'
 import { openLakeStore } from '../../lake/open-lake-store.ts'
@@ -70,13 +70,13 @@ for (const { where, skip, open } of topics) {
       assert.deepEqual(report.undecided, [])
       assert.equal(report.lake.lostEvents, 4)
 
-      const facts = await readLakeFacts(store.dataDir)
-      assert.equal(new Set(facts.map(({ eventId }) => eventId)).size, facts.length)
-      assert.equal(new Set(facts.map(({ sequence }) => sequence)).size, facts.length)
-      const orders = new Map(facts.map(({ orderId, orderNumber }) => [orderId, orderNumber]))
+      const lakeRows = await readLakeRows(store.dataDir)
+      assert.equal(new Set(lakeRows.map(({ eventId }) => eventId)).size, lakeRows.length)
+      assert.equal(new Set(lakeRows.map(({ sequence }) => sequence)).size, lakeRows.length)
+      const orders = new Map(lakeRows.map(({ orderId, orderNumber }) => [orderId, orderNumber]))
       assert.equal(new Set(orders.values()).size, orders.size)
       // What the lost time said is still there, beside what is true now.
-      const statusesOf = (id: string) => facts.filter(({ orderId }) => orderId === id).map(({ status }) => status)
+      const statusesOf = (id: string) => lakeRows.filter(({ orderId }) => orderId === id).map(({ status }) => status)
       assert.deepEqual(statusesOf(first.id), ['pending', 'confirmed', 'cancelled'])
       assert.deepEqual(statusesOf(second.id), ['pending', 'cancelled', 'confirmed'])
       for (const { id } of lostOrders) assert.deepEqual(statusesOf(id), ['pending'])

@@ -96,7 +96,7 @@ describe('TLS', { skip: NO_NATS || NO_CERTIFICATES }, () => {
     await Promise.all([{ NATS_URL, NATS_CA }, login(foreign.issue('client'))].map((settings) => assertRefused(t, settings, refused)))
   })
 
-  test('is insisted on: a server without it learns no password', async (t) => {
+  test('is required: a server without it learns no password', async (t) => {
     const { port } = await startNatsServer(t, 'authorization { user: "store", password: "secret" }')
     await assertRefused(t, { NATS_URL: `tls://store:secret@127.0.0.1:${port}` }, /does not support 'tls'/)
   })

@@ -1,0 +1,38 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { findIn, findRetiredWords } from './words.ts'
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url))
+
+test('the repository uses no word that the project has retired', () => {
+  assert.deepEqual(findRetiredWords(ROOT), [])
+})
+
+test('reports the file, the line, the word and what to write instead', () => {
+  assert.deepEqual(findIn('docs/a.md', '# Slots\n\nA lost slot is made anew.\n'), ['docs/a.md:3 "anew": write recreated, retries, again'])
+})
+
+test('finds turns of any case across the line breaks of text and comments, and names as they are written', () => {
+  const found = (text: string) => findIn('src/orders/x.ts', text).length
+  assert.equal(found('// what a batch has in\n// hand waits'), 1)
+  assert.equal(found('/**\n * The batch goes\n * on.\n */'), 1)
+  assert.equal(found('-- it is tried\n-- again'), 1)
+  assert.equal(found('Whoever asks'), 1)
+  assert.equal(found("import { Checkout } from './checkout.ts'"), 2)
+  assert.equal(found('const { insist } = helpers'), 1)
+})
+
+test('leaves the good uses of the same words alone', () => {
+  for (const line of [
+    'npx storefront works in a checkout of the repository',
+    'a blank line follows, and the rules that follow',
+    'await Promise.allSettled(pending)',
+    'a well-known address, as is well known',
+    'the key in hand-written SQL',
+    'refused for good reason',
+    'the file before which the comment stands',
+    'try again in a minute',
+  ])
+    assert.deepEqual(findIn('src/topic/x.ts', line), [], line)
+})

@@ -1,0 +1,103 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { listFiles } from './documents.ts'
+
+/** A word or turn that the project no longer uses. */
+interface Retired {
+  /** A space stands for any white space, also a line break inside a comment. */
+  pattern: RegExp
+  instead: string
+  /** Only files whose path begins so; without it every file. */
+  within?: string
+}
+
+/** Names that were replaced by the field's own term. Case counts. */
+const NAMES: readonly Retired[] = [
+  { pattern: /\bCheckout\b|\bcheckout\.ts\b|\bthis\.checkout\b/, instead: 'OrderBatcher' },
+  { pattern: /\b[Dd]esk\b/, instead: 'BatchDecision' },
+  { pattern: /\b[Ff]indings\b/, instead: 'ExistingState', within: 'src/orders/' },
+  { pattern: /[Pp]romisedStock/, instead: 'AssumedStock' },
+  { pattern: /\b[Cc]aution\b|\.tries\(/, instead: 'OptimisticBackoff.shouldTry' },
+  { pattern: /\b[Ii]nsist(s|ed|OnLocks)?\b/, instead: 'abort_unless, lockAllOrAbort; in a test retryUntil' },
+  { pattern: /\bisUnmet\b/, instead: 'isAbortedAssumption' },
+  { pattern: /\bnameOf(Key|Buyer)/, instead: 'lockKeyOf…' },
+  { pattern: /\bfillIn\b/, instead: 'renderResponse' },
+  { pattern: /\bframe\b/, instead: 'responseTemplate', within: 'src/orders/' },
+  { pattern: /\b[Bb]ell\b|\bBell[A-Z]|\.silence\(/, instead: 'WakeSignal (notify, reset)' },
+  { pattern: /\bfollow\(|\bfollow\.ts\b/, instead: 'withReconnect' },
+  { pattern: /\b[Ss]tretch(es)?\b/, instead: 'SequenceRange, range' },
+  { pattern: /MadeAnew|StreamUnfit/, instead: 'StreamRecreated, StreamMisconfigured' },
+  { pattern: /\bsettle(Down)?\b/, instead: 'awaitInFlight' },
+  { pattern: /\bparked[_-]changes\b|\bparkedChanges\b|\bParked[A-Z]/, instead: 'dead_letters' },
+  { pattern: /\b[Ll]edgers?\b/, instead: 'ComparisonTables' },
+  { pattern: /\b[Ff]acts\b/, instead: 'eventDigest', within: 'src/' },
+  { pattern: /\bkeepSecret\b/, instead: 'readOrCreateSecret' },
+  { pattern: /\bkeepsTime\b/, instead: 'runsScheduler' },
+  { pattern: /\b[Ss]ealing\b|\b(un)?seal(s|ed)?\b/, instead: 'encrypt, decrypt' },
+  { pattern: /\bproduct_changed\b|\bversion_mismatch\b/, instead: 'precondition_failed' },
+]
+
+/** Turns that the field does not use. Case does not count. */
+const TURNS: readonly Retired[] = [
+  { pattern: /\banew\b/, instead: 'recreated, retries, again' },
+  { pattern: /\btr(ies|ied)( it| them| this)?( once)? again\b/, instead: 'retries, is retried' },
+  { pattern: /\bin hand\b(?!-)/, instead: 'in flight' },
+  { pattern: /\bunder way\b/, instead: 'in flight, in progress' },
+  { pattern: /\b(tells?|told) of\b|\bsa(y|ys|id) so\b/, instead: 'reports, contains, logs it' },
+  { pattern: /\bwhoever\b|\bwhosoever\b/, instead: 'the caller, the client, the process that …' },
+  { pattern: /\b(is|are|was|were) refused for\b/, instead: 'the reason for the refusal' },
+  { pattern: /\bfor good\b(?! (reason|measure))/, instead: 'permanently' },
+  { pattern: /\ba look at\b/, instead: 'a check of' },
+  { pattern: /\bso many\b/, instead: 'the number of' },
+  { pattern: /\btests? holds?\b/, instead: 'a test verifies' },
+  { pattern: /\bbec(ame|omes?) of\b|\bc(ame|omes?) to nothing\b/, instead: 'the outcome of, fails' },
+  { pattern: /\blets? (it|them|a file|the file|the same file) appear\b/, instead: 'publishes, makes visible' },
+  { pattern: /\b(stands?|stood) before\b/, instead: 'runs before, precedes' },
+  { pattern: /\b(goes|went) on\b/, instead: 'continues' },
+  { pattern: /\b(brings?|brought) back\b/, instead: 'restores' },
+  { pattern: /\b(is|are|was|were|be|been) away\b/, instead: 'is unavailable' },
+  { pattern: /\b(is|are|was|were) well(?= (again|when|and|or|only)\b|[.,;:])/, instead: 'is healthy' },
+  { pattern: /\b(know|knows|knew) of\b/, instead: 'knows, has' },
+  { pattern: /\bwhom\b/, instead: 'who; name the person' },
+  { pattern: /\bnothing but\b/, instead: 'only' },
+  { pattern: /\blies? (behind|ahead)\b/, instead: 'is older, is newer, follows' },
+  { pattern: /\b(gives?|gave) back\b/, instead: 'returns' },
+  { pattern: /\bas (it|they) stands?\b/, instead: 'unchanged' },
+  { pattern: /\b(whence|thence|hither|thither|hitherto|unto|lest|forthwith|whereupon)\b/, instead: 'the word that one says today' },
+]
+
+/** Lines that use a retired word in another sense, or quote it: the file, a part of the line, and why. */
+const ALLOWED: readonly { path: string; part: string; reason: string }[] = []
+
+/** What of the repository is read. Folders join when they are clean. */
+const COVERED = ['bench', 'deploy', 'fuzz', 'faults', 'README.md', 'CONTRIBUTING.md']
+const READ = /\.(ts|mjs|js|sql|md|json|ya?ml|vcl|sh|mustache|txt|html)$/
+const NOT_READ = /^checks\/words(\.test)?\.ts$|^docs\/schema\.sql$/
+
+/** The retired words in the repository at `root`, each as `file:line "word": write …`. */
+export function findRetiredWords(root: string): string[] {
+  const paths = COVERED.flatMap((place) => (place.includes('.') ? [place] : listFiles(root, place)))
+  const read = paths.filter((path) => READ.test(path) && !NOT_READ.test(path))
+  return read.flatMap((path) => findIn(path, readFileSync(join(root, path), 'utf8')))
+}
+
+/** The retired words in the text of one file. */
+export function findIn(path: string, text: string): string[] {
+  const lines = text.split('\n')
+  const found = [...NAMES, ...TURNS.map((turn) => ({ ...turn, pattern: new RegExp(turn.pattern, 'i') }))].flatMap(
+    ({ pattern, instead, within = '' }) =>
+      (path.startsWith(within) ? [...text.matchAll(acrossLines(pattern))] : []).map((match) => {
+        const line = text.slice(0, match.index).split('\n').length
+        return { line, word: match[0].replace(/\s+/g, ' '), instead }
+      }),
+  )
+  return found
+    .filter(({ line }) => !ALLOWED.some((one) => one.path === path && lines[line - 1]?.includes(one.part)))
+    .toSorted((a, b) => a.line - b.line)
+    .map(({ line, word, instead }) => `${path}:${line} "${word}": write ${instead}`)
+}
+
+/** A turn may be split by a line break, with the mark of a comment at the start of the next line. */
+function acrossLines({ source, flags }: RegExp): RegExp {
+  return new RegExp(source.replaceAll(' ', String.raw`(?:[ \t]+|[ \t]*\n[ \t]*(?:\/\/|\*|--|#|>)?[ \t]*)`), `${flags}g`)
+}
