@@ -41,7 +41,7 @@ test('stop right after start leaves the slot free', async (t) => {
   await eventually(async () => (await readerPid(db)) === null, { what: 'a free slot' })
 })
 
-test('stop waits for the batch in hand and confirms it, and leaves the rest to the next', async (t) => {
+test('stop waits for the in-flight batch and confirms it, and leaves the rest to the next stream', async (t) => {
   const gate = makeGate(t)
   const db = await makeStreamDatabase(t)
   const first: Commit[] = []
@@ -69,7 +69,7 @@ test('stop waits for the batch in hand and confirms it, and leaves the rest to t
   assert.deepEqual([idsOf(first), idsOf(second)], [[taken], [left]])
 })
 
-test('stops while it stands by and while it waits to try again', async (t) => {
+test('stops while it is on standby and while it waits for a retry', async (t) => {
   const db = await makeStreamDatabase(t)
   const active = await startStream(t, db, async () => {
     throw new Error('the topic is away')
@@ -84,7 +84,7 @@ test('stops while it stands by and while it waits to try again', async (t) => {
   assert.deepEqual([active.state, standby.state], ['stopped', 'stopped'])
 })
 
-test('reads no further than it can hold while the handler is busy, and loses nothing', async (t) => {
+test('stops reading at its limits while the handler is busy, and loses nothing', async (t) => {
   const gate = makeGate(t)
   const db = await makeStreamDatabase(t)
   const batches: Commit[][] = []
@@ -94,7 +94,7 @@ test('reads no further than it can hold while the handler is busy, and loses not
   })
   const sent = [await insertOrders(db.pool, 1)]
   await gate.entered
-  // The first 24 commits are fewer changes than a reader takes; of all 60, those that no socket holds stay with the server.
+  // The first 24 commits are below the limits of a reader. Of all 60, the server keeps those that fit into no socket buffer.
   for (let commit = 0; commit < 24; commit++) sent.push(await insertOrders(db.pool, 300))
   const taken = await currentPosition(db)
   for (let commit = 0; commit < 36; commit++) sent.push(await insertOrders(db.pool, 300))
@@ -106,7 +106,7 @@ test('reads no further than it can hold while the handler is busy, and loses not
   assert.ok(Math.max(...sizes) < 9_000, `batches of ${sizes.join(', ')} changes`)
 })
 
-test('one commit of thousands of changes comes whole, also when the connection breaks in between', async (t) => {
+test('delivers a commit of thousands of changes as a whole, also when the connection breaks in between', async (t) => {
   const gate = makeGate(t)
   const db = await makeStreamDatabase(t)
   const seen: Commit[] = []
@@ -123,11 +123,11 @@ test('one commit of thousands of changes comes whole, also when the connection b
   assert.deepEqual(idsOf(seen.slice(-2)), [small, large])
 })
 
-test('a keep-alive that comes while the connection of a refused batch is being closed confirms nothing', async (t) => {
+test('a keep-alive that arrives while the connection of a failed batch is closing confirms nothing', async (t) => {
   const gate = makeGate(t)
   const db = await makeStreamDatabase(t)
   const end: (this: pg.Client) => Promise<void> = pg.Client.prototype.end
-  // A close that takes as long as the test wants: the server goes on asking for a sign of life meanwhile.
+  // The test decides when the close returns; meanwhile the server continues to ask for a sign of life.
   t.mock.method(pg.Client.prototype, 'end', async function (this: pg.Client & { connectionParameters: { replication?: string } }) {
     if (this.connectionParameters.replication !== undefined) await gate.pass()
     return end.call(this)
@@ -141,7 +141,7 @@ test('a keep-alive that comes while the connection of a refused batch is being c
   await eventually(async () => (await readerPid(db)) ?? undefined, { what: 'an active reader' })
   await insertOrders(db.pool, 1)
   await gate.entered
-  // The first one may have been on its way before.
+  // The first one may have been sent before the failure.
   for (let answers = 0; answers < 2; answers++) {
     const before = await lastReply(db)
     await eventually(async () => (await lastReply(db)) !== before, { what: 'an answer to a keep-alive' })
@@ -149,7 +149,7 @@ test('a keep-alive that comes while the connection of a refused batch is being c
   assert.ok((await confirmedPosition(db)) < endOf(seen[0]))
 })
 
-test('hands a transaction on in parts that is larger than it may hold, and confirms none of it before its end', async (t) => {
+test('delivers a transaction above the limit in parts, and confirms nothing of it before its end', async (t) => {
   const db = await makeStreamDatabase(t)
   const ROWS = 35_000
   const seen: string[] = []
@@ -159,7 +159,7 @@ test('hands a transaction on in parts that is larger than it may hold, and confi
   await startStream(t, db, async (commits) => {
     const ids = idsOf(commits).flat()
     sizes.push(ids.length)
-    // In the midst of it: all of it comes again.
+    // A failure in the middle of it: the whole transaction is delivered again.
     if (seen.length > ROWS / 2 && failures++ === 0) throw new Error('the topic is away')
     const confirmed = await confirmedPosition(db)
     parts.push(...commits.map((commit) => ({ commit, confirmed })))

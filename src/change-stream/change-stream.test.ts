@@ -19,7 +19,7 @@ import { makeGate } from '../../test/topic-harness.ts'
 import { inTransaction } from '../db/transaction.ts'
 import type { Commit } from './slot-reader.ts'
 
-/** Collects what the handler is given. */
+/** Collects the commits that the handler receives. */
 class Commits {
   readonly all: Commit[] = []
   readonly handle = async (commits: Commit[]) => void this.all.push(...commits)
@@ -29,7 +29,7 @@ class Commits {
   }
 }
 
-test('gives commits whole and in the order in which they were committed', async (t) => {
+test('delivers whole commits in commit order', async (t) => {
   const db = await makeStreamDatabase(t)
   const seen = new Commits()
   await startStream(t, db, seen.handle)
@@ -45,7 +45,7 @@ test('gives commits whole and in the order in which they were committed', async 
   assert.match(seen.all[0]?.position ?? '', /^\d+\.1\/[0-9a-f]{16}$/)
 })
 
-test('gives what was committed before it started, and nothing that was rolled back', async (t) => {
+test('delivers what was committed before it started, and nothing that was rolled back', async (t) => {
   const db = await makeStreamDatabase(t)
   const before = await insertOrders(db.pool, 1)
   await assert.rejects(
@@ -67,7 +67,7 @@ test('gives what was committed before it started, and nothing that was rolled ba
   assert.deepEqual(idsOf(seen.all), [before, kept, end])
 })
 
-test('an update carries the whole order, with 600 lines that did not change, and the status before', async (t) => {
+test('an update contains the whole order, with 600 lines that did not change, and the previous status', async (t) => {
   const db = await makeStreamDatabase(t)
   const [id = ''] = await insertOrders(db.pool, 1, 600)
   await moveOrder(db.pool, id, 'confirmed')
@@ -107,7 +107,7 @@ test('confirms a position only after the handler returned for everything up to i
   await insertOrders(db.pool, 1)
   await gate.entered
   await insertOrders(db.pool, 1)
-  // Every two seconds, and when it is asked, the reader says what is confirmed.
+  // The reader reports its confirmed position every two seconds, and when the server asks.
   for (let answers = 0; answers < 2; answers++) {
     const last = (await lastReply(db)) ?? ''
     await eventually(async () => ((await lastReply(db)) ?? '') > last, { what: 'an answer to the server' })
@@ -119,10 +119,10 @@ test('confirms a position only after the handler returned for everything up to i
   await eventually(async () => (await confirmedPosition(db)) >= endOf(seen.all[2]))
 })
 
-// More than a machine may stand still for; the test takes a little longer than this.
+// Longer than a stalled machine may pause; the test takes a little longer than this.
 const IMPATIENCE_SECONDS = 6
 
-test('keeps its connection while the handler takes long over the very first commits', async (t) => {
+test('keeps its connection while the handler is slow with the very first commits', async (t) => {
   const gate = makeGate(t)
   const db = await makeStreamDatabase(t)
   const seen = new Commits()
@@ -152,7 +152,7 @@ test('keeps its connection while the handler takes long over the very first comm
   assert.equal(seen.all.length, 2)
 })
 
-test('when the handler throws the same commits come again, in order, and none is skipped', async (t) => {
+test('when the handler throws, the same commits are delivered again, in order, and none is skipped', async (t) => {
   const db = await makeStreamDatabase(t)
   const calls: string[][] = []
   const stored: string[] = []
@@ -171,7 +171,7 @@ test('when the handler throws the same commits come again, in order, and none is
   await eventually(async () => stream.state === 'active')
 })
 
-test('says that it is failing, without a break, until what the handler refused is stored', async (t) => {
+test('stays failing until the commits that the handler failed on are stored', async (t) => {
   const db = await makeStreamDatabase(t)
   const seen: string[] = []
   const stream = await startStream(t, db, async () => {
@@ -184,7 +184,7 @@ test('says that it is failing, without a break, until what the handler refused i
   assert.deepEqual(seen, ['active', 'failing', 'failing', 'failing'])
 })
 
-test('is no longer failing when another process has stored what its own handler refused', async (t) => {
+test('is no longer failing after another process stored the commits that its own handler failed on', async (t) => {
   const db = await makeStreamDatabase(t)
   const stream = await startStream(t, db, async () => {
     throw new Error('the topic is away from here')
@@ -199,7 +199,7 @@ test('is no longer failing when another process has stored what its own handler 
   await eventually(async () => stream.state === 'active')
 })
 
-test('a second stream stands by and takes over when the first one stops', async (t) => {
+test('a second stream is on standby and takes over when the first one stops', async (t) => {
   const db = await makeStreamDatabase(t)
   const [first, second] = [new Commits(), new Commits()]
   const active = await startStream(t, db, first.handle)
@@ -215,7 +215,7 @@ test('a second stream stands by and takes over when the first one stops', async 
   assert.deepEqual([active.state, standby.state], ['stopped', 'active'])
 })
 
-test('a stream that stands by takes over, with the commits in hand, when the connection of the first one breaks', async (t) => {
+test('a standby stream takes over, with the in-flight commits, when the connection of the first one breaks', async (t) => {
   const gate = makeGate(t)
   const db = await makeStreamDatabase(t)
   const second = new Commits()
@@ -231,7 +231,7 @@ test('a stream that stands by takes over, with the commits in hand, when the con
   assert.deepEqual(idsOf(second.all), [order])
 })
 
-test('a slot that has nothing to read moves on while other tables are written', async (t) => {
+test('the position of a slot without changes advances while other tables are written', async (t) => {
   const db = await makeStreamDatabase(t)
   const stream = await startStream(t, db, async () => assert.fail('no order was changed'), { patienceSeconds: 1 })
   await eventually(async () => stream.state === 'active')
@@ -240,7 +240,7 @@ test('a slot that has nothing to read moves on while other tables are written', 
   await eventually(async () => (await confirmedPosition(db)) >= written, { what: 'a confirmed position past the other writes' })
 })
 
-test('goes on where it was when the database was away for a while', async (t) => {
+test('continues at its position after the database was unavailable for a while', async (t) => {
   const db = await makeStreamDatabase(t)
   const seen = new Commits()
   const stream = await startStream(t, db, seen.handle)

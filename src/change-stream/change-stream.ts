@@ -17,20 +17,20 @@ export class ChangeStream {
   #running: Promise<void> | null = null
   #reader: SlotReader | null = null
   readonly #progress = { changes: 0, lastAt: null as Date | null }
-  /** Position of the newest commit that `onCommits` refused, null when something as new has been confirmed since. */
-  #refused: string | null = null
+  /** Position of the newest commit that `onCommits` failed on; null once that position or a later one is confirmed. */
+  #failedAt: string | null = null
   #state: 'stopped' | 'standby' | 'active' | 'failing' = 'stopped'
 
   constructor(options: ChangeStreamOptions) {
     this.#options = options
   }
 
-  /** For readiness: `standby` is well, `failing` is not, and lasts until what could not be handed on is, by this process or another. */
+  /** For readiness: `standby` is healthy. `failing` lasts until the commits that failed are confirmed, by this process or another. */
   get state() {
     return this.#state
   }
 
-  /** For metrics: changes handed on since the process started, and when that last happened. */
+  /** For metrics: changes delivered since the process started, and the time of the last delivery. */
   get progress(): { changes: number; lastAt: Date | null } {
     return { ...this.#progress }
   }
@@ -39,7 +39,7 @@ export class ChangeStream {
     this.#running ??= this.#run()
   }
 
-  /** Waits for the batch in hand, confirms it, and lets the slot go. Idempotent. */
+  /** Waits for the in-flight batch, confirms it and releases the slot. Idempotent. */
   async stop(): Promise<void> {
     this.#stopping.abort()
     await this.#reader?.stop()
@@ -47,21 +47,21 @@ export class ChangeStream {
     this.#state = 'stopped'
   }
 
-  async #handOn(commits: Commit[]): Promise<void> {
+  async #deliver(commits: Commit[]): Promise<void> {
     try {
       await this.#options.onCommits(commits)
     } catch (error) {
-      this.#refused = commits.at(-1)?.position ?? null
+      this.#failedAt = commits.at(-1)?.position ?? null
       throw error
     }
     this.#progress.changes += commits.reduce((sum, { changes }) => sum + changes.length, 0)
     this.#progress.lastAt = new Date()
   }
 
-  #hasConfirmed(position: string): void {
-    const refused = this.#refused
-    if (refused === null || (logOf(position) === logOf(refused) && position < refused)) return
-    this.#refused = null
+  #onConfirmed(position: string): void {
+    const failedAt = this.#failedAt
+    if (failedAt === null || (logOf(position) === logOf(failedAt) && position < failedAt)) return
+    this.#failedAt = null
     this.#state = 'active'
   }
 
@@ -72,13 +72,13 @@ export class ChangeStream {
       try {
         this.#reader = await SlotReader.open({
           ...this.#options,
-          onCommits: (commits) => this.#handOn(commits),
-          onConfirmed: (position) => this.#hasConfirmed(position),
+          onCommits: (commits) => this.#deliver(commits),
+          onConfirmed: (position) => this.#onConfirmed(position),
           signal: this.#stopping.signal,
         })
         if (this.#stopping.signal.aborted) await this.#reader.stop()
         logger.info({ slot: slotName }, 'change stream is active')
-        if (this.#refused === null) this.#state = 'active'
+        if (this.#failedAt === null) this.#state = 'active'
         await this.#reader.ended
         retryMs = RETRY_MIN_MS
       } catch (error) {

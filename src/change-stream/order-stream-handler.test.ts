@@ -51,7 +51,7 @@ async function startHandler(t: TestContext, db: StreamDatabase, topic: Topic): P
   return stream
 }
 
-/** A topic on which each publish is followed by `afterPublish` before its caller hears of it. */
+/** A topic that calls `afterPublish` after each publish, before it returns to the caller. */
 function watchedTopic(db: StreamDatabase, afterPublish: (messages: readonly OutgoingMessage[]) => Promise<void>): Topic {
   const topic = createPostgresTopic({ pool: db.pool, url: db.url, logger: silent })
   return {
@@ -78,7 +78,7 @@ async function untilStored(db: StreamDatabase, count: number): Promise<OrderEven
   )
 }
 
-test('names the event after the status that the order has come to', () => {
+test('names the event after the new status of the order', () => {
   const types = ORDER_STATUSES.map((status) => toOrderEvent(makeRecord({ status }), null).type)
   assert.deepEqual(types, [
     'storefront.order.created',
@@ -111,7 +111,7 @@ test('makes a CloudEvent with every required attribute, whose id and sequence co
   assert.deepEqual(data.order.items, record.items)
 })
 
-test('leaves traceparent out when the change has none', () => {
+test('omits traceparent when the change has none', () => {
   assert.ok(!('traceparent' in toOrderEvent(makeRecord({ traceparent: null }), null)))
 })
 
@@ -134,7 +134,7 @@ test('a commit may be missing unless it is older than the newest message of the 
   assert.equal(mayBeMissing('7.1/0000000000000100', newest), true)
   assert.equal(mayBeMissing('7.2/0000000000000001', newest), true)
   assert.equal(mayBeMissing('8.1/0000000000000001', newest), true)
-  // As it was written before there was a timeline in it.
+  // A position without a timeline.
   assert.equal(mayBeMissing('7.1/0000000000000001', '7/00000000000000ff'), true)
   assert.equal(mayBeMissing('7.1/0000000000000001', ''), true)
   assert.equal(mayBeMissing('7.1/0000000000000001', null), true)
@@ -175,7 +175,7 @@ test('a crash between publish and confirm makes no second message, and repeats t
       if ((await storedEvents(db)).length < 5) return
       await breakReader(db)
       crashed.resolve()
-      // Never heard of again, like a process that died.
+      // Never returns, like a process that died.
       await new Promise<void>((resolve) => onCleanup(t, resolve))
     }),
   )
@@ -198,7 +198,7 @@ test('a crash between publish and confirm makes no second message, and repeats t
   assert.deepEqual([...new Set(published)], [events[4]?.id, `${last}.1`])
 })
 
-test('a handler whose confirmation was lost goes on by itself without a second message', async (t) => {
+test('a handler whose confirmation was lost continues by itself without a second message', async (t) => {
   const db = await makeStreamDatabase(t)
   const sizes: number[] = []
   await startHandler(
@@ -217,7 +217,7 @@ test('a handler whose confirmation was lost goes on by itself without a second m
   assert.equal(events.length, 4)
 })
 
-test('publishes what a failed publish left out, once', async (t) => {
+test('publishes the events that a failed publish did not store, once', async (t) => {
   const db = await makeStreamDatabase(t)
   let failures = 0
   const stream = await startHandler(
@@ -235,7 +235,7 @@ test('publishes what a failed publish left out, once', async (t) => {
   assert.notEqual(await readerPid(db), null)
 })
 
-test('the event of a real order holds no e-mail address', async (t) => {
+test('the event of a real order contains no e-mail address', async (t) => {
   const store = await startStore(t, { roles: ['api', 'stream'] })
   const email = `ada.lovelace+${crypto.randomUUID()}@example.com`
   const ada = await store.register({ email, name: 'Ada' })
@@ -250,7 +250,7 @@ test('the event of a real order holds no e-mail address', async (t) => {
   assert.match(JSON.parse(text).traceparent, /^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/)
 })
 
-test('a change of a row under the same version is no event: it was published before', async (t) => {
+test('a change of a row under the same version makes no event, because it has been published', async (t) => {
   const db = await makeStreamDatabase(t)
   const published: string[] = []
   const topic = watchedTopic(db, async (messages) => void published.push(...messages.map(({ event }) => event.id)))

@@ -10,14 +10,14 @@ import type { Commit, OrderChange } from './slot-reader.ts'
 
 export interface OrderStreamHandlerOptions {
   url: string
-  /** Of the same database, for what cannot be published. */
+  /** Of the same database, for changes that cannot be published. */
   pool: Queryable
   slotName: string
   topic: Topic
   logger: Logger
-  /** Hears how many events are on the topic now. */
+  /** Called with the number of events that were just published. */
   onPublished?: (events: number) => void
-  /** Called whenever the slot was opened. Throws when nothing may be published yet. */
+  /** Called each time the slot has been opened. Throws when nothing may be published yet. */
   beforePublishing?: () => Promise<void>
 }
 
@@ -33,14 +33,14 @@ export function createOrderStreamHandler(options: OrderStreamHandlerOptions): Ch
     async onOpened() {
       // Another process may have published meanwhile, and the topic may have been lost.
       newest = null
-      // A refill begins before its slot exists, so whoever opens that slot sees it.
+      // A refill is recorded before its slot exists, so every reader of that slot sees it.
       await assertRefilled(pool, slotName)
       await beforePublishing?.()
       incarnation = (await listIncarnations(pool)).at(-1)?.number ?? 0
     },
     async onCommits(read) {
       const commits = read.map((commit) => ({ ...commit, position: inIncarnation(commit.position, incarnation) }))
-      // After a crash between publish and confirm the slot tells again what the topic has already.
+      // After a crash between publish and confirm, the slot delivers commits again that the topic has already.
       newest ??= await topic.newestPosition()
       const missing = commits.filter((commit) => mayBeMissing(commit.position, newest))
       const publishable = missing.flatMap(toMessages)
@@ -55,7 +55,7 @@ export function createOrderStreamHandler(options: OrderStreamHandlerOptions): Ch
       try {
         await topic.publish(messages)
       } catch (error) {
-        // Part of it may be stored: ask again before the retry.
+        // Some of the messages may be stored: ask the topic again before the retry.
         newest = null
         throw error
       }
@@ -66,12 +66,12 @@ export function createOrderStreamHandler(options: OrderStreamHandlerOptions): Ch
   })
 }
 
-/** A database whose files were put back counts its positions twice: with its incarnation they are of two logs. Pure. */
+/** A database restored from its files reuses positions of its log. The incarnation makes them positions of another log. Pure. */
 function inIncarnation(position: string, incarnation: number): string {
   return incarnation === 0 ? position : position.replace('/', `.${incarnation}/`)
 }
 
-/** The events of a commit, but for changes that none can be made of. Pure. */
+/** The events of a commit, without those of changes that no event can be made of. Pure. */
 export function toMessages({ position, changes }: Commit): OutgoingMessage[] {
   return changes
     .filter(({ record }) => findDefect(record) === null)
@@ -79,8 +79,8 @@ export function toMessages({ position, changes }: Commit): OutgoingMessage[] {
 }
 
 /**
- * A row that changes under the same version tells no change of the order's life: an operator mended it, or its address was erased. Its event
- * was published with the version, unless it was parked then.
+ * A row that changes under the same version is no change of the order's life: an operator corrected it, or its address was erased.
+ * The event of that version has been published, unless it went to the dead letters.
  */
 async function withoutRepeats(db: Queryable, commits: readonly Commit[], messages: OutgoingMessage[]): Promise<OutgoingMessage[]> {
   const changes = commits.flatMap((commit) => commit.changes)
@@ -97,7 +97,7 @@ function eventIdOf({ id, version }: Pick<OrderRecord, 'id' | 'version'>): string
   return `${id}.${version}`
 }
 
-/** An operator who mends a row leaves its version as it is: the row before is then not the version before. */
+/** An operator's correction keeps the version, so the previous row is then not the previous version. */
 function statusBefore({ record, previous }: OrderChange): Pick<OrderRecord, 'status'> | null {
   return previous?.version === record.version ? (record.status_history.at(-2) ?? null) : previous
 }
@@ -110,9 +110,9 @@ function toParked({ position, changes }: Commit): ParkedChange[] {
 }
 
 /**
- * Whether the topic may lack something of the commit at `position`, given that of its newest message. Of that very commit it may
- * hold a part. Positions in two logs cannot be compared, such as those of a standby that was promoted and counts on below what its
- * primary had come to: then it may, and the topic drops what it has by event id.
+ * Whether the topic may lack events of the commit at `position`, given the position of the topic's newest message; of that commit the
+ * topic may have a part. Positions of two logs (after the promotion of a standby) cannot be compared: the answer is then true, and the
+ * topic drops duplicates by event id. Pure.
  */
 export function mayBeMissing(position: string, newest: string | null): boolean {
   if (newest === null) return true

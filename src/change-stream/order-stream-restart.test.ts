@@ -31,7 +31,7 @@ async function startHandler(t: TestContext, { url, pool, slotName }: Slot, topic
   return stream
 }
 
-/** The orders that a topic was given, whether or not it had them. */
+/** The orders that were published to a topic, duplicates included. */
 function listening(topic: Topic): { given: string[]; topic: Topic } {
   const given: string[] = []
   const publish: Topic['publish'] = async (messages) => {
@@ -64,7 +64,7 @@ async function storedOrders(pool: Pool): Promise<string[]> {
   return rows.map(({ subject }) => subject)
 }
 
-test('a handler that gets the slot back asks the topic what another one has published meanwhile', async (t) => {
+test('a handler that gets the slot back asks the topic for the newest position that another handler published', async (t) => {
   const gate = makeGate(t)
   const db = await makeStreamDatabase(t)
   const topic = createPostgresTopic({ pool: db.pool, url: db.url, logger: silent })
@@ -73,7 +73,7 @@ test('a handler that gets the slot back asks the topic what another one has publ
   const [before = ''] = await insertOrders(db.pool, 1)
   await eventually(async () => (await storedOrders(db.pool)).length === 1)
 
-  // The other one publishes everything, confirms the first order only, and is never heard of again.
+  // The other handler publishes everything, confirms the first order only, and then never returns.
   const other = await startHandler(t, db, {
     ...topic,
     async publish(messages) {
@@ -84,7 +84,7 @@ test('a handler that gets the slot back asks the topic what another one has publ
   })
   await eventually(
     async () => {
-      // Whoever else reads is the other one, which is not active before it knows.
+      // Any other reader is the other handler, which is not active before it has read the position.
       if (holder.state === 'active' && other.state !== 'active') await breakReader(db)
       return other.state === 'active'
     },
@@ -100,11 +100,11 @@ test('a handler that gets the slot back asks the topic what another one has publ
   const [after = ''] = await insertOrders(db.pool, 1)
   await eventually(async () => (await storedOrders(db.pool)).length === 6)
   assert.deepEqual(await storedOrders(db.pool), [before, ...between, after])
-  // The newest commit may be there in part, so it is given to the topic again; those before it are not.
+  // The topic may have a part of the newest commit, so that commit is published again; earlier ones are not.
   assert.deepEqual([...new Set(first.given)], [before, between.at(-1), after])
 })
 
-test('a standby that was promoted counts on below what its primary had come to, and none of its commits is skipped', async (t) => {
+test('a promoted standby continues at a lower position than its primary reached, and none of its commits is skipped', async (t) => {
   const { pool: topicPool, url: topicUrl } = await createTestDatabase(t)
   const topic = listening(createPostgresTopic({ pool: topicPool, url: topicUrl, logger: silent })).topic
   const primary = await startServer(t, makeDataFolder(t))
@@ -115,7 +115,7 @@ test('a standby that was promoted counts on below what its primary had come to, 
   const standbyFolder = makeDataFolder(t)
   cpSync(primary.folder.path, standbyFolder.path, { recursive: true })
 
-  // What the standby never got: it lags by these.
+  // The standby never receives these: it lags behind.
   const lost = await startServer(t, primary.folder)
   const stream = await startHandler(t, { ...lost, slotName }, topic)
   await lost.pool.query(`select pg_logical_emit_message(false, 'ballast', repeat('x', 1000000))`)

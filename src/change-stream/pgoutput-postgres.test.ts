@@ -10,7 +10,7 @@ import { PUBLICATION } from './replication-slot.ts'
 
 async function start(t: TestContext) {
   const db = await makeStreamDatabase(t)
-  // The parsers of `pg` itself: the store's pool has one of its own.
+  // With pg's own parsers: the store's pool has a parser of its own.
   const client = new pg.Client({ connectionString: db.url })
   await client.connect()
   onCleanup(t, () => client.end())
@@ -26,7 +26,7 @@ async function start(t: TestContext) {
       const { rows } = await client.query('select to_jsonb(orders) as known, orders.* from orders where id = $1', [id])
       return Object.fromEntries(ORDER_COLUMNS.filter((name) => name in rows[0].known).map((name) => [name, rows[0][name]]))
     },
-    /** What the slot has not given yet: each change, and the bytes that it came in. */
+    /** The changes that the slot has not delivered yet, each with its bytes. */
     async read() {
       const { rows } = await client.query<{ data: Buffer }>(
         `select data from pg_logical_slot_get_binary_changes($1, null, null, 'proto_version', '1', 'publication_names', $2)`,
@@ -40,7 +40,7 @@ async function start(t: TestContext) {
   }
 }
 
-test('reads each row as pg does: nulls, any letter, times without an end, and before Christ', async (t) => {
+test('reads each row as pg does: nulls, any character, infinite times, and years BC', async (t) => {
   const { db, get, read } = await start(t)
   await allowBrokenRows(db.pool)
   const ids = await insertOrders(db.pool, 4)
@@ -63,7 +63,7 @@ test('reads each row as pg does: nulls, any letter, times without an end, and be
     changes.map(({ record }) => record.id),
     [...ids, full, endless, old],
   )
-  // The first one as it was inserted, the others as they were changed.
+  // The first row was inserted, the others were updated.
   assert.deepEqual(
     [0, 4, 5, 6].map((index) => changes[index]?.record),
     await Promise.all(ids.map(get)),
@@ -71,7 +71,7 @@ test('reads each row as pg does: nulls, any letter, times without an end, and be
   assert.deepEqual([changes[5]?.record.created_at, changes[5]?.record.updated_at], [-Infinity, Infinity])
 })
 
-test('an order of 600 lines keeps them when its status moves, although they are not sent again', async (t) => {
+test('an order of 600 lines keeps them when its status changes, although they are not sent again', async (t) => {
   const { db, get, read } = await start(t)
   const [id = ''] = await insertOrders(db.pool, 1, 600)
   await moveOrder(db.pool, id, 'confirmed')
@@ -83,7 +83,7 @@ test('an order of 600 lines keeps them when its status moves, although they are 
   assert.deepEqual(confirmed.previous, { status: 'pending', version: 1 })
 })
 
-test('goes on through columns that come and go, truncation, and tables of others in the publication', async (t) => {
+test('continues through added and dropped columns, truncation, and foreign tables in the publication', async (t) => {
   const { db, get, read } = await start(t)
   const [id = ''] = await insertOrders(db.pool, 1)
   const rows = [await get(id)]

@@ -46,7 +46,7 @@ function makeReader(columns: readonly SentColumn[] = COLUMNS) {
 
 const insert = (values: readonly SentValue[]) => insertMessage(TABLE, values)
 
-test('reads the columns that were asked for, whatever their order, and of the row before only those of it', () => {
+test('reads the requested columns in any order, and from the previous row only the columns requested for it', () => {
   const reader = makeReader()
   const record = {
     id: ID,
@@ -58,7 +58,7 @@ test('reads the columns that were asked for, whatever their order, and of the ro
   assert.deepEqual(reader.read(insert(FIRST)), { kind: 'change', record, previous: null })
   assert.deepEqual(reader.read(updateMessage(TABLE, FIRST, SECOND)), {
     kind: 'change',
-    // The lines are those of the old row: the new one says only that they did not change.
+    // The lines come from the old row: the new row only marks them as unchanged.
     record: { ...record, version: 2, status: 'confirmed', created_at: new Date('2026-03-01T10:00:00Z') },
     previous: { version: 1, status: 'pending' },
   })
@@ -75,7 +75,7 @@ test('follows columns that are added, dropped and moved between two messages', (
   })
 })
 
-test('reads a time that is written in another way as pg does', () => {
+test('reads a time in any other format as pg does', () => {
   const reader = makeReader([{ name: 'created_at', type: TIMESTAMPTZ }])
   const parse = pg.types.getTypeParser(TIMESTAMPTZ)
   for (const time of [
@@ -95,21 +95,21 @@ test('reads a time that is written in another way as pg does', () => {
   }
 })
 
-test('without the whole old row nothing is known of it, and a value that did not change is undefined', () => {
+test('without a full old row, the previous row is null and an unchanged value is undefined', () => {
   const key = FIRST.map((value, index) => (index === 2 ? value : null))
   const message = makeReader().read(updateMessage(TABLE, key, SECOND, 'K'))
   assert.ok(message.kind === 'change')
   assert.deepEqual([message.record.version, message.record.items, message.previous], [2, undefined, null])
 })
 
-test('a commit ends behind itself', () => {
+test('the end of a commit is the position after it', () => {
   assert.deepEqual(makeReader().read(commitMessage(0x16_b374_d848n, 0xffff_ffff_b374_d880n)), {
     kind: 'commit',
     end: 0xffff_ffff_b374_d880n,
   })
 })
 
-test('passes over what is no business of the store, and over tables of others', () => {
+test('skips messages that the store does not need, and foreign tables', () => {
   const reader = makeReader()
   assert.deepEqual(reader.read(Buffer.from('B')), { kind: 'begin' })
   for (const tag of 'OYDTM') assert.deepEqual(reader.read(Buffer.from(`${tag}whatever`)), { kind: 'skipped' })
@@ -118,7 +118,7 @@ test('passes over what is no business of the store, and over tables of others', 
   assert.equal(reader.read(insert(FIRST)).kind, 'change')
 })
 
-test('throws at a message of an unknown type, at every other letter', () => {
+test('throws on a message of any unknown type', () => {
   const reader = makeReader()
   for (let tag = 0; tag < 256; tag++) {
     if (!'BCRIUDTYOM'.includes(String.fromCharCode(tag))) assert.throws(() => reader.read(Buffer.from([tag])), /unknown type/)
@@ -126,7 +126,7 @@ test('throws at a message of an unknown type, at every other letter', () => {
   assert.throws(() => reader.read(Buffer.alloc(0)), /unknown type/)
 })
 
-test('throws at a message that ends early, wherever it is cut, and at one that goes on', () => {
+test('throws on a message that is cut at any place, and on one with bytes after its end', () => {
   const reader = makeReader()
   const whole = [relationMessage(TABLE, 'orders', COLUMNS), insert(FIRST), updateMessage(TABLE, FIRST, SECOND)]
   for (const message of whole) {
@@ -139,18 +139,18 @@ test('throws at a message that ends early, wherever it is cut, and at one that g
   for (let length = 0; length < 18; length++) assert.throws(() => reader.read(commitMessage(1n, 2n).subarray(0, length)))
 })
 
-test('throws at a row that does not fit: of an unknown table, of other columns, of values that are not text, or too long', () => {
+test('throws on a row of an unknown table, with other columns, with values that are not text, or too long', () => {
   const reader = makeReader()
   const message = insert(FIRST)
   const changed = (offset: number, bytes: Buffer) =>
     Buffer.concat([message.subarray(0, offset), bytes, message.subarray(offset + bytes.length)])
-  assert.throws(() => reader.read(insertMessage(7, FIRST)), /not described/)
+  assert.throws(() => reader.read(insertMessage(7, FIRST)), /without a description/)
   assert.throws(() => reader.read(insert(FIRST.slice(1))), /5 values for 6 columns/)
   assert.throws(() => reader.read(changed(5, Buffer.from('X'))), /unknown row/)
   assert.throws(() => reader.read(changed(8, Buffer.from('b'))), /unknown kind/)
   assert.throws(() => reader.read(changed(9, int32(0xffff_ffff))))
 })
 
-test('throws at lines that are no JSON', () => {
+test('throws on order lines that are not JSON', () => {
   assert.throws(() => makeReader().read(insert(['2026-03-01 10:00:00+00', null, ID, '[{', '1', 'pending'])), SyntaxError)
 })

@@ -6,17 +6,17 @@ export type Lsn = bigint
 /** What a pgoutput message means to the store. Values are as `pg`'s default parsers make them. */
 export type PgoutputMessage<Row, Column extends keyof Row> =
   | { kind: 'begin' }
-  /** A row that was inserted or updated. `previous` is the row before the update; null for a new row, and when the server did not tell. */
+  /** A row that was inserted or updated. `previous` is the row before the update; null for a new row, or when the server did not send it. */
   | { kind: 'change'; record: Row; previous: Pick<Row, Column> | null }
-  /** `end` is the position behind the transaction. */
+  /** `end` is the position right after the transaction. */
   | { kind: 'commit'; end: Lsn }
   | { kind: 'skipped' }
 
-/** The columns to be read; all others are passed over without being looked at. */
+/** The columns to read; all others are skipped unparsed. */
 export interface RowShape<Row, Column extends keyof Row> {
   table: string
   columns: readonly (keyof Row & string)[]
-  /** Those that are read of the row before an update as well. */
+  /** The columns that are read from the row before an update as well. */
   previousColumns: readonly (Column & string)[]
 }
 
@@ -32,13 +32,13 @@ interface Column {
 interface Relation {
   columns: Column[]
   previousColumns: Column[]
-  /** Where the values of the row in hand begin in the message, and those of the row before it. */
+  /** Offsets in the current message at which the values of the row, and of the row before it, begin. */
   starts: Int32Array
   previousStarts: Int32Array
 }
 
 const TAG = { begin: 0x42, commit: 0x43, relation: 0x52, insert: 0x49, update: 0x55 }
-/** Origin, Type, Delete, Truncate, Message: a row that an operator deletes is no change of an order's life. */
+/** Origin, Type, Delete, Truncate, Message. A row that an operator deletes is no change of an order's life. */
 const SKIPPED_TAGS: readonly (number | undefined)[] = [0x4f, 0x59, 0x44, 0x54, 0x4d]
 const ROW = { new: 0x4e, old: 0x4f, key: 0x4b }
 const VALUE = { text: 0x74, null: 0x6e, unchanged: 0x75 }
@@ -49,12 +49,12 @@ const BEGIN = { kind: 'begin' } as const
 const SKIPPED = { kind: 'skipped' } as const
 
 /**
- * Reads the messages of one stream of changes of one table: protocol version 1, values as text,
- * https://www.postgresql.org/docs/current/protocol-logicalrep-message-formats.html. Throws on what is no such message.
+ * Parses the messages of one change stream of one table: protocol version 1, values as text,
+ * https://www.postgresql.org/docs/current/protocol-logicalrep-message-formats.html. Throws on any other message.
  */
 export class PgoutputReader<Row extends object, Previous extends keyof Row = never> {
   readonly #shape: RowShape<Row, Previous>
-  /** By object id; null is a table that is none of the store's. */
+  /** By object id; null for any table but the one to read. */
   readonly #relations = new Map<number, Relation | null>()
 
   constructor(shape: RowShape<Row, Previous>) {
@@ -75,7 +75,7 @@ export class PgoutputReader<Row extends object, Previous extends keyof Row = nev
     const id = message.readInt32BE(1)
     const [, schemaEnd] = readName(message, 5)
     const [table, tableEnd] = readName(message, schemaEnd)
-    // An operator may have put another table into the publication: see docs/decisions/0046-reading-pgoutput.md.
+    // An operator may have added another table to the publication: decision 0046.
     if (table !== this.#shape.table) return void this.#relations.set(id, null)
     const count = message.readInt16BE(tableEnd + 1)
     const columns: Column[] = []
@@ -85,7 +85,7 @@ export class PgoutputReader<Row extends object, Previous extends keyof Row = nev
       columns.push({ name, index, read: readerOf(message.readInt32BE(nameEnd)) })
       position = nameEnd + 8
     }
-    if (position !== message.length) throw new Error('pgoutput description of a table that ends somewhere else')
+    if (position !== message.length) throw new Error('pgoutput description of a table with an unexpected end')
     const named = (names: readonly string[]) => columns.filter(({ name }) => names.includes(name))
     this.#relations.set(id, {
       columns: named(this.#shape.columns),
@@ -97,7 +97,7 @@ export class PgoutputReader<Row extends object, Previous extends keyof Row = nev
 
   #readChange(message: Buffer): PgoutputMessage<Row, Previous> {
     const relation = this.#relations.get(message.readInt32BE(1))
-    if (relation === undefined) throw new Error('pgoutput change of a table that was not described')
+    if (relation === undefined) throw new Error('pgoutput change of a table without a description')
     if (relation === null) return SKIPPED
     const { columns, previousColumns, starts, previousStarts } = relation
     let kind = message[5]
@@ -108,29 +108,29 @@ export class PgoutputReader<Row extends object, Previous extends keyof Row = nev
       kind = message[position++]
     }
     if (kind !== ROW.new) throw new Error(`pgoutput change with an unknown row: ${kind}`)
-    if (locateValues(message, position, starts) !== message.length) throw new Error('pgoutput change that goes on behind its row')
+    if (locateValues(message, position, starts) !== message.length) throw new Error('pgoutput change with bytes after its row')
     return {
       kind: 'change',
-      // A large value that did not change is left out of the new row. The whole old row has it, a key has not.
+      // A large value that did not change is absent from the new row. A full old row contains it, a key does not.
       record: readRow(message, columns, starts, isOld ? previousStarts : starts) as Row,
       previous: isOld ? (readRow(message, previousColumns, previousStarts, previousStarts) as Pick<Row, Previous>) : null,
     }
   }
 }
 
-/** Where the commit is in the log of the transaction that this message begins: below the end that its commit message has. */
+/** The log position of the commit record of the transaction that this message begins; below the `end` of its commit message. */
 export function readCommitPosition(begin: Buffer): Lsn {
   return begin.readBigUInt64BE(BEGIN_COMMIT_OFFSET)
 }
 
-/** The text that a zero byte ends, and the position behind that. */
+/** The zero-terminated text at `start`, and the position after its zero byte. */
 function readName(message: Buffer, start: number): [name: string, end: number] {
   const zero = message.indexOf(0, start)
   if (zero === -1) throw new Error('pgoutput message that ends within a name')
   return [message.toString('utf8', start, zero), zero + 1]
 }
 
-/** Fills `starts` for the row at `position`, and returns the position behind it. */
+/** Fills `starts` for the row at `position`, and returns the position after the row. */
 function locateValues(message: Buffer, position: number, starts: Int32Array): number {
   const count = message.readInt16BE(position)
   if (count !== starts.length) throw new Error(`pgoutput row of ${count} values for ${starts.length} columns`)
@@ -145,7 +145,7 @@ function locateValues(message: Buffer, position: number, starts: Int32Array): nu
   return end
 }
 
-/** What is marked as unchanged is taken from where `fallbackStarts` says; undefined when it is not there either. */
+/** A value marked as unchanged is read at its offset in `fallbackStarts`; undefined when it is unchanged there, too. */
 function readRow(message: Buffer, columns: readonly Column[], starts: Int32Array, fallbackStarts: Int32Array): object {
   const row: Record<string, unknown> = {}
   for (const { name, index, read } of columns) {
@@ -168,7 +168,7 @@ function readerOf(type: number): ReadValue {
   return (message, start, end) => parse(message.toString('utf8', start, end))
 }
 
-/** `2026-03-01 10:00:00[.123]+00`, null for a time that is written in another way, such as `infinity`. */
+/** Parses `2026-03-01 10:00:00[.123]+00`; null for any other format, such as `infinity`. */
 function readUtcTime(bytes: Buffer, start: number, end: number): Date | null {
   const length = end - start
   const isUtc = bytes[end - 3] === 0x2b && bytes[end - 2] === 0x30 && bytes[end - 1] === 0x30

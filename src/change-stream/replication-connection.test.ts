@@ -5,7 +5,7 @@ import { eventually } from '../../test/eventually.ts'
 import { insertOrders, makeStreamDatabase } from '../../test/stream-harness.ts'
 import { openReplication } from './replication-connection.ts'
 
-test('times come in UTC and a silent reader is given up in time, whatever options the address has', async (t) => {
+test('receives times in UTC and loses the slot after a silence, whatever options the address has', async (t) => {
   const db = await makeStreamDatabase(t)
   await insertOrders(db.pool, 1)
   const options = encodeURIComponent('-c wal_sender_timeout=10min -c timezone=Asia/Kolkata')
@@ -21,7 +21,7 @@ test('times come in UTC and a silent reader is given up in time, whatever option
   onCleanup(t, () => connection.close())
   await eventually(async () => texts.some((text) => /\d\d:\d\d:\d\d(\.\d+)?\+00/.test(text)), { what: 'the order, its times in UTC' })
   assert.ok(!texts.some((text) => text.includes('+05:30')))
-  // It says nothing to the server, as a process that was paused.
+  // It sends nothing to the server, like a paused process.
   let end: string | undefined
   void connection.ended.then(
     () => {

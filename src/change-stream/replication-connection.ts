@@ -18,8 +18,8 @@ const STATUS_UPDATE = 0x72
 const STATUS_UPDATE_BYTES = 34
 const PATIENCE_SECONDS = 8
 const CLOSE_PATIENCE_MS = 2_000
-// 2000-01-01 in milliseconds since 1970.
-const POSTGRES_EPOCH_MS = 946_684_800_000n
+// PostgreSQL counts time from 2000-01-01.
+const POSTGRES_EPOCH_MS = BigInt(Date.UTC(2000, 0, 1))
 
 interface WireConnection extends EventEmitter {
   stream: Socket
@@ -27,13 +27,13 @@ interface WireConnection extends EventEmitter {
 }
 
 export interface ReplicationConnection {
-  /** Identifies the log, as `<system id>.<timeline>`: positions of two clusters, or from before and after a promotion, cannot be compared. */
+  /** Identifies the log, as `<system id>.<timeline>`. Positions of two clusters, or from before and after a promotion, cannot be compared. */
   readonly logId: string
-  /** What the slot's readers had confirmed before this connection. */
+  /** The slot's confirmed position when this connection opened. */
   readonly confirmed: Lsn
-  /** Settles when the stream ends; rejects with the reason unless it was closed from here. */
+  /** Settles when the stream ends; rejects with the reason unless `close` ended it. */
   readonly ended: Promise<void>
-  /** Tells the server that everything up to `position` is stored elsewhere and its WAL may go. */
+  /** Tells the server that everything up to `position` is stored elsewhere, so its WAL may be removed. */
   confirm(position: Lsn): void
   pause(): void
   resume(): void
@@ -41,15 +41,15 @@ export interface ReplicationConnection {
 }
 
 export interface ReplicationOptions {
-  /** PostgreSQL ends the stream, and frees the slot, of a reader that is dead, cut off or paused for this long: 8 unless said otherwise. */
+  /** PostgreSQL ends the stream and frees the slot after this long without a sign of life from the reader; default 8. */
   patienceSeconds?: number | undefined
-  /** When it aborts, opening ends at once, with an error, and closing waits no longer than some seconds for the server. */
+  /** When it aborts, opening fails at once, and closing waits at most two seconds for the server. */
   signal?: AbortSignal | undefined
 }
 
 /**
- * Opens the slot's stream from its confirmed position. `onMessage` is called in order and must not throw.
- * Nothing is confirmed but by `confirm`. Throws SQLSTATE 55006 when another reader has the slot.
+ * Opens the slot's stream at its confirmed position. `onMessage` is called in order and must not throw.
+ * Only `confirm` moves the confirmed position. Throws SQLSTATE 55006 when another reader has the slot.
  */
 export async function openReplication(
   url: string,
@@ -58,7 +58,7 @@ export async function openReplication(
   { patienceSeconds = PATIENCE_SECONDS, signal }: ReplicationOptions = {},
 ): Promise<ReplicationConnection> {
   const client = new pg.Client({
-    // Times in UTC are read fastest.
+    // `PgoutputReader` parses times in UTC fastest.
     connectionString: withSessionSettings(url, { wal_sender_timeout: `${patienceSeconds}s`, timezone: 'UTC' }),
     application_name: 'storefront-stream',
     keepAlive: true,
@@ -111,7 +111,7 @@ export async function openReplication(
   }
 }
 
-/** Ends the connection. Once the signal has aborted, a server that does not answer is waited for no longer than some seconds. */
+/** Ends the connection. Once the signal has aborted, it waits at most two seconds for a server that does not answer. */
 async function endClient(client: pg.Client, signal: AbortSignal | undefined): Promise<void> {
   const { promise: late, resolve } = Promise.withResolvers<void>()
   let timer: NodeJS.Timeout | undefined
@@ -137,7 +137,7 @@ async function readConfirmed(client: pg.Client, slotName: string): Promise<Lsn> 
   return BigInt(rows[0]?.confirmed ?? 0)
 }
 
-/** Written, flushed and applied position are one here: what the topic has stored. */
+/** Reports one position as written, flushed and applied: the topic has stored everything up to it. */
 function statusUpdate(position: Lsn): Buffer {
   const update = Buffer.alloc(STATUS_UPDATE_BYTES)
   update.writeUInt8(STATUS_UPDATE, 0)

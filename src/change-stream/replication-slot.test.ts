@@ -24,11 +24,11 @@ async function slotNames(pool: Pool): Promise<string[]> {
   return rows.map((row) => row.slot_name)
 }
 
-test('makes the slot of an empty store once, however many processes ask', async (t) => {
+test('creates the slot of an empty store once when several processes ask', async (t) => {
   const db = await createTestDatabase(t)
   const slotName = slotNameFor(db.name)
   assert.match((await findLostReason(db.pool, slotName)) ?? '', /does not exist/)
-  // Making the slot waits for this transaction: the second process comes while the first one makes it.
+  // Creating the slot waits for this transaction, so the second process asks while the first one creates it.
   const holder = await db.pool.connect()
   await holder.query('begin')
   await holder.query('select pg_current_xact_id()')
@@ -50,7 +50,7 @@ test('makes the slot of an empty store once, however many processes ask', async 
   assert.deepEqual(rows, [{ plugin: 'pgoutput', temporary: false, failover: true }])
 })
 
-test('tells of a slot how much WAL it holds, and of a missing one that it is lost', async (t) => {
+test('reports how much WAL a slot retains, and that a missing slot is lost', async (t) => {
   const db = await createTestDatabase(t)
   const slotName = slotNameFor(db.name)
   assert.deepEqual(await readSlotStatus(db.pool, slotName), {
@@ -69,14 +69,14 @@ test('tells of a slot how much WAL it holds, and of a missing one that it is los
   assert.ok(Number(after.retainedBytes) >= Number(after.lagBytes))
 })
 
-test('says that the slot is lost, and makes none, when there are orders already', async (t) => {
+test('reports a lost slot, and creates none, when there are orders already', async (t) => {
   const db = await createTestDatabase(t)
   await insertOrders(db.pool, 2)
   for (let attempt = 0; attempt < 2; attempt++) assert.equal(await ensureReplicationSlot(db.pool, slotNameFor(db.name)), 'lost')
   assert.deepEqual(await slotNames(db.pool), [])
 })
 
-test('says that the slot is lost when the topic has messages though every order is gone', async (t) => {
+test('reports a lost slot when the topic has messages though every order is gone', async (t) => {
   const db = await createTestDatabase(t)
   const topic = createPostgresTopic({ pool: db.pool, url: db.url, logger: silent })
   await topic.publish([{ position: '1/0000000000000001', event: makeOrderEvent() }])
@@ -84,7 +84,7 @@ test('says that the slot is lost when the topic has messages though every order 
   assert.deepEqual(await slotNames(db.pool), [])
 })
 
-test('says that the slot is lost when the server has thrown its WAL away', async (t) => {
+test('reports a lost slot when the server has removed its WAL', async (t) => {
   const directory = mkdtempSync(join(tmpdir(), 'storefront-test-'))
   onCleanup(t, () => rmSync(directory, { recursive: true, force: true }))
   const server = await startEmbeddedPostgres(dataFolder(directory), {
@@ -122,7 +122,7 @@ test('a store whose slot is gone is not ready, and the public port names no slot
   assert.equal((await store.call('GET', '/livez')).status, 200)
 })
 
-/** Names that a slot cannot have as they are, and some that differ only there. */
+/** Names that a slot cannot have, and some that differ only in the characters that it cannot have. */
 const DATABASES = [
   'Größe & "Co"',
   'x'.repeat(63),
@@ -138,7 +138,7 @@ const DATABASES = [
   'ö',
 ]
 
-test('gives each database a slot name that PostgreSQL takes, and no two the same', async (t) => {
+test('gives each database a unique slot name that PostgreSQL accepts', async (t) => {
   const db = await createTestDatabase(t)
   for (const database of DATABASES) {
     const { rows } = await db.pool.query('select slot_name from pg_create_physical_replication_slot($1)', [slotNameFor(database)])
@@ -153,18 +153,18 @@ test('gives each database a slot name that PostgreSQL takes, and no two the same
   )
 })
 
-test('leaves plain names as they are, so that a store keeps its slot', () => {
+test('leaves plain names unchanged, so that a store keeps its slot', () => {
   assert.equal(slotNameFor('storefront'), 'storefront_orders')
   assert.equal(slotNameFor('shop_2'), 'shop_2_orders')
   assert.equal(slotNameFor('x'.repeat(56)), `${'x'.repeat(56)}_orders`)
   assert.equal(orderSlotOf('postgres://shop@localhost/'), 'shop_orders')
 })
 
-test('says whose slot it is that has the name, and neither reads nor drops it', async (t) => {
+test('reports the owner of a foreign slot with the same name, and neither reads nor drops it', async (t) => {
   const [ours, theirs] = [await createTestDatabase(t), await createTestDatabase(t)]
   const slotName = slotNameFor(ours.name)
   await theirs.pool.query(`select pg_create_logical_replication_slot($1, 'pgoutput')`, [slotName])
-  const reason = `the replication slot ${slotName} belongs to the database ${theirs.name}, so this database cannot have it`
+  const reason = `the replication slot ${slotName} belongs to the database ${theirs.name}, so this database cannot use it`
   assert.equal(await findLostReason(ours.pool, slotName), reason)
   assert.equal(await ensureReplicationSlot(ours.pool, slotName), 'lost')
   await assert.rejects(beginRefill(ours.pool, ours.url, slotName, reason), { name: 'SlotUnavailable', message: reason })

@@ -9,8 +9,8 @@ const MAX_NAME_LENGTH = 63
 const HASH_LENGTH = 12
 
 /**
- * The slot of a database: names of slots are shared by the whole server, so that of the database is part of it. Names that a slot cannot
- * have as they are (capitals, other characters, more than 56 of them) are told apart by a hash; no plain one ends in hexadecimal digits.
+ * The name of a database's slot. Slot names are shared by the whole server, so it contains the database's name. A database name that a
+ * slot cannot have (capitals, other characters, more than 56 of them) gets a hash; no plain name ends in hexadecimal digits.
  */
 export function slotNameFor(database: string): string {
   const plain = `${database}_orders`
@@ -21,9 +21,9 @@ export function slotNameFor(database: string): string {
 }
 
 /**
- * Makes the permanent slot of the order stream while there is nothing to lose: before the first order.
- * A slot that is missing later is `lost`, and never made anew here: the changes in between would be skipped unnoticed. That is for
- * `replay/refill-slot.ts`, at an operator's command. `withReplication` connects as a role that may replicate, where `db` may not.
+ * Creates the permanent slot of the order stream before the first order. A slot that is missing later is `lost` and never recreated
+ * here, because the stream would silently skip the changes in between: an operator runs `storefront replay`. `withReplication` connects
+ * as a role that may replicate, where `db` may not.
  */
 export async function ensureReplicationSlot(
   db: Queryable,
@@ -37,7 +37,7 @@ export async function ensureReplicationSlot(
       and not exists (select from pg_replication_slots where slot_name = $1) as fresh`,
     [slotName],
   )
-  // Another process may have made it since the first look.
+  // Another process may have created it since the first check.
   if (!rows[0]?.fresh) return (await findLostReason(db, slotName)) === null ? 'ready' : 'lost'
   try {
     await withReplication((stream) => createReplicationSlot(stream, slotName))
@@ -49,7 +49,7 @@ export async function ensureReplicationSlot(
   }
 }
 
-/** Makes the slot at the present: it tells of every commit that a query sent after this one's answer cannot see. */
+/** Creates the slot at the current position: it delivers every commit that a query sent before this function returned cannot see. */
 export async function createReplicationSlot(db: Queryable, slotName: string): Promise<void> {
   const { rows } = await db.query<{ failover: boolean }>(`select current_setting('server_version_num')::int >= 170000 as failover`)
   // From PostgreSQL 17 on the slot survives the promotion of a standby.
@@ -84,7 +84,7 @@ interface SlotFound {
   is_foreign: boolean
 }
 
-/** Why the slot under this name is none of this database's, null when there is none or it is. */
+/** Why the slot with this name does not belong to this database; null when it does, or does not exist. */
 export async function findForeignReason(db: Queryable, slotName: string): Promise<string | null> {
   const { rows } = await db.query<{ database: string | null }>(
     'select database from pg_replication_slots where slot_name = $1 and database is distinct from current_database()',
@@ -94,11 +94,11 @@ export async function findForeignReason(db: Queryable, slotName: string): Promis
 }
 
 function foreignSlot(slotName: string, database: string | null): string {
-  const owner = database === null ? 'is a physical one, of a standby' : `belongs to the database ${database}`
-  return `the replication slot ${slotName} ${owner}, so this database cannot have it`
+  const owner = database === null ? 'is a physical slot of a standby' : `belongs to the database ${database}`
+  return `the replication slot ${slotName} ${owner}, so this database cannot use it`
 }
 
-/** Throws while a lost slot has not been refilled: what it would deliver is newer than changes that the topic lacks. */
+/** Throws while a lost slot has not been refilled: it would deliver changes that are newer than some that the topic lacks. */
 export async function assertRefilled(db: Queryable, slotName: string): Promise<void> {
   const { rows } = await db.query('select from slot_refills where slot_name = $1', [slotName])
   if (rows.length > 0) throw new Error(unfinishedRefill(slotName))
@@ -108,12 +108,12 @@ function unfinishedRefill(slotName: string): string {
   return `the replication slot ${slotName} was lost, and storefront replay has not published all that it missed`
 }
 
-/** How a slot does, for metrics. Sizes in bytes, null for a slot that is lost or missing. */
+/** The state of a slot, for metrics. Sizes in bytes; null for a slot that is lost or missing. */
 export interface SlotStatus {
   active: boolean
-  /** WAL that PostgreSQL keeps for it. */
+  /** WAL that PostgreSQL retains for it. */
   retainedBytes: number | null
-  /** WAL behind the confirmed position: what is not published yet, and what is no business of the stream. */
+  /** WAL after the confirmed position: unpublished changes of orders, and everything else that was written. */
   lagBytes: number | null
   lostReason: string | null
 }
@@ -134,8 +134,8 @@ export async function readSlotStatus(db: Queryable, slotName: string): Promise<S
 }
 
 /**
- * Why a standby (PostgreSQL 17 or later) could not go on with the slot if it were promoted now, null when it could. A copy that is
- * temporary has not caught up with the primary yet, and is dropped by the promotion.
+ * Why a standby (PostgreSQL 17 or later) could not continue with the slot if it were promoted now; null when it could. A temporary copy
+ * has not caught up with the primary yet, and the promotion drops it.
  */
 export async function findStandbyReason(standby: Queryable, slotName: string): Promise<string | null> {
   const { rows } = await standby.query<{ synced: boolean; temporary: boolean; invalidation_reason: string | null }>(
@@ -147,5 +147,5 @@ export async function findStandbyReason(standby: Queryable, slotName: string): P
   if (slot.invalidation_reason !== null)
     return `the standby's copy of the replication slot ${slotName} is invalid: ${slot.invalidation_reason}`
   if (slot.temporary) return `the standby's copy of the replication slot ${slotName} has not caught up yet`
-  return slot.synced ? null : `the replication slot ${slotName} is no copy that follows a primary`
+  return slot.synced ? null : `the replication slot ${slotName} on the standby is not synchronized from a primary`
 }

@@ -3,7 +3,7 @@ import { ORDER_COLUMNS, type OrderRecord } from '../orders/events.ts'
 import { type Lsn, PgoutputReader, readCommitPosition } from './pgoutput.ts'
 import { openReplication, type ReplicationConnection, type ReplicationOptions, type StreamMessage } from './replication-connection.ts'
 
-/** A change of one order: the row after it, and what an event tells of the row before it, unless it is new. */
+/** A change of one order: the row after it, and the columns that an event needs of the row before it, null for a new order. */
 export interface OrderChange {
   record: OrderRecord
   previous: Pick<OrderRecord, 'status' | 'version'> | null
@@ -11,7 +11,10 @@ export interface OrderChange {
 
 /** A committed transaction that changed orders, or a part of a large one, in order. */
 export interface Commit {
-  /** The log and the end of the commit in it (of all but the last part: a place before that), as text that sorts within one log: `<system id>.<timeline>/<16 hex digits>`. */
+  /**
+   * `<system id>.<timeline>/<16 hex digits>`: the log, and the end of the commit in it, as text that sorts within one log. Of a large
+   * transaction, every part but the last has a position before that end.
+   */
   position: string
   changes: OrderChange[]
 }
@@ -20,11 +23,11 @@ export interface ChangeStreamOptions extends ReplicationOptions {
   /** Address of the database. */
   url: string
   slotName: string
-  /** Must have stored what `commits` tell of when it returns. When it throws, the stream is read again from the confirmed position. */
+  /** Returns when everything in `commits` is stored. When it throws, the stream restarts from the confirmed position. */
   onCommits: (commits: Commit[]) => Promise<void>
   /**
-   * Called whenever the slot was opened, before anything is handed on or confirmed: another process may have had it in between. When it
-   * throws, the slot is closed and opened again later.
+   * Called each time the slot has been opened, before anything is delivered or confirmed: another process may have read it in between.
+   * When it throws, the slot is closed and opened again later.
    */
   onOpened?: () => void | Promise<void>
   logger: Logger
@@ -33,14 +36,14 @@ export interface ChangeStreamOptions extends ReplicationOptions {
 // Far below the wal_sender_timeout that the connection asks for.
 const STATUS_INTERVAL_MS = 2_000
 /**
- * Past this many changes or bytes in memory the socket is no longer read. A batch is what came while the one before was stored; young
- * objects of much larger ones outlive a garbage collection, and are copied.
+ * Past this many changes or bytes in memory, reading from the socket pauses. A batch is everything that arrived while the previous one
+ * was stored; in much larger batches, young objects survive a garbage collection and are copied.
  */
 const MAX_WAITING_CHANGES = 1_000
 const MAX_WAITING_BYTES = 16 * 1024 * 1024
 /**
- * Of one transaction in memory; a larger one is handed on in parts. It is committed, or the server would not send it, and only behind its
- * end is a position confirmed.
+ * A larger transaction is delivered in parts. That is safe: the server sends committed transactions only, and the position is not
+ * confirmed before the last part.
  */
 const MAX_PART_CHANGES = 10_000
 const MAX_PART_BYTES = 16 * 1024 * 1024
@@ -50,7 +53,7 @@ export interface SlotReaderOptions extends ChangeStreamOptions {
   onConfirmed: (position: string) => void
 }
 
-/** One connection to the slot, from opening to its end. */
+/** One connection to the slot, from its opening to its end. */
 export class SlotReader {
   readonly #options: SlotReaderOptions
   readonly #pgoutput = new PgoutputReader<OrderRecord, 'status' | 'version'>({
@@ -62,7 +65,7 @@ export class SlotReader {
   #connection: ReplicationConnection | null = null
   #open: OrderChange[] = []
   #openBytes = 0
-  /** Of the transaction that is being read: the position of its parts. */
+  /** Position of the parts of the transaction that is being read. */
   #commitPosition: Lsn = 0n
   #waiting: { end: Lsn; changes: OrderChange[]; isPart: boolean }[] = []
   #waitingChanges = 0
@@ -91,14 +94,14 @@ export class SlotReader {
       await connection.close().catch(() => {})
       throw error
     }
-    // Only now: nothing may be handed on or confirmed before.
+    // Not set earlier: nothing may be delivered or confirmed before `onOpened` has returned.
     reader.#connection = connection
-    // While nothing is written the server says nothing of what another reader has confirmed.
+    // Reported here because an idle server sends nothing about what another reader has confirmed.
     options.onConfirmed(reader.#position(connection.confirmed))
     reader.#statusTimer = setInterval(() => reader.#sendStatus(), STATUS_INTERVAL_MS)
     reader.ended = reader.#untilEnd(connection)
     reader.ended.catch(() => {})
-    // Messages may have come before the connection was known here.
+    // Messages may have arrived before `#connection` was set.
     reader.#drainSoon()
     return reader
   }
@@ -153,7 +156,7 @@ export class SlotReader {
     }
   }
 
-  /** Gives what was read of the transaction to those that wait. */
+  /** Queues the changes that were read of the transaction. */
   #close(end: Lsn, isPart: boolean): void {
     this.#waiting.push({ end, changes: this.#open, isPart })
     this.#waitingChanges += this.#open.length
@@ -164,7 +167,7 @@ export class SlotReader {
     this.#drainSoon()
   }
 
-  /** With nothing in hand, all the WAL up to here holds nothing for us: confirming it lets a busy server drop it. */
+  /** With nothing in flight, the WAL up to `walEnd` contains no change of an order: confirming it lets a busy server remove it. */
   #keepAlive({ walEnd, replyRequested }: { walEnd: Lsn; replyRequested: boolean }): void {
     const isIdle = !this.#inTransaction && this.#waiting.length === 0 && this.#draining === null
     if (isIdle && !this.#stopping && walEnd > this.#confirmed) this.#advance(walEnd)
@@ -180,7 +183,7 @@ export class SlotReader {
       })
   }
 
-  /** What was refused is in hand no more, and yet not done: from here on no keep-alive counts as a sign that it is. */
+  /** Sets `#stopping`, because the failed batch is no longer queued: a keep-alive must not confirm a position past it. */
   #fail(error: unknown): void {
     this.#stopping = true
     this.#failure.reject(error)
@@ -203,11 +206,11 @@ export class SlotReader {
 
   #advance(position: Lsn): void {
     this.#confirmed = position
-    // A keep-alive that comes before the connection is known here is of a log that is not known either.
+    // Before `#connection` is set, the log that a keep-alive belongs to is unknown.
     if (this.#connection !== null) this.#options.onConfirmed(this.#position(position))
   }
 
-  /** Also a sign of life. Position 0 confirms nothing. */
+  /** Confirms the position and is a sign of life. Position 0 confirms nothing. */
   #sendStatus(): void {
     this.#connection?.confirm(this.#confirmed)
   }
@@ -217,7 +220,7 @@ export class SlotReader {
   }
 }
 
-/** Waits for the work, unless the signal aborts: then it throws the signal's reason. */
+/** Waits for `work`. Throws the signal's reason when the signal aborts first. */
 async function unlessAborted(work: Promise<void>, signal: AbortSignal | undefined): Promise<void> {
   const { promise: aborted, reject } = Promise.withResolvers<never>()
   const onAbort = () => reject(signal?.reason)

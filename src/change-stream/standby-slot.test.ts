@@ -10,7 +10,7 @@ import { createReplicationSlot, findStandbyReason } from './replication-slot.ts'
 
 const SLOT = 'storefront_orders'
 
-test('a standby could go on with the slot once its copy is finished, and no longer when that is invalid', async (t) => {
+test('a standby can continue with the slot once its copy is complete, and no longer when the copy is invalid', async (t) => {
   const folder = makeDataFolder(t)
   const settings = { fsync: 'off', min_wal_size: '32MB', max_wal_size: '32MB' }
   const start = async () => {
@@ -23,7 +23,7 @@ test('a standby could go on with the slot once its copy is finished, and no long
   const first = await start()
   await first.db.query(`select pg_create_physical_replication_slot('standby', true)`)
   await createReplicationSlot(first.db, SLOT)
-  assert.match((await findStandbyReason(first.db, SLOT)) ?? '', /is no copy that follows a primary$/)
+  assert.match((await findStandbyReason(first.db, SLOT)) ?? '', /is not synchronized from a primary$/)
   await first.db.end()
   await first.server.stop()
   const copy = copyForStandby(t, folder)
@@ -35,7 +35,7 @@ test('a standby could go on with the slot once its copy is finished, and no long
   await unready.end()
   await unsynced.stop()
 
-  // Nobody reads the slot meanwhile, so it stays behind what the standby has, and its copy temporary.
+  // Nothing reads the slot meanwhile, so it stays behind the standby's position, and its copy stays temporary.
   await write(primary)
   const follower = await startStandby(t, copy, server.url, { isSlotSynced: true })
   const standby = await connectClient(follower.url, 'test')

@@ -9,7 +9,7 @@ import { withReconnect } from '../db/with-reconnect.ts'
 import { createPostgresTopic } from '../topic/postgres/postgres-topic.ts'
 import { ChangeStream } from './change-stream.ts'
 
-/** Far below the 30 s after which connecting is given up, and above the 2 s for which a server that was reached is waited for. */
+/** Far below the connect timeout of 30 s, and above the 2 s that closing waits for a connected server. */
 const WITHIN_MS = 4_000
 
 type StreamDatabase = Awaited<ReturnType<typeof makeStreamDatabase>>
@@ -46,7 +46,7 @@ function makeListener(url: string): Stoppable {
 }
 
 for (const [kind, make] of Object.entries(KINDS)) {
-  test(`${kind} stops at once while its database does not answer to a connection`, async (t) => {
+  test(`${kind} stops at once while its database does not accept a connection`, async (t) => {
     const db = await makeStreamDatabase(t)
     const wire = await openDeadWire(t, db.url)
     wire.die()
@@ -56,9 +56,9 @@ for (const [kind, make] of Object.entries(KINDS)) {
     await assertStops(db.pool, part, wire)
   })
 
-  test(`${kind} stops at once when its database has ceased to answer`, async (t) => {
+  test(`${kind} stops at once when its database has stopped answering`, async (t) => {
     const db = await makeStreamDatabase(t)
-    // Another one is active: this one stands by.
+    // Another one is active, so this one is on standby.
     const active = kind === 'a listener' ? null : make(db.url, db)
     await active?.start()
     onCleanup(t, () => active?.stop())
@@ -80,7 +80,7 @@ async function assertStops(pool: Parameters<typeof promptly>[0], part: Stoppable
   })
   await promptly(pool, async () => isStopped, { withinMs: WITHIN_MS, what: 'the stop' })
   await stopping
-  // What is left open would keep the process from ending.
+  // Anything left open would keep the process alive.
   await eventually(async () => wire.open() === 0, { what: 'no connection left' })
   assert.equal(wire.open(), 0)
 }

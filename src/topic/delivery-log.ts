@@ -5,24 +5,24 @@ import type { Pool } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { inTransaction } from '../db/transaction.ts'
 
-/** An event that the topic has. */
+/** An event that is stored on the topic. */
 export interface PublishedEvent {
   /** `<order id>.<version>` */
   eventId: string
-  /** Of its message. */
+  /** Sequence of its message. */
   sequence: number
-  /** When it was stored, unless that is now. */
+  /** When it was stored; now when absent. */
   at?: Date
 }
 
-/** Messages that were in the lake together, by their sequences: each of them, from the first to the last. */
+/** Sequences of messages that were written to the lake together; `first` and `last` are included. */
 interface SequenceRange {
   first: number
   last: number
   at: Date
 }
 
-/** How far the event of one version has come, as far as it is known. */
+/** The delivery state of one version's event, as far as it is known. */
 interface Delivery {
   publishedAt: Date | null
   mail: { status: 'queued' | 'sent' | 'failed'; queuedAt: Date; sentAt: Date | null; failedAt: Date | null; attempts: number } | null
@@ -32,7 +32,7 @@ interface Delivery {
 /** A row of `order_event_deliveries`: order id, version, sequence, time. */
 type Publication = readonly [string, string, number, string]
 
-// A database that is away for long costs entries of the log, not memory.
+// When the database is unavailable for long, entries of the log are dropped, so that memory stays bounded.
 const MAX_WAITING = 50_000
 const MAX_WAITING_RANGES = 1_000
 // About 40 ms of this process's time.
@@ -41,9 +41,9 @@ const UNIQUE_VIOLATION = '23505'
 const GAPS = 'the timeline of some orders has gaps: it could not be written'
 
 /**
- * Writes down when events were published and when they reached the lake, for people to look at. What the topic's own table tells, where
- * it is one of the same database, is not written again. It is written after the fact and beside it: nobody waits for it, and what
- * cannot be written is left out. Nothing is decided by it.
+ * Records when events were published and when they reached the lake, for the timeline of an order. Events of a topic in the same database
+ * are not recorded: the topic's own table has their times. Best effort: no caller waits for it, and entries that cannot be written are
+ * dropped. No decision depends on it.
  */
 export class DeliveryLog {
   readonly #pool: Pool
@@ -61,12 +61,12 @@ export class DeliveryLog {
 
   async start(): Promise<void> {}
 
-  /** Waits for what is to be written. Idempotent, safe before start. */
+  /** Waits until everything is written. Idempotent, safe before start. */
   async stop(): Promise<void> {
     await this.#working
   }
 
-  /** For a topic whose messages are not in the database. */
+  /** Records events as published, for a topic whose messages are not in the database. */
   readonly published = (events: readonly PublishedEvent[]): void => {
     const room = MAX_WAITING - this.#waiting.length
     if (room < events.length) this.#logger.warn({ events: events.length - room }, GAPS)
@@ -78,7 +78,7 @@ export class DeliveryLog {
     this.#startWork()
   }
 
-  /** Their sequences, which grow. */
+  /** Records messages as written to the lake, by their sequences in ascending order. */
   readonly inLake = (sequences: readonly number[]): void => {
     const at = this.#now()
     let unwritten = 0
@@ -117,14 +117,14 @@ export class DeliveryLog {
 }
 
 async function writePublications(pool: Pool, waiting: readonly Publication[]): Promise<void> {
-  // In one order everywhere: the change stream and `storefront replay` may write the same rows.
+  // Sorted, to prevent deadlocks: the change stream and `storefront replay` may write the same rows.
   const rows = waiting.toSorted(([a, version], [b, other]) => (a < b ? -1 : a > b ? 1 : Number(version) - Number(other)))
   try {
     await inTransaction(pool, (tx) =>
       copyRows(tx, 'copy order_event_deliveries (order_id, version, sequence, published_at) from stdin', rows),
     )
   } catch (error) {
-    // After a crash between publishing and confirming the topic is told again of what it has.
+    // After a crash between publish and confirm, events are published again that the topic has already.
     if ((error as { code?: string }).code !== UNIQUE_VIOLATION) throw error
     await writeUnknown(pool, rows)
   }
@@ -161,7 +161,7 @@ interface DeliveryRow {
   attempts: number
 }
 
-/** How far each version of an order has come: to the topic, to its customer's mailbox, to the lake. */
+/** The delivery state of each version of an order, by version: topic, mail, lake. */
 export async function findDeliveries(pool: Pool, { id, version }: { id: string; version: number }): Promise<Map<number, Delivery>> {
   const { rows } = await pool.query<DeliveryRow>(
     `select version, published_at, lake_at, status, queued_at, sent_at, failed_at, attempts

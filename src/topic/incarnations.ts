@@ -1,17 +1,17 @@
 import type { Queryable } from '../db/pool.ts'
 
-/** One life of the database: a copy that is restored to an earlier state begins another one. See decision 0140. */
+/** The time from one restore of the database to the next: a database restored to an earlier state begins a new one. See decision 0140. */
 export interface Incarnation {
-  /** 0 for the first; greater for each later one. */
+  /** 0 for the first, increasing. */
   number: number
-  /** Which database opened it: `<system id>.<timeline>.<oid>`. */
+  /** The database that opened it: `<system id>.<timeline>.<oid>`. */
   identity: string
   lost: LostRange | null
   /** Whether topic and lake have been compared with it. */
   isReconciled: boolean
 }
 
-/** Sequences of the topic, behind `after` and up to `upTo`, of which some were of events that the restored database does not have. */
+/** Sequences of the topic, after `after` and up to `upTo`, some of which were of events that the restored database does not have. */
 export interface LostRange {
   after: number
   upTo: number
@@ -25,7 +25,7 @@ interface IncarnationRow {
   is_reconciled: boolean
 }
 
-/** Oldest first; none before a process of this release has looked at the database. */
+/** Oldest first; none before the first process has checked the database. */
 export async function listIncarnations(db: Queryable): Promise<Incarnation[]> {
   const { rows } = await db.query<IncarnationRow>(
     `select number, identity, lost_after, lost_up_to, reconciled_at is not null as is_reconciled
@@ -40,7 +40,7 @@ export async function listIncarnations(db: Queryable): Promise<Incarnation[]> {
   }))
 }
 
-/** A copy has another one, unless its files were copied, and so has a database that was recovered to a point in time or promoted. */
+/** Differs for a copy of the database (unless its files were copied), after a point-in-time recovery, and after a promotion. */
 export async function readIdentity(db: Queryable): Promise<string> {
   const { rows } = await db.query<{ identity: string }>(
     `select (select system_identifier from pg_control_system()) || '.' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) || '.'
@@ -50,19 +50,19 @@ export async function readIdentity(db: Queryable): Promise<string> {
 }
 
 export interface Opening {
-  /** Number of the newest incarnation that is known; null for none. */
+  /** Number of the newest incarnation that the caller has read; null for none. */
   expected: number | null
   identity: string
   reason: string
-  /** The greatest number that an order is known to have outside of the database. */
+  /** The greatest order number that topic or lake have. */
   publishedOrderNumber: number
-  /** Above every sequence of the topic's earlier lives; 0 when the topic goes on. */
+  /** Above every sequence of earlier epochs of the topic; 0 when the epoch continues. */
   firstSequence: number
   lost: LostRange | null
   isReconciled: boolean
 }
 
-/** Begins the next incarnation and moves numbers and sequences on. False when another process has done it. */
+/** Begins the next incarnation and advances order numbers and sequences. False when another process has done it already. */
 export async function openIncarnation(db: Queryable, opening: Opening): Promise<boolean> {
   const { expected, identity, reason, publishedOrderNumber, firstSequence, lost, isReconciled } = opening
   const { rows } = await db.query<{ is_opened: boolean }>('select open_incarnation($1, $2, $3, $4, $5, $6, $7, $8) as is_opened', [
@@ -78,7 +78,7 @@ export async function openIncarnation(db: Queryable, opening: Opening): Promise<
   return rows[0]?.is_opened === true
 }
 
-/** Why topic and lake have to be brought into agreement with the database, null when they are. */
+/** Why topic and lake must be reconciled with the database; null when they are. */
 export async function findUnreconciledReason(db: Queryable): Promise<string | null> {
   const { rows } = await db.query('select from database_incarnations where reconciled_at is null limit 1')
   return rows[0] === undefined ? null : UNRECONCILED
@@ -87,7 +87,7 @@ export async function findUnreconciledReason(db: Queryable): Promise<string | nu
 export const UNRECONCILED =
   'the database was restored to an earlier state than topic or lake have seen, and storefront replay has not compared them since'
 
-/** Of event ids `<order id>.<version>` those that no order has. */
+/** Returns those of the event ids (`<order id>.<version>`) that belong to no version of an order. */
 export async function findUnknownEvents(db: Queryable, eventIds: readonly string[]): Promise<Set<string>> {
   if (eventIds.length === 0) return new Set()
   const { rows } = await db.query<{ event_id: string }>(

@@ -1,7 +1,7 @@
 import { findEventDefect, type OrderEvent } from '../orders/events.ts'
 import type { CorruptMessage, StoredMessage, TopicMessage } from './topic.ts'
 
-/** Order events, and what else somebody has put on the topic, each in order. Pure. */
+/** Separates order events from messages that are none; both stay in order. Pure. */
 export function partitionMessages(stored: readonly StoredMessage[]): { messages: TopicMessage[]; corrupt: CorruptMessage[] } {
   const messages: TopicMessage[] = []
   const corrupt: CorruptMessage[] = []

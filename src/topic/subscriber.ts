@@ -17,18 +17,18 @@ import {
 const STANDBY_RETRY_MS = 1_000
 const RETRY_MIN_MS = 200
 const RETRY_MAX_MS = 10_000
-// PostgreSQL ends the session, and its lock, of a process that is dead, cut off or paused for this long.
+// PostgreSQL ends the session, and releases its lock, when the process is dead, cut off or paused for this long.
 const SESSION_TIMEOUT_MS = 5_000
 const PING_MS = 1_500
 
-/** There are messages behind the position that do not come, though whoever should send them says that all is well. */
+/** The topic has messages after the position that the broker's consumer does not deliver, although it reports no error. */
 export class SourceStalled extends Error {
   override readonly name = 'SourceStalled'
 }
 
-/** The messages behind one position, as an adapter reads them. */
+/** The messages after one position, as an adapter reads them. */
 export interface MessageSource {
-  /** The next messages in order; none when there are none for about a second, or `signal` aborts. Throws SourceStalled. */
+  /** The next messages in order; none when there were none for about a second, or `signal` aborts. Throws SourceStalled. */
   next(signal: AbortSignal): Promise<StoredMessage[]>
   close(): Promise<void>
 }
@@ -41,22 +41,27 @@ export interface SubscriberOptions {
   name: string
   handler: MessageHandler
   options: SubscribeOptions
-  /** Opens the messages behind `after`. `session` may be used for reading; it ends with the subscriber's lock. */
+  /** Opens the messages after `after`. `session` may be used for reading; it ends with the subscriber's lock. */
   openSource(session: pg.Client, after: number): Promise<MessageSource>
 }
 
+/** The text whose hash is the key of the advisory lock that the active process of a subscriber holds. */
+export function subscriberLockKey(name: string): string {
+  return `storefront subscriber ${name}`
+}
+
 /**
- * A subscription of any adapter. It is active while its own connection to PostgreSQL holds the subscriber's session lock, and each
- * time it becomes active it draws a greater fencing number, by which writes of an earlier holder are refused.
+ * A subscription of any adapter. It is active while its own connection to PostgreSQL holds the subscriber's session lock. Each time it
+ * becomes active it gets a greater fencing number, by which writes of an earlier holder are refused.
  */
 export class Subscriber implements Subscription {
   readonly #options: SubscriberOptions
   readonly #stopping = new AbortController()
   #running: Promise<void> | null = null
   #state: Subscription['state'] = 'stopped'
-  /** Up to here corrupt messages have been told of: they come again when the handler fails. */
-  #toldUpTo = 0
-  /** Until a message comes, a source that is open again proves nothing. */
+  /** Corrupt messages up to this sequence have been reported; they are delivered again when the handler fails. */
+  #reportedUpTo = 0
+  /** Stays true after reopening the source until a message arrives, because a stalled source opens without an error. */
   #isStalled = false
 
   constructor(options: SubscriberOptions) {
@@ -88,7 +93,7 @@ export class Subscriber implements Subscription {
         session = await this.#becomeActive()
         if (session === null) break
         logger.info({ subscriber: name }, 'subscriber is active')
-        // One whose messages failed is well again when they are through.
+        // After a failure it is healthy again only when the messages have been handled.
         if (this.#state === 'standby') this.#state = 'active'
         await this.#consume(session, () => {
           retryMs = RETRY_MIN_MS
@@ -101,25 +106,25 @@ export class Subscriber implements Subscription {
         await delay(retryMs, undefined, { signal }).catch(() => {})
         retryMs = Math.min(retryMs * 2, RETRY_MAX_MS)
       } finally {
-        // Ends the session lock with it: another process may go on.
+        // Releases the session lock, so that another process may continue.
         await session?.close()
       }
     }
   }
 
-  /** The session that holds the subscriber's lock; null when stopped while standing by. */
+  /** The session that holds the subscriber's lock; null when stopped while on standby. */
   async #becomeActive(): Promise<Session | null> {
     const { url, name } = this.#options
     const { signal } = this.#stopping
     const client = await connectClient(url, `storefront-${name}`, signal)
     client.on('error', () => {})
-    // Whoever stands by waits for nothing but the server, which may not answer.
+    // On standby, `stop` must not wait for a server that does not answer.
     const abandon = () => abandonClient(client)
     signal.addEventListener('abort', abandon)
     try {
       while (!signal.aborted) {
         const { rows } = await client.query<{ locked: boolean }>('select pg_try_advisory_lock(hashtextextended($1, 0)) as locked', [
-          `storefront subscriber ${name}`,
+          subscriberLockKey(name),
         ])
         if (rows[0]?.locked) return await Session.open(client, name, this.#options.options.lastSequence === undefined)
         this.#state = 'standby'
@@ -143,7 +148,7 @@ export class Subscriber implements Subscription {
       while (!signal.aborted) {
         const stored = await source.next(signal)
         const last = stored.at(-1)
-        const messages = this.#setCorruptAside(stored)
+        const messages = this.#removeCorrupt(stored)
         if (messages.length > 0) await handler(messages, signal, fence)
         this.#isStalled &&= last === undefined
         if (!this.#isStalled) this.#state = 'active'
@@ -157,27 +162,27 @@ export class Subscriber implements Subscription {
     if (session.lost.aborted) throw new Error('the connection that holds the lock of the subscriber was lost')
   }
 
-  /** What the handler can use. The rest stays on the topic, where `storefront verify` finds it. */
-  #setCorruptAside(stored: readonly StoredMessage[]): TopicMessage[] {
+  /** Logs messages that are no order events once each, and removes them. They stay on the topic, where `storefront verify` finds them. */
+  #removeCorrupt(stored: readonly StoredMessage[]): TopicMessage[] {
     const { name, logger, options } = this.#options
     const { messages, corrupt } = partitionMessages(stored)
-    const news = corrupt.filter(({ sequence }) => sequence > this.#toldUpTo)
-    for (const { sequence, reason } of news)
+    const unreported = corrupt.filter(({ sequence }) => sequence > this.#reportedUpTo)
+    for (const { sequence, reason } of unreported)
       logger.error({ subscriber: name, sequence, reason }, 'a message of the topic is no order event and is left out')
-    if (news.length > 0) options.onCorrupt?.(news)
-    this.#toldUpTo = Math.max(this.#toldUpTo, corrupt.at(-1)?.sequence ?? 0)
+    if (unreported.length > 0) options.onCorrupt?.(unreported)
+    this.#reportedUpTo = Math.max(this.#reportedUpTo, corrupt.at(-1)?.sequence ?? 0)
     return messages
   }
 }
 
-/** The connection that holds a subscriber's lock, kept alive by a ping, and the fencing number that came with it. */
+/** The connection that holds a subscriber's lock, kept alive by a ping, and its fencing number. */
 class Session {
   readonly #name: string
   readonly #fence: number
   readonly #lost = new AbortController()
   readonly #pinging: NodeJS.Timeout
   readonly client: pg.Client
-  /** Where the subscriber went on when this process became active. */
+  /** The subscriber's position when this process became active. */
   readonly position: number
   /** Aborts when the lock may be gone. */
   readonly lost = this.#lost.signal
@@ -211,7 +216,7 @@ class Session {
   }
 
   async checkFence(db: Pick<pg.ClientBase, 'query'>): Promise<void> {
-    // The row lock holds off a takeover; the timeout lets it go should this process be paused in the middle of its transaction.
+    // The row lock delays a takeover; the timeout releases it if this process is paused in the middle of its transaction.
     const { rowCount } = await db.query(
       `select set_config('idle_in_transaction_session_timeout', '5s', true)
       from topic_subscribers
@@ -224,7 +229,7 @@ class Session {
 
   async close(): Promise<void> {
     clearInterval(this.#pinging)
-    // A server that is cut off would let this wait for good.
+    // Without the timeout this would wait forever for a server that is cut off.
     await Promise.race([this.client.end().catch(() => {}), delay(SESSION_TIMEOUT_MS, undefined, { ref: false })])
     abandonClient(this.client)
   }

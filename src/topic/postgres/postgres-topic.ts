@@ -12,10 +12,10 @@ import type { OutgoingMessage, StoredMessage, Topic } from '../topic.ts'
 
 const CHANNEL = 'storefront_topic'
 const BATCH_SIZE = 1_000
-/** Notifications wake a subscriber; this makes it right even when one is lost. */
+/** Notifications wake a subscriber; this interval bounds the delay when one is lost. */
 const POLL_MS = 1_000
 
-/** The store's topic is kept elsewhere by now. */
+/** The store's topic has been moved to a broker. */
 export class TopicMoved extends OperatorError {
   override readonly name = 'TopicMoved'
 }
@@ -27,7 +27,7 @@ export interface PostgresTopicOptions {
   logger: Logger
 }
 
-/** The notification topic as an append-only table: durable with the orders themselves, and no broker to run. */
+/** The notification topic as an append-only table in the store's database: as durable as the orders, without a broker. */
 export function createPostgresTopic({ pool, url, logger }: PostgresTopicOptions): Topic {
   return {
     isOutside: false,
@@ -47,7 +47,7 @@ export function createPostgresTopic({ pool, url, logger }: PostgresTopicOptions)
   }
 }
 
-// Sequences here would be below those of the broker's streams: subscribers that have been there would skip every message.
+// Sequences here would be below those of the broker's streams, so subscribers with a position there would skip every message.
 async function refuseAfterBroker(pool: Pool): Promise<void> {
   const { rows } = await pool.query('select from topic_epochs limit 1')
   if (rows.length > 0) throw new TopicMoved('the notification topic of this store is in NATS: set NATS_URL')
@@ -55,7 +55,7 @@ async function refuseAfterBroker(pool: Pool): Promise<void> {
 
 async function publish(pool: Pool, messages: readonly OutgoingMessage[]): Promise<void> {
   await inTransaction(pool, async (tx) => {
-    // One publisher at a time from number to commit: else a reader could see 8, go on, and never see 7.
+    // One publisher at a time from sequence to commit: otherwise a reader could see 8, continue, and never see 7.
     await tx.query(`select pg_advisory_xact_lock(hashtextextended('storefront topic', 0))`)
     const known = await findStored(tx, messages)
     const missing = messages.filter(({ event }) => !known.has(event.id) && known.add(event.id))
@@ -85,7 +85,7 @@ async function readMessages(db: Queryable, after: number, limit: number): Promis
   return rows
 }
 
-/** Reads the log behind a position, woken by the publishers' notifications. */
+/** Reads the table after a position, woken by the publishers' notifications. */
 async function openSource(session: pg.Client, after: number): Promise<MessageSource> {
   const wakeSignal = new WakeSignal()
   session.on('notification', wakeSignal.notify)
