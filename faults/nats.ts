@@ -173,7 +173,8 @@ export const NATS_FAULTS: Fault[] = [
       // The stream is recreated for the next order; what the lost one contained is missing before and after that.
       await round.shop.trade(1)
       await eventually(async () => (await round.countMessages().catch(() => 0)) > 0, { what: 'the new stream', timeoutMs: 180_000 })
-      if ((await retryUntil(() => round.countMessages())) >= (await round.countVersions())) throw new Error('nothing was lost with the servers')
+      if ((await retryUntil(() => round.countMessages())) >= (await round.countVersions()))
+        throw new Error('nothing was lost with the servers')
       // As an operator does whose broker has only just come back.
       await retryUntil(() => round.replay())
       await round.shop.trade(3)
