@@ -1,11 +1,28 @@
 import type { Pool, Queryable, Transaction } from '../db/pool.ts'
-import { inTransaction } from '../db/transaction.ts'
-import { EMPTY_QUEUE, type JobQueue, jobIdOf, type QueueLength } from '../jobs/job-queue.ts'
+import { sql } from '../db/sql.ts'
+import { type DeliveryJob, type DeliveryKind, isCurrent, requeueDeliveries, sendDeliveryJobs } from '../jobs/deliveries.ts'
+import { EMPTY_QUEUE, type JobQueue, type QueueDefinition, type QueueLength } from '../jobs/job-queue.ts'
 import { planSendTimes } from './plan-send-times.ts'
 import type { MailContent } from './render-mail.ts'
 
-/** The name of the job queue of order mails. */
-export const EMAIL_QUEUE_NAME = 'email'
+/** For `installJobQueues`. With the attempts that a mail has, it is tried for about a day before it is given up. */
+export const EMAIL_QUEUE: QueueDefinition = {
+  name: 'email',
+  retryDelaySeconds: 2,
+  retryDelayMaxSeconds: 6 * 3_600,
+  keepSeconds: 3 * 86_400,
+}
+
+/** Order mails, one for each event. The content is kept until the mail is sent, so that it can be retried however late. */
+export const MAIL_DELIVERIES: DeliveryKind<'event_id'> = {
+  queueName: EMAIL_QUEUE.name,
+  table: sql`email_deliveries`,
+  key: ['event_id'],
+  onDelivered: () => sql`status = 'sent', sent_at = now(), content = null`,
+  onFailed: [sql`failed_at = now()`],
+  onRequeued: [],
+  onUncounted: [],
+}
 
 /** A mail to be: one row of `email_deliveries`. */
 export interface NewDelivery {
@@ -16,11 +33,7 @@ export interface NewDelivery {
   sendAfter: Date
 }
 
-/** What a job carries. The rest is in the row, where it outlives the job. */
-export interface MailJob {
-  event_id: string
-  number: number
-}
+export type MailJob = DeliveryJob<'event_id'>
 
 /** The mails that wait, and the age of the oldest one that is due and was never tried. */
 export async function readMailQueue(db: Queryable): Promise<QueueLength> {
@@ -59,28 +72,14 @@ export async function insertDeliveries(tx: Transaction, jobs: JobQueue, mails: r
     ],
   )
   const times = new Map(mails.map(({ content, sendAfter }) => [content.event_id, sendAfter]))
-  await sendJobs(
-    tx,
-    jobs,
-    rows.map(({ event_id }) => ({ event_id, number: 1, startAfter: laterThan(now, times.get(event_id)) })),
-  )
+  const queued = rows.map(({ event_id }) => ({ event_id, number: 1 }))
+  await sendDeliveryJobs(tx, jobs, MAIL_DELIVERIES, queued, (mail) => startAt(times.get(mail.event_id), now))
   return rows.length
 }
 
-function laterThan(now: Date, time: Date | undefined): Date | undefined {
-  return time !== undefined && time > now ? time : undefined
-}
-
-async function sendJobs(tx: Transaction, jobs: JobQueue, mails: readonly (MailJob & { startAfter?: Date | undefined })[]): Promise<void> {
-  await jobs.send(
-    tx,
-    EMAIL_QUEUE_NAME,
-    mails.map(({ event_id, number, startAfter }) => ({
-      id: jobIdOf(`${event_id}#${number}`),
-      data: { event_id, number } satisfies MailJob,
-      ...(startAfter === undefined ? {} : { startAfter }),
-    })),
-  )
+/** A mail that may go out now is not held to the clock of another process. */
+function startAt(time: Date | undefined, now: Date): { startAfter?: Date } {
+  return time !== undefined && time > now ? { startAfter: time } : {}
 }
 
 export interface Attempt {
@@ -92,112 +91,69 @@ export interface Attempt {
   content: MailContent
 }
 
-/** Counts a try before it is made, so that a try which ends the process counts too. Null unless this job is to send the mail. */
+/** Counts an attempt before it is made, so that one that ends the process counts too. Null unless this job is to send the mail. */
 export async function beginAttempt(pool: Pool, job: MailJob): Promise<Attempt | null> {
   const { rows } = await pool.query<Attempt>(
-    `with attempt as (
-       update email_deliveries
-       set attempts = attempts + 1
-       where event_id = $1 and job_number = $2 and status = 'queued'
-       returning user_id, attempts, content
-     )
-     select attempt.attempts as number, users.email as address,
-       case when users.email_verified_at is not null then users.name end as name, attempt.content
-     from attempt
-     left join users on users.id = attempt.user_id`,
-    [job.event_id, job.number],
+    sql`with attempt as (
+      update email_deliveries
+      set attempts = attempts + 1
+      where ${isCurrent(MAIL_DELIVERIES, job)}
+      returning user_id, attempts, content
+    )
+    select attempt.attempts as number, users.email as address,
+      case when users.email_verified_at is not null then users.name end as name, attempt.content
+    from attempt
+    left join users on users.id = attempt.user_id`,
   )
   return rows[0] ?? null
 }
 
-export async function recordSent(pool: Pool, eventId: string): Promise<void> {
-  await pool.query(
-    `update email_deliveries
-     set status = 'sent', sent_at = now(), last_error = null, content = null
-     where event_id = $1`,
-    [eventId],
-  )
-}
-
-export async function recordError(pool: Pool, eventId: string, reason: string): Promise<void> {
-  await pool.query(`update email_deliveries set last_error = $2 where event_id = $1`, [eventId, reason])
-}
-
-export async function recordFailure(pool: Pool, eventId: string, reason: string): Promise<void> {
-  await pool.query(`update email_deliveries set status = 'failed', failed_at = now(), last_error = $2 where event_id = $1`, [
-    eventId,
-    reason,
-  ])
-}
-
-const RETRY_BATCH = 1_000
-
 export interface RetryOptions {
-  /** The one to try, or null for all. */
+  /** The one to retry, or null for all. */
   eventId: string | null
-  /** What they are counted against, as new mails are. */
+  /** The limit of an account, which counts these mails like new ones. */
   maxPerHour: number | null
   now: Date
 }
 
-/**
- * Queues mails again that were given up, with as many tries as a new one has, and as new ones for the limit of their account. Returns how
- * many. A running worker finds those that need not wait within a second.
- */
+/** Queues failed mails again, with as many attempts as a new one has. Returns their number. */
 export async function retryFailed(pool: Pool, jobs: JobQueue, { eventId, maxPerHour, now }: RetryOptions): Promise<number> {
-  for (let total = 0; ; ) {
-    const queued = await inTransaction(pool, async (tx) => {
-      const failed = await takeFailed(tx, eventId)
-      const times = await planSendTimes(
+  return requeueDeliveries(pool, jobs, MAIL_DELIVERIES, {
+    which: sql`status = 'failed' and (${eventId}::text is null or event_id = ${eventId})`,
+    async planStarts(tx, mails) {
+      const times = await planAgain(
         tx,
-        failed.map((mail) => mail.user_id),
+        mails.map((mail) => mail.event_id),
         maxPerHour,
         now,
       )
-      await tx.query(
-        `update email_deliveries as mail
-         set send_after = planned.send_after
-         from unnest($1::text[], $2::timestamptz[]) as planned (event_id, send_after)
-         where mail.event_id = planned.event_id`,
-        [failed.map((mail) => mail.event_id), times],
-      )
-      await sendJobs(
-        tx,
-        jobs,
-        failed.map(({ event_id, number }, index) => ({ event_id, number, startAfter: laterThan(now, times[index]) })),
-      )
-      return failed.length
-    })
-    total += queued
-    if (queued < RETRY_BATCH) return total
-  }
+      return (mail) => startAt(times.get(mail.event_id), now)
+    },
+  })
 }
 
-/** Mails that were given up, in the order in which they were to go out, without a time: their old one does not count beside the new. */
-async function takeFailed(tx: Transaction, eventId: string | null): Promise<(MailJob & { user_id: string })[]> {
-  const { rows } = await tx.query<MailJob & { user_id: string }>(
-    `with failed as (
-       select event_id, queued_at, send_after
-       from email_deliveries
-       where status = 'failed' and ($1::text is null or event_id = $1)
-       order by queued_at, event_id
-       limit $2
-       for update
-     ),
-     taken as (
-       update email_deliveries as mail
-       set status = 'queued', attempts = 0, job_number = job_number + 1, send_after = null
-       from failed
-       where mail.event_id = failed.event_id
-       returning mail.event_id, mail.user_id, job_number as number
-     )
-     select taken.event_id, user_id, number
-     from taken
-     join failed using (event_id)
-     order by failed.send_after nulls first, queued_at, event_id`,
-    [eventId, RETRY_BATCH],
+/** Gives mails new send times, in the order of their old ones, which do not count beside the new. */
+async function planAgain(tx: Transaction, eventIds: readonly string[], maxPerHour: number | null, now: Date): Promise<Map<string, Date>> {
+  const { rows } = await tx.query<{ event_id: string; user_id: string }>(
+    sql`select event_id, user_id
+    from email_deliveries
+    where event_id = any(${eventIds})
+    order by send_after nulls first, queued_at, event_id`,
   )
-  return rows
+  await tx.query(sql`update email_deliveries set send_after = null where event_id = any(${eventIds})`)
+  const times = await planSendTimes(
+    tx,
+    rows.map((mail) => mail.user_id),
+    maxPerHour,
+    now,
+  )
+  await tx.query(
+    sql`update email_deliveries as mail
+    set send_after = planned.send_after
+    from unnest(${rows.map((mail) => mail.event_id)}::text[], ${times}::timestamptz[]) as planned (event_id, send_after)
+    where mail.event_id = planned.event_id`,
+  )
+  return new Map(rows.map(({ event_id }, index) => [event_id, times[index] ?? now]))
 }
 
 export type DeliveryStatus = 'queued' | 'sent' | 'failed'

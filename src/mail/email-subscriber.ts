@@ -1,32 +1,24 @@
 import type { Logger } from 'pino'
 import type { Pool, Transaction } from '../db/pool.ts'
 import { inTransaction } from '../db/transaction.ts'
-import type { JobQueue, QueueDefinition } from '../jobs/job-queue.ts'
+import { type DeliveryOutcome, recordOutcome } from '../jobs/deliveries.ts'
+import type { JobQueue } from '../jobs/job-queue.ts'
 import type { Job, JobOutcome, JobWorker } from '../jobs/job-worker.ts'
 import type { OrderEvent } from '../orders/events.ts'
 import { removeLostEvents } from '../topic/remove-lost-events.ts'
 import type { MessageHandler } from '../topic/topic.ts'
 import {
+  type Attempt,
   beginAttempt,
-  EMAIL_QUEUE_NAME,
+  EMAIL_QUEUE,
   findUnknown,
   insertDeliveries,
+  MAIL_DELIVERIES,
   type MailJob,
-  recordError,
-  recordFailure,
-  recordSent,
 } from './email-deliveries.ts'
 import { describeError, type Mailer, MailRefused, type OnMailTried } from './mailer.ts'
 import { planSendTimes } from './plan-send-times.ts'
 import { hasMail, type RenderMail, toMailContent } from './render-mail.ts'
-
-/** For `installJobQueues`. With `MAX_ATTEMPTS` a mail is tried for about a day before it is given up. */
-export const EMAIL_QUEUE: QueueDefinition = {
-  name: EMAIL_QUEUE_NAME,
-  retryDelaySeconds: 2,
-  retryDelayMaxSeconds: 6 * 3_600,
-  keepSeconds: 3 * 86_400,
-}
 
 const MAX_ATTEMPTS = 16
 const WORK = { batchSize: 50, concurrency: 8, fetchers: 2 }
@@ -64,31 +56,36 @@ export function createEmailSubscriber(options: EmailSubscriberOptions): EmailSub
 
   async function deliver({ data: job }: Job<MailJob>): Promise<JobOutcome> {
     const attempt = await beginAttempt(pool, job)
-    // Sent before a crash that came before the job was settled, given up before, or the business of a later job.
+    // Sent before a crash that came before the job was completed, failed before, or left to a newer job.
     if (attempt === null) return 'done'
-    if (attempt.address === null) return giveUp(job, 'the account no longer exists')
-    if (attempt.number > maxAttempts) return giveUp(job, 'the process ended during the last try')
-    const { content, address, name } = attempt
-    try {
-      await mailer.send({ ...render(content, name), eventId: job.event_id, to: { address, name }, date: new Date(content.time) })
-    } catch (error) {
-      const reason = describeError(error)
-      if (error instanceof MailRefused || attempt.number === maxAttempts) return giveUp(job, reason)
-      await recordError(pool, job.event_id, reason)
-      onTried?.('retried')
-      logger.info({ event: job.event_id, attempt: attempt.number, reason }, 'a mail did not go out and is tried again')
-      return 'retry'
-    }
-    await recordSent(pool, job.event_id)
-    onTried?.('sent')
-    return 'done'
+    const outcome = await send(job.event_id, attempt)
+    const result = await recordOutcome(pool, jobs, MAIL_DELIVERIES, job, outcome, now())
+    report(job.event_id, attempt, outcome)
+    return result
   }
 
-  async function giveUp({ event_id: event }: MailJob, reason: string): Promise<JobOutcome> {
-    await recordFailure(pool, event, reason)
-    onTried?.('failed')
-    logger.warn({ event, reason }, 'a mail was given up')
-    return 'failed'
+  async function send(eventId: string, { number, address, name, content }: Attempt): Promise<DeliveryOutcome> {
+    if (address === null) return { to: 'failed', reason: 'the account no longer exists' }
+    if (number > maxAttempts) return { to: 'failed', reason: 'the process ended during the last try' }
+    try {
+      await mailer.send({ ...render(content, name), eventId, to: { address, name }, date: new Date(content.time) })
+      return { to: 'delivered' }
+    } catch (error) {
+      const isLast = error instanceof MailRefused || number === maxAttempts
+      return { to: isLast ? 'failed' : 'retry', reason: describeError(error) }
+    }
+  }
+
+  function report(event: string, { number }: Attempt, outcome: DeliveryOutcome): void {
+    if (outcome.to === 'delivered') {
+      onTried?.('sent')
+    } else if (outcome.to === 'failed') {
+      onTried?.('failed')
+      logger.warn({ event, reason: outcome.reason }, 'a mail was given up')
+    } else {
+      onTried?.('retried')
+      logger.info({ event, attempt: number, reason: outcome.reason }, 'a mail did not go out and is retried')
+    }
   }
 
   return {

@@ -1,20 +1,34 @@
 import type { Pool, Queryable, Transaction } from '../db/pool.ts'
-import { inTransaction } from '../db/transaction.ts'
-import { EMPTY_QUEUE, type JobQueue, jobIdOf, type QueueLength } from '../jobs/job-queue.ts'
+import { sql } from '../db/sql.ts'
+import { type DeliveryJob, type DeliveryKind, isCurrent, requeueDeliveries, sendDeliveryJobs } from '../jobs/deliveries.ts'
+import { EMPTY_QUEUE, type JobQueue, type QueueDefinition, type QueueLength } from '../jobs/job-queue.ts'
 import type { OrderEvent } from '../orders/events.ts'
 import { KNOWN_MS, type Wanted } from './wanted-events.ts'
 import { DISABLED } from './webhook-endpoints.ts'
+import { FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS } from './webhook-pauses.ts'
 import { WebhookRefused } from './webhook-url.ts'
 
-/** The name of the job queue of webhooks. */
-export const WEBHOOK_QUEUE_NAME = 'webhook'
-
-/** What a job carries. The rest is in the rows. */
-export interface WebhookJob {
-  endpoint_id: string
-  event_id: string
-  number: number
+/** For `installJobQueues`. In three days these pauses make room for about 30 tries. */
+export const WEBHOOK_QUEUE: QueueDefinition = {
+  name: 'webhook',
+  retryDelaySeconds: FIRST_PAUSE_SECONDS,
+  retryDelayMaxSeconds: LONGEST_PAUSE_SECONDS,
+  keepSeconds: 86_400,
 }
+
+/** Webhooks, one for each pair of an endpoint and an event. */
+export const WEBHOOK_DELIVERIES: DeliveryKind<'endpoint_id' | 'event_id'> = {
+  queueName: WEBHOOK_QUEUE.name,
+  table: sql`webhook_deliveries`,
+  key: ['endpoint_id', 'event_id'],
+  group: 'endpoint_id',
+  onDelivered: (now) => sql`status = 'delivered', delivered_at = ${now}`,
+  onFailed: [],
+  onRequeued: [sql`first_tried_at = null`, sql`delivered_at = null`, sql`last_error = null`],
+  onUncounted: [sql`first_tried_at = case when attempts > 1 then first_tried_at end`],
+}
+
+export type WebhookJob = DeliveryJob<'endpoint_id' | 'event_id'>
 
 /**
  * One row for each pair that has none yet, and one job for each of them unless the recipient is disabled: then the delivery has failed
@@ -36,8 +50,8 @@ export async function insertDeliveries(tx: Transaction, jobs: JobQueue, wanted: 
       now,
     ],
   )
-  const queued = rows.filter(({ status }) => status === 'queued')
-  await sendJobs(tx, jobs, queued)
+  const queued = rows.flatMap(({ status, ...job }) => (status === 'queued' ? [job] : []))
+  await sendDeliveryJobs(tx, jobs, WEBHOOK_DELIVERIES, queued)
   return queued.length
 }
 
@@ -51,19 +65,6 @@ async function insertEvents(tx: Transaction, events: readonly OrderEvent[]): Pro
   )
 }
 
-async function sendJobs(tx: Transaction, jobs: JobQueue, deliveries: readonly WebhookJob[], startAfterSeconds = 0): Promise<void> {
-  await jobs.send(
-    tx,
-    WEBHOOK_QUEUE_NAME,
-    deliveries.map(({ endpoint_id, event_id, number }) => ({
-      id: jobIdOf(`${endpoint_id} ${event_id}#${number}`),
-      group: endpoint_id,
-      ...(startAfterSeconds === 0 ? {} : { startAfterSeconds }),
-      data: { endpoint_id, event_id, number } satisfies WebhookJob,
-    })),
-  )
-}
-
 export interface Attempt {
   number: number
   first_tried_at: Date
@@ -73,50 +74,23 @@ export interface Attempt {
   body: string
 }
 
-/** Counts a try before it is made. Null unless this job is to make the delivery, and the endpoint is there and enabled. */
+/** Counts an attempt before it is made. Null unless this job is to make the delivery, and the endpoint exists and is enabled. */
 export async function beginAttempt(pool: Pool, job: WebhookJob, now: Date): Promise<Attempt | null> {
   const { rows } = await pool.query<Attempt>(
-    `update webhook_deliveries as delivery
-     set attempts = attempts + 1, first_tried_at = coalesce(first_tried_at, $4)
-     from webhook_endpoints as endpoint, webhook_events as event
-     where delivery.endpoint_id = $1 and delivery.event_id = $2 and delivery.job_number = $3 and delivery.status = 'queued'
-       and endpoint.id = delivery.endpoint_id and endpoint.disabled_at is null
-       and event.event_id = delivery.event_id
-     returning delivery.attempts as number, delivery.first_tried_at, endpoint.url, event.body,
-       array[endpoint.sealed_secret] || case when endpoint.previous_secret_until > $4 then array[endpoint.previous_sealed_secret] end
-         as sealed_secrets`,
-    [job.endpoint_id, job.event_id, job.number, now],
+    sql`with attempt as (
+      update webhook_deliveries
+      set attempts = attempts + 1, first_tried_at = coalesce(first_tried_at, ${now})
+      where ${isCurrent(WEBHOOK_DELIVERIES, job)}
+        and exists (select from webhook_endpoints where id = ${job.endpoint_id} and disabled_at is null)
+      returning attempts, first_tried_at, endpoint_id, event_id
+    )
+    select attempts as number, first_tried_at, url, body,
+      array[sealed_secret] || case when previous_secret_until > ${now} then array[previous_sealed_secret] end as sealed_secrets
+    from attempt
+    join webhook_endpoints as endpoint on endpoint.id = attempt.endpoint_id
+    join webhook_events using (event_id)`,
   )
   return rows[0] ?? null
-}
-
-/** Undoes `beginAttempt` for a try that could not be made, and notes why. */
-export async function takeAttemptBack(pool: Pool, job: WebhookJob, reason: string): Promise<void> {
-  await pool.query(
-    `update webhook_deliveries
-     set attempts = attempts - 1, first_tried_at = case when attempts > 1 then first_tried_at end, last_error = $4
-     where endpoint_id = $1 and event_id = $2 and job_number = $3 and status = 'queued'`,
-    [job.endpoint_id, job.event_id, job.number, reason],
-  )
-}
-
-export async function recordDelivered(pool: Pool, job: WebhookJob, now: Date): Promise<void> {
-  await pool.query(
-    `update webhook_deliveries
-     set status = 'delivered', delivered_at = $3, last_error = null
-     where endpoint_id = $1 and event_id = $2`,
-    [job.endpoint_id, job.event_id, now],
-  )
-}
-
-/** Notes why a try failed; `isFinal` when it was the last one. */
-export async function recordFailure(pool: Pool, job: WebhookJob, reason: string, isFinal: boolean): Promise<void> {
-  await pool.query(
-    `update webhook_deliveries
-     set last_error = $3, status = case when $4 then 'failed' else status end
-     where endpoint_id = $1 and event_id = $2 and status = 'queued'`,
-    [job.endpoint_id, job.event_id, reason, isFinal],
-  )
 }
 
 /** The deliveries that wait, for any endpoint, and the age of the oldest one that was never tried. */
@@ -135,52 +109,15 @@ export async function readWebhookQueue(db: Queryable): Promise<QueueLength> {
   return rows[0] ?? EMPTY_QUEUE
 }
 
-/** Has a delivery that failed tried again after so long, by a job that takes the place of this one. */
-export async function postpone(pool: Pool, jobs: JobQueue, job: WebhookJob, seconds: number): Promise<void> {
-  await inTransaction(pool, async (tx) => {
-    const { rows } = await tx.query<WebhookJob>(
-      `update webhook_deliveries
-       set job_number = job_number + 1
-       where endpoint_id = $1 and event_id = $2 and job_number = $3 and status = 'queued'
-       returning endpoint_id, event_id, job_number as number`,
-      [job.endpoint_id, job.event_id, job.number],
-    )
-    await sendJobs(tx, jobs, rows, seconds)
-  })
-}
-
-const REDELIVERY_BATCH = 1_000
-
 /**
- * Queues deliveries of an endpoint again, with three days of their own: that of one event, whatever became of it before, or all that
- * failed for null. Returns how many. A running worker finds them within a second. Throws WebhookRefused for a disabled endpoint.
+ * Queues deliveries of an endpoint again, with three days of their own: that of one event, in whatever state it is, or all failed ones for
+ * null. Returns their number. Throws WebhookRefused for a disabled endpoint.
  */
 export async function redeliver(pool: Pool, jobs: JobQueue, endpointId: string, eventId: string | null): Promise<number> {
-  for (let total = 0; ; ) {
-    const queued = await inTransaction(pool, async (tx) => {
-      await assertEnabled(tx, endpointId)
-      const { rows } = await tx.query<WebhookJob>(
-        `with chosen as (
-           select event_id
-           from webhook_deliveries
-           where endpoint_id = $1 and (event_id = $2 or $2::text is null and status = 'failed')
-           order by queued_at, event_id
-           limit $3
-           for update
-         )
-         update webhook_deliveries as delivery
-         set status = 'queued', attempts = 0, first_tried_at = null, delivered_at = null, last_error = null, job_number = job_number + 1
-         from chosen
-         where delivery.endpoint_id = $1 and delivery.event_id = chosen.event_id
-         returning delivery.endpoint_id, delivery.event_id, delivery.job_number as number`,
-        [endpointId, eventId, REDELIVERY_BATCH],
-      )
-      await sendJobs(tx, jobs, rows)
-      return rows.length
-    })
-    total += queued
-    if (queued < REDELIVERY_BATCH) return total
-  }
+  return requeueDeliveries(pool, jobs, WEBHOOK_DELIVERIES, {
+    before: (tx) => assertEnabled(tx, endpointId),
+    which: sql`endpoint_id = ${endpointId} and (event_id = ${eventId} or ${eventId}::text is null and status = 'failed')`,
+  })
 }
 
 async function assertEnabled(tx: Transaction, endpointId: string): Promise<void> {

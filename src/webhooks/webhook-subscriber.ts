@@ -1,8 +1,9 @@
 import type { Logger } from 'pino'
 import type { Pool } from '../db/pool.ts'
 import { inTransaction } from '../db/transaction.ts'
+import { type DeliveryOutcome, recordOutcome } from '../jobs/deliveries.ts'
 import type { Encryption } from '../jobs/encryption.ts'
-import type { JobQueue, QueueDefinition } from '../jobs/job-queue.ts'
+import type { JobQueue } from '../jobs/job-queue.ts'
 import type { Job, JobOutcome, JobWorker } from '../jobs/job-worker.ts'
 import { removeLostEvents } from '../topic/remove-lost-events.ts'
 import type { MessageHandler } from '../topic/topic.ts'
@@ -12,25 +13,14 @@ import {
   beginAttempt,
   deleteOldEvents,
   insertDeliveries,
-  postpone,
-  recordDelivered,
-  recordFailure,
-  takeAttemptBack,
-  WEBHOOK_QUEUE_NAME,
+  WEBHOOK_DELIVERIES,
+  WEBHOOK_QUEUE,
   type WebhookJob,
 } from './webhook-deliveries.ts'
 import { disableEndpoint, hasEndpoints, lockRecipients, recordEndpointFailing, recordEndpointWell } from './webhook-endpoints.ts'
-import { FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, pauseAfter, readRetryAfter } from './webhook-pauses.ts'
-import type { WebhookAnswer, WebhookSender } from './webhook-sender.ts'
+import { pauseAfter, readRetryAfter } from './webhook-pauses.ts'
+import type { WebhookSender } from './webhook-sender.ts'
 import { signWebhook } from './webhook-signature.ts'
-
-/** For `installJobQueues`. In three days these pauses make room for about 30 tries. */
-export const WEBHOOK_QUEUE: QueueDefinition = {
-  name: WEBHOOK_QUEUE_NAME,
-  retryDelaySeconds: FIRST_PAUSE_SECONDS,
-  retryDelayMaxSeconds: LONGEST_PAUSE_SECONDS,
-  keepSeconds: 86_400,
-}
 
 // One endpoint has one fetcher's batch in hand at most: those that hang until the timeout leave the rest to the others.
 const WORK = { batchSize: 4, concurrency: 4, fetchers: 6, perGroup: 4 }
@@ -82,55 +72,58 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions): Webh
 
   async function deliver({ data: job }: Job<WebhookJob>): Promise<JobOutcome> {
     const attempt = await beginAttempt(pool, job, now())
-    // Delivered before a crash, given up, the business of a later job, or its endpoint is disabled or removed.
+    // Delivered before a crash, failed, left to a newer job, or its endpoint is disabled or removed.
     if (attempt === null) return 'done'
     const secrets = attempt.sealed_secrets.map(encryption.decrypt)
-    // What signed before the rotation may have been encrypted with another secret than what signs now.
+    // The secret from before a rotation may have been encrypted with another STOREFRONT_SECRET than the present one.
     if (secrets[0] === null) return waitForSecret(job)
     undecryptable.delete(job.endpoint_id)
-    const signing = secrets.filter((secret) => secret !== null)
-    const result = await post(job, attempt, signing).catch((error: Error) => error)
-    if (result instanceof Error) return fail(job, attempt, describe(result))
-    const { status, retryAfter } = result
-    if (status < 200 || status >= 300) {
-      const pauseSeconds = BUSY.includes(status) && retryAfter !== null ? readRetryAfter(retryAfter, now()) : null
-      return fail(job, attempt, `answered ${status}`, { isGone: status === GONE, pauseSeconds })
-    }
-    await recordDelivered(pool, job, now())
+    const refusal = await post(
+      job,
+      attempt,
+      secrets.filter((secret) => secret !== null),
+    )
+    if (refusal !== null) return fail(job, attempt, refusal)
+    const result = await record(job, { to: 'delivered' })
     await recordEndpointWell(pool, job.endpoint_id)
     onTried?.('delivered')
-    return 'done'
+    return result
   }
 
-  async function post(job: WebhookJob, { url, body }: Attempt, secrets: readonly string[]): Promise<WebhookAnswer> {
-    const headers = signWebhook(secrets, job.event_id, now(), body)
-    return sender.send(url, headers, body)
+  function record(job: WebhookJob, outcome: DeliveryOutcome): Promise<JobOutcome> {
+    return recordOutcome(pool, jobs, WEBHOOK_DELIVERIES, job, outcome, now())
   }
 
-  /** The fault is this process's or the operator's: it counts neither as a try nor against the receiver. */
+  /** Null when the receiver took it. */
+  async function post(job: WebhookJob, { url, body }: Attempt, secrets: readonly string[]): Promise<Refusal | null> {
+    try {
+      const { status, retryAfter } = await sender.send(url, signWebhook(secrets, job.event_id, now(), body), body)
+      if (status >= 200 && status < 300) return null
+      const pauseSeconds = BUSY.includes(status) && retryAfter !== null ? readRetryAfter(retryAfter, now()) : null
+      return { reason: `answered ${status}`, isGone: status === GONE, pauseSeconds }
+    } catch (error) {
+      return { reason: describe(error as Error), isGone: false, pauseSeconds: null }
+    }
+  }
+
+  /** The fault is this process's or the operator's: it counts neither as an attempt nor against the receiver. */
   async function waitForSecret(job: WebhookJob): Promise<JobOutcome> {
-    await takeAttemptBack(pool, job, UNDECRYPTABLE)
     if (!undecryptable.has(job.endpoint_id)) logger.warn({ endpoint: job.endpoint_id }, UNDECRYPTABLE)
     undecryptable.add(job.endpoint_id)
-    await postpone(pool, jobs, job, SECRET_PAUSE_SECONDS)
-    return 'done'
+    return record(job, { to: 'snooze', reason: UNDECRYPTABLE, seconds: SECRET_PAUSE_SECONDS, isAttempt: false })
   }
 
-  async function fail(job: WebhookJob, attempt: Attempt, reason: string, answered: Refusal = NO_ANSWER): Promise<JobOutcome> {
-    const { isGone, pauseSeconds } = answered
+  async function fail(job: WebhookJob, attempt: Attempt, { reason, isGone, pauseSeconds }: Refusal): Promise<JobOutcome> {
     const at = now()
     const hasFailedLong = (since: Date) => at.getTime() - since.getTime() >= PATIENCE_MS
     const failingSince = await recordEndpointFailing(pool, job.endpoint_id, at)
     const isFinal = isGone || hasFailedLong(attempt.first_tried_at)
-    await recordFailure(pool, job, reason, isFinal)
+    const result = await record(job, isFinal ? { to: 'failed', reason } : retryAt(reason, attempt, pauseSeconds))
     onTried?.(isFinal ? 'failed' : 'retried')
     logger.info({ endpoint: job.endpoint_id, event: job.event_id, attempt: attempt.number, reason }, 'a webhook was not taken')
     if (isGone) await disable(job, 'it answered 410 Gone')
     else if (failingSince !== null && hasFailedLong(failingSince)) await disable(job, `nothing was taken for three days: ${reason}`)
-    if (isFinal) return 'failed'
-    if (pauseSeconds === null) return 'retry'
-    await postpone(pool, jobs, job, pauseAfter(attempt.number, pauseSeconds))
-    return 'done'
+    return result
   }
 
   async function disable({ endpoint_id: endpoint }: WebhookJob, reason: string): Promise<void> {
@@ -164,14 +157,18 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions): Webh
   }
 }
 
-/** What an answer other than 2xx says about the next try. */
+/** Why a receiver did not take a webhook. */
 interface Refusal {
+  reason: string
   isGone: boolean
   /** From `Retry-After`. */
   pauseSeconds: number | null
 }
 
-const NO_ANSWER: Refusal = { isGone: false, pauseSeconds: null }
+function retryAt(reason: string, { number }: Attempt, pauseSeconds: number | null): DeliveryOutcome {
+  if (pauseSeconds === null) return { to: 'retry', reason }
+  return { to: 'snooze', reason, seconds: pauseAfter(number, pauseSeconds), isAttempt: true }
+}
 
 /** Short and on one line. No URL is in it: Node's errors name hosts and addresses only. */
 function describe({ message }: Error): string {

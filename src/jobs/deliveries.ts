@@ -1,0 +1,164 @@
+import type { Pool, Transaction } from '../db/pool.ts'
+import { allOf, commaList, identifier, type Sql, sql } from '../db/sql.ts'
+import { inTransaction } from '../db/transaction.ts'
+import { type JobQueue, jobIdOf, type NewJob } from './job-queue.ts'
+import type { JobOutcome } from './job-worker.ts'
+
+/**
+ * A kind of delivery, such as order mails: a table with one row for each, and a queue with the jobs that make them. The states of a row:
+ *
+ *     queued ── delivered ──▶ the kind's own word, such as `sent`
+ *      │  ▲ └── failed ─────▶ failed ──┐
+ *      │  └─────── requeue ────────────┘   by an operator
+ *      └─▶ retry: the same job, after the queue's pause; snooze: a new job, at a given time
+ *
+ * The table has the columns `status`, `attempts`, `last_error`, `queued_at` and `job_number`. See docs/decisions/0175.
+ */
+export interface DeliveryKind<Key extends string> {
+  queueName: string
+  table: Sql
+  /** The columns of the table's primary key, all of them text or UUIDs. */
+  key: readonly Key[]
+  /** The column that groups the jobs for `WorkOptions.perGroup`. */
+  group?: Key
+  /** Further assignments of a transition. */
+  onDelivered: (now: Date) => Sql
+  onFailed: readonly Sql[]
+  onRequeued: readonly Sql[]
+  /** When an attempt that was not made is taken back. */
+  onUncounted: readonly Sql[]
+}
+
+/** What a job carries. Only the job with the row's present number may make the delivery. */
+export type DeliveryJob<Key extends string> = Record<Key, string> & { number: number }
+
+type JobStart = Pick<NewJob, 'startAfter' | 'startAfterSeconds'>
+
+/** The result of an attempt. `reason` is stored as `last_error`: one line, without personal data. */
+export type DeliveryOutcome =
+  | { to: 'delivered' }
+  /** No more attempts, until an operator asks for one. */
+  | { to: 'failed'; reason: string }
+  | { to: 'retry'; reason: string }
+  /** `isAttempt` is false when nothing was sent: the attempt does not count. */
+  | { to: 'snooze'; reason: string; seconds: number; isAttempt: boolean }
+
+/** Adds the jobs of these deliveries, at most one for each number. */
+export async function sendDeliveryJobs<Key extends string>(
+  tx: Transaction,
+  jobs: JobQueue,
+  { queueName, key, group }: DeliveryKind<Key>,
+  deliveries: readonly DeliveryJob<Key>[],
+  startOf: (delivery: DeliveryJob<Key>) => JobStart = () => ({}),
+): Promise<void> {
+  await jobs.send(
+    tx,
+    queueName,
+    deliveries.map((data) => ({
+      id: jobIdOf(`${key.map((column) => data[column]).join(' ')}#${data.number}`),
+      data,
+      ...(group === undefined ? {} : { group: data[group] }),
+      ...startOf(data),
+    })),
+  )
+}
+
+/** True of the row that this job is to deliver, while it is still queued. */
+export function isCurrent<Key extends string>(kind: DeliveryKind<Key>, job: DeliveryJob<Key>): Sql {
+  return sql`${hasKeyOf(kind, job)} and job_number = ${job.number} and status = 'queued'`
+}
+
+function hasKeyOf<Key extends string>({ key }: DeliveryKind<Key>, job: DeliveryJob<Key>): Sql {
+  return allOf(key.map((column) => sql`${identifier(column)} = ${job[column]}`))
+}
+
+/**
+ * Stores the outcome of an attempt, and returns what becomes of its job. A row that is no longer queued or has a newer job stays as it is,
+ * unless the delivery succeeded: the receiver has it then.
+ */
+export async function recordOutcome<Key extends string>(
+  pool: Pool,
+  jobs: JobQueue,
+  kind: DeliveryKind<Key>,
+  job: DeliveryJob<Key>,
+  outcome: DeliveryOutcome,
+  now: Date,
+): Promise<JobOutcome> {
+  switch (outcome.to) {
+    case 'delivered':
+      await pool.query(sql`update ${kind.table} set last_error = null, ${kind.onDelivered(now)} where ${hasKeyOf(kind, job)}`)
+      return 'done'
+    case 'failed': {
+      const changes = [sql`status = 'failed'`, sql`last_error = ${outcome.reason}`, ...kind.onFailed]
+      await pool.query(sql`update ${kind.table} set ${commaList(changes)} where ${isCurrent(kind, job)}`)
+      return 'failed'
+    }
+    case 'retry':
+      await pool.query(sql`update ${kind.table} set last_error = ${outcome.reason} where ${isCurrent(kind, job)}`)
+      return 'retry'
+    case 'snooze': {
+      const uncounted = outcome.isAttempt ? [] : [sql`attempts = attempts - 1`, ...kind.onUncounted]
+      const changes = [sql`last_error = ${outcome.reason}`, sql`job_number = job_number + 1`, ...uncounted]
+      await inTransaction(pool, async (tx) => {
+        const { rows } = await tx.query<DeliveryJob<Key>>(
+          sql`update ${kind.table} set ${commaList(changes)} where ${isCurrent(kind, job)}
+          returning ${commaList(kind.key.map(identifier))}, job_number as number`,
+        )
+        // By the database's clock, like the pauses of the queue.
+        await sendDeliveryJobs(tx, jobs, kind, rows, () => ({ startAfterSeconds: outcome.seconds }))
+      })
+      return 'done'
+    }
+  }
+}
+
+const REQUEUE_BATCH = 1_000
+
+export interface RequeueOptions<Key extends string> {
+  /** A condition on the table's rows. */
+  which: Sql
+  /** Runs first in each transaction. */
+  before?: (tx: Transaction) => Promise<void>
+  /** When each job may start; at once unless given. */
+  planStarts?: (tx: Transaction, deliveries: readonly DeliveryJob<Key>[]) => Promise<(delivery: DeliveryJob<Key>) => JobStart>
+}
+
+/** Queues deliveries like new ones, in transactions of 1,000. Returns their number. A running worker finds them within a second. */
+export async function requeueDeliveries<Key extends string>(
+  pool: Pool,
+  jobs: JobQueue,
+  kind: DeliveryKind<Key>,
+  { which, before, planStarts }: RequeueOptions<Key>,
+): Promise<number> {
+  for (let total = 0; ; ) {
+    const requeued = await inTransaction(pool, async (tx) => {
+      await before?.(tx)
+      const deliveries = await requeueBatch(tx, kind, which)
+      await sendDeliveryJobs(tx, jobs, kind, deliveries, await planStarts?.(tx, deliveries))
+      return deliveries.length
+    })
+    total += requeued
+    if (requeued < REQUEUE_BATCH) return total
+  }
+}
+
+async function requeueBatch<Key extends string>(tx: Transaction, kind: DeliveryKind<Key>, which: Sql): Promise<DeliveryJob<Key>[]> {
+  const columns = kind.key.map(identifier)
+  const changes = [sql`status = 'queued'`, sql`attempts = 0`, sql`job_number = job_number + 1`, ...kind.onRequeued]
+  const { rows } = await tx.query<DeliveryJob<Key>>(
+    sql`with chosen as (
+      select ${commaList(columns)}
+      from ${kind.table}
+      where ${which}
+      order by queued_at, ${commaList(columns)}
+      limit ${REQUEUE_BATCH}
+      for update
+    )
+    update ${kind.table} as delivery
+    set ${commaList(changes)}
+    from chosen
+    where ${allOf(columns.map((column) => sql`delivery.${column} = chosen.${column}`))}
+    returning ${commaList(columns.map((column) => sql`delivery.${column}`))}, delivery.job_number as number`,
+  )
+  return rows
+}
