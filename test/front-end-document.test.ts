@@ -117,7 +117,7 @@ test('an order whose answers are lost is placed once; a refusal is not repeated'
   assert.equal(page.count('POST /orders'), tries + 2)
   assert.notEqual((await page.shop.order({ items }, other)).id, order.id, 'the key of a refusal is free')
 
-  await assert.rejects(page.shop.cancel({ ...order, version: 7 }), refusedAs('version_mismatch'))
+  await assert.rejects(page.shop.cancel({ ...order, version: 7 }), refusedAs('precondition_failed'))
   assert.equal((await page.shop.cancel(order)).status, 'cancelled')
 })
 

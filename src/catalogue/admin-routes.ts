@@ -4,6 +4,7 @@ import { Type } from 'typebox'
 import { AppError } from '../errors.ts'
 import { callerOf } from '../http/caller.ts'
 import type { HttpServer } from '../http/http-server.ts'
+import { type IfMatch, readIfMatch } from '../http/if-match.ts'
 import { NO_BODY_LIMIT } from '../http/limit-chunks.ts'
 import { isBrokenOff, NEEDLESS_BODY, problemResponses } from '../http/problem.ts'
 import { archiveProduct, changeProduct } from './change-product.ts'
@@ -15,7 +16,7 @@ import type { CatalogueContext } from './serve-catalogue.ts'
 import type { StockActor } from './stock-adjustments.ts'
 
 const Params = Type.Object({ id: Type.String({ format: 'uuid' }) })
-const IfMatch = Type.Object({ 'if-match': Type.Optional(Type.String({ description: "The product's ETag." })) })
+const IfMatchHeader = Type.Object({ 'if-match': Type.Optional(Type.String({ description: "The product's ETag." })) })
 /** A description of 10,000 characters, each of them escaped as a surrogate pair, and the rest. */
 const PRODUCT_LIMIT_BYTES = 262_144
 const operator = ['unauthenticated', 'invalid_token', 'forbidden'] as const
@@ -69,16 +70,16 @@ export function catalogueAdminRoutes(server: HttpServer, { context, currency }: 
           'Replaces the properties that the body names, `price` and `options` as a whole; the others stay. `null` is a value, which only `image_url` and ' +
           '`group` can have. This is not a JSON Merge Patch.',
         params: Params,
-        headers: IfMatch,
+        headers: IfMatchHeader,
         body: ProductPatchBody,
         response: {
           200: { ...ProductSchema, description: 'The product as it is now.' },
-          ...problemResponses(...operator, ...body, 'not_found', 'sku_taken', 'product_changed', 'if_match_required'),
+          ...problemResponses(...operator, ...body, 'not_found', 'invalid_header', 'sku_taken', 'precondition_failed', 'if_match_required'),
         },
       },
     },
     async (request, reply) => {
-      const product = await changeProduct(pool, request.params.id, ifMatch(request.headers['if-match']), request.body)
+      const product = await changeProduct(pool, request.params.id, requireIfMatch(request.headers['if-match']), request.body)
       return sendProduct(reply, product)
     },
   )
@@ -91,15 +92,15 @@ export function catalogueAdminRoutes(server: HttpServer, { context, currency }: 
         ...shared,
         summary: 'Archives a product: it leaves every list and cannot be ordered; orders keep it',
         params: Params,
-        headers: IfMatch,
+        headers: IfMatchHeader,
         response: {
           204: Type.Null({ description: 'The product is archived.' }),
-          ...problemResponses(...operator, 'not_found', 'product_changed', ...NEEDLESS_BODY),
+          ...problemResponses(...operator, 'not_found', 'invalid_header', 'precondition_failed', ...NEEDLESS_BODY),
         },
       },
     },
     async (request, reply) => {
-      await archiveProduct(pool, request.params.id, request.headers['if-match'] ?? '*')
+      await archiveProduct(pool, request.params.id, readProductIfMatch(request.headers['if-match']))
       await version.refresh()
       return reply.code(204).send(null)
     },
@@ -148,7 +149,11 @@ function operatorOf(request: FastifyRequest): StockActor {
   return { type: 'admin', id: callerOf(request).userId }
 }
 
-function ifMatch(header: string | undefined): string {
-  if (header !== undefined) return header
+function requireIfMatch(header: string | undefined): IfMatch {
+  if (header !== undefined) return readProductIfMatch(header)
   throw new AppError('if_match_required', "Send the product's ETag as If-Match, so that nobody else's change is lost.")
+}
+
+function readProductIfMatch(header: string | undefined): IfMatch {
+  return readIfMatch(header, { isSentCompressed: true })
 }

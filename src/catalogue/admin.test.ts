@@ -93,7 +93,7 @@ test('changes what a patch names, if the product is as the operator saw it', asy
   const { updated_at } = changed.json
   assert.deepEqual(changed.json, { ...created.json, name: 'B', price: { amount: 5, currency: 'EUR' }, updated_at })
   assert.ok(updated_at > created.json.updated_at)
-  assertProblem(await patch(id, created.headers.etag, { name: 'C' }), 412, 'product_changed')
+  assertProblem(await patch(id, created.headers.etag, { name: 'C' }), 412, 'precondition_failed')
   assert.equal((await store.call('GET', `/products/${id}`)).json.name, 'B')
   // As a cache that compresses sends it on.
   const weak = `W/${changed.headers.etag?.replace(/"$/, '-gzip"')}`
@@ -130,7 +130,7 @@ test('refuses a patch of nothing, of what cannot be changed, and to a sku that i
 test('archives a product: it leaves the lists and cannot be ordered, and old orders keep it', async () => {
   const { id, sku } = (await create({ stock: 5 })).json
   const placed = await store.call('POST', '/orders', { token: ada.token, body: { items: [{ product_id: id, quantity: 1 }] } })
-  assertProblem(await call('DELETE', `/admin/products/${id}`, { headers: { 'if-match': '"other"' } }), 412, 'product_changed')
+  assertProblem(await call('DELETE', `/admin/products/${id}`, { headers: { 'if-match': '"other"' } }), 412, 'precondition_failed')
   assert.equal((await call('DELETE', `/admin/products/${id}`)).status, 204)
   assertProblem(await store.call('GET', `/products/${id}`), 404, 'not_found')
   for (const query of ['limit=100', 'q=lamp&limit=100', `ids=${id}`, 'sort=price&category=lamps&limit=100']) {

@@ -3,6 +3,7 @@ import type { Pool, Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { inTransaction } from '../db/transaction.ts'
 import { AppError, notFound } from '../errors.ts'
+import type { IfMatch } from '../http/if-match.ts'
 import type { ImportedProduct } from './import/imported-product.ts'
 import { readProductBody } from './product-input.ts'
 import { PRODUCT_COLUMNS, type Product, type ProductRow, productETag, toProduct } from './products.ts'
@@ -12,9 +13,9 @@ export type ProductPatch = Partial<Omit<ImportedProduct, 'stock' | 'stock_delta'
 /**
  * Replaces what `patch` names, each property as a whole, if the product is as `ifMatch` says (RFC 9110 §13.1.1). Stock is not touched: see
  * `setStock`.
- * Throws `not_found`, `product_changed`, `invalid_body` or `sku_taken`.
+ * Throws `not_found`, `precondition_failed`, `invalid_body` or `sku_taken`.
  */
-export async function changeProduct(pool: Pool, id: string, ifMatch: string, patch: ProductPatch): Promise<Product> {
+export async function changeProduct(pool: Pool, id: string, ifMatch: IfMatch, patch: ProductPatch): Promise<Product> {
   return inTransaction(pool, async (tx) => {
     const current = await getProductForUpdate(tx, id, ifMatch)
     const { sku, name, description, category, image_url, group, options, price } = { ...current, ...patch }
@@ -37,15 +38,15 @@ export async function changeProduct(pool: Pool, id: string, ifMatch: string, pat
   })
 }
 
-/** Takes a product out of every list and out of sale; orders keep their copy of it. Throws `not_found` or `product_changed`. */
-export async function archiveProduct(pool: Pool, id: string, ifMatch: string): Promise<void> {
+/** Takes a product out of every list and out of sale; orders keep their copy of it. Throws `not_found` or `precondition_failed`. */
+export async function archiveProduct(pool: Pool, id: string, ifMatch: IfMatch): Promise<void> {
   await inTransaction(pool, async (tx) => {
     await getProductForUpdate(tx, id, ifMatch)
     await tx.query('update products set archived_at = clock_timestamp(), updated_at = clock_timestamp() where id = $1', [id])
   })
 }
 
-async function getProductForUpdate(tx: Transaction, id: string, ifMatch: string): Promise<Product> {
+async function getProductForUpdate(tx: Transaction, id: string, ifMatch: IfMatch): Promise<Product> {
   const { rows } = await tx.query<ProductRow>(
     sql`select ${PRODUCT_COLUMNS}
     from products
@@ -55,13 +56,6 @@ async function getProductForUpdate(tx: Transaction, id: string, ifMatch: string)
   if (rows[0] === undefined) throw notFound('product')
   const product = toProduct(rows[0])
   const etag = productETag(product)
-  // The tag of any encoding of the product means the product; a cache that compresses makes it a weak one.
-  const wanted = ifMatch.split(',').map((tag) =>
-    tag
-      .trim()
-      .replace(/^W\//, '')
-      .replace(/-(gzip|gz|br)"$/, '"'),
-  )
-  if (wanted.includes('*') || wanted.includes(`"${etag}"`)) return product
-  throw new AppError('product_changed', 'The product is no longer as If-Match says.', { headers: { etag: `"${etag}"` } })
+  if (ifMatch === null || ifMatch.has(etag)) return product
+  throw new AppError('precondition_failed', 'The product is no longer as If-Match says.', { headers: { etag: `"${etag}"` } })
 }

@@ -14,7 +14,7 @@ import { setStock } from './set-stock.ts'
 import { getStockLevel, listAdjustments, StockAdjustmentSchema, type StockLevel } from './stock-adjustments.ts'
 
 const Params = Type.Object({ id: Type.String({ format: 'uuid' }) })
-const IfMatch = Type.Object({
+const IfMatchHeader = Type.Object({
   'if-match': Type.Optional(Type.String({ description: 'The stock\'s ETag, which is its version, such as `"3"`.' })),
 })
 const strict = { additionalProperties: false }
@@ -94,7 +94,7 @@ export function stockRoutes(server: HttpServer, { pool, baseUrl, version }: Cata
         ...shared,
         summary: 'Sets how many pieces there are, if the stock is as it was when they were counted',
         params: Params,
-        headers: IfMatch,
+        headers: IfMatchHeader,
         body: CountBody,
         response: {
           200: { ...StockSchema, description: 'The stock as it is now.' },

@@ -28,3 +28,11 @@ test('refuses what is no list of entity tags', () => {
     )
   }
 })
+
+test('takes the tag of any encoding of a resource that is also sent compressed', () => {
+  for (const header of ['"a"', 'W/"a"', '"a-gz"', '"a-br"', 'W/"a-gzip"']) {
+    assert.ok(readIfMatch(header, { isSentCompressed: true })?.has('a'), header)
+  }
+  assert.ok(readIfMatch('"a-br"', { isSentCompressed: true })?.has('a-br'), 'a tag may end like that by chance')
+  assert.deepEqual([...(readIfMatch('"a-br", W/"a"') ?? [])], ['a-br'])
+})

@@ -1,13 +1,18 @@
 import { AppError } from '../errors.ts'
 
-// RFC 9110 §13.1.1: `*`, or a list of entity tags. A bare version without its quotes is taken for one, too.
+// RFC 9110 §13.1.1: `*`, or a list of entity tags. A bare version without its quotes is accepted, too.
 const LIST = /^(?:W\/)?(?:"[^"]*"|[\w.-]+)(?:\s*,\s*(?:W\/)?(?:"[^"]*"|[\w.-]+))*$/
 
-/**
- * The entity tags of an `If-Match` header, without their quotes; null when any version will do. Weak tags are left out: they match
- * nothing here (RFC 9110 §8.8.3.2). Throws `invalid_header`.
- */
-export function readIfMatch(header: string | undefined): ReadonlySet<string> | null {
+/** The entity tags that a caller accepts, without their quotes; null when any state will do. */
+export type IfMatch = ReadonlySet<string> | null
+
+export interface IfMatchOptions {
+  /** The resource is also sent compressed: its tag counts with a suffix for the encoding, and where a cache that compresses made it weak. */
+  isSentCompressed?: boolean
+}
+
+/** Reads an `If-Match` header. Weak tags are left out: they match nothing (RFC 9110 §8.8.3.2). Throws `invalid_header`. */
+export function readIfMatch(header: string | undefined, { isSentCompressed = false }: IfMatchOptions = {}): IfMatch {
   if (header === undefined || header.trim() === '*') return null
   const text = header.trim()
   if (!LIST.test(text)) {
@@ -16,6 +21,10 @@ export function readIfMatch(header: string | undefined): ReadonlySet<string> | n
     })
   }
   // A comma between quotes is part of a tag.
-  const tags = text.matchAll(/(?<weak>W\/)?(?:"(?<quoted>[^"]*)"|(?<bare>[\w.-]+))/g)
-  return new Set(tags.flatMap(({ groups }) => (groups?.weak === undefined ? [groups?.quoted ?? groups?.bare ?? ''] : [])))
+  const tags = text.matchAll(/(?<weak>W\/)?(?:"(?<quoted>[^"]*)"|(?<bare>[\w.-]+))/g).flatMap(({ groups }) => {
+    const tag = groups?.quoted ?? groups?.bare ?? ''
+    if (isSentCompressed) return [tag, tag.replace(/-(gzip|gz|br)$/, '')]
+    return groups?.weak === undefined ? [tag] : []
+  })
+  return new Set(tags)
 }

@@ -106,9 +106,9 @@ test('moves an order with its reason, only from the version that If-Match names'
     actor: { type: 'admin', id: operator?.id },
     reason: 'paid',
   })
-  const stale = assertProblem(await move(order.id, { to: 'shipped' }, { 'if-match': '"1"' }), 412, 'version_mismatch')
+  const stale = assertProblem(await move(order.id, { to: 'shipped' }, { 'if-match': '"1"' }), 412, 'precondition_failed')
   assert.equal(stale.current_version, 2)
-  assertProblem(await move(order.id, { to: 'shipped' }, { 'if-match': 'W/"2"' }), 412, 'version_mismatch')
+  assertProblem(await move(order.id, { to: 'shipped' }, { 'if-match': 'W/"2"' }), 412, 'precondition_failed')
   assertProblem(await move(order.id, { to: 'shipped' }, { 'if-match': '"2' }), 400, 'invalid_header')
   const wrong = assertProblem(await move(order.id, { to: 'delivered' }, { 'if-match': '*' }), 409, 'illegal_transition')
   assert.deepEqual(wrong.allowed_transitions, ['shipped', 'cancelled'])
@@ -124,7 +124,7 @@ test('moves an order with its reason, only from the version that If-Match names'
   }
   const cancel = (version: string) =>
     store.call('POST', `/orders/${order.id}/cancel`, { token: ada.token, headers: { 'if-match': version } })
-  assertProblem(await cancel('"1"'), 412, 'version_mismatch')
+  assertProblem(await cancel('"1"'), 412, 'precondition_failed')
   assert.equal((await cancel('"1", "2"')).status, 200)
 })
 
@@ -176,7 +176,7 @@ test('moves many orders by lines, each on its own', async () => {
       [5, false, 'not_found'],
       [6, false, 'illegal_transition'],
       [7, true, 'cancelled 2'],
-      [8, false, 'version_mismatch'],
+      [8, false, 'precondition_failed'],
       [9, false, 'invalid_body'],
     ],
   )

@@ -102,7 +102,7 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
             'invalid_header',
             'not_found',
             'illegal_transition',
-            'version_mismatch',
+            'precondition_failed',
             'payload_too_large',
             'unsupported_media_type',
             'invalid_body',

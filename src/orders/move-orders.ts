@@ -32,7 +32,7 @@ export interface Moving {
 /** How long a move waits for rows that somebody else has locked. */
 const PATIENCE_MS = 2_000
 
-/** Moves one order to another status. Throws `not_found`, `version_mismatch`, `illegal_transition` or `unavailable`. */
+/** Moves one order to another status. Throws `not_found`, `precondition_failed`, `illegal_transition` or `unavailable`. */
 export async function moveOrder(moving: Moving, move: Move, now: Date): Promise<{ order: Order; isRepeat: boolean }> {
   const [outcome] = await moveOrders(moving, [move], now)
   if (outcome === undefined) throw new Error('a move was left without an outcome')
@@ -130,7 +130,7 @@ function assertNotThere({ status, statusHistory }: Order, { to, reference = null
 
 function assertVersion(order: Order, versions: ReadonlySet<string> | null): void {
   if (versions === null || versions.has(String(order.version))) return
-  throw new AppError('version_mismatch', `The order is at version ${order.version}.`, { members: { current_version: order.version } })
+  throw new AppError('precondition_failed', `The order is at version ${order.version}.`, { members: { current_version: order.version } })
 }
 
 /** The lines whose goods can be sold again. */

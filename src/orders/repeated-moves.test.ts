@@ -75,8 +75,8 @@ test('recognises a repeated move before it compares versions', async () => {
   const body = { to: 'confirmed', reference: 'pay_2' }
   assert.equal((await move(id, body, { 'if-match': '"1"' })).status, 200)
   assert.equal((await move(id, body, { 'if-match': '"1"' })).status, 200)
-  assertProblem(await move(id, { ...body, reference: 'pay_3' }, { 'if-match': '"1"' }), 412, 'version_mismatch')
-  assertProblem(await move(id, { to: 'shipped', reference: 'pay_2' }, { 'if-match': '"1"' }), 412, 'version_mismatch')
+  assertProblem(await move(id, { ...body, reference: 'pay_3' }, { 'if-match': '"1"' }), 412, 'precondition_failed')
+  assertProblem(await move(id, { to: 'shipped', reference: 'pay_2' }, { 'if-match': '"1"' }), 412, 'precondition_failed')
 })
 
 test('refuses the same move under another reference and names the one that is there', async () => {

@@ -197,7 +197,7 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
         headers: IfMatch,
         response: {
           200: { ...OrderSchema, description: 'The cancelled order.' },
-          ...problemResponses(...STRANGERS, ...NEEDLESS_BODY, 'invalid_header', 'not_found', 'illegal_transition', 'version_mismatch'),
+          ...problemResponses(...STRANGERS, ...NEEDLESS_BODY, 'invalid_header', 'not_found', 'illegal_transition', 'precondition_failed'),
         },
       },
     },
