@@ -14,8 +14,8 @@ export function breakTopic(topic: Topic, pool: Pool, fault: string): Topic {
           await topic.publish(messages)
           // A topic without dedupe keeps what is told again after a crash.
           await pool.query(
-            `insert into topic_messages (id, type, subject, position, event)
-            select id || ' again', type, subject, position, event from topic_messages where id = any ($1)`,
+            `insert into topic_messages (id, position, event)
+            select id || ' again', position, event from topic_messages where id = any ($1)`,
             [messages.map(({ event }) => event.id)],
           )
         },

@@ -48,7 +48,8 @@ async function assertInOrder(round: Round): Promise<void> {
   const { rows } = await round.pool.query<{ id: string }>(
     `select id
     from (
-      select id, subject, split_part(id, '.', 2)::integer as version, row_number() over (partition by subject order by sequence) as place
+      select id, split_part(id, '.', 2)::integer as version,
+        row_number() over (partition by split_part(id, '.', 1) order by sequence) as place
       from topic_messages
     ) as message
     where version <> place`,

@@ -36,7 +36,7 @@ export const LOAD_FAULTS: Fault[] = [
       // Everything else is delivered before anybody repairs it.
       await eventually(async () => (await round.countMessages()) === (await round.countVersions()) - 1, { what: 'all others on the topic' })
       const { findings } = await round.verify()
-      if (!findings.some(({ kind }) => kind === 'parked')) throw new Error('verify does not report the parked record')
+      if (!findings.some(({ kind }) => kind === 'dead-lettered')) throw new Error('verify does not report the dead letter')
       await round.pool.query('update orders set items = $2 where id = $1', [rows[0]?.id, DELETED_LAMP])
       await round.shop.trade(3)
     },

@@ -206,14 +206,14 @@ test('a process of any role knows the queues, the slot and the roles that the wh
   assert.equal((await store.call('POST', '/auth/password-reset', { body: { email: (await store.register()).email } })).status, 202)
   await store.pool.query(`update pgboss.job set start_after = now() - interval '1 hour' where name = 'account-mail'`)
   await store.pool.query(
-    `with parked as (
-      insert into parked_changes (event_id, reason, position)
+    `with dead_letter as (
+      insert into dead_letters (event_id, reason, position)
       select gen_random_uuid() || '.' || version, 'no order', '0/0'
       from generate_series(1, 3) as versions (version)
       returning event_id
     )
-    insert into order_event_deliveries (order_id, version, published_at)
-    select split_part(event_id, '.', 1)::uuid, 3, now() from parked where event_id like '%.3'`,
+    insert into order_event_deliveries (order_id, version, sequence, published_at)
+    select split_part(event_id, '.', 1)::uuid, 3, 1, now() from dead_letter where event_id like '%.3'`,
   )
   const text = await (await fetch(`http://127.0.0.1:${store.app.operationsPort}/metrics`)).text()
   for (const line of [

@@ -198,6 +198,11 @@ const MISTAKES: Record<string, (t: TestContext) => Promise<Mistake | string> | M
     return { args: ['mail', 'list'], env }
   },
   'the database is not migrated': async (t) => ({ args: ['mail', 'list'], env: (await makeDatabase(t)).env }),
+  'the store was made by a development version': async (t) => {
+    const { pool, addresses } = await createTestDatabase(t)
+    await pool.query(`update migrations set name = '0001_accounts' where name = (select min(name) from migrations)`)
+    return { args: ['mail', 'list'], env: { ...LOGIN, DATABASE_URL: addresses.api, DATABASE_STREAM_URL: addresses.stream } }
+  },
   '`migrate` as a role that may not make tables': async (t) => ({ args: ['migrate'], env: (await makeDatabase(t)).env }),
   "`migrate` as another role than the tables' owner": async (t) => {
     const { env, name, admin, address } = await makeDatabase(t)

@@ -89,3 +89,20 @@ test('a folder of the version before the roles is upgraded by its next start, an
   assert.equal((await runStorefront(t, ['verify'], { env })).status, 0)
   assert.equal(await store.end('SIGTERM'), 0)
 })
+
+test('a store of a development version is refused in one line by its start and by every command', async (t) => {
+  const fresh = makeDataFolder(t)
+  const env = { DATA_DIR: fresh.path }
+  assert.equal((await runStorefront(t, ['migrate'], { env })).status, 0)
+  const server = await startEmbeddedPostgres(fresh)
+  const client = new pg.Client({ connectionString: server.url })
+  await client.connect()
+  await client.query(`update migrations set name = '0001_accounts' where name = (select min(name) from migrations)`)
+  await client.end()
+  await server.stop()
+  for (const args of [['serve'], ['migrate'], ['verify']]) {
+    const { status, stderr } = await runStorefront(t, args, { env })
+    assert.equal(status, 1, args.join(' '))
+    assert.match(stderr, /^storefront: this store was made by a development version and cannot be upgraded: [^\n]*\n$/, args.join(' '))
+  }
+})

@@ -1,6 +1,6 @@
 import { statfs } from 'node:fs/promises'
 import { PURGE_QUEUE } from '../catalogue/purge/purge-catalogue.ts'
-import { countDeadLetters } from '../change-stream/parked-changes.ts'
+import { countDeadLetters } from '../change-stream/dead-letters.ts'
 import { readSlotStatus } from '../change-stream/replication-slot.ts'
 import type { Config } from '../config.ts'
 import type { Pool } from '../db/pool.ts'

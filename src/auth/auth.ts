@@ -4,7 +4,6 @@ import type { Connect } from '../db/with-reconnect.ts'
 import type { Authenticate } from '../http/caller.ts'
 import type { SendAccountMail } from './account-mail.ts'
 import { createAuthenticate } from './authenticate.ts'
-import { canonicalizeEmails } from './canonicalize-emails.ts'
 import type { AuthContext, OnAccountDeleted } from './context.ts'
 import { Housekeeping } from './housekeeping.ts'
 import type { HashingOptions } from './passwords/hashing-threads.ts'
@@ -66,7 +65,7 @@ export function createAuth(options: AuthOptions): Auth {
     context,
     authenticate: createAuthenticate(context),
     async start() {
-      await Promise.all([canonicalizeEmails(pool, logger), ...parts.map((part) => part.start())])
+      await Promise.all(parts.map((part) => part.start()))
     },
     async stop() {
       await Promise.all([...parts, context.passwords].map((part) => part.stop()))

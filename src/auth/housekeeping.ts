@@ -9,7 +9,7 @@ const INTERVAL_MS = 600_000
 const STATEMENTS = [
   sql`delete from session_revocations
   where revoked_at < now() - make_interval(secs => ${REMEMBER_SECONDS})
-    and (last_issued_at is null or last_issued_at < now() - make_interval(secs => ${REMEMBER_SECONDS}))`,
+    and last_issued_at < now() - make_interval(secs => ${REMEMBER_SECONDS})`,
   // With the session go its tokens.
   sql`delete from sessions
   where expires_at < now() - interval '1 day' or revoked_at < now() - interval '7 days' or last_used_at < now() - interval '31 days'`,

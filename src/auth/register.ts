@@ -72,9 +72,9 @@ async function askForProof({ pool, throttle, sendAccountMail, now }: AuthContext
   await inTransaction(pool, async (tx) => {
     const owner = await findUserByEmail(tx, account.email)
     await tx.query(
-      `insert into pending_registrations (token_hash, email, name, password_hash, created_at, expires_at)
-      values ($1, $2, $3, $4, $5, $6)`,
-      [hashToken(token), account.email, account.name, account.passwordHash, now(), expiresAt],
+      `insert into pending_registrations (token_hash, email, name, password_hash, expires_at)
+      values ($1, $2, $3, $4, $5)`,
+      [hashToken(token), account.email, account.name, account.passwordHash, expiresAt],
     )
     if (!mayMail) await sendAccountMail(tx, { kind: 'none', expiresAt })
     else if (owner === null) await sendAccountMail(tx, { kind: 'verify_email', to: account.email, token, expiresAt })

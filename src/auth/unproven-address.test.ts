@@ -100,7 +100,7 @@ test('a mailed token makes an account only together with the password of its own
   assert.equal((await register(PASSWORD)).status, 202)
   const [first, second] = [await mailNumber(smtp, 1, /^Please confirm/), await mailNumber(smtp, 2, /^Please confirm/)]
   assert.match(first.text ?? '', /password/)
-  const { rows } = await store.pool.query('select token_hash from pending_registrations order by created_at, token_hash')
+  const { rows } = await store.pool.query('select token_hash from pending_registrations order by expires_at, token_hash')
   assert.equal(rows.length, 2)
 
   for (const token of [tokenIn(first), tokenIn(second)]) {

@@ -4,7 +4,7 @@ import { findDefect, type OrderRecord, toOrderEvent } from '../orders/events.ts'
 import { listIncarnations } from '../topic/incarnations.ts'
 import type { OutgoingMessage, Topic } from '../topic/topic.ts'
 import { ChangeStream } from './change-stream.ts'
-import { findParked, type ParkedChange, parkChanges } from './parked-changes.ts'
+import { type DeadLetter, findDeadLetters, recordDeadLetters } from './dead-letters.ts'
 import { assertRefilled } from './replication-slot.ts'
 import type { Commit, OrderChange } from './slot-reader.ts'
 
@@ -45,9 +45,9 @@ export function createOrderStreamHandler(options: OrderStreamHandlerOptions): Ch
       const missing = commits.filter((commit) => mayBeMissing(commit.position, newest))
       const publishable = missing.flatMap(toMessages)
       if (publishable.length < missing.reduce((sum, { changes }) => sum + changes.length, 0)) {
-        const parked = missing.flatMap(toParked)
-        await parkChanges(pool, parked)
-        for (const { eventId, reason } of parked)
+        const deadLetters = missing.flatMap(toDeadLetters)
+        await recordDeadLetters(pool, deadLetters)
+        for (const { eventId, reason } of deadLetters)
           logger.error({ event: eventId, reason }, 'no event can be made of this change of an order')
       }
       const messages = await withoutRepeats(pool, missing, publishable)
@@ -87,9 +87,9 @@ async function withoutRepeats(db: Queryable, commits: readonly Commit[], message
   const isRepeat = ({ record, previous }: OrderChange) => previous?.version === record.version
   const repeated = changes.filter(isRepeat).map(({ record }) => eventIdOf(record))
   if (repeated.length === 0) return messages
-  const parked = await findParked(db, repeated)
+  const deadLetters = await findDeadLetters(db, repeated)
   return commits.flatMap(({ position, changes }) =>
-    toMessages({ position, changes: changes.filter((change) => !isRepeat(change) || parked.has(eventIdOf(change.record))) }),
+    toMessages({ position, changes: changes.filter((change) => !isRepeat(change) || deadLetters.has(eventIdOf(change.record))) }),
   )
 }
 
@@ -102,7 +102,7 @@ function statusBefore({ record, previous }: OrderChange): Pick<OrderRecord, 'sta
   return previous?.version === record.version ? (record.status_history.at(-2) ?? null) : previous
 }
 
-function toParked({ position, changes }: Commit): ParkedChange[] {
+function toDeadLetters({ position, changes }: Commit): DeadLetter[] {
   return changes.flatMap(({ record }) => {
     const reason = findDefect(record)
     return reason === null ? [] : { eventId: eventIdOf(record), reason, position }

@@ -60,7 +60,7 @@ async function startServer(t: TestContext, folder: DataFolder): Promise<Server> 
 }
 
 async function storedOrders(pool: Pool): Promise<string[]> {
-  const { rows } = await pool.query<{ subject: string }>('select subject from topic_messages order by sequence')
+  const { rows } = await pool.query<{ subject: string }>(`select event ->> 'subject' as subject from topic_messages order by sequence`)
   return rows.map(({ subject }) => subject)
 }
 

@@ -3,7 +3,7 @@ import { readdirSync } from 'node:fs'
 import { test } from 'node:test'
 import { createEmptyDatabase, createTestDatabase } from '../../test/database.ts'
 import { eventually } from '../../test/eventually.ts'
-import { assertMigrated, MigrationsPending, migrate } from './migrate.ts'
+import { assertMigrated, DevelopmentSchema, MigrationsPending, migrate } from './migrate.ts'
 
 const FILES = readdirSync(new URL('../../migrations', import.meta.url)).filter((name) => name.endsWith('.sql'))
 const NAMES = FILES.map((name) => name.replace(/\.sql$/, '')).toSorted()
@@ -34,9 +34,33 @@ test('notices a database that lacks the newest migration', async (t) => {
   await assert.rejects(assertMigrated(db.pool), /lacks 1 of \d+ migrations; run storefront migrate/)
 })
 
+test('refuses a database that a development version has made, and leaves it unchanged', async (t) => {
+  const db = await createTestDatabase(t)
+  await db.pool.query(`update migrations set name = '0001_accounts' where name = $1`, [NAMES[0]])
+  const isRefusal = (error: Error) => {
+    assert.ok(error instanceof DevelopmentSchema)
+    assert.match(error.message, /^this store was made by a development version and cannot be upgraded: .*$/)
+    return true
+  }
+  await assert.rejects(migrate(db.url), isRefusal)
+  await assert.rejects(assertMigrated(db.pool), isRefusal)
+  const { rows } = await db.pool.query<{ name: string }>('select name from migrations order by name')
+  assert.deepEqual(
+    rows.map(({ name }) => name),
+    ['0001_accounts', ...NAMES.slice(1)],
+  )
+})
+
+test('accepts a database that a later version has migrated', async (t) => {
+  const db = await createTestDatabase(t)
+  await db.pool.query(`insert into migrations (name, run_on) values ('9999_later', now())`)
+  await assertMigrated(db.pool)
+  assert.deepEqual(await migrate(db.url), [])
+})
+
 test('undoes a migration that fails, whole, and goes on from there', async (t) => {
   const { url, pool } = await createEmptyDatabase(t)
-  // In the way of the second table of 0004.
+  // Blocks the second table of 0006_topic.sql.
   await pool.query('create table topic_subscribers (taken boolean)')
   await assert.rejects(migrate(url))
   const { rows } = await pool.query(`select to_regclass('topic_messages') as messages`)

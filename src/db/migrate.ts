@@ -12,12 +12,21 @@ export class MigrationsPending extends OperatorError {
   override readonly name = 'MigrationsPending'
 }
 
-/** Brings the schema up to date. Several processes may call it at once: one works, the others wait. Returns what was applied. */
+/** The schema was made by a development version, before the migrations of the first release. */
+export class DevelopmentSchema extends OperatorError {
+  override readonly name = 'DevelopmentSchema'
+}
+
+/**
+ * Applies the migrations that the database lacks and returns their names. Several processes may call it at once: one works, the others
+ * wait. Throws DevelopmentSchema.
+ */
 export async function migrate(url: string): Promise<string[]> {
   // A connection of the runner's own would end the process when it breaks, and outlive the call.
   const client = await connectClient(url, 'storefront-migrate', undefined, MIGRATION_BOUNDS)
   client.on('error', () => {})
   try {
+    await countPending(client)
     const applied = await runner({
       dbClient: client,
       dir: DIRECTORY,
@@ -33,16 +42,27 @@ export async function migrate(url: string): Promise<string[]> {
   }
 }
 
-/** Throws MigrationsPending unless every migration has been applied and `db` may read which. */
+/** Throws MigrationsPending unless every migration has been applied and `db` may read which, or DevelopmentSchema. */
 export async function assertMigrated(db: Queryable): Promise<void> {
-  const files = await readdir(DIRECTORY)
-  const wanted = files.filter((file) => file.endsWith('.sql')).map((file) => file.replace(/\.sql$/, ''))
-  const applied = await appliedMigrations(db)
-  const pending = wanted.filter((name) => !applied.has(name)).length
-  if (pending > 0) throw new MigrationsPending(`the database lacks ${pending} of ${wanted.length} migrations; run storefront migrate`)
+  const { pending, total } = await countPending(db)
+  if (pending > 0) throw new MigrationsPending(`the database lacks ${pending} of ${total} migrations; run storefront migrate`)
 }
 
-async function appliedMigrations(db: Queryable): Promise<Set<string>> {
+async function countPending(db: Queryable): Promise<{ pending: number; total: number }> {
+  const files = await readdir(DIRECTORY)
+  const wanted = new Set(files.filter((file) => file.endsWith('.sql')).map((file) => file.replace(/\.sql$/, '')))
+  const applied = await listApplied(db)
+  const pending = wanted.difference(applied).size
+  // A later release has every migration of this one. A database that lacks some and has others is of no release.
+  if (pending > 0 && !applied.isSubsetOf(wanted)) {
+    throw new DevelopmentSchema(
+      'this store was made by a development version and cannot be upgraded: export its data with that version, then remove the data folder or the database and start again, or restore a backup',
+    )
+  }
+  return { pending, total: wanted.size }
+}
+
+async function listApplied(db: Queryable): Promise<Set<string>> {
   try {
     const { rows } = await db.query<{ name: string }>('select name from migrations')
     return new Set(rows.map(({ name }) => name))

@@ -35,7 +35,7 @@ export const API_RIGHTS: Readonly<Record<string, readonly Right[]>> = {
   topic_epochs: ['select', 'insert', 'update'],
   database_incarnations: ['select', 'update'],
   slot_refills: ['select', 'insert', 'update', 'delete'],
-  parked_changes: ['select', 'insert', 'update'],
+  dead_letters: ['select', 'insert', 'update'],
   email_deliveries: ['select', 'insert', 'update'],
   webhook_endpoints: ['select', 'insert', 'update', 'delete'],
   webhook_events: ['select', 'insert', 'delete'],

@@ -65,19 +65,6 @@ test('keeps the first times of an event that comes again by another message, aft
   assert.deepEqual(await deliveriesOf(pool, event), new Map([[1, { publishedAt: PUBLISHED, mail: null, lakeAt: STORED }]]))
 })
 
-test('tells what was noted before messages were', async (t) => {
-  const { pool } = await createTestDatabase(t)
-  const [event] = makePublished(1)
-  const [orderId] = event.eventId.split('.')
-  await pool.query('insert into order_event_deliveries (order_id, version, published_at, lake_at) values ($1, 1, $2, $3)', [
-    orderId,
-    PUBLISHED,
-    STORED,
-  ])
-  await write(pool, LATER, (log) => log.inLake([1]))
-  assert.deepEqual(await deliveriesOf(pool, event), new Map([[1, { publishedAt: PUBLISHED, mail: null, lakeAt: STORED }]]))
-})
-
 test('says when more waits than it keeps, and writes the rest', async (t) => {
   const { pool } = await createTestDatabase(t)
   const lines: { level: number; events: number }[] = []

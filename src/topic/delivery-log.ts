@@ -166,11 +166,11 @@ export async function findDeliveries(pool: Pool, { id, version }: { id: string; 
   const { rows } = await pool.query<DeliveryRow>(
     `select version, published_at, lake_at, status, queued_at, sent_at, failed_at, attempts
     from (
-      select message.version, min(message.published_at) as published_at, min(coalesce(message.lake_at, arrival.at)) as lake_at
+      select message.version, min(message.published_at) as published_at, min(arrival.at) as lake_at
       from (
-        select version, sequence, published_at, lake_at from order_event_deliveries where order_id = $1
+        select version, sequence, published_at from order_event_deliveries where order_id = $1
         union all
-        select versions.version, stored.sequence, stored.published_at, null
+        select versions.version, stored.sequence, stored.published_at
         from generate_series(1, $2::integer) as versions (version)
         join topic_messages as stored on stored.id = $1::text || '.' || versions.version
       ) as message

@@ -200,7 +200,7 @@ class Session {
     await client.query(sql`set idle_session_timeout = ${literal(SESSION_TIMEOUT_MS)}`)
     const { rows } = await client.query<{ fence: number; sequence: number | null }>(
       `insert into topic_subscribers as subscriber (name, sequence, fence) values ($1, $2, 1)
-      on conflict (name) do update set fence = subscriber.fence + 1, updated_at = now()
+      on conflict (name) do update set fence = subscriber.fence + 1
       returning fence, sequence`,
       [name, keepsPosition ? 0 : null],
     )
@@ -208,10 +208,11 @@ class Session {
   }
 
   async savePosition(sequence: number): Promise<void> {
-    const { rowCount } = await this.client.query(
-      'update topic_subscribers set sequence = $3, updated_at = now() where name = $1 and fence = $2',
-      [this.#name, this.#fence, sequence],
-    )
+    const { rowCount } = await this.client.query('update topic_subscribers set sequence = $3 where name = $1 and fence = $2', [
+      this.#name,
+      this.#fence,
+      sequence,
+    ])
     if (rowCount !== 1) throw this.#fencedOut()
   }
 

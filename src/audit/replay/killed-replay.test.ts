@@ -97,9 +97,9 @@ class UnluckyStore {
   /** The versions on the topic in its order, by order. */
   async versions(): Promise<Map<string, number[]>> {
     const { rows } = await this.store.pool.query<{ order_id: string; versions: number[] }>(
-      `select subject as order_id, array_agg(split_part(id, '.', 2)::integer order by sequence) as versions
+      `select event ->> 'subject' as order_id, array_agg(split_part(id, '.', 2)::integer order by sequence) as versions
       from topic_messages
-      group by subject`,
+      group by 1`,
     )
     return new Map(rows.map(({ order_id, versions }) => [order_id, versions]))
   }

@@ -30,7 +30,7 @@ export async function rewindSubscriber({ pool, url, topic, name, since }: Rewind
   return withSubscriberLock(url, name, async (holder) => {
     const { rows } = await holder.query<{ from: number; to: number }>(
       `update topic_subscribers as subscriber
-      set sequence = least(subscriber.sequence, $2), updated_at = now()
+      set sequence = least(subscriber.sequence, $2)
       from topic_subscribers as before
       where subscriber.name = $1 and before.name = $1 and before.sequence is not null
       returning before.sequence as "from", subscriber.sequence as "to"`,

@@ -26,7 +26,7 @@ export async function withSubscriberLock<T>(url: string, name: string, work: (ho
       await Promise.race([waiting, delay(RETRY_MS)])
     }
     // From here on, in-flight writes of the last holder are refused.
-    await client.query('update topic_subscribers set fence = fence + 1, updated_at = now() where name = $1', [name])
+    await client.query('update topic_subscribers set fence = fence + 1 where name = $1', [name])
     return await work(client)
   } finally {
     await client.end()

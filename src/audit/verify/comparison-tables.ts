@@ -30,7 +30,7 @@ const TABLES = {
   /** Rows of files that are written again, which do not stay there. */
   leftover_rows: { event_id: 'VARCHAR', sequence: 'BIGINT' },
   lost_ranges: { after: 'BIGINT', up_to: 'BIGINT' },
-  parked_events: { event_id: 'VARCHAR', reason: 'VARCHAR' },
+  dead_letters: { event_id: 'VARCHAR', reason: 'VARCHAR' },
 } as const
 const COLUMN_TYPES = { VARCHAR: sql`VARCHAR`, BIGINT: sql`BIGINT`, 'UBIGINT[]': sql`UBIGINT[]` }
 

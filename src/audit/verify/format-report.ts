@@ -10,7 +10,7 @@ const MEANINGS: Partial<Record<`${Place} ${FindingKind}`, string>> = {
   'products invalid': 'the database refuses such rows now: correct them',
   'stock invalid': 'the database refuses such rows now: count the stock and set it',
   'change stream lost': 'changes since then are not published; storefront replay refills them',
-  'change stream parked': 'no event can be made of the row: mend it, then storefront replay',
+  'change stream dead-lettered': 'no event can be made of the row: mend it, then storefront replay',
   'topic corrupt': 'no subscriber can use them: delete them from the topic, then storefront replay',
   'topic missing': 'storefront replay publishes them',
   'mails missing': 'storefront replay --subscriber email queues them',

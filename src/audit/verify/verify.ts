@@ -1,4 +1,4 @@
-import { listParkedChanges } from '../../change-stream/parked-changes.ts'
+import { listDeadLetters } from '../../change-stream/dead-letters.ts'
 import type { Pool } from '../../db/pool.ts'
 import { identifier, literal, type Sql, sql } from '../../db/sql.ts'
 import type { LakeStore } from '../../lake/lake-store.ts'
@@ -32,9 +32,9 @@ export interface VerifyOptions {
 export type Place = 'database' | 'orders' | 'order counts' | 'products' | 'stock' | 'change stream' | 'topic' | 'mails' | 'lake'
 /**
  * `altered`: the same event says something else there. `unknown`: no order has it. `lost`: the change stream can deliver nothing more.
- * `restored`: to an earlier state than topic or lake have seen. `parked`: no event could be made of the row. `invalid`: a row from before the database refused such rows.
+ * `restored`: to an earlier state than topic or lake have seen. `dead-lettered`: no event could be made of the row. `invalid`: a row from before the database refused such rows.
  */
-export type FindingKind = 'missing' | 'doubled' | 'corrupt' | 'altered' | 'unknown' | 'lost' | 'parked' | 'invalid' | 'restored'
+export type FindingKind = 'missing' | 'doubled' | 'corrupt' | 'altered' | 'unknown' | 'lost' | 'dead-lettered' | 'invalid' | 'restored'
 
 /** Something that a healthy store never has. */
 export interface Finding {
@@ -81,7 +81,7 @@ export async function verify(options: VerifyOptions): Promise<VerifyReport> {
     const lake = await readLake(options.lake, tables)
     const topicEnd = await readTopic(topic, tables)
     const orders = await readOrders(pool, tables)
-    await tables.add('parked_events', await listParkedChanges(pool))
+    await tables.add('dead_letters', await listDeadLetters(pool))
     const inFlight = await awaitInFlight(tables, options, topicEnd)
     const invalid = (await findInvalidRows(pool, MAX_EXAMPLES)).map((rows): Finding => ({ ...rows, kind: 'invalid' }))
     const findings = [...restored.findings, ...invalid, ...(await find(tables, { mailPosition, topicEnd, lake, inFlight }))]
@@ -157,7 +157,7 @@ interface Known {
 
 async function find(tables: ComparisonTables, { mailPosition, topicEnd, lake, inFlight }: Known): Promise<Finding[]> {
   const lost = inFlight.isSettled
-    ? sql`from (${MISSING_FROM_TOPIC}) anti join held_events using (event_id) anti join parked_events using (event_id)`
+    ? sql`from (${MISSING_FROM_TOPIC}) anti join held_events using (event_id) anti join dead_letters using (event_id)`
     : sql`from (${MISSING_FROM_TOPIC}) where false`
   const doubled = (table: TableName) => sql`from ${identifier(table)} group by event_id having count(*) > 1`
   const ofNoOrder = (table: TableName) =>
@@ -187,15 +187,15 @@ async function find(tables: ComparisonTables, { mailPosition, topicEnd, lake, in
     ['lake', 'unknown', sql`${ofNoOrder('lake_events')} where ${isKept}`],
   ]
   const findings: Finding[] = []
-  const parked = await tables.select<{ event_id: string; reason: string }>(
-    sql`select event_id, reason from (${MISSING_FROM_TOPIC}) join parked_events using (event_id) order by event_id`,
+  const deadLetters = await tables.select<{ event_id: string; reason: string }>(
+    sql`select event_id, reason from (${MISSING_FROM_TOPIC}) join dead_letters using (event_id) order by event_id`,
   )
-  if (parked.length > 0)
+  if (deadLetters.length > 0)
     findings.push({
       place: 'change stream',
-      kind: 'parked',
-      count: parked.length,
-      examples: parked.slice(0, MAX_EXAMPLES).map(({ event_id, reason }) => `${event_id}: ${reason}`),
+      kind: 'dead-lettered',
+      count: deadLetters.length,
+      examples: deadLetters.slice(0, MAX_EXAMPLES).map(({ event_id, reason }) => `${event_id}: ${reason}`),
     })
   if (inFlight.slotLost !== null) findings.push({ place: 'change stream', kind: 'lost', count: 1, examples: [inFlight.slotLost] })
   for (const [place, kind, from] of checks) {

@@ -21,10 +21,9 @@ export async function requestPasswordReset(context: AuthContext, address: string
   const expiresAt = new Date(now().getTime() + TOKEN_MS)
   const user = await inTransaction(pool, async (tx) => {
     const user = await findUserByEmail(tx, email)
-    await tx.query('insert into password_resets (token_hash, user_id, created_at, expires_at) values ($1, $2, $3, $4)', [
+    await tx.query('insert into password_resets (token_hash, user_id, expires_at) values ($1, $2, $3)', [
       hashToken(token),
       user?.id ?? randomUUIDv7(),
-      now(),
       expiresAt,
     ])
     const mail = user !== null && mayMail ? ({ kind: 'reset_password', to: email, token } as const) : ({ kind: 'none' } as const)

@@ -120,11 +120,11 @@ export class Revocations {
       query_timeout: POLL_TIMEOUT_MS,
     }
     const before = this.#options.now()
-    const { rows } = await client.query<{ next: string; clock: Date; ended: [id: string, lastIssuedAtMs: number | null][] }>(query)
+    const { rows } = await client.query<{ next: string; clock: Date; ended: [id: string, lastIssuedAtMs: number][] }>(query)
     const [row] = rows
     if (row === undefined) return since
     this.#compareClocks(before, row.clock, this.#options.now())
-    for (const [id, lastIssuedAtMs] of row.ended) this.#remember(id, lastIssuedAtMs ?? before.getTime())
+    for (const [id, lastIssuedAtMs] of row.ended) this.#remember(id, lastIssuedAtMs)
     this.#lookedAt = beganAt
     this.#forget()
     return row.next

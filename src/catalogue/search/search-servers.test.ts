@@ -1,12 +1,9 @@
 import assert from 'node:assert/strict'
-import { readdirSync } from 'node:fs'
 import { after, test } from 'node:test'
-import { fileURLToPath } from 'node:url'
-import { runner } from 'node-pg-migrate'
-import { createEmptyDatabase, createTestDatabase } from '../../../test/database.ts'
+import { createTestDatabase } from '../../../test/database.ts'
 import { debianPostgresMissing, startDebianPostgres } from '../../../test/debian-postgres.ts'
 import { migrate } from '../../db/migrate.ts'
-import { connectClient, type Pool } from '../../db/pool.ts'
+import type { Pool } from '../../db/pool.ts'
 import { createProduct } from '../create-product.ts'
 import type { ImportedProduct } from '../import/imported-product.ts'
 import { listProducts } from '../list-products.ts'
@@ -15,8 +12,6 @@ import { readFilters, readListing } from '../product-query.ts'
 import { SYSTEM } from '../stock-adjustments.ts'
 import { countFacets } from './facets.ts'
 import { toWords } from './search-words.ts'
-
-const MIGRATIONS = fileURLToPath(new URL('../../../migrations', import.meta.url))
 
 function product(name: string, more: Partial<ImportedProduct> = {}): ImportedProduct {
   const price = { amount: 100, currency: 'EUR' }
@@ -160,37 +155,3 @@ test('a word that is longer than the index takes is cut, in ASCII as in other sc
   assert.equal(rows.length, 2)
   for (const { text, words } of rows) assert.deepEqual(words.toSorted(), toWords(text).toSorted())
 })
-
-test('a store of the release before is searched by the same words once it is migrated', async (t) => {
-  const { pool, url } = await createEmptyDatabase(t)
-  await migrateBefore(url, '0057_search_words')
-  for (const { sku, name, description, category, options, price } of PRODUCTS) {
-    await pool.query(
-      `insert into products (id, sku, name, description, category, options, price_amount, price_currency, in_stock)
-       values (gen_random_uuid(), $1, $2, $3, $4, $5, $6, $7, true)`,
-      [sku, name, description, category, options, price.amount, price.currency],
-    )
-  }
-  const { rows: before } = await pool.query<{ name: string }>(`select name from products where search @@ 'moonbeam:*'`)
-  assert.deepEqual(before, [], 'that release took the quotation mark for a letter')
-  await pool.query('delete from catalogue_changes')
-  await migrate(url)
-  await assertSearches(pool)
-  const { rows: changes } = await pool.query('select product_ids from catalogue_changes')
-  assert.deepEqual(changes, [{ product_ids: null }], 'caches forget the answers that they have')
-})
-
-/** Brings an empty database to where it was before a migration. */
-async function migrateBefore(url: string, name: string): Promise<void> {
-  const names = readdirSync(MIGRATIONS).filter((file) => file.endsWith('.sql'))
-  const client = await connectClient(url, 'test')
-  await runner({
-    dbClient: client,
-    dir: MIGRATIONS,
-    ignorePattern: '.*\\.md',
-    migrationsTable: 'migrations',
-    direction: 'up',
-    count: names.toSorted().indexOf(`${name}.sql`),
-    log: () => {},
-  }).finally(() => client.end())
-}

@@ -7,7 +7,7 @@ export interface SearchWords {
 /** Words past this many make a search refused: each one costs a look into the index. */
 export const MAX_WORDS = 20
 
-// Each in the same steps as the database's search_text (migration 0057), which a test compares character by character.
+// Each in the same steps as the database's search_text (migrations/0002_search.sql), which a test compares character by character.
 const SIGNS = /[™℠]/gu
 /** Accents and vowel points, Latin, Greek, Cyrillic, Hebrew and Arabic. Those of other scripts make another letter. */
 const ACCENTS = [

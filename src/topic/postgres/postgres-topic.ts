@@ -60,7 +60,7 @@ async function publish(pool: Pool, messages: readonly OutgoingMessage[]): Promis
     const known = await findStored(tx, messages)
     const missing = messages.filter(({ event }) => !known.has(event.id) && known.add(event.id))
     if (missing.length === 0) return
-    await copyTexts(tx, 'copy topic_messages (id, type, subject, position, event) from stdin (format binary)', missing.map(toColumns))
+    await copyTexts(tx, 'copy topic_messages (id, position, event) from stdin (format binary)', missing.map(toColumns))
     await tx.query(sql`select pg_notify(${CHANNEL}, '')`)
   })
 }
@@ -74,7 +74,7 @@ async function findStored(tx: Transaction, messages: readonly OutgoingMessage[])
 }
 
 function toColumns({ event, position }: OutgoingMessage): string[] {
-  return [event.id, event.type, event.subject, position, JSON.stringify(event)]
+  return [event.id, position, JSON.stringify(event)]
 }
 
 async function readMessages(db: Queryable, after: number, limit: number): Promise<StoredMessage[]> {

@@ -1,8 +1,12 @@
--- Search by the same words on every server. The text search parser and pg_trgm go by the server's locale (LC_CTYPE): in C, every character
--- that is not ASCII is a letter to the one and none to the other. These functions know their characters themselves; the text of a search
--- goes through the same steps in search-words.ts. See docs/decisions/0120-words-are-ours.md.
+-- Search works with the same words on every server. PostgreSQL's text search parser and pg_trgm depend on the server's locale (LC_CTYPE):
+-- in C, every character beyond ASCII is a letter to the one and none to the other. These functions have their own tables of characters;
+-- the text of a search takes the same steps in catalogue/search/search-words.ts. See docs/decisions/0120-words-are-ours.md.
 
--- The words of a text with a blank between them: without accents, in lower case, compatibility forms as their plain characters.
+-- Trigram similarity, for searches with a typing error. A trusted extension of PostgreSQL's own contrib.
+create extension if not exists pg_trgm;
+
+-- The words of a text with a blank between them: without accents, in lower case, compatibility forms as their plain characters. ASCII
+-- punctuation separates, so that a sku such as MUG-1 is found by its parts and no word is a URL or a negative number.
 -- Tables of Unicode 17: a later one needs a new version of this function and a rewrite of products.search.
 create function search_text(text) returns text
   language plpgsql immutable strict parallel safe as $$
@@ -12,7 +16,7 @@ begin
   if octet_length($1) = char_length($1) and $1 !~ '[\u0001-\u001f\u007f]' then
     return lower(translate($1, '!"#$%&''()*+,-./:;<=>?@[\]^_`{|}~', repeat(' ', 32)) collate "C");
   end if;
-  -- Signs that would become letters of the word before them.
+  -- Signs that normalization would turn into letters of the word before them.
   words := normalize(translate($1, '™℠', '  '), nfkd);
   -- Accents, vowel points, and what is invisible within a word.
   words := regexp_replace(words, '['
@@ -52,14 +56,14 @@ begin
     '\U0001eef1'
     ']+', ' ', 'g');
   words := lower(regexp_replace(words, '([\u2190-\u2bff\U0001f000-\U0001faff])', ' \1 ', 'g') collate "C");
-  -- Letters that Unicode does not take apart, in both cases.
+  -- Letters that Unicode does not decompose, in both cases.
   words := translate(words, 'ØøĐđÐðŁłĦħŦŧıς', 'ooddddllhhttiσ');
   words := replace(replace(replace(replace(words, 'ß', 'ss'), 'ẞ', 'ss'), 'æ', 'ae'), 'Æ', 'ae');
   words := replace(replace(replace(replace(words, 'œ', 'oe'), 'Œ', 'oe'), 'þ', 'th'), 'Þ', 'th');
   if octet_length(words) = char_length(words) then
     return words;
   end if;
-  -- The tables are asked only where a capital may be: each character is looked up in all of one.
+  -- A table is used only when the text contains one of its capitals: translate looks up each character in all of it.
   if words ~ '[\u0391-\u03a9]' then
     words := translate(words, 'ΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡΣΤΥΦΧΨΩ', 'αβγδεζηθικλμνξοπρστυφχψω');
   end if;
@@ -126,25 +130,14 @@ begin
 end
 $$;
 
--- In the form whose names are resolved now: a restored dump evaluates them without a search path.
-create function search_option_words(options jsonb) returns text
-  language sql immutable strict parallel safe
-  return (select coalesce(string_agg(value, ' ' order by key collate "C"), '') from jsonb_each_text(options));
-
-alter table products drop column search;
-create or replace function catalogue_words(text) returns tsvector
+create function catalogue_words(text) returns tsvector
   language sql immutable strict parallel safe
   return search_vector(search_text($1));
 
--- The same name and type as before: the release before this one goes on working.
-alter table products add column search tsvector not null generated always as (
-  setweight(catalogue_words(name), 'A')
-    || setweight(catalogue_words(case when options = '{}' then category else category || ' ' || search_option_words(options) end), 'B')
-    || setweight(catalogue_words(sku), 'C')
-    || setweight(catalogue_words(description), 'D')
-) stored;
-alter table products alter column search set statistics 400;
-create index products_search_idx on products using gin (search);
+-- A body after `return`, whose names are resolved now: restoring a dump evaluates the generated column without a search path.
+create function search_option_words(options jsonb) returns text
+  language sql immutable strict parallel safe
+  return (select coalesce(string_agg(value, ' ' order by key collate "C"), '') from jsonb_each_text(options));
 
 -- A word as pg_trgm reads it everywhere: one ASCII letter or digit for each character. Neighbours in an alphabet differ; characters of
 -- different scripts may become the same, so words are compared with words of the same kind only.
@@ -163,24 +156,3 @@ begin
   );
 end
 $$;
-
-drop index search_words_word_trgm_idx;
-truncate search_words;
-insert into search_words (word)
-select distinct entry.lexeme
-from products
-cross join unnest(ts_filter(products.search, '{a,b,d}')) as entry
-where length(entry.lexeme) between 3 and 40 and entry.lexeme !~ '[0-9]';
-create index search_words_spelling_trgm_idx on search_words using gin (search_spelling(word) gin_trgm_ops);
-
--- Searches have other answers than the caches keep.
-update catalogue_versions
-set changes = changes + 1, changed_at = clock_timestamp()
-where shard = 0 and exists (select from products);
-insert into catalogue_changes (product_ids)
-select null
-where exists (select from products);
-
--- Until autovacuum has looked, the planner would know nothing of the new column and index.
-analyze products;
-analyze search_words;

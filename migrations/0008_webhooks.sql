@@ -5,15 +5,19 @@ create table webhook_endpoints (
   event_types text[],
   -- Encrypted under STOREFRONT_SECRET.
   sealed_secret text not null,
+  -- The secret before a rotation, which signs as well until then.
+  previous_sealed_secret text,
+  previous_secret_until timestamptz(3),
   created_at timestamptz(3) not null default now(),
-  -- Since when no delivery has succeeded; null while they do.
+  -- Since when no delivery has succeeded; null while they succeed.
   failing_since timestamptz(3),
   disabled_at timestamptz(3),
   disabled_reason text,
+  constraint webhook_endpoints_previous_secret_with_end check ((previous_sealed_secret is null) = (previous_secret_until is null)),
   constraint webhook_endpoints_disabled_with_reason check ((disabled_at is null) = (disabled_reason is null))
 );
 
--- The events that some endpoint wanted, each once: a delivery can be repeated when the topic has long let go of its event.
+-- The events that some endpoint wanted, each once: a delivery can be repeated when the topic no longer has its event.
 create table webhook_events (
   event_id text primary key,
   type text not null,
@@ -31,7 +35,7 @@ create table webhook_deliveries (
   attempts integer not null default 0,
   last_error text,
   queued_at timestamptz(3) not null,
-  -- When the first try was made; the three days count from here.
+  -- The time of the first attempt; the three days of retries count from here.
   first_tried_at timestamptz(3),
   delivered_at timestamptz(3),
   -- Counts the jobs made for the delivery; only the job with this number may make it.

@@ -1,26 +1,26 @@
--- The lives of this database, oldest first. A copy that was restored to an earlier state begins another one: what the lost time had
--- published is remembered outside (the lake, a broker, customers), and nothing new may look like it. See
--- docs/decisions/0140-incarnations-of-the-database.md.
+-- The incarnations of this database, oldest first. Restoring an earlier state begins another one: the lake, a broker and customers remember
+-- what was published in the lost time, and nothing new may look like it. See docs/decisions/0140-incarnations-of-the-database.md.
 create table database_incarnations (
   -- 0 for the first, else the seconds from 2026 to its opening: two restores of one backup must not choose the same number.
   number integer primary key,
   -- `<system id>.<timeline>.<oid>` of the database that opened it.
   identity text not null,
+  -- For the operator, as is opened_at.
   reason text not null,
   -- Numbers of orders placed before it are at most this.
   order_number bigint not null,
-  -- Sequences of the topic behind the first and up to the second may be of events that were lost. Null when nothing is known to be.
+  -- Sequences of the topic behind the first and up to the second may belong to events that were lost. Null when no such is known.
   lost_after bigint,
   lost_up_to bigint,
   opened_at timestamptz(3) not null default now(),
-  -- Null while topic and lake have not been compared with it.
+  -- Null until topic and lake have been compared with it.
   reconciled_at timestamptz(3),
   constraint database_incarnations_lost_range check ((lost_after is null) = (lost_up_to is null) and lost_up_to >= lost_after)
 );
 
--- Opens the next one unless somebody else has (`expected`: the newest number that the caller knows, null for none), and moves the numbers
--- of orders and the sequences of the topic past all that is known. With the owner's rights: the API may move neither, and here both only
--- grow. `first_sequence`: above every sequence of the topic's earlier lives.
+-- Opens the next incarnation unless another process has (`expected`: the newest number that the caller knows, null for none), and moves the
+-- numbers of orders and the sequences of the topic past all that is known. With the owner's rights: the API's role may move neither, and
+-- here both only increase. `first_sequence`: above every sequence of the topic's earlier incarnations.
 create function open_incarnation(
   expected integer, identity text, reason text, published_order_number bigint, first_sequence bigint, lost_after bigint, lost_up_to bigint,
   is_reconciled boolean
@@ -42,13 +42,13 @@ begin
   select last_value into numbered from order_numbers;
   if newest is not null then
     next := greatest(newest + 1000, seconds);
-    -- Orders whose events had not been published have numbers, too: their customers know them. Two restores of one backup get other
-    -- ranges: the first may have left no trace.
+    -- Lost orders whose events had not been published have numbers too: their customers know them. Two restores of one backup get
+    -- different ranges: the first may have left no trace.
     numbered := setval('order_numbers', greatest(numbered, published_order_number) + 10000 + 100 * (seconds % 100000));
     select last_value into sequenced from topic_messages_sequence_seq;
     if first_sequence > sequenced then
       perform setval('topic_messages_sequence_seq', first_sequence, false);
-      -- What was published between the restore and now, by a release that does not know of this, has sequences of the lost time.
+      -- Messages published between the restore and now, by a process that was running meanwhile, have sequences of the lost time.
       for message in select stored.sequence from topic_messages as stored where stored.sequence > lost_after order by stored.sequence loop
         update topic_messages set sequence = default where sequence = message;
       end loop;
@@ -68,7 +68,7 @@ create function newest_topic_sequence() returns bigint language sql security def
   select case when is_called then last_value else last_value - 1 end from topic_messages_sequence_seq
 $$;
 
--- Nothing that a caller puts into its temporary schema may stand in for a table of the store.
+-- A table in the caller's temporary schema must not replace one of the store in a function with the owner's rights.
 do $$
 begin
   execute format(
@@ -79,7 +79,7 @@ begin
 end
 $$;
 
--- A change of an order from before the restore gets a version that no lost change can have had: the number of the incarnation and its
+-- A change of an order from before the restore gets a version that no lost change can have had: the number of the incarnation plus its
 -- place in the history, where the entry names it. A trigger, so that every statement that moves an order does it.
 create function order_version_of_incarnation() returns trigger language plpgsql as $$
 declare
@@ -98,24 +98,7 @@ begin
   return new;
 end
 $$;
--- Its name comes before that of `orders_history_is_whole`, which must see what this has made.
+-- PostgreSQL runs triggers in the order of their names: this one before `orders_history_is_whole`, which must see the new version.
 create trigger orders_change_version before update of version on orders
   for each row when (new.version <> old.version and jsonb_typeof(new.status_history) = 'array')
   execute function order_version_of_incarnation();
-
--- As in 0038, but for the version: it is that of the last entry, which names it where it is not its place in the list.
-create or replace function order_history_is_whole(status_history jsonb, version integer, status text) returns boolean
-  language sql immutable parallel safe as $$
-  select coalesce(
-    jsonb_array_length(
-      jsonb_path_query_array(status_history, 'strict $[*] ? (@.status > "" && @.at > "")', '{}', true)
-    ) = case jsonb_typeof(status_history) when 'array' then jsonb_array_length(status_history) end
-    and case
-      when jsonb_typeof(status_history -> -1 -> 'version') = 'number' then (status_history -> -1 ->> 'version')::numeric
-      when jsonb_typeof(status_history) = 'array' then jsonb_array_length(status_history)
-    end = version
-    and status_history -> 0 ->> 'status' = 'pending'
-    and status_history -> -1 ->> 'status' = status,
-    false
-  )
-$$;

@@ -83,9 +83,9 @@ test('goes on behind rows that no event can be made of, and parks and reports ea
   const told = lines.map(({ event, reason }) => `${event}: ${reason}`)
   assert.deepEqual(told, expected)
   const report = await verify()
-  assert.deepEqual(report.findings.find(({ kind }) => kind === 'parked')?.examples, expected.toSorted())
+  assert.deepEqual(report.findings.find(({ kind }) => kind === 'dead-lettered')?.examples, expected.toSorted())
   assert.ok(!report.findings.some(({ place, kind }) => place === 'topic' && kind === 'missing'))
-  assert.match(formatReport(report), /change stream: 11 parked \(no event can be made of the row: mend it, then storefront replay\)/)
+  assert.match(formatReport(report), /change stream: 11 dead-lettered \(no event can be made of the row: mend it, then storefront replay\)/)
   assert.equal((await replay()).published, 0)
 })
 
@@ -106,11 +106,11 @@ test('a row that was mended is published by itself, its earlier versions by repl
     id,
     JSON.stringify(history),
   ])
-  const parked = async () => (await verify()).findings.find(({ kind }) => kind === 'parked')?.count
-  await eventually(async () => (await parked()) === 2)
+  const deadLettered = async () => (await verify()).findings.find(({ kind }) => kind === 'dead-lettered')?.count
+  await eventually(async () => (await deadLettered()) === 2)
   await db.pool.query('update orders set items = $2 where id = $1', [id, JSON.stringify([makeOrderItem()])])
   await eventually(async () => (await storedEvents(db)).length === 1)
-  assert.equal(await parked(), 1)
+  assert.equal(await deadLettered(), 1)
   assert.equal((await replay()).published, 1)
   assert.deepEqual(await storedEvents(db), [
     { id: `${id}.2`, previous: 'pending', lines: 1 },

@@ -1,0 +1,48 @@
+import type { Queryable } from '../db/pool.ts'
+
+/** A change that no event can be made of. */
+export interface DeadLetter {
+  /** The id that its event would have. */
+  eventId: string
+  reason: string
+  /** Its position in the change stream. */
+  position: string
+}
+
+/** Records the changes that the stream leaves out. `storefront verify` reports each until the topic has its event. */
+export async function recordDeadLetters(db: Queryable, letters: readonly DeadLetter[]): Promise<void> {
+  await db.query(
+    `insert into dead_letters (event_id, reason, position)
+    select distinct on (event_id) event_id, reason, position
+    from unnest($1::text[], $2::text[], $3::text[]) as letter (event_id, reason, position)
+    on conflict (event_id) do update set reason = excluded.reason, position = excluded.position`,
+    [letters.map(({ eventId }) => eventId), letters.map(({ reason }) => reason), letters.map(({ position }) => position)],
+  )
+}
+
+/** All that were ever recorded, including those whose event was published later. */
+export async function listDeadLetters(db: Queryable): Promise<{ event_id: string; reason: string }[]> {
+  const { rows } = await db.query<{ event_id: string; reason: string }>('select event_id, reason from dead_letters order by event_id')
+  return rows
+}
+
+/** Those of these event ids that were ever recorded. */
+export async function findDeadLetters(db: Queryable, eventIds: readonly string[]): Promise<Set<string>> {
+  const { rows } = await db.query<{ event_id: string }>('select event_id from dead_letters where event_id = any($1)', [eventIds])
+  return new Set(rows.map((row) => row.event_id))
+}
+
+/** The number of changes whose row somebody must repair: those whose event was never published. */
+export async function countDeadLetters(db: Queryable): Promise<number> {
+  const { rows } = await db.query<{ unpublished: number }>(
+    `select count(*) as unpublished
+    from dead_letters as letter
+    where not exists (select from topic_messages where id = letter.event_id)
+      and not exists (
+        select from order_event_deliveries
+        where order_id = split_part(letter.event_id, '.', 1)::uuid
+          and version = split_part(letter.event_id, '.', 2)::integer
+      )`,
+  )
+  return rows[0]?.unpublished ?? 0
+}
