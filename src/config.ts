@@ -98,15 +98,10 @@ const SECRET_MIN_LENGTH = 32
 const PENDING_ORDER_TTL_SECONDS = 7 * 86_400
 // Four times what the busiest account of a real wholesaler orders in three weeks. See decision 0113.
 const MAX_PENDING_ORDERS = 500
-// Settings of the design that this release cannot honour yet: ignoring one silently would lose mail or data.
-const NOT_YET = ['WEB_CONCURRENCY'] as const
 
 /** Reads and checks the environment. Throws ConfigError. */
 export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   const read = settingsOf(env)
-  for (const name of NOT_YET) {
-    if (read.optional(name) !== null) throw new ConfigError(`${name} is not supported by this version of Storefront; unset it`)
-  }
   const host = read.text('HOST', '127.0.0.1')
   const port = read.integer('PORT', 3000, 0, 65_535)
   const basePath = readBasePath(read.text('BASE_PATH', ''))
