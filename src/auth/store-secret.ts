@@ -62,14 +62,24 @@ export async function assertStoreSecret(tx: Transaction, secret: string): Promis
     })
 }
 
-/** Encrypts and decrypts for one purpose, as text (base64). */
-export function createEncryption(secret: string, purpose: Purpose) {
+/** Encrypts and decrypts text for one purpose: the database, its backups and its WAL contain no token, address or secret in plain text. */
+export interface Encryption {
+  /** For a row that `tx` writes, as base64. Throws `unavailable` when the store's secret is no longer that of this process. */
+  encrypt(tx: Transaction, text: string): Promise<string>
+  /** Null when the text was encrypted with another secret, or changed. */
+  decrypt(text: string): string | null
+}
+
+/** Encrypts with one secret what was encrypted with another; null for a text that the other does not decrypt. */
+export type Reencrypt = (text: string) => string | null
+
+export function createEncryption(secret: string, purpose: Purpose): Encryption {
   return {
-    async encrypt(tx: Transaction, text: string): Promise<string> {
+    async encrypt(tx, text) {
       await assertStoreSecret(tx, secret)
       return encrypt(secret, purpose, text).toString('base64')
     },
-    decrypt: (text: string): string | null => tryDecrypt(secret, purpose, Buffer.from(text, 'base64')),
+    decrypt: (text) => tryDecrypt(secret, purpose, Buffer.from(text, 'base64')),
   }
 }
 
