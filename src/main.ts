@@ -10,6 +10,13 @@ const terminal: Terminal = {
   exit: (status) => process.exit(status),
 }
 
+// A reader such as `head` closes the pipe when it has seen enough. The command still does its work.
+for (const stream of [process.stdout, process.stderr]) {
+  stream.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') throw error
+  })
+}
+
 try {
   const request = readCommandLine(process.argv.slice(2), readVersion())
   if (request.kind === 'print') terminal.out(request.text)

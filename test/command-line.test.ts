@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { once } from 'node:events'
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import pg from 'pg'
@@ -8,7 +9,7 @@ import { onCleanup } from './cleanup.ts'
 import { makeDataFolder, serverProcesses } from './data-folders.ts'
 import { databaseUrl } from './database.ts'
 import { TEST_SECRET } from './store.ts'
-import { runStorefront, serve } from './store-process.ts'
+import { launch, runStorefront, serve } from './store-process.ts'
 
 // Making a cluster takes a second: the tests share this one, one after the other.
 const folder = makeDataFolder({ after })
@@ -36,6 +37,21 @@ test('shows help and version when asked, and the usage of a command that was cal
     const name = second.startsWith('-') ? command : `${command} ${second}`
     assert.match(stderr, new RegExp(`^storefront: .+\\nusage: storefront ${name} .+\\n$`))
   }
+})
+
+test('a reader that has seen enough, such as head, ends no command with a stack', async (t) => {
+  const written = `${folder.path}-documents`
+  onCleanup(t, () => rmSync(written, { recursive: true, force: true }))
+  const child = launch(['asyncapi', '--write', written])
+  onCleanup(t, () => void child.kill('SIGKILL'))
+  child.stdout?.destroy()
+  let stderr = ''
+  child.stderr?.setEncoding('utf8').on('data', (text) => {
+    stderr += text
+  })
+  const [status] = await once(child, 'close')
+  assert.deepEqual([status, stderr], [0, ''])
+  assert.ok(readdirSync(join(written, 'schemas')).length > 3, 'the command still does its work')
 })
 
 test('refuses settings it cannot use in one line that shows no secret', async (t) => {

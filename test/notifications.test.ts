@@ -88,7 +88,13 @@ test('refuses arguments and templates it cannot use, and says why', async (t) =>
     [['mail', 'list', '--order', "1' or true"], 2, /--order must be an id or a number/],
     [['mail', 'retry'], 2, /mail retry: give EVENT_ID or --all-failed, one of the two\n/],
     [['mail', 'retry', 'nothing.1'], 1, /^there is no mail of the event nothing\.1; storefront mail list shows them\n$/],
-    [['webhook', 'add', 'https://me:hunter2@shop.example/'], 1, /^storefront: the URL must hold no user name and no password\n$/],
+    [['webhook', 'add', 'banana'], 2, /^storefront: the URL cannot be read; it must look like https:\/\/shop\.example\/hooks\n$/],
+    [
+      ['webhook', 'add', 'https://shop.example/', '--events', 'order.eaten'],
+      2,
+      /^storefront: there is no event order\.eaten; there are storefront/,
+    ],
+    [['webhook', 'add', 'https://me:hunter2@shop.example/'], 2, /^storefront: the URL must hold no user name and no password\n$/],
     [['webhook', 'redeliver', 'x'], 2, /webhook redeliver: give EVENT_ID or --all-failed, one of the two\n/],
     [['webhook', 'enable', 'x'], 1, /^storefront: there is no endpoint x; storefront webhook list shows them\n$/],
   ]

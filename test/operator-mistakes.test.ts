@@ -258,7 +258,7 @@ const MISTAKES: Record<string, (t: TestContext) => Promise<Mistake | string> | M
     const { port } = await startNatsServer(t, `tls { cert_file: ${JSON.stringify(certFile)}, key_file: ${JSON.stringify(keyFile)} }`)
     return { args: ['verify'], env: { ...LOGIN, NATS_URL: `tls://127.0.0.1:${port}` } }
   },
-  'a webhook to plain http': () => ({ args: ['webhook', 'add', 'http://shop.example/hooks'], env: LOGIN }),
+  'a webhook to plain http': () => ({ args: ['webhook', 'add', 'http://shop.example/hooks'], status: 2, env: LOGIN }),
   'a folder that cannot be written to': () => ({ args: ['asyncapi', '--write', join(BIN, 'nope')] }),
   'a folder that cannot be made': () =>
     existsSync('/proc/self') ? { args: ['asyncapi', '--write', '/proc/storefront'] } : 'this machine has no /proc',

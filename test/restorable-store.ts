@@ -3,6 +3,7 @@ import { cpSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DuckDBInstance } from '@duckdb/node-api'
+import pino from 'pino'
 import { createTopic } from '../src/app/create-topic.ts'
 import { openLake } from '../src/app/open-lake.ts'
 import { orderSlotOf } from '../src/app/prepare-database.ts'
@@ -177,8 +178,11 @@ export function createRestorableStore(t: Cleanup, others: Record<string, string>
     },
     async restore(source) {
       const lines: string[] = []
-      const settings = { config: readConfig(environment), logger: silent, terminal: terminalInto(lines) }
+      const errors: string[] = []
+      const logger = pino({ level: 'error' }, { write: (line: string) => void errors.push(line) })
+      const settings = { config: readConfig(environment), logger, terminal: terminalInto(lines) }
       assert.equal(await restore(settings, source), 0, lines.join('\n'))
+      assert.deepEqual(errors, [], 'a restore logs no error that it repairs itself')
       return lines
     },
     copyDatabase() {

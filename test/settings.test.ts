@@ -207,10 +207,13 @@ test('refuses words that are not on the list', () => {
   }
 })
 
-test('refuses settings that this version would ignore', () => {
-  for (const name of ['WEB_CONCURRENCY']) {
-    assert.equal(refusal({ [name]: 'x://me:hunter2@elsewhere' }), `${name} is not supported by this version of Storefront; unset it`)
+test('takes off, and no zero, for a limit of orders that is not to be', () => {
+  for (const name of ['PENDING_ORDER_TTL', 'MAX_PENDING_ORDERS_PER_USER', 'MAX_QUANTITY_PER_PRODUCT_AND_USER']) {
+    assert.match(refusal({ [name]: '0' }), new RegExp(`^${name} must be off or a whole number from 1 to \\d+$`))
   }
+  const none = readConfig({ PENDING_ORDER_TTL: 'off', MAX_PENDING_ORDERS_PER_USER: 'off', MAX_QUANTITY_PER_PRODUCT_AND_USER: 'off' })
+  assert.deepEqual([none.pendingOrderTtlSeconds, none.maxPendingOrdersPerUser, none.maxQuantityPerProductAndUser], [null, null, null])
+  assert.equal(readConfig({ PENDING_ORDER_TTL: '1' }).pendingOrderTtlSeconds, 1)
 })
 
 test('takes a bucket for the lake, and refuses what is none without showing it', () => {

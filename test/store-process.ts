@@ -24,7 +24,7 @@ export interface CommandResult {
   stderr: string
 }
 
-function launch(args: readonly string[], { env = {}, node = process.execPath, bin = BIN, uid }: CommandOptions): ChildProcess {
+export function launch(args: readonly string[], { env = {}, node = process.execPath, bin = BIN, uid }: CommandOptions = {}): ChildProcess {
   // Nothing of the developer's own settings.
   const environment = {
     PATH: process.env.PATH,

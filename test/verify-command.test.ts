@@ -74,9 +74,10 @@ test('verify and replay: statuses, text and JSON, from the command line', async 
   assert.match(rewound.stdout, /^email reads again what comes after 0; it was at \d+\n$/)
   const lake = await runStorefront(t, ['replay', '--subscriber', 'lake'], { env })
   assert.equal(lake.stdout, 'wrote 0 events that the lake lacked\n')
-  const nobody = await runStorefront(t, ['replay', '--subscriber', 'nobody'], { env })
-  assert.deepEqual([nobody.status, nobody.stderr], [1, 'storefront: there is no subscriber nobody; known are: email, lake\n'])
+  const webhook = await runStorefront(t, ['replay', '--subscriber', 'webhook'], { env })
+  assert.deepEqual([webhook.status, webhook.stderr], [1, 'storefront: there is no subscriber webhook; known are: email, lake\n'])
   for (const args of [
+    ['--subscriber', 'nobody'],
     ['--since', 'yesterday'],
     ['--order', 'x'],
     ['--order', order, '--subscriber', 'email'],

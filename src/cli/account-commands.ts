@@ -1,11 +1,12 @@
 import { randomBytes } from 'node:crypto'
 import { openSecret } from '../app/secrets.ts'
 import { createAdmin } from '../auth/create-admin.ts'
+import { parseEmail } from '../auth/email-address.ts'
 import { Passwords } from '../auth/passwords/password.ts'
 import { changeIssuer, findIssuer } from '../auth/tokens/issuer.ts'
 import { rotateSigningKeys } from '../auth/tokens/signing-keys.ts'
-import { OperatorError } from '../errors.ts'
-import type { Contexts } from './command.ts'
+import { AppError, OperatorError } from '../errors.ts'
+import { type Contexts, UsageError } from './command.ts'
 import { readPassword } from './read-password.ts'
 import { withDatabase } from './run-command.ts'
 
@@ -13,6 +14,7 @@ const EXIT_INTERRUPTED = 130
 
 /** Makes an operator's account. An empty password means: make one up and print it, once. */
 export async function createOperator(settings: Contexts['settings'], email: string): Promise<number> {
+  assertEmail(email)
   const password = await readPassword('Password (empty: make one up): ')
   if (password === null) return EXIT_INTERRUPTED
   return withDatabase(settings, async ({ pool, terminal }) => {
@@ -23,6 +25,15 @@ export async function createOperator(settings: Contexts['settings'], email: stri
     if (password === '') terminal.out(`password: ${chosen}`)
     return 0
   })
+}
+
+/** Throws UsageError. */
+function assertEmail(text: string): void {
+  try {
+    parseEmail(text)
+  } catch (error) {
+    throw error instanceof AppError ? new UsageError(error.message, { cause: error }) : error
+  }
 }
 
 /** Publishes a key that signs access tokens once nobody can lack it. A running store takes it up within a second. */

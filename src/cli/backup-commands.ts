@@ -42,8 +42,10 @@ async function finish(settings: Contexts['settings']): Promise<number> {
   const { addresses } = database
   const pool = createPool({ url: addresses.api, size: 4, applicationName: 'storefront-command', bounds: COMMAND_BOUNDS, onError: () => {} })
   try {
-    await prepareDatabase(addresses, logger)
-    await ensureIncarnationOf(config, { pool, url: addresses.api, logger })
+    // Both log as errors what the replay below repairs: the lost slot, and events of the lost time. A step that fails throws.
+    const quiet = logger.child({}, { level: 'fatal' })
+    await prepareDatabase(addresses, quiet)
+    await ensureIncarnationOf(config, { pool, url: addresses.api, logger: quiet })
     terminal.out('restored the database')
     return await replayOrders({ ...settings, pool, addresses }, { since: undefined, orderId: undefined, subscriber: undefined })
   } finally {

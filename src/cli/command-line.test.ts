@@ -20,7 +20,7 @@ const TEXTS: Record<string, { right: string; wrong?: string }> = {
   'TYPE,…|all': { right: 'all' },
   TIME: { right: '2026-03-01', wrong: 'yesterday' },
   'YYYY-MM-DD': { right: '2026-03-01', wrong: '2026-3-1' },
-  NAME: { right: 'email' },
+  'email|webhook|lake': { right: 'email', wrong: 'nobody' },
   FOLDER: { right: 'folder' },
 }
 
@@ -116,6 +116,23 @@ test('refuses what contradicts itself', () => {
   ] as const) {
     assert.match(refusalOf(args), message)
   }
+})
+
+test('refuses values that are wrong by themselves: names, days that no month has, negative numbers, arguments without text', () => {
+  for (const [args, message] of [
+    [['replay', '--subscriber', 'nobody'], /^--subscriber must be one of email, webhook, lake\n/],
+    [['replay', '--since', '2026-02-30'], /^--since must be a time such as 2026-03-01T12:00:00Z\n/],
+    [['replay', '--since', '2026-02-30T12:00:00Z'], /^--since must be a time/],
+    [['replay', '--since', '2026-02-28T25:00:00Z'], /^--since must be a time/],
+    [['lake', 'compact', '--date', '2026-02-30'], /^--date must be a day such as 2026-03-01\n/],
+    [['mail', 'list', '--limit', '-1'], /^--limit must be a whole number from 1 to 10000\n/],
+    [['lake', 'query', ''], /^lake query lacks an argument: "select …"\n/],
+    [['lake', 'query', ' \n'], /^lake query lacks an argument: "select …"\n/],
+  ] as const) {
+    assert.match(refusalOf(args), message)
+  }
+  for (const time of ['2028-02-29', '2026-12-31T23:59:59.5+02:00'])
+    assert.ok((read(['replay', '--since', time]).values.since as unknown) instanceof Date)
 })
 
 test('a command that does not exist is refused in one line, or with the commands that begin like it', () => {

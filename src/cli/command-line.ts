@@ -98,7 +98,9 @@ function readOptions(command: Command, given: readonly GivenOption[], refuse: Re
       values[name] = true
       continue
     }
-    if (value === undefined || value === '' || (!inlineValue && value.startsWith('-'))) throw refuse(`${rawName} needs a value`)
+    // Another option in place of the value; a negative number is a value, and a wrong one.
+    const isOption = !inlineValue && value !== undefined && /^-(?!\d)/.test(value)
+    if (value === undefined || value === '' || isOption) throw refuse(`${rawName} needs a value`)
     const read = option.read(value)
     if (read === undefined) throw refuse(`${rawName} must ${option.must}`)
     if (values[name] !== undefined && !option.isRepeatable) throw refuse(`give ${rawName} once`)
@@ -114,7 +116,7 @@ function checkArguments(command: Command, args: readonly string[], values: Value
     throw refuse(`${name} takes ${most}; leave out ${args.slice(wanted.length).join(' ')}`)
   }
   for (const [index, argument] of wanted.entries()) {
-    const isGiven = args[index] !== undefined
+    const isGiven = (args[index] ?? '').trim() !== ''
     if (argument.or === undefined) {
       if (!isGiven) throw refuse(`${name} lacks an argument: ${argument.name}`)
     } else if (isGiven === (values[argument.or] === true)) {

@@ -3,6 +3,7 @@ import { type Command, defineCommand } from './command.ts'
 import { DEFAULT_LIMIT, day, flag, json, limit, oneOf, orderId, orderIdOrNumber, since, someOf, text } from './options.ts'
 
 const FORMATS = ['ndjson', 'csv'] as const
+const SUBSCRIBERS = ['email', 'webhook', 'lake'] as const
 const ALL_FAILED = 'all-failed'
 
 /** Every command, in the order of the help. */
@@ -156,7 +157,7 @@ export const COMMANDS: readonly Command[] = [
     options: {
       since,
       order: orderId,
-      subscriber: text('NAME', 'lets email, webhook or lake read again what it has missed'),
+      subscriber: oneOf(SUBSCRIBERS, 'lets this subscriber read again what it has missed'),
       restored: flag('the database was put back: begins a new incarnation, and ends every session'),
     },
     help: 'publishes order changes that the topic lacks, and recreates and refills a lost replication slot; with `--subscriber`, lets a subscriber read again what it has missed; with `--restored`, after the database was put back, moves order numbers, versions and sequences on first',

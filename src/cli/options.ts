@@ -9,6 +9,11 @@ export function flag(help: string): Flag {
   return { help }
 }
 
+/** Whether a month has this day: `Date` reads 30 February as 2 March. */
+function isDay(text: string): boolean {
+  return /^\d{4}-\d{2}-\d{2}$/.test(text) && !Number.isNaN(Date.parse(text)) && new Date(text).toISOString().startsWith(text)
+}
+
 /** Any text but the empty one. */
 export function text(value: string, help: string): Option<string> {
   return { value, help, must: 'have a value', read: (given) => given }
@@ -38,7 +43,7 @@ export const day: Option<string> = {
   value: 'YYYY-MM-DD',
   help: 'only this day, which may be today',
   must: 'be a day such as 2026-03-01',
-  read: (given) => (/^\d{4}-\d{2}-\d{2}$/.test(given) && !Number.isNaN(Date.parse(given)) ? given : undefined),
+  read: (given) => (isDay(given) ? given : undefined),
 }
 
 export const since: Option<Date> = {
@@ -47,7 +52,7 @@ export const since: Option<Date> = {
   must: 'be a time such as 2026-03-01T12:00:00Z',
   read(given) {
     const time = new Date(given)
-    return Number.isNaN(time.getTime()) ? undefined : time
+    return isDay(given.slice(0, 10)) && !Number.isNaN(time.getTime()) ? time : undefined
   },
 }
 

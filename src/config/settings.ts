@@ -25,18 +25,18 @@ export function settingsOf(env: NodeJS.ProcessEnv) {
     integer(name: string, fallback: number, min: number, max: number) {
       const value = optional(name)
       if (value === null) return fallback
-      const number = /^\d{1,9}$/.test(value) ? Number(value) : Number.NaN
+      const number = readWholeNumber(value)
       if (!(number >= min && number <= max)) throw new ConfigError(`${name} must be a whole number from ${min} to ${max}`)
       return number
     },
-    /** A whole number from 1; null for `off` and for 0. */
+    /** A whole number from 1 to `max`; null for `off`. A zero is refused: it could mean no limit, or nothing at all. */
     integerOrOff(name: string, fallback: number | null, max: number) {
       const value = optional(name)
       if (value === null) return fallback
       if (value === 'off') return null
-      const number = /^\d{1,9}$/.test(value) ? Number(value) : Number.NaN
-      if (!(number <= max)) throw new ConfigError(`${name} must be off or a whole number from 0 to ${max}`)
-      return number === 0 ? null : number
+      const number = readWholeNumber(value)
+      if (!(number >= 1 && number <= max)) throw new ConfigError(`${name} must be off or a whole number from 1 to ${max}`)
+      return number
     },
     // The value is not echoed: it may hold a password.
     url(name: string, protocols: string[]) {
@@ -53,6 +53,11 @@ export function settingsOf(env: NodeJS.ProcessEnv) {
       return parseList(value.split(','), allowed, name)
     },
   }
+}
+
+/** NaN for anything but up to nine digits. */
+function readWholeNumber(text: string): number {
+  return /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN
 }
 
 /** `values` in the order of `allowed`. Throws ConfigError, which begins with `name`. */

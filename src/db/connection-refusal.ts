@@ -1,4 +1,4 @@
-import { isDatabaseOutage } from './constraints.ts'
+import { isDatabaseOutage, isPoolerRefusal } from './constraints.ts'
 
 const INSUFFICIENT_PRIVILEGE = '42501'
 // SQLSTATEs: no access for this user, a wrong password, no such database.
@@ -18,7 +18,7 @@ export function explainConnection(error: unknown, name: string): string | null {
 export function explainRefusal(error: unknown, name: string): string | null {
   const { code = '', message = '', severity, role, database } = error as Partial<Record<string, string>>
   if (NO_PASSWORD.test(message)) return `the database cannot be used: ${name} has no password, and the server asks for one`
-  if (REFUSALS.includes(code)) return `the database cannot be used: ${message}; check ${name}`
+  if (REFUSALS.includes(code) || isPoolerRefusal(error)) return `the database cannot be used: ${message}; check ${name}`
   if (code !== INSUFFICIENT_PRIVILEGE || severity !== 'FATAL') return null
   const statement = role && database ? `"grant connect on database ${quote(database)} to ${quote(role)}"` : '"grant connect"'
   return `the database cannot be used: ${message}; run ${statement} as the database's administrator`

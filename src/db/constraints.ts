@@ -30,9 +30,20 @@ const OUTAGES = new Set([
   ...['EHOSTDOWN', 'EHOSTUNREACH', 'ENETDOWN', 'ENETRESET', 'ENETUNREACH'],
 ])
 
+// PgBouncer reports a login that it refuses with the same SQLSTATE as its own outages: only the text differs.
+const POOLER_ERROR = '08P01'
+const REFUSED_LOGIN = /authentication failed|no such (?:user|database)/
+
+/** Whether a connection pooler such as PgBouncer has refused the login, which waiting does not change. */
+export function isPoolerRefusal(error: unknown): boolean {
+  const { code, message = '' } = (error ?? {}) as { code?: string; message?: string }
+  return code === POOLER_ERROR && REFUSED_LOGIN.test(message)
+}
+
 /** Whether the database is away for now, as against a fault in the statement. */
 export function isDatabaseOutage(error: unknown): boolean {
   const { code, message } = (error ?? {}) as { code?: string; message?: string }
+  if (isPoolerRefusal(error)) return false
   if (code !== undefined) return OUTAGE_CLASSES.includes(code.slice(0, 2)) || OUTAGES.has(code) || code.startsWith('ERR_SSL_')
   // `pg` gives these no code.
   return (

@@ -79,6 +79,16 @@ for (const [place, make] of [
   })
 }
 
+test('a query that ends in a statement without rows is refused, and one that ends in rows is answered', async (t) => {
+  const { query } = await makeLake(t, makeLocalLake)
+  for (const sql of ['drop view order_events', 'drop view orders', 'begin transaction', 'create view mine as select 1']) {
+    await assert.rejects(query(sql), new LakeQueryError('The last statement returns no rows: end the query with a select'), sql)
+  }
+  assert.deepEqual((await query('create view mine as select 1 as one; select * from mine')).rows, [[1]])
+  await query('drop view order_events', { allowFiles: true })
+  assert.deepEqual((await query('select count(*) from order_events')).rows, [['4']])
+})
+
 test('a query loads no extension, attaches nothing, changes no setting and reads no variable of the environment', async (t) => {
   const { query } = await makeLake(t, makeLocalLake)
   for (const sql of [

@@ -12,6 +12,7 @@ import {
   DuckDBTimestampTZValue,
   DuckDBTimestampValue,
   type DuckDBValue,
+  ResultReturnType,
 } from '@duckdb/node-api'
 import { commaList, identifier, noSql, type Sql, sql } from '../db/sql.ts'
 import { OperatorError } from '../errors.ts'
@@ -75,7 +76,10 @@ async function runStatements(connection: DuckDBConnection, text: string, allowFi
   }
   let last = 0
   for (; last < statements.count - 1; last += 1) await (await prepare(last)).run()
-  return (await prepare(last)).runAndReadAll()
+  const reader = await (await prepare(last)).runAndReadAll()
+  if (!allowFiles && reader.returnType === ResultReturnType.NOTHING)
+    throw new Error('The last statement returns no rows: end the query with a select')
+  return reader
 }
 
 async function extractStatements(connection: DuckDBConnection, text: string): Promise<DuckDBExtractedStatements> {

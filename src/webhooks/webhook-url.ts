@@ -5,6 +5,7 @@ import { isPublicAddress } from './public-address.ts'
 /** A webhook that cannot be set up as asked. Its message is one line for a terminal and holds nothing secret. */
 export class WebhookRefused extends OperatorError {
   override readonly name = 'WebhookRefused'
+  override readonly exitStatus = 2
 }
 
 const MAX_LENGTH = 2_000
