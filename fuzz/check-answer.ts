@@ -36,7 +36,7 @@ export function checkAnswer(judge: Judge, request: FuzzRequest, verdict: Verdict
   if (verdict.kind === 'valid' && FORM_CODES.has(String(problem?.code))) faults.push(`${problem?.code} for a valid request`)
   if ([429, 503].includes(status) && !/^\d+$/.test(headers.get('retry-after') ?? '')) faults.push('has no Retry-After')
   if (status === 401 && !/^Bearer /.test(headers.get('www-authenticate') ?? '')) faults.push('has no WWW-Authenticate')
-  return [...faults, ...checkId(request, answer, problem), ...checkBody(judge, request.operation, answer, problem)]
+  return [...faults, ...checkId(request, answer, problem), ...checkDocumented(judge, request.operation, answer, problem)]
 }
 
 function checkId(request: FuzzRequest, { headers, status }: Answer, problem: Problem | null): string[] {
@@ -52,7 +52,13 @@ function checkId(request: FuzzRequest, { headers, status }: Answer, problem: Pro
     : []
 }
 
-function checkBody(judge: Judge, operation: Operation, answer: Answer, problem: Problem | null): string[] {
+/** What the document does not say of this operation: its status, the type and form of its body, the code of its problem. */
+export function checkDocumented(
+  judge: Judge,
+  operation: Operation,
+  answer: Pick<Answer, 'status' | 'headers' | 'bytes' | 'json'>,
+  problem: Problem | null,
+): string[] {
   const { status, headers, bytes } = answer
   const type = headers.get('content-type')?.split(';')[0]?.trim()
   const response = operation.responses.get(status)
@@ -83,7 +89,12 @@ function isJsonObject(line: string): boolean {
 
 const PROBLEM: Schema = { $ref: '#/components/schemas/Problem' }
 
-function checkProblem(judge: Judge, operation: Operation, { status, headers }: Answer, problem: Problem | null): string[] {
+function checkProblem(
+  judge: Judge,
+  operation: Operation,
+  { status, headers }: Pick<Answer, 'status' | 'headers'>,
+  problem: Problem | null,
+): string[] {
   const code = String(problem?.code)
   const response = operation.responses.get(status)
   const isDocumented = response?.codes.has(code) === true && 'application/problem+json' in response.content

@@ -71,10 +71,25 @@ const NDJSON = 'application/x-ndjson'
 /** What the committed OpenAPI document says. */
 export async function readContract(): Promise<Contract> {
   const document = JSON.parse(await readFile(new URL('../openapi.json', import.meta.url), 'utf8'))
-  const operations = Object.entries(document.paths as Record<string, Record<string, DocumentOperation>>).flatMap(([path, item]) =>
-    Object.entries(item).map(([method, operation]) => readOperation(method.toUpperCase(), path, operation)),
+  const operations = Object.entries(resolve(document.paths, document) as Record<string, Record<string, DocumentOperation>>).flatMap(
+    ([path, item]) => Object.entries(item).map(([method, operation]) => readOperation(method.toUpperCase(), path, operation)),
   )
   return { document, operations }
+}
+
+/** A part of the document with the schemas in place of the references to them. None refers to itself. */
+function resolve(node: unknown, document: Schema): unknown {
+  if (Array.isArray(node)) return node.map((child) => resolve(child, document))
+  if (typeof node !== 'object' || node === null) return node
+  const { $ref } = node as Schema
+  if (typeof $ref === 'string') {
+    const steps = $ref.slice('#/'.length).split('/')
+    return resolve(
+      steps.reduce((parent, step) => parent[step] as Schema, document),
+      document,
+    )
+  }
+  return Object.fromEntries(Object.entries(node).map(([name, child]) => [name, resolve(child, document)]))
 }
 
 function readOperation(method: string, path: string, operation: DocumentOperation): Operation {
@@ -90,7 +105,7 @@ function readOperation(method: string, path: string, operation: DocumentOperatio
     queryParameters: parametersIn('query'),
     headers: parametersIn('header'),
     body: readBody(operation),
-    isSecured: operation.security !== undefined,
+    isSecured: operation.security !== undefined && operation.security.length > 0,
     isForOperators: path.startsWith('/admin/'),
     responses: new Map(Object.entries(operation.responses).map(([status, response]) => [Number(status), readResponse(response)])),
   }

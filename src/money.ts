@@ -2,10 +2,13 @@ import { type Static, Type } from 'typebox'
 import { AppError } from './errors.ts'
 
 /** An amount in minor units (cents for EUR, yen for JPY) of an ISO 4217 currency. */
-export const MoneySchema = Type.Object({
-  amount: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description: 'Minor units of the currency.' }),
-  currency: Type.String({ pattern: '^[A-Z]{3}$', description: 'ISO 4217.' }),
-})
+export const MoneySchema = Type.Object(
+  {
+    amount: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description: 'Minor units of the currency.' }),
+    currency: Type.String({ pattern: '^[A-Z]{3}$', description: 'ISO 4217.' }),
+  },
+  { title: 'Money' },
+)
 export type Money = Static<typeof MoneySchema>
 
 const CURRENCIES: ReadonlySet<string> = new Set(Intl.supportedValuesOf('currency'))

@@ -12,6 +12,7 @@ import type { Pool } from '../src/db/pool.ts'
 import type { HttpServer } from '../src/http/http-server.ts'
 import { type Cleanup, onCleanup } from './cleanup.ts'
 import { createTestDatabase } from './database.ts'
+import { assertDocumented } from './documented-answers.ts'
 import { eventually } from './eventually.ts'
 
 export const TEST_SECRET = 'a secret for tests, long enough to be one'
@@ -156,13 +157,15 @@ export function caller(server: HttpServer): TestStore['call'] {
       ...(from === undefined ? {} : { remoteAddress: from }),
     })
     const isJson = /[/+]json\b/.test(String(answer.headers['content-type']))
-    return {
+    const received: Answer = {
       status: answer.statusCode,
       headers: answer.headers as Answer['headers'],
       text: answer.body,
       // An answer to HEAD has a type and no body.
       json: isJson && answer.body !== '' ? JSON.parse(answer.body) : undefined,
     }
+    await assertDocumented(method, url, received)
+    return received
   }
 }
 

@@ -5,16 +5,33 @@ import { NEEDLESS_BODY, problemResponses } from '../http/problem.ts'
 import { clientOf } from './client.ts'
 import type { AuthContext } from './context.ts'
 import { deleteAccount } from './delete-account.ts'
+import { EXAMPLE_CREDENTIALS, EXAMPLE_ONE_TIME_TOKEN } from './examples.ts'
 import { changePassword } from './passwords/change-password.ts'
 import { confirmPasswordReset, requestPasswordReset } from './passwords/reset-password.ts'
 import { Email, Name, NewPassword, PresentedPassword, presentUser, strict, Token, UserSchema } from './schemas.ts'
 import { getUser, updateName } from './users.ts'
 
-const PasswordChange = Type.Object({ current_password: PresentedPassword, new_password: NewPassword }, strict)
-const ResetRequest = Type.Object({ email: Email }, strict)
-const ResetConfirmation = Type.Object({ token: Token, password: NewPassword }, strict)
-const AccountChange = Type.Object({ name: Type.Optional(Type.Union([Name, Type.Null()])) }, strict)
-const Accepted = Type.Object({ status: Type.Literal('accepted') })
+const PasswordChange = Type.Object(
+  { current_password: PresentedPassword, new_password: NewPassword },
+  {
+    title: 'PasswordChange',
+    examples: [{ current_password: EXAMPLE_CREDENTIALS.password, new_password: 'staple battery horse correct' }],
+    ...strict,
+  },
+)
+const ResetRequest = Type.Object(
+  { email: Email },
+  { title: 'PasswordResetRequest', examples: [{ email: EXAMPLE_CREDENTIALS.email }], ...strict },
+)
+const ResetConfirmation = Type.Object(
+  { token: Token, password: NewPassword },
+  { title: 'PasswordReset', examples: [EXAMPLE_ONE_TIME_TOKEN], ...strict },
+)
+const AccountChange = Type.Object(
+  { name: Type.Optional(Type.Union([Name, Type.Null()])) },
+  { title: 'AccountChange', examples: [{ name: 'Ada King' }], ...strict },
+)
+const Accepted = Type.Object({ status: Type.Literal('accepted') }, { title: 'Accepted', examples: [{ status: 'accepted' }] })
 
 const WHAT_IS_KEPT = [
   'Erased at once: the e-mail address, the name, the password, all sessions and tokens, and answers kept for retries.',
@@ -34,6 +51,8 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
     {
       config: { access: 'caller' },
       schema: {
+        operationId: 'getAccount',
+        description: 'The account of the access token: address, name and role.',
         tags,
         summary: "The caller's account",
         response: { 200: { ...UserSchema, description: 'The account.' }, ...problemResponses(...badToken) },
@@ -50,6 +69,8 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
     {
       config: { access: 'caller' },
       schema: {
+        operationId: 'updateAccount',
+        description: 'Only the properties that the body names change.',
         tags,
         summary: "Changes the caller's name; null takes it away",
         body: AccountChange,
@@ -70,6 +91,7 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
     {
       config: { access: 'caller' },
       schema: {
+        operationId: 'deleteAccount',
         tags,
         summary: "Deletes the caller's account; its orders stay for as long as law asks",
         description: WHAT_IS_KEPT,
@@ -90,6 +112,8 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
     {
       config: { access: 'caller' },
       schema: {
+        operationId: 'changePassword',
+        description: 'The session of this call stays; every other one of the account ends at once.',
         tags,
         summary: "Changes the caller's password and ends the other sessions",
         body: PasswordChange,
@@ -110,6 +134,8 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
     {
       config: { access: 'public' },
       schema: {
+        operationId: 'requestPasswordReset',
+        description: 'The answer and its timing are the same whether or not the account exists. The mailed token works once, for an hour.',
         tags,
         summary: 'Mails a token for a new password, if there is such an account',
         body: ResetRequest,
@@ -133,6 +159,8 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
     {
       config: { access: 'public' },
       schema: {
+        operationId: 'confirmPasswordReset',
+        description: 'The token works once. Every session of the account ends at once.',
         tags,
         summary: 'Sets a new password by a mailed token and ends every session',
         body: ResetConfirmation,

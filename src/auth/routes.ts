@@ -6,6 +6,7 @@ import { accountRoutes } from './account-routes.ts'
 import { clientOf } from './client.ts'
 import type { AuthContext } from './context.ts'
 import { EMAIL_MAX_LENGTH } from './email-address.ts'
+import { EXAMPLE_CREDENTIALS, EXAMPLE_KEY_SET, EXAMPLE_ONE_TIME_TOKEN, EXAMPLE_REFRESH_REQUEST, EXAMPLE_REGISTRATION } from './examples.ts'
 import { login } from './login.ts'
 import { refresh } from './refresh.ts'
 import { register } from './register.ts'
@@ -15,15 +16,24 @@ import { revokeSession } from './sessions.ts'
 import { JWKS_MAX_AGE_SECONDS } from './tokens/signing-keys.ts'
 import { verifyEmail } from './verify-email.ts'
 
-const Registration = Type.Object({ email: Email, password: NewPassword, name: Type.Optional(Name) }, strict)
+const Registration = Type.Object(
+  { email: Email, password: NewPassword, name: Type.Optional(Name) },
+  { title: 'Registration', examples: [EXAMPLE_REGISTRATION], ...strict },
+)
 // No pattern and no lower bound here: a wrong address and a wrong password must look alike.
-const Credentials = Type.Object({ email: Type.String({ maxLength: EMAIL_MAX_LENGTH }), password: PresentedPassword }, strict)
-const RefreshRequest = Type.Object({ refresh_token: Token }, strict)
+const Credentials = Type.Object(
+  { email: Type.String({ maxLength: EMAIL_MAX_LENGTH }), password: PresentedPassword },
+  { title: 'Credentials', examples: [EXAMPLE_CREDENTIALS], ...strict },
+)
+const RefreshRequest = Type.Object({ refresh_token: Token }, { title: 'RefreshRequest', examples: [EXAMPLE_REFRESH_REQUEST], ...strict })
 const Verification = Type.Object(
   { token: Token, password: Type.String({ ...PresentedPassword, description: 'The one that was chosen at this registration.' }) },
-  strict,
+  { title: 'EmailVerification', examples: [EXAMPLE_ONE_TIME_TOKEN], ...strict },
 )
-const Pending = Type.Object({ status: Type.Literal('verification_required') })
+const Pending = Type.Object(
+  { status: Type.Literal('verification_required') },
+  { title: 'PendingRegistration', examples: [{ status: 'verification_required' }] },
+)
 
 const tags = ['accounts']
 const badBody = ['malformed_json', 'unsupported_media_type', 'payload_too_large', 'invalid_body'] as const
@@ -38,6 +48,7 @@ export function authRoutes(server: HttpServer, context: AuthContext): void {
     {
       config: { access: 'public' },
       schema: {
+        operationId: 'register',
         tags,
         summary: 'Makes an account and logs it in',
         description: 'With EMAIL_VERIFICATION=required it answers 202 to new and taken addresses alike and sends a mail.',
@@ -62,6 +73,7 @@ export function authRoutes(server: HttpServer, context: AuthContext): void {
     {
       config: { access: 'public' },
       schema: {
+        operationId: 'verifyEmail',
         tags,
         summary: 'Makes the account whose address is proven by a mailed token, and logs it in',
         description:
@@ -85,6 +97,9 @@ export function authRoutes(server: HttpServer, context: AuthContext): void {
     {
       config: { access: 'public' },
       schema: {
+        operationId: 'login',
+        description:
+          'A wrong address and a wrong password get the same answer after the same work. Attempts are limited for each address and each client.',
         tags,
         summary: 'Opens a session',
         body: Credentials,
@@ -105,6 +120,9 @@ export function authRoutes(server: HttpServer, context: AuthContext): void {
     {
       config: { access: 'public' },
       schema: {
+        operationId: 'refresh',
+        description:
+          'Rotates the refresh token (RFC 9700). Within ten seconds the same token gets the same successor, so two tabs can refresh at once; later use of an old token ends the session.',
         tags,
         summary: 'Trades a refresh token for a new pair of tokens',
         body: RefreshRequest,
@@ -125,6 +143,8 @@ export function authRoutes(server: HttpServer, context: AuthContext): void {
     {
       config: { access: 'caller' },
       schema: {
+        operationId: 'logout',
+        description: 'Access and refresh tokens of the session stop working at once.',
         tags,
         summary: "Ends the caller's session",
         response: {
@@ -147,13 +167,16 @@ export function authRoutes(server: HttpServer, context: AuthContext): void {
     {
       config: { access: 'public', isReadableByAnyOrigin: true },
       schema: {
+        operationId: 'getSigningKeys',
+        description: 'For services that verify access tokens themselves. Keys are rotated: fetch the set again for an unknown `kid`.',
         tags,
         summary: 'Public keys of access tokens (RFC 7517)',
         response: {
           200: Type.Object(
             { keys: Type.Array(Type.Unsafe<Record<string, unknown>>({ type: 'object', additionalProperties: true })) },
-            { description: 'The JWK set.' },
+            { title: 'KeySet', description: 'The JWK set.', examples: [EXAMPLE_KEY_SET] },
           ),
+          ...problemResponses('malformed_request'),
         },
       },
     },

@@ -1,15 +1,19 @@
 import { Type } from 'typebox'
 import { EMAIL_MAX_LENGTH, EMAIL_PATTERN } from './email-address.ts'
+import { EXAMPLE_LOGIN_RESULT, EXAMPLE_TOKEN_SET, EXAMPLE_USER } from './examples.ts'
 import { PASSWORD_MAX_LENGTH, PASSWORD_MIN_LENGTH } from './passwords/password.ts'
 import type { User } from './users.ts'
 
-export const UserSchema = Type.Object({
-  id: Type.String({ format: 'uuid' }),
-  email: Type.String(),
-  name: Type.Union([Type.String(), Type.Null()]),
-  role: Type.Union([Type.Literal('customer'), Type.Literal('admin')]),
-  created_at: Type.String({ format: 'date-time' }),
-})
+export const UserSchema = Type.Object(
+  {
+    id: Type.String({ format: 'uuid' }),
+    email: Type.String(),
+    name: Type.Union([Type.String(), Type.Null()]),
+    role: Type.Union([Type.Literal('customer'), Type.Literal('admin')]),
+    created_at: Type.String({ format: 'date-time' }),
+  },
+  { title: 'User', examples: [EXAMPLE_USER] },
+)
 
 const tokenSet = {
   token_type: Type.Literal('Bearer'),
@@ -18,8 +22,8 @@ const tokenSet = {
   refresh_token: Type.String({ description: 'Opaque. Good for one refresh.' }),
   refresh_expires_in: Type.Integer({ description: 'Seconds.' }),
 }
-export const TokenSetSchema = Type.Object(tokenSet)
-export const LoggedIn = Type.Object({ user: UserSchema, ...tokenSet })
+export const TokenSetSchema = Type.Object(tokenSet, { title: 'TokenSet', examples: [EXAMPLE_TOKEN_SET] })
+export const LoggedIn = Type.Object({ user: UserSchema, ...tokenSet }, { title: 'LoginResult', examples: [EXAMPLE_LOGIN_RESULT] })
 
 export const strict = { additionalProperties: false }
 

@@ -5,18 +5,22 @@ import { Cursor, Limit, PageOf } from '../http/pagination.ts'
 import { NEEDLESS_BODY, problemResponses } from '../http/problem.ts'
 import { clientOf } from './client.ts'
 import type { AuthContext } from './context.ts'
+import { EXAMPLE_SESSION } from './examples.ts'
 import { strict } from './schemas.ts'
 import { endSession, listSessions } from './sessions.ts'
 
-const SessionSchema = Type.Object({
-  id: Type.String({ format: 'uuid' }),
-  created_at: Type.String({ format: 'date-time' }),
-  last_used_at: Type.String({ format: 'date-time', description: 'The last login or refresh.' }),
-  user_agent: Type.Union([Type.String(), Type.Null()]),
-  current: Type.Boolean({ description: 'Whether it is the one that asks.' }),
-})
+const SessionSchema = Type.Object(
+  {
+    id: Type.String({ format: 'uuid' }),
+    created_at: Type.String({ format: 'date-time' }),
+    last_used_at: Type.String({ format: 'date-time', description: 'The last login or refresh.' }),
+    user_agent: Type.Union([Type.String(), Type.Null()]),
+    current: Type.Boolean({ description: 'Whether it is the one that asks.' }),
+  },
+  { title: 'Session', examples: [EXAMPLE_SESSION] },
+)
 const SessionQuery = Type.Object({ limit: Type.Optional(Limit), cursor: Type.Optional(Cursor) }, strict)
-const SessionParams = Type.Object({ id: Type.String({ format: 'uuid' }) })
+const SessionParams = Type.Object({ id: Type.String({ format: 'uuid', description: 'The id of the session.' }) })
 
 const tags = ['accounts']
 
@@ -27,6 +31,8 @@ export function sessionRoutes(server: HttpServer, context: AuthContext): void {
     {
       config: { access: 'caller' },
       schema: {
+        operationId: 'listSessions',
+        description: 'One entry for each device or browser that is logged in. Pages: follow `next_cursor` until `has_more` is false.',
         tags,
         summary: "The caller's open sessions, newest first",
         querystring: SessionQuery,
@@ -47,6 +53,8 @@ export function sessionRoutes(server: HttpServer, context: AuthContext): void {
     {
       config: { access: 'caller' },
       schema: {
+        operationId: 'endSession',
+        description: 'Access and refresh tokens of the session stop working at once.',
         tags,
         summary: "Ends one of the caller's sessions",
         params: SessionParams,

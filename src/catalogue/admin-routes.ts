@@ -15,7 +15,7 @@ import { type Product, ProductSchema, productETag } from './products.ts'
 import type { CatalogueContext } from './serve-catalogue.ts'
 import type { StockActor } from './stock-adjustments.ts'
 
-const Params = Type.Object({ id: Type.String({ format: 'uuid' }) })
+const Params = Type.Object({ id: Type.String({ format: 'uuid', description: 'The id of the product.' }) })
 const IfMatchHeader = Type.Object({ 'if-match': Type.Optional(Type.String({ description: "The product's ETag." })) })
 /** A description of 10,000 characters, each of them escaped as a surrogate pair, and the rest. */
 const PRODUCT_LIMIT_BYTES = 262_144
@@ -43,6 +43,8 @@ export function catalogueAdminRoutes(server: HttpServer, { context, currency }: 
       config: { access: 'admin' },
       bodyLimit: PRODUCT_LIMIT_BYTES,
       schema: {
+        operationId: 'createProduct',
+        description: 'The product is in every list at once. Without `stock` its stock is not tracked.',
         ...shared,
         summary: 'Adds a product',
         body: NewProductBody,
@@ -64,6 +66,7 @@ export function catalogueAdminRoutes(server: HttpServer, { context, currency }: 
       config: { access: 'admin' },
       bodyLimit: PRODUCT_LIMIT_BYTES,
       schema: {
+        operationId: 'updateProduct',
         ...shared,
         summary: 'Changes a product',
         description:
@@ -89,6 +92,8 @@ export function catalogueAdminRoutes(server: HttpServer, { context, currency }: 
     {
       config: { access: 'admin' },
       schema: {
+        operationId: 'archiveProduct',
+        description: 'With `If-Match` only if nobody has changed the product since.',
         ...shared,
         summary: 'Archives a product: it leaves every list and cannot be ordered; orders keep it',
         params: Params,
@@ -117,6 +122,7 @@ export function catalogueAdminRoutes(server: HttpServer, { context, currency }: 
         // Its lines have limits, and not all of it.
         bodyLimit: NO_BODY_LIMIT,
         schema: {
+          operationId: 'importProducts',
           ...shared,
           summary: 'Adds and changes products, one a line (NDJSON), and tells what became of each line (NDJSON)',
           description:

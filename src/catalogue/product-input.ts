@@ -1,5 +1,6 @@
 import { Type } from 'typebox'
 import { AppError } from '../errors.ts'
+import { EXAMPLE_NEW_PRODUCT, EXAMPLE_PRODUCT_CHANGE } from './examples.ts'
 import { type ImportedProduct, InvalidLine, MAX_STOCK, readProduct } from './import/imported-product.ts'
 
 export const Stock = Type.Union([Type.Integer({ minimum: 0, maximum: MAX_STOCK }), Type.Null()], {
@@ -30,9 +31,14 @@ export const NewProductBody = Type.Object(
     options: Type.Optional(options),
     stock: Type.Optional(Stock),
   },
-  strict,
+  { title: 'NewProduct', examples: [EXAMPLE_NEW_PRODUCT], ...strict },
 )
-export const ProductPatchBody = Type.Partial(Type.Object(properties), { ...strict, minProperties: 1 })
+export const ProductPatchBody = Type.Partial(Type.Object(properties), {
+  title: 'ProductChange',
+  examples: [EXAMPLE_PRODUCT_CHANGE],
+  ...strict,
+  minProperties: 1,
+})
 
 /** A product from a body, by the rules of an import. Throws `invalid_body`. */
 export function readProductBody(body: object): ImportedProduct {

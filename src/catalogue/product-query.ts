@@ -18,10 +18,10 @@ const filters = {
         'Words that name, description, sku, category or options have; with `-` in front: have not. The last words may be beginnings of words: the last one from two letters on, the four before it from three. Case and accents do not matter.',
     }),
   ),
-  category: Type.Optional(Type.String({ minLength: 1, maxLength: 100 })),
+  category: Type.Optional(Type.String({ minLength: 1, maxLength: 100, description: 'Only products of this category.' })),
   min_price: Type.Optional(Price),
   max_price: Type.Optional(Price),
-  in_stock: Type.Optional(Type.Boolean()),
+  in_stock: Type.Optional(Type.Boolean({ description: 'Only products that are, or are not, in stock.' })),
   ids: Type.Optional(
     Type.String({
       maxLength: MAX_IDS * 37,

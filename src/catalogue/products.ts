@@ -5,23 +5,27 @@ import { uuidArray } from '../db/uuid-array.ts'
 import { notFound } from '../errors.ts'
 import { entityTag } from '../http/cacheable.ts'
 import { type Money, MoneySchema } from '../money.ts'
+import { EXAMPLE_PRODUCT } from './examples.ts'
 import { VariantsSchema } from './variants.ts'
 
-export const ProductSchema = Type.Object({
-  id: Type.String({ format: 'uuid' }),
-  sku: Type.String(),
-  name: Type.String(),
-  description: Type.String(),
-  category: Type.String(),
-  image_url: Type.Union([Type.String(), Type.Null()]),
-  group: Type.Union([Type.String(), Type.Null()], { description: 'Common to the variants of one thing.' }),
-  options: Type.Record(Type.String(), Type.String(), { description: 'What tells a variant from the others of its group.' }),
-  price: MoneySchema,
-  in_stock: Type.Boolean(),
-  created_at: Type.String({ format: 'date-time' }),
-  updated_at: Type.String({ format: 'date-time' }),
-  variants: Type.Optional(VariantsSchema),
-})
+export const ProductSchema = Type.Object(
+  {
+    id: Type.String({ format: 'uuid' }),
+    sku: Type.String(),
+    name: Type.String(),
+    description: Type.String(),
+    category: Type.String(),
+    image_url: Type.Union([Type.String(), Type.Null()]),
+    group: Type.Union([Type.String(), Type.Null()], { description: 'Common to the variants of one thing.' }),
+    options: Type.Record(Type.String(), Type.String(), { description: 'What tells a variant from the others of its group.' }),
+    price: MoneySchema,
+    in_stock: Type.Boolean(),
+    created_at: Type.String({ format: 'date-time' }),
+    updated_at: Type.String({ format: 'date-time' }),
+    variants: Type.Optional(VariantsSchema),
+  },
+  { title: 'Product', examples: [EXAMPLE_PRODUCT] },
+)
 export type Product = Static<typeof ProductSchema>
 
 export interface ProductRow {

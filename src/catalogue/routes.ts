@@ -3,21 +3,25 @@ import type { HttpServer } from '../http/http-server.ts'
 import { PageOf, pageLinks } from '../http/pagination.ts'
 import { problemResponses } from '../http/problem.ts'
 import { LISTS_TAG, productTag } from './events.ts'
+import { EXAMPLE_PRODUCT_PAGE } from './examples.ts'
 import { listProducts } from './list-products.ts'
 import { FacetsQuery, ProductQuery, readFilters, readListing, toParameters } from './product-query.ts'
 import { getProduct, ProductSchema, productETag } from './products.ts'
 import { countFacets, FacetsSchema } from './search/facets.ts'
 import { type CatalogueContext, serveCatalogue } from './serve-catalogue.ts'
 
-const ProductPageSchema = Type.Object({
-  ...PageOf(ProductSchema).properties,
-  count: Type.Optional(
-    Type.Object(
-      { value: Type.Integer(), exact: Type.Boolean() },
-      { description: 'Only with `include=count`; an estimate where it is not exact.' },
+const ProductPageSchema = Type.Object(
+  {
+    ...PageOf(ProductSchema).properties,
+    count: Type.Optional(
+      Type.Object(
+        { value: Type.Integer(), exact: Type.Boolean() },
+        { description: 'Only with `include=count`; an estimate where it is not exact.' },
+      ),
     ),
-  ),
-})
+  },
+  { title: 'ProductPage', examples: [EXAMPLE_PRODUCT_PAGE] },
+)
 
 /** The catalogue as shoppers see it. No token is looked at, so that any cache in front may keep the answers. */
 export function catalogueRoutes(server: HttpServer, context: CatalogueContext): void {
@@ -28,6 +32,9 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
     {
       config: { access: 'public', isReadableByAnyOrigin: true },
       schema: {
+        operationId: 'listProducts',
+        description:
+          'Keyset pages: every page costs the same. No token is read, so caches may keep the answer; send the `ETag` as `If-None-Match` to revalidate it.',
         tags,
         summary: 'Products, in pages',
         querystring: ProductQuery,
@@ -56,6 +63,8 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
     {
       config: { access: 'public', isReadableByAnyOrigin: true },
       schema: {
+        operationId: 'listFacets',
+        description: 'Takes the filters of the list. Counts are exact for small results and estimated from a sample for large ones.',
         tags,
         summary: 'How many products there are by category and price',
         querystring: FacetsQuery,
@@ -79,9 +88,11 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
     {
       config: { access: 'public', isReadableByAnyOrigin: true },
       schema: {
+        operationId: 'getProduct',
+        description: 'An archived product is 404. The `ETag` can be the `If-Match` of a change.',
         tags,
         summary: 'One product',
-        params: Type.Object({ id: Type.String({ format: 'uuid' }) }),
+        params: Type.Object({ id: Type.String({ format: 'uuid', description: 'The id of the product.' }) }),
         response: { 200: { ...ProductSchema, description: 'The product.' }, ...problemResponses('not_found') },
       },
     },

@@ -2,6 +2,7 @@ import { type Static, Type } from 'typebox'
 import type { Queryable, Transaction } from '../db/pool.ts'
 import { notFound } from '../errors.ts'
 import { decodeCursor, encodeCursor, type Page, toPage } from '../http/pagination.ts'
+import { EXAMPLE_STOCK_ADJUSTMENT } from './examples.ts'
 
 /** Who changes stock other than by an order: an operator, or a command on the store's machine. */
 export interface StockActor {
@@ -22,21 +23,24 @@ export interface StockLevel {
 const Available = (description: string) =>
   Type.Union([Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }), Type.Null()], { description })
 
-export const StockAdjustmentSchema = Type.Object({
-  product_id: Type.String({ format: 'uuid' }),
-  version: Type.Integer({ description: 'That of the stock after the change.' }),
-  kind: Type.Enum(['created', 'count', 'adjustment', 'import']),
-  before: Available('Pieces before; null: not tracked.'),
-  after: Available('Pieces after; null: not tracked.'),
-  delta: Type.Union([Type.Integer(), Type.Null()], { description: '`after` − `before`; null when one of them is not tracked.' }),
-  reference: Type.Union([Type.String(), Type.Null()]),
-  reason: Type.Union([Type.String(), Type.Null()]),
-  actor: Type.Object({
-    type: Type.Enum(['admin', 'system'], { description: '`system`: a command on the machine of the store.' }),
-    id: Type.Union([Type.String({ format: 'uuid' }), Type.Null()]),
-  }),
-  created_at: Type.String({ format: 'date-time' }),
-})
+export const StockAdjustmentSchema = Type.Object(
+  {
+    product_id: Type.String({ format: 'uuid' }),
+    version: Type.Integer({ description: 'That of the stock after the change.' }),
+    kind: Type.Enum(['created', 'count', 'adjustment', 'import']),
+    before: Available('Pieces before; null: not tracked.'),
+    after: Available('Pieces after; null: not tracked.'),
+    delta: Type.Union([Type.Integer(), Type.Null()], { description: '`after` − `before`; null when one of them is not tracked.' }),
+    reference: Type.Union([Type.String(), Type.Null()]),
+    reason: Type.Union([Type.String(), Type.Null()]),
+    actor: Type.Object({
+      type: Type.Enum(['admin', 'system'], { description: '`system`: a command on the machine of the store.' }),
+      id: Type.Union([Type.String({ format: 'uuid' }), Type.Null()]),
+    }),
+    created_at: Type.String({ format: 'date-time' }),
+  },
+  { title: 'StockAdjustment', examples: [EXAMPLE_STOCK_ADJUSTMENT] },
+)
 export type StockAdjustment = Static<typeof StockAdjustmentSchema>
 
 export interface StockChange {

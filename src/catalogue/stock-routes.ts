@@ -7,13 +7,14 @@ import { readIfMatch } from '../http/if-match.ts'
 import { Cursor, DEFAULT_LIMIT, Limit, nextLink, PageOf } from '../http/pagination.ts'
 import { problemResponses } from '../http/problem.ts'
 import { adjustStock } from './adjust-stock.ts'
+import { EXAMPLE_NEW_STOCK_ADJUSTMENT, EXAMPLE_STOCK, EXAMPLE_STOCK_COUNT } from './examples.ts'
 import { INVISIBLE, MAX_STOCK } from './import/imported-product.ts'
 import { Stock } from './product-input.ts'
 import type { CatalogueContext } from './serve-catalogue.ts'
 import { setStock } from './set-stock.ts'
 import { getStockLevel, listAdjustments, StockAdjustmentSchema, type StockLevel } from './stock-adjustments.ts'
 
-const Params = Type.Object({ id: Type.String({ format: 'uuid' }) })
+const Params = Type.Object({ id: Type.String({ format: 'uuid', description: 'The id of the product.' }) })
 const IfMatchHeader = Type.Object({
   'if-match': Type.Optional(Type.String({ description: 'The stock\'s ETag, which is its version, such as `"3"`.' })),
 })
@@ -38,7 +39,7 @@ const CountBody = Type.Object(
     reference: Type.Optional(Type.Union([Reference("The caller's name for the count."), Type.Null()])),
     reason: Type.Optional(Reason),
   },
-  strict,
+  { title: 'StockCount', examples: [EXAMPLE_STOCK_COUNT], ...strict },
 )
 const AdjustmentBody = Type.Object(
   {
@@ -51,13 +52,16 @@ const AdjustmentBody = Type.Object(
     reference: Reference("The caller's name for the movement, such as a delivery note's number; booked once for each product."),
     reason: Type.Optional(Reason),
   },
-  strict,
+  { title: 'NewStockAdjustment', examples: [EXAMPLE_NEW_STOCK_ADJUSTMENT], ...strict },
 )
-const StockSchema = Type.Object({
-  product_id: Type.String({ format: 'uuid' }),
-  available: Stock,
-  version: Type.Integer({ description: 'Grows with every change of `available`, also by orders.' }),
-})
+const StockSchema = Type.Object(
+  {
+    product_id: Type.String({ format: 'uuid' }),
+    available: Stock,
+    version: Type.Integer({ description: 'Grows with every change of `available`, also by orders.' }),
+  },
+  { title: 'Stock', examples: [EXAMPLE_STOCK] },
+)
 const AdjustmentsQuery = Type.Object({ limit: Type.Optional(Limit), cursor: Type.Optional(Cursor) }, strict)
 
 const operator = ['unauthenticated', 'invalid_token', 'forbidden'] as const
@@ -74,6 +78,8 @@ export function stockRoutes(server: HttpServer, { pool, baseUrl, version }: Cata
     {
       config: { access: 'admin' },
       schema: {
+        operationId: 'getStock',
+        description: 'The `ETag` is the version of the stock, for the `If-Match` of a count.',
         ...shared,
         summary: 'How many pieces there are',
         params: Params,
@@ -91,6 +97,8 @@ export function stockRoutes(server: HttpServer, { pool, baseUrl, version }: Cata
     {
       config: { access: 'admin' },
       schema: {
+        operationId: 'setStock',
+        description: 'Needs `If-Match` or `expected`, so that sales since the count are not overwritten.',
         ...shared,
         summary: 'Sets how many pieces there are, if the stock is as it was when they were counted',
         params: Params,
@@ -123,6 +131,8 @@ export function stockRoutes(server: HttpServer, { pool, baseUrl, version }: Cata
     {
       config: { access: 'admin' },
       schema: {
+        operationId: 'adjustStock',
+        description: 'The same `reference` again changes nothing and answers 200 with the first adjustment.',
         ...shared,
         summary: 'Adds pieces or takes some off, once for each reference',
         params: Params,
@@ -154,6 +164,8 @@ export function stockRoutes(server: HttpServer, { pool, baseUrl, version }: Cata
     {
       config: { access: 'admin' },
       schema: {
+        operationId: 'listStockAdjustments',
+        description: 'Counts, deliveries and imports, with who made them. Sales are in the orders.',
         ...shared,
         summary: 'The changes of the stock that were no orders, newest first, in pages',
         params: Params,

@@ -9,7 +9,7 @@ export const VariantsSchema = Type.Object(
     prices: Type.Array(Type.Object({ currency: Type.String(), min: Type.Integer(), max: Type.Integer() }, { description: 'Minor units.' })),
     in_stock: Type.Boolean({ description: 'Whether any variant is in stock.' }),
   },
-  { description: 'Only with `collapse=group`, and only of a product that has a group.' },
+  { title: 'Variants', description: 'Only with `collapse=group`, and only of a product that has a group.' },
 )
 type Variants = Static<typeof VariantsSchema>
 

@@ -28,7 +28,7 @@ export function enforceAccess(server: HttpServer, authenticate: Authenticate): v
     if (access === undefined || (access !== 'public' && !Object.hasOwn(MAY_CALL, access))) {
       throw new Error(`${[route.method].flat().join(', ')} ${route.url} does not say who may call it: set config.access`)
     }
-    if (access !== 'public') route.schema = { ...route.schema, security: [{ bearer: [] }] }
+    route.schema = { ...route.schema, security: access === 'public' ? [] : [{ bearer: [] }] }
   })
   server.addHook('onRequest', (request, _reply, done) => {
     const { access } = request.routeOptions.config

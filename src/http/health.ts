@@ -1,13 +1,20 @@
 import { Type } from 'typebox'
 import type { HttpServer } from './http-server.ts'
+import { problemResponses } from './problem.ts'
 
 /** Names what is not ready, with a reason for operators; empty when all is well. */
 export type ReadinessCheck = () => Promise<{ name: string; reason: string }[]>
 
-const Health = Type.Object({
-  status: Type.Union([Type.Literal('ok'), Type.Literal('unavailable')]),
-  failing: Type.Optional(Type.Array(Type.Object({ name: Type.String() }), { description: 'The reasons are at the operations port.' })),
-})
+const Health = Type.Object(
+  {
+    status: Type.Union([Type.Literal('ok'), Type.Literal('unavailable')]),
+    failing: Type.Optional(Type.Array(Type.Object({ name: Type.String() }), { description: 'The reasons are at the operations port.' })),
+  },
+  { title: 'Health', examples: [{ status: 'ok' }] },
+)
+
+const { 400: malformed } = problemResponses('malformed_request') as Record<number, object>
+const BAD_REQUEST = { 400: malformed as never }
 
 /** `/livez`: this process answers. `/readyz`: it can also do its work, so traffic may come. */
 export function healthRoutes(server: HttpServer, check: ReadinessCheck): void {
@@ -16,9 +23,11 @@ export function healthRoutes(server: HttpServer, check: ReadinessCheck): void {
     {
       config: { access: 'public' },
       schema: {
+        operationId: 'getLiveness',
+        description: 'For a supervisor: restart the process when there is no answer.',
         tags: ['operations'],
         summary: 'Whether the process is alive',
-        response: { 200: { ...Health, description: 'The process answers.' } },
+        response: { 200: { ...Health, description: 'The process answers.' }, ...BAD_REQUEST },
       },
     },
     async (_request, reply) => reply.header('cache-control', 'no-store').send({ status: 'ok' as const }),
@@ -28,11 +37,14 @@ export function healthRoutes(server: HttpServer, check: ReadinessCheck): void {
     {
       config: { access: 'public' },
       schema: {
+        operationId: 'getReadiness',
+        description: 'For a load balancer: send no traffic while it answers 503.',
         tags: ['operations'],
         summary: 'Whether the process can do its work',
         response: {
           200: { ...Health, description: 'The process can do its work.' },
           503: { ...Health, description: 'The process cannot do its work; `failing` names why.' },
+          ...BAD_REQUEST,
         },
       },
     },

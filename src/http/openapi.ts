@@ -1,5 +1,7 @@
 import { readFileSync } from 'node:fs'
 import type { SwaggerOptions } from '@fastify/swagger'
+import { nameSchemas } from './name-schemas.ts'
+import { problemExamples } from './problem.ts'
 
 const NDJSON = 'application/x-ndjson'
 
@@ -11,11 +13,20 @@ export function openApiOptions(baseUrl: string, basePath: string): SwaggerOption
       info: {
         title: 'Storefront',
         version: readVersion(),
-        description: 'A headless backend for an online store: accounts and sessions, a product catalogue, orders.',
+        description:
+          'A headless backend for an online store: accounts and sessions, a product catalogue, orders. Bodies are JSON with names in snake_case, ' +
+          'times RFC 3339 in UTC, amounts of money integers in minor units. Refusals are problem details (RFC 9457) with a stable `code`.',
+        license: { name: 'MIT', url: 'https://spdx.org/licenses/MIT.html' },
+        contact: { name: 'The operator of this store', url: baseUrl },
       },
       servers: [{ url: baseUrl }],
-      tags: [{ name: 'accounts' }, { name: 'catalogue' }, { name: 'orders' }, { name: 'operations' }],
-      components: { securitySchemes: { bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' } } },
+      tags: TAGS,
+      components: {
+        securitySchemes: {
+          bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT', description: 'The access token of a session (RFC 6750).' },
+        },
+        examples: problemExamples(),
+      },
     },
     // By the prefix below: the plugin would take the path of `baseUrl` off, which another prefix can begin with.
     stripBasePath: false,
@@ -23,9 +34,20 @@ export function openApiOptions(baseUrl: string, basePath: string): SwaggerOption
       schema: takesLines(schema) ? { ...schema, body: LINES } : schema,
       url: url.startsWith(`${basePath}/`) ? url.slice(basePath.length) : url,
     }),
+    transformObject: (result) => ('openapiObject' in result ? nameSchemas(result.openapiObject as never) : result.swaggerObject) as never,
     refResolver: { buildLocalReference: (json, _baseUri, _fragment, index) => (typeof json.$id === 'string' ? json.$id : `def-${index}`) },
   }
 }
+
+const TAGS = [
+  { name: 'accounts', description: 'Registration, sessions and the account of the caller.' },
+  {
+    name: 'catalogue',
+    description: 'Products, search and stock. Reading needs no token and can be cached; changing needs the role `admin`.',
+  },
+  { name: 'orders', description: "The caller's orders: quote, place, follow and cancel." },
+  { name: 'operations', description: "Every customer's orders for operators (role `admin`), and the health of the process." },
+]
 
 /** Calls that read their lines themselves have no schema of the body: it would be checked. */
 const LINES = { type: 'string', description: 'One JSON object a line.' }

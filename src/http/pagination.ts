@@ -14,11 +14,18 @@ export const DEFAULT_LIMIT = 20
 
 /** The envelope of a page of `item`. */
 export function PageOf<T extends TSchema>(item: T) {
-  return Type.Object({
-    data: Type.Array(item),
-    has_more: Type.Boolean(),
-    next_cursor: Type.Union([Type.String(), Type.Null()]),
-  })
+  const { title, examples } = item as { title?: string; examples?: unknown[] }
+  return Type.Object(
+    {
+      data: Type.Array(item),
+      has_more: Type.Boolean(),
+      next_cursor: Type.Union([Type.String(), Type.Null()]),
+    },
+    {
+      ...(title === undefined ? {} : { title: `${title}Page` }),
+      ...(examples === undefined ? {} : { examples: [{ data: examples, has_more: false, next_cursor: null }] }),
+    },
+  )
 }
 
 export interface Page<T> {

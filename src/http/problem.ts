@@ -84,11 +84,29 @@ export function problemResponses(...codes: ErrorCode[]) {
   for (const [status, group] of byStatus) {
     responses[status] = {
       description: group.map((code) => `\`${code}\`: ${PROBLEMS[code].title}.`).join(' '),
-      content: { 'application/problem+json': { schema: { $ref: 'Problem#' } } },
+      content: {
+        'application/problem+json': {
+          schema: { $ref: 'Problem#' },
+          examples: Object.fromEntries(group.map((code) => [code, { $ref: `#/components/examples/${code}` }])),
+        },
+      },
     }
   }
   return responses as Record<never, never>
 }
+
+/** An example of each problem that a documented call can answer with, by its code. */
+export function problemExamples() {
+  return Object.fromEntries(
+    Object.entries(PROBLEMS).flatMap(([code, { status, title }]) => {
+      if (code === 'method_not_allowed') return []
+      const value = { type: `urn:storefront:problem:${code}`, title, status, detail: `${title}.`, code, request_id: EXAMPLE_REQUEST_ID }
+      return [[code, { summary: title, value }]]
+    }),
+  )
+}
+
+const EXAMPLE_REQUEST_ID = '01997a5e-4b1c-7d3a-9f60-2c8a1b0e7d44'
 
 /** What the log and the metrics see of a client that went away while its body was being read; nobody reads the answer. */
 const BROKEN_OFF = new AppError('malformed_request', 'The connection ended before the body did.')

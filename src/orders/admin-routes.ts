@@ -7,6 +7,7 @@ import { readIfMatch } from '../http/if-match.ts'
 import { nextLink, PageOf } from '../http/pagination.ts'
 import { problemResponses } from '../http/problem.ts'
 import { traceparentOf } from '../http/trace-context.ts'
+import { EXAMPLE_ADMIN_ORDER_DETAIL } from './examples.ts'
 import { moveOrder } from './move-orders.ts'
 import { getAnyOrder } from './orders.ts'
 import type { LockedRows } from './placing/locked-rows.ts'
@@ -27,7 +28,10 @@ export interface AdminOrderRoutesOptions {
 const LINES_LIMIT_BYTES = 8 * 1_048_576
 const NDJSON = 'application/x-ndjson'
 const STRANGERS = ['unauthenticated', 'invalid_token', 'forbidden'] as const
-const AdminOrderDetailSchema = Type.Object({ ...OrderDetailSchema.properties, user_id: AdminOrderSchema.properties.user_id })
+const AdminOrderDetailSchema = Type.Object(
+  { ...OrderDetailSchema.properties, user_id: AdminOrderSchema.properties.user_id },
+  { title: 'AdminOrderDetail', examples: [EXAMPLE_ADMIN_ORDER_DETAIL] },
+)
 
 /** Everybody's orders, for operators. */
 export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOptions): void {
@@ -40,6 +44,8 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
     {
       config: { access: 'admin' },
       schema: {
+        operationId: 'searchOrders',
+        description: 'Filters combine with AND. Pages: follow `next_cursor` until `has_more` is false.',
         ...shared,
         summary: "Everybody's orders, newest first by number, with `from` or `to` by time, in pages",
         querystring: OrderSearch,
@@ -62,6 +68,8 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
     {
       config: { access: 'admin' },
       schema: {
+        operationId: 'getAnyOrder',
+        description: 'The timeline shows when each change was published, mailed and stored in the lake.',
         ...shared,
         summary: "Anybody's order, and how far each of its changes has come",
         params: OrderParams,
@@ -83,6 +91,7 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
     {
       config: { access: 'admin' },
       schema: {
+        operationId: 'moveOrder',
         ...shared,
         summary: 'Moves an order to another status',
         description:
@@ -137,6 +146,7 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
         config: { access: 'admin' },
         bodyLimit: LINES_LIMIT_BYTES,
         schema: {
+          operationId: 'moveOrders',
           ...shared,
           summary: 'Moves many orders, one a line',
           description:

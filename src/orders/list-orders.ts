@@ -10,7 +10,7 @@ export const OrderQuery = Type.Object(
   {
     limit: Type.Optional(OrderLimit),
     cursor: Type.Optional(Cursor),
-    status: Type.Optional(Type.Enum([...ORDER_STATUSES])),
+    status: Type.Optional(Type.Enum([...ORDER_STATUSES], { title: 'OrderStatus', description: 'Only orders with this status.' })),
   },
   { additionalProperties: false },
 )

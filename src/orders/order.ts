@@ -1,5 +1,6 @@
 import { type Static, Type } from 'typebox'
 import { type Money, MoneySchema } from '../money.ts'
+import { EXAMPLE_ORDER } from './examples.ts'
 import { allowedTransitions, ORDER_STATUSES, type OrderStatus } from './order-status.ts'
 import { ReferenceSchema, type Tracking, TrackingSchema } from './tracking.ts'
 
@@ -17,55 +18,68 @@ export const ShippingAddressSchema = Type.Object(
     country: Type.String({ pattern: '^[A-Z]{2}$', description: 'ISO 3166-1 alpha-2.' }),
     phone: optionalText(40),
   },
-  { additionalProperties: false },
+  { title: 'ShippingAddress', additionalProperties: false },
 )
 export type ShippingAddress = Static<typeof ShippingAddressSchema>
 
-export const OrderStatusSchema = Type.Enum([...ORDER_STATUSES])
+export const OrderStatusSchema = Type.Enum([...ORDER_STATUSES], { title: 'OrderStatus' })
 
 /** A line of an order, as it was when the order was placed. */
-const OrderItemSchema = Type.Object({
-  product_id: Type.String({ format: 'uuid' }),
-  sku: Type.String(),
-  name: Type.String(),
-  category: Type.Optional(Type.String({ description: 'Absent in orders of releases that did not keep it.' })),
-  unit_price: MoneySchema,
-  quantity: Type.Integer(),
-  total: MoneySchema,
-})
+const OrderItemSchema = Type.Object(
+  {
+    product_id: Type.String({ format: 'uuid' }),
+    sku: Type.String(),
+    name: Type.String(),
+    category: Type.Optional(Type.String({ description: 'Absent in orders of releases that did not keep it.' })),
+    unit_price: MoneySchema,
+    quantity: Type.Integer(),
+    total: MoneySchema,
+  },
+  { title: 'OrderItem' },
+)
 export type OrderItem = Static<typeof OrderItemSchema>
 
-const StatusChangeSchema = Type.Object({
-  status: OrderStatusSchema,
-  at: Type.String({ format: 'date-time' }),
-  actor: Type.Object({
-    type: Type.Union([Type.Literal('customer'), Type.Literal('admin'), Type.Literal('system')]),
-    id: Type.Union([Type.String(), Type.Null()]),
-  }),
-  reason: Type.Union([Type.String(), Type.Null()]),
-  reference: Type.Optional(ReferenceSchema),
-  tracking: Type.Optional(TrackingSchema),
-  version: Type.Optional(
-    Type.Integer({ description: 'The version of the order after the change, where that is not its place in this list: after a restore.' }),
-  ),
-})
+const StatusChangeSchema = Type.Object(
+  {
+    status: OrderStatusSchema,
+    at: Type.String({ format: 'date-time' }),
+    actor: Type.Object({
+      type: Type.Union([Type.Literal('customer'), Type.Literal('admin'), Type.Literal('system')]),
+      id: Type.Union([Type.String(), Type.Null()]),
+    }),
+    reason: Type.Union([Type.String(), Type.Null()]),
+    reference: Type.Optional(ReferenceSchema),
+    tracking: Type.Optional(TrackingSchema),
+    version: Type.Optional(
+      Type.Integer({
+        description: 'The version of the order after the change, where that is not its place in this list: after a restore.',
+      }),
+    ),
+  },
+  { title: 'StatusChange' },
+)
 export type StatusChange = Static<typeof StatusChangeSchema>
 
-export const OrderSchema = Type.Object({
-  id: Type.String({ format: 'uuid' }),
-  number: Type.String({ description: 'For people; unique.' }),
-  status: OrderStatusSchema,
-  allowed_transitions: Type.Array(OrderStatusSchema),
-  items: Type.Array(OrderItemSchema),
-  total: MoneySchema,
-  client_reference: Type.Union([Type.String(), Type.Null()]),
-  shipping_address: Type.Union([ShippingAddressSchema, Type.Null()]),
-  note: Type.Union([Type.String(), Type.Null()]),
-  version: Type.Integer({ description: 'Grows with each change: 1, 2, 3 … Leaves numbers out when the database was restored in between.' }),
-  created_at: Type.String({ format: 'date-time' }),
-  updated_at: Type.String({ format: 'date-time' }),
-  status_history: Type.Array(StatusChangeSchema),
-})
+export const OrderSchema = Type.Object(
+  {
+    id: Type.String({ format: 'uuid' }),
+    number: Type.String({ description: 'For people; unique.' }),
+    status: OrderStatusSchema,
+    allowed_transitions: Type.Array(OrderStatusSchema),
+    items: Type.Array(OrderItemSchema),
+    total: MoneySchema,
+    client_reference: Type.Union([Type.String(), Type.Null()]),
+    shipping_address: Type.Union([ShippingAddressSchema, Type.Null()]),
+    note: Type.Union([Type.String(), Type.Null()]),
+    version: Type.Integer({
+      description: 'Grows with each change: 1, 2, 3 … Leaves numbers out when the database was restored in between.',
+    }),
+    created_at: Type.String({ format: 'date-time' }),
+    updated_at: Type.String({ format: 'date-time' }),
+    status_history: Type.Array(StatusChangeSchema),
+  },
+  { title: 'Order', examples: [EXAMPLE_ORDER] },
+)
 export type OrderView = Static<typeof OrderSchema>
 
 /** An order as the store keeps it. */

@@ -12,6 +12,7 @@ import { traceparentOf } from '../http/trace-context.ts'
 import { MoneySchema } from '../money.ts'
 import { MAX_LINES, MAX_QUANTITY, mergeLines } from './basket.ts'
 import { cancelOrder } from './cancel-order.ts'
+import { EXAMPLE_NEW_ORDER } from './examples.ts'
 import { listOrders, OrderQuery } from './list-orders.ts'
 import { OrderSchema, presentOrder, ShippingAddressSchema } from './order.ts'
 import { getOrder } from './orders.ts'
@@ -29,7 +30,10 @@ const BASKET_LIMIT_BYTES = 262_144
 const strict = { additionalProperties: false }
 
 const Items = Type.Array(
-  Type.Object({ product_id: Type.String({ format: 'uuid' }), quantity: Type.Integer({ minimum: 1, maximum: MAX_QUANTITY }) }, strict),
+  Type.Object(
+    { product_id: Type.String({ format: 'uuid' }), quantity: Type.Integer({ minimum: 1, maximum: MAX_QUANTITY }) },
+    { title: 'NewOrderItem', ...strict },
+  ),
   { minItems: 1, maxItems: MAX_LINES, description: 'Lines of the same product are merged, and then have at most 10,000 pieces.' },
 )
 const NewOrder = Type.Object(
@@ -51,7 +55,7 @@ const NewOrder = Type.Object(
     shipping_address: Type.Optional(ShippingAddressSchema),
     note: Type.Optional(Type.String({ minLength: 1, maxLength: 1_000 })),
   },
-  strict,
+  { title: 'NewOrder', ...strict, examples: [EXAMPLE_NEW_ORDER] },
 )
 const STRANGERS = ['unauthenticated', 'invalid_token'] as const
 const BASKET_REFUSALS = [
@@ -66,7 +70,7 @@ const BASKET_REFUSALS = [
   'total_too_large',
 ] as const
 
-export const OrderParams = Type.Object({ id: Type.String({ format: 'uuid' }) })
+export const OrderParams = Type.Object({ id: Type.String({ format: 'uuid', description: 'The id of the order.' }) })
 export const IfMatch = Type.Object({
   'if-match': Type.Optional(Type.String({ description: 'The version of the order that the caller knows, such as `"3"`.' })),
 })
@@ -122,6 +126,9 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
       config: { access: 'caller' },
       bodyLimit: BASKET_LIMIT_BYTES,
       schema: {
+        operationId: 'placeOrder',
+        description:
+          'Prices and names are those of the catalogue at this moment. Either all lines are reserved or none. Send an `Idempotency-Key` and repeat the request with it when no answer arrives: it places one order.',
         ...shared,
         summary: 'Places an order',
         headers: Type.Object({
@@ -177,9 +184,11 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
       config: { access: 'caller' },
       bodyLimit: BASKET_LIMIT_BYTES,
       schema: {
+        operationId: 'quoteOrder',
+        description: 'Uses the prices and the stock of this moment.',
         ...shared,
         summary: 'What an order would cost and whether there is enough stock; nothing is reserved',
-        body: Type.Object({ items: Items }, strict),
+        body: Type.Object({ items: Items }, { title: 'QuoteRequest', ...strict, examples: [{ items: EXAMPLE_NEW_ORDER.items }] }),
         response: { 200: { ...QuoteSchema, description: 'What the order would be.' }, ...problemResponses(...BASKET_REFUSALS) },
       },
     },
@@ -191,6 +200,8 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
     {
       config: { access: 'caller' },
       schema: {
+        operationId: 'cancelOrder',
+        description: 'The stock is returned in the same transaction. With `If-Match` only at that version of the order.',
         ...shared,
         summary: "Cancels one of the caller's orders while it is pending or confirmed",
         params: OrderParams,
@@ -222,6 +233,8 @@ function readingRoutes(server: HttpServer, { pool, baseUrl, findDeliveries }: Or
     {
       config: { access: 'caller' },
       schema: {
+        operationId: 'listOrders',
+        description: 'Pages: follow `next_cursor` until `has_more` is false.',
         ...shared,
         summary: "The caller's orders, newest first by number, in pages",
         querystring: OrderQuery,
@@ -250,6 +263,9 @@ function readingRoutes(server: HttpServer, { pool, baseUrl, findDeliveries }: Or
     {
       config: { access: 'caller' },
       schema: {
+        operationId: 'getOrder',
+        description:
+          "Another customer's order is 404, like one that does not exist. The timeline shows when each change was published, mailed and stored in the lake.",
         ...shared,
         summary: "One of the caller's orders, and how far each of its changes has come",
         params: OrderParams,

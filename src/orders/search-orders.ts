@@ -3,8 +3,10 @@ import type { Pool } from '../db/pool.ts'
 import { type Sql, sql } from '../db/sql.ts'
 import { AppError } from '../errors.ts'
 import { Cursor, type Page } from '../http/pagination.ts'
-import { type Order, OrderSchema, OrderStatusSchema, presentOrder } from './order.ts'
+import { EXAMPLE_ADMIN_ORDER } from './examples.ts'
+import { type Order, OrderSchema, presentOrder } from './order.ts'
 import { OrderLimit, readOrderPage } from './order-page.ts'
+import { ORDER_STATUSES } from './order-status.ts'
 
 const Instant = (description: string) => Type.Optional(Type.String({ format: 'date-time', maxLength: 40, description }))
 
@@ -12,9 +14,9 @@ export const OrderSearch = Type.Object(
   {
     limit: Type.Optional(OrderLimit),
     cursor: Type.Optional(Cursor),
-    status: Type.Optional(OrderStatusSchema),
-    user_id: Type.Optional(Type.String({ format: 'uuid' })),
-    number: Type.Optional(Type.String({ pattern: '^[0-9]{1,18}$' })),
+    status: Type.Optional(Type.Enum([...ORDER_STATUSES], { title: 'OrderStatus', description: 'Only orders with this status.' })),
+    user_id: Type.Optional(Type.String({ format: 'uuid', description: 'Only orders of this customer.' })),
+    number: Type.Optional(Type.String({ pattern: '^[0-9]{1,18}$', description: 'Only the order with this number.' })),
     email: Type.Optional(Type.String({ minLength: 3, maxLength: 254, description: 'Of an account that exists.' })),
     product_id: Type.Optional(Type.String({ format: 'uuid', description: 'Orders with a line of this product.' })),
     from: Instant('Placed then or later. RFC 3339.'),
@@ -24,7 +26,10 @@ export const OrderSearch = Type.Object(
 )
 
 /** An order as operators see it. */
-export const AdminOrderSchema = Type.Object({ ...OrderSchema.properties, user_id: Type.String({ format: 'uuid' }) })
+export const AdminOrderSchema = Type.Object(
+  { ...OrderSchema.properties, user_id: Type.String({ format: 'uuid' }) },
+  { title: 'AdminOrder', examples: [EXAMPLE_ADMIN_ORDER] },
+)
 export type AdminOrder = Static<typeof AdminOrderSchema>
 
 export function presentForAdmin(order: Order): AdminOrder {

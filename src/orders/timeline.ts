@@ -1,32 +1,39 @@
 import { type Static, Type } from 'typebox'
+import { EXAMPLE_ORDER_DETAIL } from './examples.ts'
 import { type Order, OrderSchema, OrderStatusSchema, presentOrder } from './order.ts'
 import { versionOf } from './order-status.ts'
 import { ReferenceSchema, TrackingSchema } from './tracking.ts'
 
 const Time = Type.Union([Type.String({ format: 'date-time' }), Type.Null()])
 
-const TimelineEntrySchema = Type.Object({
-  version: Type.Integer(),
-  status: OrderStatusSchema,
-  at: Type.String({ format: 'date-time', description: 'When the change was made.' }),
-  reference: Type.Optional(ReferenceSchema),
-  tracking: Type.Optional(TrackingSchema),
-  published_at: Type.Union(Time.anyOf, { description: 'When its event was on the topic. Null: not yet, or not recorded.' }),
-  mail: Type.Union([
-    Type.Object({
-      status: Type.Enum(['queued', 'sent', 'failed']),
-      queued_at: Type.String({ format: 'date-time' }),
-      sent_at: Time,
-      failed_at: Time,
-      attempts: Type.Integer(),
-    }),
-    Type.Null(),
-  ]),
-  lake_at: Type.Union(Time.anyOf, { description: 'When it was in the data lake. Null: not yet, or not recorded.' }),
-})
+const TimelineEntrySchema = Type.Object(
+  {
+    version: Type.Integer(),
+    status: OrderStatusSchema,
+    at: Type.String({ format: 'date-time', description: 'When the change was made.' }),
+    reference: Type.Optional(ReferenceSchema),
+    tracking: Type.Optional(TrackingSchema),
+    published_at: Type.Union(Time.anyOf, { description: 'When its event was on the topic. Null: not yet, or not recorded.' }),
+    mail: Type.Union([
+      Type.Object({
+        status: Type.Enum(['queued', 'sent', 'failed']),
+        queued_at: Type.String({ format: 'date-time' }),
+        sent_at: Time,
+        failed_at: Time,
+        attempts: Type.Integer(),
+      }),
+      Type.Null(),
+    ]),
+    lake_at: Type.Union(Time.anyOf, { description: 'When it was in the data lake. Null: not yet, or not recorded.' }),
+  },
+  { title: 'TimelineEntry' },
+)
 
 /** An order with how far each of its changes has come. */
-export const OrderDetailSchema = Type.Object({ ...OrderSchema.properties, timeline: Type.Array(TimelineEntrySchema) })
+export const OrderDetailSchema = Type.Object(
+  { ...OrderSchema.properties, timeline: Type.Array(TimelineEntrySchema) },
+  { title: 'OrderDetail', examples: [EXAMPLE_ORDER_DETAIL] },
+)
 export type OrderDetail = Static<typeof OrderDetailSchema>
 
 /** How far the event of one version has come, as far as it is known. */

@@ -6,6 +6,7 @@ import { AppError } from '../errors.ts'
 import { countCodePoints } from '../http/text-length.ts'
 import { isStorable } from '../http/validation.ts'
 import { isWebAddress } from './events.ts'
+import { EXAMPLE_TRANSITION } from './examples.ts'
 import { type Move, type MoveOutcome, type Moving, moveOrders } from './move-orders.ts'
 import type { Actor } from './order.ts'
 import { OrderStatusSchema } from './order.ts'
@@ -35,7 +36,7 @@ export const Transition = Type.Object(
     tracking: Type.Optional(Type.Union([TrackingSchema, Type.Null()])),
     restock: Type.Optional(Type.Boolean({ description: 'With `returned`: the goods can be sold again. Default: they cannot.' })),
   },
-  { additionalProperties: false },
+  { title: 'Transition', examples: [EXAMPLE_TRANSITION], additionalProperties: false },
 )
 
 const TransitionLine = Type.Object(

@@ -1,6 +1,7 @@
 import { type Static, Type } from 'typebox'
 import type { Queryable } from '../../db/pool.ts'
 import { allOf, noSql, sql } from '../../db/sql.ts'
+import { EXAMPLE_FACETS } from '../examples.ts'
 import type { Filters } from '../product-query.ts'
 import { estimateProducts } from './count-products.ts'
 import { filterConditions } from './filter-sql.ts'
@@ -8,18 +9,21 @@ import { resolveTextQuery } from './similar-words.ts'
 
 const count = Type.Integer({ minimum: 0 })
 
-export const FacetsSchema = Type.Object({
-  categories: Type.Array(Type.Object({ category: Type.String(), count }), { description: 'The 100 with most products.' }),
-  price_ranges: Type.Array(
-    Type.Object({
-      currency: Type.String(),
-      min: Type.Integer({ description: 'Minor units.' }),
-      max: Type.Union([Type.Integer({ description: 'Below this; minor units.' }), Type.Null()]),
-      count,
-    }),
-  ),
-  exact: Type.Boolean({ description: 'Whether the counts are exact; otherwise they come from a sample.' }),
-})
+export const FacetsSchema = Type.Object(
+  {
+    categories: Type.Array(Type.Object({ category: Type.String(), count }), { description: 'The 100 with most products.' }),
+    price_ranges: Type.Array(
+      Type.Object({
+        currency: Type.String(),
+        min: Type.Integer({ description: 'Minor units.' }),
+        max: Type.Union([Type.Integer({ description: 'Below this; minor units.' }), Type.Null()]),
+        count,
+      }),
+    ),
+    exact: Type.Boolean({ description: 'Whether the counts are exact; otherwise they come from a sample.' }),
+  },
+  { title: 'Facets', examples: [EXAMPLE_FACETS] },
+)
 export type Facets = Static<typeof FacetsSchema>
 
 /** Lower ends of the price ranges, in minor units. */

@@ -3,14 +3,20 @@ import { findSellableProducts } from '../../catalogue/products.ts'
 import { readStock } from '../../catalogue/stock.ts'
 import type { Pool } from '../../db/pool.ts'
 import { type Basket, priceBasket } from '../basket.ts'
+import { EXAMPLE_QUOTE } from '../examples.ts'
 import { OrderSchema } from '../order.ts'
 
-export const QuoteSchema = Type.Object({
-  items: OrderSchema.properties.items,
-  total: OrderSchema.properties.total,
-  is_available: Type.Boolean({ description: 'Whether there is enough stock of every line, at this moment.' }),
-  shortages: Type.Array(Type.Object({ product_id: Type.String({ format: 'uuid' }), requested: Type.Integer(), available: Type.Integer() })),
-})
+export const QuoteSchema = Type.Object(
+  {
+    items: OrderSchema.properties.items,
+    total: OrderSchema.properties.total,
+    is_available: Type.Boolean({ description: 'Whether there is enough stock of every line, at this moment.' }),
+    shortages: Type.Array(
+      Type.Object({ product_id: Type.String({ format: 'uuid' }), requested: Type.Integer(), available: Type.Integer() }),
+    ),
+  },
+  { title: 'Quote', examples: [EXAMPLE_QUOTE] },
+)
 
 /**
  * What a basket costs now and what of it there is, without reserving or changing anything. Throws `unknown_product`,

@@ -1,0 +1,47 @@
+/** Bodies that the OpenAPI document shows. A test checks each against its schema. */
+
+export const EXAMPLE_NEW_PRODUCT = {
+  sku: 'MUG-BLUE',
+  name: 'Blue mug',
+  description: 'Stoneware, 300 ml.',
+  category: 'Kitchen',
+  image_url: 'https://images.example.com/mug-blue.jpg',
+  group: 'MUG',
+  options: { colour: 'blue' },
+  price: { amount: 1_290, currency: 'EUR' },
+  stock: 40,
+}
+
+const { stock: _, ...shown } = EXAMPLE_NEW_PRODUCT
+
+export const EXAMPLE_PRODUCT = {
+  id: '01997a5e-1f20-7c11-b4d2-8e6a0f3b5c21',
+  ...shown,
+  in_stock: true,
+  created_at: '2026-03-01T08:00:00.000Z',
+  updated_at: '2026-03-02T10:30:00.000Z',
+}
+
+export const EXAMPLE_PRODUCT_PAGE = { data: [EXAMPLE_PRODUCT], has_more: false, next_cursor: null }
+export const EXAMPLE_PRODUCT_CHANGE = { price: { amount: 990, currency: 'EUR' } }
+
+export const EXAMPLE_FACETS = {
+  categories: [{ category: 'Kitchen', count: 12 }],
+  price_ranges: [{ currency: 'EUR', min: 1_000, max: 2_500, count: 12 }],
+  exact: true,
+}
+
+export const EXAMPLE_STOCK = { product_id: EXAMPLE_PRODUCT.id, available: 40, version: 3 }
+export const EXAMPLE_STOCK_COUNT = { stock: 40, expected: 38, reference: 'count-2026-03', reason: 'Monthly count' }
+export const EXAMPLE_NEW_STOCK_ADJUSTMENT = { delta: 24, reference: 'delivery-4711', reason: 'Delivery' }
+
+export const EXAMPLE_STOCK_ADJUSTMENT = {
+  product_id: EXAMPLE_PRODUCT.id,
+  version: 4,
+  kind: 'adjustment',
+  before: 16,
+  after: 40,
+  ...EXAMPLE_NEW_STOCK_ADJUSTMENT,
+  actor: { type: 'admin', id: '01997a5e-0c41-7b02-8d1e-5f0f6a3c9b12' },
+  created_at: '2026-03-02T10:30:00.000Z',
+}

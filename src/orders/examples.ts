@@ -1,0 +1,55 @@
+/** Bodies that the OpenAPI document shows. A test checks each against its schema. */
+
+const PRICE = { amount: 1_290, currency: 'EUR' }
+const TOTAL = { amount: 2_580, currency: 'EUR' }
+const PLACED_AT = '2026-03-04T18:05:00.000Z'
+const PRODUCT_ID = '01997a5e-1f20-7c11-b4d2-8e6a0f3b5c21'
+const USER_ID = '01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11'
+const SHIPPING_ADDRESS = { name: 'Ada Lovelace', line1: '12 St James Square', city: 'London', postal_code: 'SW1Y 4JH', country: 'GB' }
+
+export const EXAMPLE_NEW_ORDER = {
+  items: [{ product_id: PRODUCT_ID, quantity: 2 }],
+  client_reference: 'cart-1843',
+  shipping_address: SHIPPING_ADDRESS,
+  note: 'Please ring twice.',
+}
+
+export const EXAMPLE_ORDER = {
+  id: '01997a60-2b33-7e45-a1c8-6d0e9f7b3a55',
+  number: '100042',
+  status: 'pending',
+  allowed_transitions: ['confirmed', 'cancelled'],
+  items: [{ product_id: PRODUCT_ID, sku: 'MUG-BLUE', name: 'Blue mug', category: 'Kitchen', unit_price: PRICE, quantity: 2, total: TOTAL }],
+  total: TOTAL,
+  client_reference: EXAMPLE_NEW_ORDER.client_reference,
+  shipping_address: SHIPPING_ADDRESS,
+  note: EXAMPLE_NEW_ORDER.note,
+  version: 1,
+  created_at: PLACED_AT,
+  updated_at: PLACED_AT,
+  status_history: [{ status: 'pending', at: PLACED_AT, actor: { type: 'customer', id: USER_ID }, reason: null }],
+}
+
+export const EXAMPLE_ORDER_DETAIL = {
+  ...EXAMPLE_ORDER,
+  timeline: [
+    {
+      version: 1,
+      status: 'pending',
+      at: PLACED_AT,
+      published_at: '2026-03-04T18:05:00.012Z',
+      mail: { status: 'sent', queued_at: '2026-03-04T18:05:00.020Z', sent_at: '2026-03-04T18:05:00.310Z', failed_at: null, attempts: 1 },
+      lake_at: '2026-03-04T18:05:10.000Z',
+    },
+  ],
+}
+
+export const EXAMPLE_ADMIN_ORDER = { ...EXAMPLE_ORDER, user_id: USER_ID }
+export const EXAMPLE_ADMIN_ORDER_DETAIL = { ...EXAMPLE_ORDER_DETAIL, user_id: USER_ID }
+export const EXAMPLE_QUOTE = { items: EXAMPLE_ORDER.items, total: TOTAL, is_available: true, shortages: [] }
+
+export const EXAMPLE_TRANSITION = {
+  to: 'shipped',
+  reference: 'parcel-7781',
+  tracking: { carrier: 'DHL', number: '00340434161094015902', url: 'https://www.dhl.com/track?id=00340434161094015902' },
+}
