@@ -68,12 +68,3 @@ export async function updateName(db: Queryable, userId: string, name: string | n
   if (rows[0] === undefined) throw invalidToken()
   return rows[0]
 }
-
-/** Throws `email_taken`. `email` is canonical. */
-export async function updateEmail(db: Queryable, userId: string, email: string): Promise<void> {
-  try {
-    await db.query('update users set email = $2 where id = $1', [userId, email])
-  } catch (error) {
-    throw translateConstraint(error)
-  }
-}
