@@ -10,7 +10,7 @@ import { installJobQueues } from '../jobs/job-queue.ts'
 import { ACCOUNT_MAIL_QUEUE } from '../mail/account-mail.ts'
 import { EMAIL_QUEUE } from '../mail/email-deliveries.ts'
 import { WEBHOOK_QUEUE } from '../webhooks/webhook-deliveries.ts'
-import { HOUSEKEEPING_QUEUE } from './order-housekeeping.ts'
+import { HOUSEKEEPING_QUEUE } from './housekeeping.ts'
 
 const INSUFFICIENT_PRIVILEGE = '42501'
 

@@ -5,7 +5,6 @@ import type { Authenticate } from '../http/caller.ts'
 import type { SendAccountMail } from './account-mail.ts'
 import { createAuthenticate } from './authenticate.ts'
 import type { AuthContext, OnAccountDeleted } from './context.ts'
-import { Housekeeping } from './housekeeping.ts'
 import type { HashingOptions } from './passwords/hashing-threads.ts'
 import { Passwords } from './passwords/password.ts'
 import { Throttle } from './throttle.ts'
@@ -47,7 +46,6 @@ export function createAuth(options: AuthOptions): Auth {
   const { pool, logger, secret, now } = options
   const keyRing = new KeyRing(options.keys, { pool, secret, logger })
   const revocations = new Revocations({ pool, connect: options.connect, logger, now })
-  const housekeeping = new Housekeeping(pool, logger)
   const context: AuthContext = {
     pool,
     passwords: new Passwords(options.hashing),
@@ -60,7 +58,7 @@ export function createAuth(options: AuthOptions): Auth {
     refreshGraceSeconds: options.refreshGraceSeconds,
     now,
   }
-  const parts = [keyRing, revocations, housekeeping, new IssuerWatch({ pool, issuer: options.issuer, logger })]
+  const parts = [keyRing, revocations, new IssuerWatch({ pool, issuer: options.issuer, logger })]
   return {
     context,
     authenticate: createAuthenticate(context),

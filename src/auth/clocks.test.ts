@@ -5,7 +5,7 @@ import { eventually } from '../../test/eventually.ts'
 import { assertProblem } from '../../test/problem.ts'
 import { startStore, type TestStore } from '../../test/store.ts'
 import { connectClient } from '../db/pool.ts'
-import { Housekeeping } from './housekeeping.ts'
+import { deleteExpired } from './delete-expired.ts'
 import { REMEMBER_SECONDS, Revocations } from './tokens/revocations.ts'
 
 const MINUTE_MS = 60_000
@@ -46,14 +46,14 @@ test('a logout under a clock two hours ahead is remembered until its tokens have
   assert.equal((await store.call('POST', '/auth/logout', { token: refreshed.json.access_token })).status, 204)
 
   await store.pool.query(`update session_revocations set revoked_at = now() - interval '1 hour'`)
-  await new Housekeeping(store.pool, pino({ level: 'silent' })).run()
+  await deleteExpired(store.pool)
   const { rows } = await store.pool.query(`select extract(epoch from last_issued_at - now()) / 60 as minutes from session_revocations`)
   assert.ok(rows[0]?.minutes > 110, 'it is kept by the newest token, not by the last one')
   clock.aheadMs = 2 * HOUR_MS
   assertProblem(await store.call('GET', '/me', { token: ada.token }), 401, 'invalid_token')
 
   await store.pool.query(`update session_revocations set last_issued_at = now() - interval '1 hour'`)
-  await new Housekeeping(store.pool, pino({ level: 'silent' })).run()
+  await deleteExpired(store.pool)
   assert.equal((await store.pool.query('select from session_revocations')).rowCount, 0)
 })
 

@@ -128,14 +128,15 @@ async function assertEnabled(tx: Transaction, endpointId: string): Promise<void>
   if (rows[0]?.is_disabled === true) throw new WebhookRefused('the endpoint is disabled; enable it first')
 }
 
-/** Deletes events that are too old to come again and wait for no delivery, and their deliveries. Right to run anywhere, at any time, twice. */
-export async function deleteOldEvents(pool: Pool, now: Date): Promise<void> {
-  await pool.query(
+/** Deletes events that are too old to come again and wait for no delivery, and their deliveries. Idempotent. Returns the number of events. */
+export async function deleteOldEvents(pool: Pool, now: Date): Promise<number> {
+  const { rowCount } = await pool.query(
     `delete from webhook_events as event
      where created_at < $1
        and not exists (select from webhook_deliveries where event_id = event.event_id and status = 'queued')`,
     [new Date(now.getTime() - KNOWN_MS)],
   )
+  return rowCount ?? 0
 }
 
 export type WebhookStatus = 'queued' | 'delivered' | 'failed'

@@ -8,15 +8,7 @@ import type { Job, JobOutcome, JobWorker } from '../jobs/job-worker.ts'
 import { removeLostEvents } from '../topic/remove-lost-events.ts'
 import type { MessageHandler } from '../topic/topic.ts'
 import { pairWanted } from './wanted-events.ts'
-import {
-  type Attempt,
-  beginAttempt,
-  deleteOldEvents,
-  insertDeliveries,
-  WEBHOOK_DELIVERIES,
-  WEBHOOK_QUEUE,
-  type WebhookJob,
-} from './webhook-deliveries.ts'
+import { type Attempt, beginAttempt, insertDeliveries, WEBHOOK_DELIVERIES, WEBHOOK_QUEUE, type WebhookJob } from './webhook-deliveries.ts'
 import { disableEndpoint, hasEndpoints, lockRecipients, recordEndpointFailing, recordEndpointWell } from './webhook-endpoints.ts'
 import { pauseAfter, readRetryAfter } from './webhook-pauses.ts'
 import type { WebhookSender } from './webhook-sender.ts'
@@ -25,7 +17,6 @@ import { signWebhook } from './webhook-signature.ts'
 // One endpoint has one fetcher's batch in hand at most: those that hang until the timeout leave the rest to the others.
 const WORK = { batchSize: 4, concurrency: 4, fetchers: 6, perGroup: 4 }
 const PATIENCE_MS = 3 * 86_400_000
-const CLEANING_MS = 3_600_000
 const GONE = 410
 // Those whose `Retry-After` counts: too many requests, and not available.
 const BUSY = [429, 503]
@@ -60,15 +51,8 @@ export interface WebhookSubscriber {
 export function createWebhookSubscriber(options: WebhookSubscriberOptions): WebhookSubscriber {
   const { pool, jobs, sender, encryption, logger, now, onTried } = options
   let worker: JobWorker | undefined
-  let cleaning: NodeJS.Timeout | undefined
   /** Endpoints that a warning was logged for. */
   const undecryptable = new Set<string>()
-
-  function clean(): void {
-    deleteOldEvents(pool, now()).catch((error) => {
-      logger.warn({ err: error }, 'could not delete old webhooks; it is tried again')
-    })
-  }
 
   async function deliver({ data: job }: Job<WebhookJob>): Promise<JobOutcome> {
     const attempt = await beginAttempt(pool, job, now())
@@ -146,11 +130,9 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions): Webh
 
     async start() {
       worker ??= await jobs.work<WebhookJob>(WEBHOOK_QUEUE.name, WORK, deliver)
-      cleaning ??= setInterval(clean, CLEANING_MS)
     },
 
     async stop() {
-      clearInterval(cleaning)
       await worker?.stop()
       sender.close()
     },

@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import pino from 'pino'
 import { startStore, TEST_SECRET } from '../../test/store.ts'
-import { Housekeeping } from './housekeeping.ts'
+import { deleteExpired } from './delete-expired.ts'
 import { rotateSigningKeys } from './tokens/signing-keys.ts'
 
-test('deletes what has run out and leaves everything that can still be used', async (t) => {
+test('deletes what has expired and leaves everything that can still be used', async (t) => {
   const store = await startStore(t)
   const { pool } = store
   const [ada, bob, eve, joe] = [await store.register(), await store.register(), await store.register(), await store.register()]
@@ -33,8 +32,7 @@ test('deletes what has run out and leaves everything that can still be used', as
     [eve.id],
   )
 
-  const housekeeping = new Housekeeping(pool, pino({ level: 'silent' }))
-  await Promise.all([housekeeping.run(), housekeeping.run()])
+  await Promise.all([deleteExpired(pool), deleteExpired(pool)])
   const { rows } = await pool.query(
     `select
       array(select user_id from sessions order by user_id) as sessions,
@@ -58,14 +56,4 @@ test('deletes what has run out and leaves everything that can still be used', as
     },
   ])
   assert.equal((await store.call('GET', '/me', { token: ada.token })).status, 200)
-  await housekeeping.stop()
-})
-
-test('starts and stops in any order', async (t) => {
-  const store = await startStore(t)
-  const housekeeping = new Housekeeping(store.pool, pino({ level: 'silent' }))
-  await housekeeping.stop()
-  await housekeeping.start()
-  await housekeeping.stop()
-  await housekeeping.stop()
 })

@@ -1,0 +1,49 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import pino from 'pino'
+import { type HousekeepingTask, runDueTasks } from './housekeeping.ts'
+
+const MINUTE_MS = 60_000
+
+function collect() {
+  const logged: { level: number; msg: string; task?: string; deleted?: number }[] = []
+  return { logged, logger: pino({}, { write: (line) => void logged.push(JSON.parse(line)) }) }
+}
+
+test('runs each task at its own minutes, and logs what was deleted', async () => {
+  const { logged, logger } = collect()
+  const runs: string[] = []
+  const task = (name: string, everyMinutes: number, deleted: number): HousekeepingTask => {
+    const run = async () => {
+      runs.push(name)
+      return { [name]: deleted }
+    }
+    return { name, everyMinutes, run }
+  }
+  const tasks = [task('each minute', 1, 0), task('each tenth', 10, 3)]
+  for (let minute = 0; minute < 20; minute++) await runDueTasks(tasks, new Date(minute * MINUTE_MS + 59_999), logger)
+  assert.equal(runs.filter((name) => name === 'each minute').length, 20)
+  assert.equal(runs.filter((name) => name === 'each tenth').length, 2)
+  assert.deepEqual(
+    logged.map(({ msg }) => msg),
+    ['housekeeping', 'housekeeping'],
+  )
+})
+
+test('a task that fails is logged, and the others run; an outage of the database ends the run', async () => {
+  const { logged, logger } = collect()
+  let deleted = 0
+  const fail = (error: Error): HousekeepingTask => ({ name: 'broken', everyMinutes: 1, run: () => Promise.reject(error) })
+  const others: HousekeepingTask = { name: 'others', everyMinutes: 1, run: async () => ({ deleted: ++deleted }) }
+  await runDueTasks([fail(new Error('a broken row')), others], new Date(0), logger)
+  assert.deepEqual(
+    logged.map(({ level, task, deleted }) => ({ level, task, deleted })),
+    [
+      { level: 50, task: 'broken', deleted: undefined },
+      { level: 30, task: undefined, deleted: 1 },
+    ],
+  )
+  const outage = Object.assign(new Error('away'), { code: 'ECONNREFUSED' })
+  await assert.rejects(runDueTasks([fail(outage), others], new Date(0), logger), outage)
+  assert.equal(deleted, 1)
+})

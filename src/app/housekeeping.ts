@@ -1,0 +1,85 @@
+import type { Logger } from 'pino'
+import { deleteExpired } from '../auth/delete-expired.ts'
+import type { Config } from '../config.ts'
+import { isDatabaseOutage } from '../db/constraints.ts'
+import { loggableError } from '../db/loggable-error.ts'
+import type { Pool } from '../db/pool.ts'
+import type { JobQueue, QueueDefinition } from '../jobs/job-queue.ts'
+import { type Erasure, eraseDueAddresses } from '../orders/erase-addresses.ts'
+import { expireOrders } from '../orders/expire-orders.ts'
+import { deleteExpiredKeys } from '../orders/placing/idempotency.ts'
+import { deleteOldEvents } from '../webhooks/webhook-deliveries.ts'
+import { eraseCopies } from './erase-copies.ts'
+import type { Service } from './service.ts'
+
+export const HOUSEKEEPING_QUEUE: QueueDefinition = {
+  name: 'housekeeping',
+  retryDelaySeconds: 60,
+  retryDelayMaxSeconds: 60,
+  keepSeconds: 3_600,
+}
+const EVERY_MINUTE = '* * * * *'
+const MINUTE_MS = 60_000
+
+export interface HousekeepingOptions {
+  pool: Pool
+  jobs: JobQueue
+  logger: Logger
+  now: () => Date
+}
+
+/** `run` returns counts for the log. */
+export interface HousekeepingTask {
+  name: string
+  everyMinutes: number
+  run: () => Promise<Record<string, number>>
+}
+
+/** What is erased of the orders of deleted accounts, and when. */
+export function erasureOf({ retainOrderAddressDays }: Config): Erasure {
+  return { eraseCopies, retainDays: retainOrderAddressDays }
+}
+
+/** Everything the store deletes or cancels by the clock: one job a minute, in a process of the API, which has the settings of orders. */
+export function createHousekeeping(config: Config, { pool, jobs, logger, now }: HousekeepingOptions): Service {
+  const { pendingOrderTtlSeconds: ttlSeconds } = config
+  const onFailed = (orderId: string, error: unknown) =>
+    logger.error({ err: loggableError(error), orderId }, 'a pending order could not be cancelled; it is retried in a minute')
+  const tasks: HousekeepingTask[] = [
+    { name: 'idempotency keys', everyMinutes: 1, run: async () => ({ deletedKeys: await deleteExpiredKeys(pool) }) },
+    {
+      name: 'pending orders',
+      everyMinutes: 1,
+      run: async () => ({ cancelledOrders: ttlSeconds === null ? 0 : await expireOrders(pool, ttlSeconds, now(), onFailed) }),
+    },
+    {
+      name: 'addresses',
+      everyMinutes: 1,
+      run: async () => ({ erasedAddresses: await eraseDueAddresses(pool, erasureOf(config), now()) }),
+    },
+    { name: 'accounts', everyMinutes: 10, run: async () => ({ deletedFromAccounts: await deleteExpired(pool) }) },
+    { name: 'webhooks', everyMinutes: 60, run: async () => ({ deletedWebhookEvents: await deleteOldEvents(pool, now()) }) },
+  ]
+  return {
+    start: () => jobs.schedule(HOUSEKEEPING_QUEUE.name, EVERY_MINUTE, () => runDueTasks(tasks, now(), logger)),
+    // The job queue stops its workers.
+    async stop() {},
+  }
+}
+
+/** Runs the tasks of this minute. One that fails is logged and does not keep the others from running. */
+export async function runDueTasks(tasks: readonly HousekeepingTask[], now: Date, logger: Logger): Promise<void> {
+  const minute = Math.floor(now.getTime() / MINUTE_MS)
+  const counts: Record<string, number> = {}
+  for (const { name, everyMinutes, run } of tasks) {
+    if (minute % everyMinutes !== 0) continue
+    try {
+      Object.assign(counts, await run())
+    } catch (error) {
+      // The others would fail as well: the job queue logs it, once.
+      if (isDatabaseOutage(error)) throw error
+      logger.error({ err: loggableError(error), task: name }, `housekeeping failed; it is retried in ${everyMinutes} min`)
+    }
+  }
+  if (Object.values(counts).some((count) => count > 0)) logger.info(counts, 'housekeeping')
+}
