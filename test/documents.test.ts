@@ -29,8 +29,8 @@ const textOf = (document: string) => readFileSync(join(ROOT, document), 'utf8')
 /** Blocks that are not run below, by document and first line, with the reason, or the test that runs them. */
 const NOT_RUN_HERE: Record<string, string> = {
   'README.md: npm ci && npm start     # the store, with a sample catalogue, at http://localhost:3000': 'test/readme.long.test.ts',
-  'README.md: # 1. Some products. No account is needed to look.': 'test/readme.long.test.ts',
-  'CONTRIBUTING.md: npm ci && npm test     # real PostgreSQL, started for the run; nothing to install':
+  'README.md: # 1. Some products. Reading the catalogue needs no account.': 'test/readme.long.test.ts',
+  'CONTRIBUTING.md: npm ci && npm test     # starts a real PostgreSQL for the run; nothing to install':
     'it is the whole run of which this test is a part',
   'docs/events.md: psql "$DATABASE_URL" --no-align --tuples-only --command "': 'test/erase-in-nats.long.test.ts',
   ...Object.fromEntries(
