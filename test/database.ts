@@ -3,11 +3,11 @@ import pg from 'pg'
 import type { DatabaseAddresses } from '../src/db/addresses.ts'
 import { createPool, type Pool } from '../src/db/pool.ts'
 import { COMMAND_BOUNDS } from '../src/db/session-settings.ts'
+import { OBJECT_IN_USE, sqlState } from '../src/db/sql-state.ts'
 import { type Cleanup, onCleanup } from './cleanup.ts'
 import { eventually } from './eventually.ts'
 
 export const TEMPLATE = 'storefront_template'
-const OBJECT_IN_USE = '55006'
 
 /** Address of a database on the run's server, for its superuser unless another role is named. */
 export function databaseUrl(database: string, role: keyof DatabaseAddresses = 'owner'): string {
@@ -68,8 +68,8 @@ async function whileInUse(work: () => Promise<unknown>): Promise<void> {
   await eventually(() =>
     work().then(
       () => true,
-      (error: { code?: string }) => {
-        if (error.code !== OBJECT_IN_USE) throw error
+      (error) => {
+        if (sqlState(error) !== OBJECT_IN_USE) throw error
         return false
       },
     ),

@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
 import { deleteExpired } from '../auth/delete-expired.ts'
 import type { Config } from '../config.ts'
-import { isDatabaseOutage } from '../db/constraints.ts'
+import { isDatabaseOutage } from '../db/failures.ts'
 import { loggableError } from '../db/loggable-error.ts'
 import type { Pool } from '../db/pool.ts'
 import type { JobQueue, QueueDefinition } from '../jobs/job-queue.ts'

@@ -6,13 +6,12 @@ import { assertOwner, assertReachable, assertServer, lacksReplication } from '..
 import { migrate } from '../db/migrate.ts'
 import { connectClient, type Queryable } from '../db/pool.ts'
 import { grantRights } from '../db/rights.ts'
+import { INSUFFICIENT_PRIVILEGE, sqlState } from '../db/sql-state.ts'
 import { installJobQueues } from '../jobs/job-queue.ts'
 import { ACCOUNT_MAIL_QUEUE } from '../mail/account-mail.ts'
 import { EMAIL_QUEUE } from '../mail/email-deliveries.ts'
 import { WEBHOOK_QUEUE } from '../webhooks/webhook-deliveries.ts'
 import { HOUSEKEEPING_QUEUE } from './housekeeping.ts'
-
-const INSUFFICIENT_PRIVILEGE = '42501'
 
 /** The queues of a store. */
 export const JOB_QUEUES = [EMAIL_QUEUE, ACCOUNT_MAIL_QUEUE, WEBHOOK_QUEUE, PURGE_QUEUE, HOUSEKEEPING_QUEUE]
@@ -38,7 +37,7 @@ export async function prepareDatabase(addresses: DatabaseAddresses, logger: Logg
         try {
           await create(stream)
         } catch (error) {
-          throw (error as { code?: string }).code === INSUFFICIENT_PRIVILEGE ? await lacksReplication(stream, error) : error
+          throw sqlState(error) === INSUFFICIENT_PRIVILEGE ? await lacksReplication(stream, error) : error
         }
       }),
     )

@@ -1,11 +1,10 @@
 import { plainArray } from '../db/plain-array.ts'
 import type { Queryable, Transaction } from '../db/pool.ts'
 import { prepared, sql } from '../db/sql.ts'
+import { CHECK_VIOLATION, sqlState } from '../db/sql-state.ts'
 import { IS_IN_TRANSACTION } from '../db/transaction.ts'
 import { uuidArray } from '../db/uuid-array.ts'
 import { PRICES_VERSION } from './products.ts'
-
-const CHECK_VIOLATION = '23514'
 
 export interface StockLine {
   product_id: string
@@ -131,8 +130,7 @@ export function takeStock(tx: Transaction, quantities: ReadonlyMap<string, numbe
 
 /** Whether `takeStock` failed because there is less than that. */
 export function isSoldOut(error: unknown): boolean {
-  const { code, constraint } = (error ?? {}) as { code?: string; constraint?: string }
-  return code === CHECK_VIOLATION && constraint === 'inventory_available_not_negative'
+  return sqlState(error) === CHECK_VIOLATION && (error as { constraint?: string }).constraint === 'inventory_available_not_negative'
 }
 
 /** Gives the stock of an order's lines back. Lines of several orders may name a product several times. */

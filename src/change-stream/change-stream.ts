@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
+import { OBJECT_IN_USE, sqlState } from '../db/sql-state.ts'
 import { type ChangeStreamOptions, type Commit, SlotReader } from './slot-reader.ts'
 
-const SLOT_IN_USE = '55006'
 const STANDBY_RETRY_MS = 500
 const RETRY_MIN_MS = 200
 const RETRY_MAX_MS = 5_000
@@ -83,7 +83,7 @@ export class ChangeStream {
         retryMs = RETRY_MIN_MS
       } catch (error) {
         if (this.#stopping.signal.aborted) break
-        const isTaken = (error as { code?: string }).code === SLOT_IN_USE
+        const isTaken = sqlState(error) === OBJECT_IN_USE
         if (this.#reader?.hasProgressed) retryMs = RETRY_MIN_MS
         this.#state = isTaken ? 'standby' : 'failing'
         if (!isTaken) logger.error({ err: error, slot: slotName, retryMs }, 'change stream failed, will retry')

@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
 import type { Queryable } from '../db/pool.ts'
+import { DUPLICATE_OBJECT, sqlState } from '../db/sql-state.ts'
 
 export const PUBLICATION = 'storefront_orders'
 
@@ -43,8 +44,7 @@ export async function ensureReplicationSlot(
     await withReplication((stream) => createReplicationSlot(stream, slotName))
     return 'created'
   } catch (error) {
-    const DUPLICATE_OBJECT = '42710'
-    if ((error as { code?: string }).code === DUPLICATE_OBJECT) return 'ready'
+    if (sqlState(error) === DUPLICATE_OBJECT) return 'ready'
     throw error
   }
 }

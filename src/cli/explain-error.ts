@@ -1,5 +1,6 @@
 import { explainConnection } from '../db/connection-refusal.ts'
 import { isDiskFull } from '../db/embedded/full-disk.ts'
+import { INSUFFICIENT_PRIVILEGE, sqlState } from '../db/sql-state.ts'
 import { AppError, OperatorError } from '../errors.ts'
 
 interface Explanation {
@@ -7,8 +8,6 @@ interface Explanation {
   message: string
   exitStatus: number
 }
-
-const INSUFFICIENT_PRIVILEGE = '42501'
 
 // https://nodejs.org/api/tls.html#x509-certificate-error-codes
 const UNTRUSTED = [
@@ -53,11 +52,11 @@ function explainFile(error: unknown): string | null {
 }
 
 function explainDatabase(error: unknown): string | null {
-  const { code = '', message, severity } = error as { code?: string; message?: string; severity?: string }
+  const { message, severity } = error as { message?: string; severity?: string }
   if (isUntrusted(error)) {
     return `a server's certificate is signed by an authority that is not known (${message}); for the database add sslrootcert=FILE to its address, for the object store set NODE_EXTRA_CA_CERTS=FILE`
   }
-  if (code === INSUFFICIENT_PRIVILEGE && severity !== 'FATAL') {
+  if (sqlState(error) === INSUFFICIENT_PRIVILEGE && severity !== 'FATAL') {
     return `the role in DATABASE_URL lacks a right: ${message}; run storefront migrate, which grants it`
   }
   return explainConnection(error, 'DATABASE_URL')

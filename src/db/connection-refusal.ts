@@ -1,8 +1,7 @@
-import { isDatabaseOutage, isPoolerRefusal } from './constraints.ts'
+import { isDatabaseOutage, isPoolerRefusal } from './failures.ts'
+import { INSUFFICIENT_PRIVILEGE, INVALID_AUTHORIZATION, INVALID_PASSWORD, sqlState, UNKNOWN_DATABASE } from './sql-state.ts'
 
-const INSUFFICIENT_PRIVILEGE = '42501'
-// SQLSTATEs: no access for this user, a wrong password, no such database.
-const REFUSALS = ['28000', '28P01', '3D000']
+const REFUSALS = new Set<string | undefined>([INVALID_AUTHORIZATION, INVALID_PASSWORD, UNKNOWN_DATABASE])
 // `pg` gives it no code.
 const NO_PASSWORD = /^SASL: SCRAM-SERVER-FIRST-MESSAGE: client password must be a/
 
@@ -16,10 +15,10 @@ export function explainConnection(error: unknown, name: string): string | null {
 
 /** The same of a server that answers and lets nobody in by this address, which does not change by waiting. */
 export function explainRefusal(error: unknown, name: string): string | null {
-  const { code = '', message = '', severity, role, database } = error as Partial<Record<string, string>>
+  const { message = '', severity, role, database } = error as Partial<Record<string, string>>
   if (NO_PASSWORD.test(message)) return `the database cannot be used: ${name} has no password, and the server asks for one`
-  if (REFUSALS.includes(code) || isPoolerRefusal(error)) return `the database cannot be used: ${message}; check ${name}`
-  if (code !== INSUFFICIENT_PRIVILEGE || severity !== 'FATAL') return null
+  if (REFUSALS.has(sqlState(error)) || isPoolerRefusal(error)) return `the database cannot be used: ${message}; check ${name}`
+  if (sqlState(error) !== INSUFFICIENT_PRIVILEGE || severity !== 'FATAL') return null
   const statement = role && database ? `"grant connect on database ${quote(database)} to ${quote(role)}"` : '"grant connect"'
   return `the database cannot be used: ${message}; run ${statement} as the database's administrator`
 }

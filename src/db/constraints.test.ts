@@ -1,56 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { AppError } from '../errors.ts'
-import { explainRefusal } from './connection-refusal.ts'
-import { isDatabaseOutage, translateConstraint } from './constraints.ts'
-
-test('calls an outage what passes by itself: a server that is away, restarting, full or giving way to another', () => {
-  const codes = [
-    '08006',
-    '57P01',
-    '57P03',
-    '53300',
-    '53100',
-    '25006',
-    'ECONNREFUSED',
-    'EAI_AGAIN',
-    'ENOTFOUND',
-    'EHOSTUNREACH',
-    'ENETUNREACH',
-  ]
-  for (const code of codes) assert.ok(isDatabaseOutage(Object.assign(new Error(''), { code })), code)
-  assert.ok(isDatabaseOutage(new Error('Connection terminated unexpectedly')))
-  assert.ok(isDatabaseOutage(new Error('timeout exceeded when trying to connect')))
-})
-
-test('calls no outage what a pooler refuses at the login, under the SQLSTATE of its outages', () => {
-  const fatal = (message: string) => Object.assign(new Error(message), { code: '08P01', severity: 'FATAL' })
-  for (const message of [
-    'password authentication failed for user "shop"',
-    'SASL authentication failed',
-    'server login has been failing, cached error: password authentication failed for user "shop" (server_login_retry)',
-    'no such database: shop',
-    'no such user: shop',
-  ]) {
-    assert.ok(!isDatabaseOutage(fatal(message)), message)
-    assert.equal(explainRefusal(fatal(message), 'DATABASE_URL'), `the database cannot be used: ${message}; check DATABASE_URL`)
-  }
-  for (const message of [
-    'server login has been failing, cached error: connect failed (server_login_retry)',
-    'query_wait_timeout',
-    'pgbouncer cannot connect to server',
-  ]) {
-    assert.ok(isDatabaseOutage(fatal(message)), message)
-    assert.equal(explainRefusal(fatal(message), 'DATABASE_URL'), null)
-  }
-})
-
-test('calls no outage what is a fault of ours', () => {
-  for (const code of ['42601', '42P01', '23505', '22P02', '40001', 'ERR_INVALID_ARG_TYPE']) {
-    assert.ok(!isDatabaseOutage(Object.assign(new Error('Connection terminated'), { code })), code)
-  }
-  for (const error of [null, undefined, 'text', {}, new Error('select 1')]) assert.ok(!isDatabaseOutage(error), String(error))
-})
+import { translateConstraint } from './constraints.ts'
 
 test('translates the named constraints that a client can run into, and no other error', () => {
   const violation = { code: '23505', constraint: 'orders_client_reference_unique' }

@@ -4,6 +4,7 @@ import { runner } from 'node-pg-migrate'
 import { OperatorError } from '../errors.ts'
 import { connectClient, type Queryable } from './pool.ts'
 import { MIGRATION_BOUNDS } from './session-settings.ts'
+import { INSUFFICIENT_PRIVILEGE, sqlState, UNDEFINED_TABLE } from './sql-state.ts'
 
 const DIRECTORY = fileURLToPath(new URL('../../migrations', import.meta.url))
 
@@ -68,11 +69,10 @@ async function listApplied(db: Queryable): Promise<Set<string>> {
     return new Set(rows.map(({ name }) => name))
   } catch (error) {
     // A role that may not read the table has not been given its rights, which comes with the newest migration.
-    const [UNDEFINED_TABLE, INSUFFICIENT_PRIVILEGE] = ['42P01', '42501']
-    const { code, severity } = error as { code?: string; severity?: string }
-    if (code === UNDEFINED_TABLE) return new Set()
+    const state = sqlState(error)
+    if (state === UNDEFINED_TABLE) return new Set()
     // What ends the connection itself is the right to connect.
-    if (code === INSUFFICIENT_PRIVILEGE && severity !== 'FATAL') {
+    if (state === INSUFFICIENT_PRIVILEGE && (error as { severity?: string }).severity !== 'FATAL') {
       throw new MigrationsPending("the API's role lacks its rights in the database; run storefront migrate", { cause: error })
     }
     throw error

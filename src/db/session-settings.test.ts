@@ -3,7 +3,7 @@ import { type TestContext, test } from 'node:test'
 import pg from 'pg'
 import { onCleanup } from '../../test/cleanup.ts'
 import { createTestDatabase } from '../../test/database.ts'
-import { isDatabaseOutage, isTimeout } from './constraints.ts'
+import { isDatabaseOutage, isTimeout } from './failures.ts'
 import { createPool, type PoolOptions } from './pool.ts'
 import { COMMAND_BOUNDS, SERVING_BOUNDS, withSessionSettings } from './session-settings.ts'
 

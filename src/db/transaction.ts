@@ -1,9 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Pool, Transaction } from './pool.ts'
 import { literal, type Sql, sql } from './sql.ts'
+import { DEADLOCK_DETECTED, SERIALIZATION_FAILURE, sqlState } from './sql-state.ts'
 
-// Serialization failure and deadlock: PostgreSQL undid everything, so the whole transaction may be run again.
-const RETRYABLE = new Set(['40001', '40P01'])
+// PostgreSQL has undone everything, so the whole transaction may be run again.
+const RETRYABLE = new Set<string | undefined>([SERIALIZATION_FAILURE, DEADLOCK_DETECTED])
 const MAX_ATTEMPTS = 3
 const PAUSE_MS = 5
 
@@ -82,7 +83,7 @@ async function retrying<T>(run: () => Promise<T>): Promise<T> {
     try {
       return await run()
     } catch (error) {
-      if (attempt === MAX_ATTEMPTS || !RETRYABLE.has((error as { code?: string }).code ?? '')) throw error
+      if (attempt === MAX_ATTEMPTS || !RETRYABLE.has(sqlState(error))) throw error
     }
     // From one to three times the pause, so that those which locked each other out do not meet again; no connection is held.
     await delay(PAUSE_MS * 2 ** (attempt - 1) * (1 + 2 * Math.random()))

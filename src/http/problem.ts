@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
-import { isDatabaseOutage, isTimeout } from '../db/constraints.ts'
+import { isDatabaseOutage, isTimeout } from '../db/failures.ts'
 import { loggableError } from '../db/loggable-error.ts'
 import { AppError, type ErrorCode } from '../errors.ts'
 import type { RefusalLog } from './refusal-log.ts'

@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { onCleanup } from '../../test/cleanup.ts'
 import { createTestDatabase } from '../../test/database.ts'
 import { logger, QUEUE, send, setUp, startQueue, states, WORK } from '../../test/job-queue-harness.ts'
-import { isTimeout } from '../db/constraints.ts'
+import { isTimeout } from '../db/failures.ts'
 import { inTransaction } from '../db/transaction.ts'
 import { installJobQueues } from './job-queue.ts'
 

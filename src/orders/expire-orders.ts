@@ -1,4 +1,4 @@
-import { isDatabaseOutage } from '../db/constraints.ts'
+import { isDatabaseOutage } from '../db/failures.ts'
 import type { Pool } from '../db/pool.ts'
 import { AppError } from '../errors.ts'
 import { newTraceparent } from '../http/trace-context.ts'

@@ -1,5 +1,5 @@
 import { returnStock, type StockLine } from '../catalogue/stock.ts'
-import { isTimeout } from '../db/constraints.ts'
+import { isTimeout } from '../db/failures.ts'
 import type { Pool, Transaction } from '../db/pool.ts'
 import { inTransaction } from '../db/transaction.ts'
 import { AppError, notFound } from '../errors.ts'

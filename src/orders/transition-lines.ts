@@ -1,6 +1,6 @@
 import { type Static, Type } from 'typebox'
 import { Compile } from 'typebox/compile'
-import { isDatabaseOutage, isTimeout } from '../db/constraints.ts'
+import { isDatabaseOutage, isTimeout } from '../db/failures.ts'
 import { loggableError } from '../db/loggable-error.ts'
 import { AppError } from '../errors.ts'
 import { countCodePoints } from '../http/text-length.ts'

@@ -3,6 +3,7 @@ import { copyRows } from '../db/copy-rows.ts'
 import { AT_SEPARATOR, SEPARATOR } from '../db/json-texts.ts'
 import type { Pool } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
+import { sqlState, UNIQUE_VIOLATION } from '../db/sql-state.ts'
 import { inTransaction } from '../db/transaction.ts'
 
 /** An event that is stored on the topic. */
@@ -37,7 +38,6 @@ const MAX_WAITING = 50_000
 const MAX_WAITING_RANGES = 1_000
 // About 40 ms of this process's time.
 const BATCH_SIZE = 8_000
-const UNIQUE_VIOLATION = '23505'
 const GAPS = 'the timeline of some orders has gaps: it could not be written'
 
 /**
@@ -125,7 +125,7 @@ async function writePublications(pool: Pool, waiting: readonly Publication[]): P
     )
   } catch (error) {
     // After a crash between publish and confirm, events are published again that the topic has already.
-    if ((error as { code?: string }).code !== UNIQUE_VIOLATION) throw error
+    if (sqlState(error) !== UNIQUE_VIOLATION) throw error
     await writeUnknown(pool, rows)
   }
 }

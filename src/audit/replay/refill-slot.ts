@@ -3,10 +3,9 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { openReplication } from '../../change-stream/replication-connection.ts'
 import { createReplicationSlot, findForeignReason } from '../../change-stream/replication-slot.ts'
 import { connectClient, type Pool, type Queryable } from '../../db/pool.ts'
+import { DUPLICATE_OBJECT, OBJECT_IN_USE, sqlState } from '../../db/sql-state.ts'
 import { OperatorError } from '../../errors.ts'
 
-const SLOT_IN_USE = '55006'
-const DUPLICATE_OBJECT = '42710'
 const RETRY_MS = 100
 const MAX_ATTEMPTS = 100
 // Far below the wal_sender_timeout that the connection asks for.
@@ -53,7 +52,7 @@ export async function beginRefill(pool: Pool, url: string, slotName: string, rea
     await stream.end()
   }
   const held = await holdSlot(url, slotName).catch((error) => {
-    if ((error as { code?: string }).code !== SLOT_IN_USE) throw error
+    if (sqlState(error) !== OBJECT_IN_USE) throw error
     throw new SlotUnavailable(`the replication slot ${slotName} is in use: stop what reads it, then run storefront replay again`)
   })
   // Not before the slot is held: a replay that does not get it must leave the mark to the one that works.
@@ -81,7 +80,7 @@ async function createMissingSlot(stream: Queryable, slotName: string): Promise<v
   const { rows } = await stream.query('select from pg_replication_slots where slot_name = $1', [slotName])
   if (rows.length > 0) return
   await createReplicationSlot(stream, slotName).catch((error) => {
-    if ((error as { code?: string }).code !== DUPLICATE_OBJECT) throw error
+    if (sqlState(error) !== DUPLICATE_OBJECT) throw error
   })
 }
 
@@ -90,7 +89,7 @@ async function whileInUse<T>(work: () => Promise<T>): Promise<T> {
     try {
       return await work()
     } catch (error) {
-      if (attempt === MAX_ATTEMPTS || (error as { code?: string }).code !== SLOT_IN_USE) throw error
+      if (attempt === MAX_ATTEMPTS || sqlState(error) !== OBJECT_IN_USE) throw error
       await delay(RETRY_MS)
     }
   }

@@ -3,6 +3,7 @@ import { PgoutputReader } from '../../change-stream/pgoutput.ts'
 import { findLostReason, PUBLICATION } from '../../change-stream/replication-slot.ts'
 import { connectClient, type Pool, type Queryable } from '../../db/pool.ts'
 import { literal, sql } from '../../db/sql.ts'
+import { OBJECT_IN_USE, sqlState } from '../../db/sql-state.ts'
 import type { OrderRecord } from '../../orders/events.ts'
 import type { Topic } from '../../topic/topic.ts'
 import type { ComparisonTables } from './comparison-tables.ts'
@@ -11,7 +12,6 @@ import { readTopic } from './read-topic.ts'
 /** A reader that has nothing to do confirms its position every ten seconds. */
 export const PATIENCE_MS = 25_000
 const POLL_MS = 250
-const SLOT_IN_USE = '55006'
 const FETCH_ROWS = 2_000
 
 type EventKey = Pick<OrderRecord, 'id' | 'version'>
@@ -92,7 +92,7 @@ async function readHeldEvents(streamUrl: string, slotName: string, tables: Compa
     }
     return true
   } catch (error) {
-    if ((error as { code?: string }).code === SLOT_IN_USE) return false
+    if (sqlState(error) === OBJECT_IN_USE) return false
     throw error
   } finally {
     await stream.end()

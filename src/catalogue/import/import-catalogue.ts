@@ -1,4 +1,5 @@
 import type { Pool } from '../../db/pool.ts'
+import { sqlState } from '../../db/sql-state.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import { type StockActor, SYSTEM } from '../stock-adjustments.ts'
 import type { ImportedProduct, ImportLine } from './imported-product.ts'
@@ -119,7 +120,8 @@ function toResult(line: number, sku: string, outcome: Outcome | Refusal): LineRe
 }
 
 function rowFault(error: unknown): string | null {
-  const { code = '', constraint } = error as { code?: string; constraint?: string }
-  if (!ROW_FAULTS.has(code.slice(0, 2))) return null
-  return `the database refused the product (SQLSTATE ${code}${constraint === undefined ? '' : `, ${constraint}`})`
+  const state = sqlState(error)
+  if (state === undefined || !ROW_FAULTS.has(state.slice(0, 2))) return null
+  const { constraint } = error as { constraint?: string }
+  return `the database refused the product (SQLSTATE ${state}${constraint === undefined ? '' : `, ${constraint}`})`
 }

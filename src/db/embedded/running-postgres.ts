@@ -2,6 +2,7 @@ import { readdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import pg from 'pg'
+import { CANNOT_CONNECT_NOW, sqlState } from '../sql-state.ts'
 import { type DataFolder, readSecret } from './data-folder.ts'
 import { type Credentials, OWNER } from './embedded-roles.ts'
 
@@ -10,8 +11,6 @@ export const PASSWORD_FILE = 'postgres-password'
 const POLL_MS = 100
 const ORPHAN_PATIENCE_MS = 20_000
 const STRANGER_PATIENCE_MS = 3_000
-// SQLSTATE of a server that is starting up or shutting down.
-const CANNOT_CONNECT_NOW = '57P03'
 
 /** Ends a server that outlived its store, which normally takes a moment after a kill -9, and waits until it is gone. */
 export async function endOrphan(folder: DataFolder): Promise<void> {
@@ -22,7 +21,7 @@ export async function endOrphan(folder: DataFolder): Promise<void> {
     if (orphan === null || !isAlive(orphan.pid)) return
     const failure = await probe(address(orphan.port, { role: OWNER, password }))
     // Another process may have got the number since: only a server that knows this folder's password is ours.
-    const isOurs = failure === null || (failure as { code?: string }).code === CANNOT_CONNECT_NOW
+    const isOurs = failure === null || sqlState(failure) === CANNOT_CONNECT_NOW
     const waitedMs = Date.now() - started
     if (isOurs) end(orphan.pid, waitedMs > ORPHAN_PATIENCE_MS ? 'SIGQUIT' : 'SIGINT')
     else if (waitedMs > STRANGER_PATIENCE_MS) return

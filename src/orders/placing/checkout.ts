@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises'
-import { canOneRowBeAtFault, isDatabaseOutage, isTimeout } from '../../db/constraints.ts'
+import { canOneRowBeAtFault, isDatabaseOutage, isTimeout } from '../../db/failures.ts'
 import { AppError } from '../../errors.ts'
 import type { OrderRequest, Outcome, PlacedOrder } from './desk.ts'
 import { rowsAreLocked } from './locked-rows.ts'

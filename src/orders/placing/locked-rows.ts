@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { isTimeout } from '../../db/constraints.ts'
+import { isTimeout } from '../../db/failures.ts'
 import type { Pool } from '../../db/pool.ts'
 import { prepared, sql } from '../../db/sql.ts'
 import { inTransaction } from '../../db/transaction.ts'

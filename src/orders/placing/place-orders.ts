@@ -1,6 +1,6 @@
 import type { PriceList } from '../../catalogue/products.ts'
 import { isSoldOut, lockStock, saveStock, takeStock } from '../../catalogue/stock.ts'
-import { isTimeout } from '../../db/constraints.ts'
+import { isTimeout } from '../../db/failures.ts'
 import { isUnmet } from '../../db/insist.ts'
 import type { Pool, Transaction } from '../../db/pool.ts'
 import { inPipelinedTransaction, type Sent } from '../../db/transaction.ts'

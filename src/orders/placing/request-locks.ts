@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { isTimeout } from '../../db/constraints.ts'
+import { isTimeout } from '../../db/failures.ts'
 import { plainArray } from '../../db/plain-array.ts'
 import type { Transaction } from '../../db/pool.ts'
 import { AppError } from '../../errors.ts'

@@ -1,0 +1,61 @@
+import {
+  ADMIN_SHUTDOWN,
+  CANNOT_CONNECT_NOW,
+  CRASH_SHUTDOWN,
+  IDLE_IN_TRANSACTION_TIMEOUT,
+  IDLE_SESSION_TIMEOUT,
+  LOCK_NOT_AVAILABLE,
+  PROTOCOL_VIOLATION,
+  QUERY_CANCELED,
+  READ_ONLY_TRANSACTION,
+  sqlState,
+  TRANSACTION_TIMEOUT,
+} from './sql-state.ts'
+
+// Class 08: connection exception, 53: insufficient resources.
+const OUTAGE_CLASSES = ['08', '53']
+const OUTAGES = new Set([
+  ...[ADMIN_SHUTDOWN, CRASH_SHUTDOWN, CANNOT_CONNECT_NOW],
+  // A standby that is not promoted yet.
+  READ_ONLY_TRANSACTION,
+  ...[IDLE_IN_TRANSACTION_TIMEOUT, TRANSACTION_TIMEOUT, IDLE_SESSION_TIMEOUT],
+  ...['ECONNREFUSED', 'ECONNRESET', 'ECONNABORTED', 'EPIPE', 'ETIMEDOUT', 'ENOENT', 'ENOTFOUND', 'EAI_AGAIN'],
+  ...['EHOSTDOWN', 'EHOSTUNREACH', 'ENETDOWN', 'ENETRESET', 'ENETUNREACH'],
+])
+// `pg` gives these no code.
+const LOST_CONNECTION =
+  /^(Connection terminated|timeout exceeded when trying to connect|Client (has encountered a connection error|was closed))/
+
+/** Whether the database is unavailable for now, as opposed to a fault in the statement. */
+export function isDatabaseOutage(error: unknown): boolean {
+  const { code, message } = (error ?? {}) as { code?: string; message?: string }
+  if (isPoolerRefusal(error)) return false
+  if (code !== undefined) return OUTAGE_CLASSES.includes(code.slice(0, 2)) || OUTAGES.has(code) || code.startsWith('ERR_SSL_')
+  return message !== undefined && LOST_CONNECTION.test(message)
+}
+
+// PgBouncer reports a login that it refuses with the same SQLSTATE as its own outages: only the text differs.
+const REFUSED_LOGIN = /authentication failed|no such (?:user|database)/
+
+/** Whether a connection pooler such as PgBouncer has refused the login, which waiting does not change. */
+export function isPoolerRefusal(error: unknown): boolean {
+  return sqlState(error) === PROTOCOL_VIOLATION && REFUSED_LOGIN.test((error as Error).message)
+}
+
+/**
+ * Whether PostgreSQL ended a statement after `lock_timeout` or `statement_timeout`, or an operator cancelled it. The transaction is rolled
+ * back.
+ */
+export function isTimeout(error: unknown): boolean {
+  const state = sqlState(error)
+  return state === LOCK_NOT_AVAILABLE || state === QUERY_CANCELED
+}
+
+// Data exception, integrity constraint violation, transaction rollback, program limit exceeded, raised by a trigger.
+const ROW_CLASSES = new Set(['22', '23', '40', '54', 'P0'])
+
+/** Whether one row may be the reason why PostgreSQL rolled a transaction back, so that the others can be written without it. */
+export function canOneRowBeAtFault(error: unknown): boolean {
+  const { severity } = (error ?? {}) as { severity?: string }
+  return severity !== undefined && (ROW_CLASSES.has(sqlState(error)?.slice(0, 2) ?? '') || isTimeout(error))
+}

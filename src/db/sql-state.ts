@@ -1,0 +1,31 @@
+// The SQLSTATEs that the store reacts to: https://www.postgresql.org/docs/current/errcodes-appendix.html
+export const PROTOCOL_VIOLATION = '08P01'
+export const READ_ONLY_TRANSACTION = '25006'
+export const IDLE_IN_TRANSACTION_TIMEOUT = '25P03'
+export const TRANSACTION_TIMEOUT = '25P04'
+export const UNIQUE_VIOLATION = '23505'
+export const CHECK_VIOLATION = '23514'
+export const INVALID_AUTHORIZATION = '28000'
+export const INVALID_PASSWORD = '28P01'
+export const UNKNOWN_DATABASE = '3D000'
+export const SERIALIZATION_FAILURE = '40001'
+export const DEADLOCK_DETECTED = '40P01'
+export const INSUFFICIENT_PRIVILEGE = '42501'
+export const DUPLICATE_OBJECT = '42710'
+export const UNDEFINED_TABLE = '42P01'
+/** A database, or a replication slot that another connection reads. */
+export const OBJECT_IN_USE = '55006'
+export const LOCK_NOT_AVAILABLE = '55P03'
+export const QUERY_CANCELED = '57014'
+export const ADMIN_SHUTDOWN = '57P01'
+export const CRASH_SHUTDOWN = '57P02'
+/** The server is starting or stopping. */
+export const CANNOT_CONNECT_NOW = '57P03'
+export const IDLE_SESSION_TIMEOUT = '57P05'
+
+/** The SQLSTATE of an error of PostgreSQL; undefined for any other error. */
+export function sqlState(error: unknown): string | undefined {
+  const { code } = (error ?? {}) as { code?: unknown }
+  // No class of PostgreSQL begins with E; the codes of Node.js do, and EPIPE has five characters too.
+  return typeof code === 'string' && /^[0-9A-DF-Z][0-9A-Z]{4}$/.test(code) ? code : undefined
+}
