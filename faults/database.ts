@@ -4,11 +4,12 @@ import { join } from 'node:path'
 import { orderSlotOf } from '../src/app/prepare-database.ts'
 import { findStandbyReason } from '../src/change-stream/replication-slot.ts'
 import { type DataFolder, dataFolder } from '../src/db/embedded/data-folder.ts'
-import { type EmbeddedPostgres, startEmbeddedPostgres } from '../src/db/embedded/embedded-postgres.ts'
+import { type EmbeddedOptions, type EmbeddedPostgres, startEmbeddedPostgres } from '../src/db/embedded/embedded-postgres.ts'
 import { connectClient, type Queryable } from '../src/db/pool.ts'
 import { type Cleanup, onCleanup } from '../test/cleanup.ts'
 import { serverProcesses, untilNoServer } from '../test/data-folders.ts'
 import { eventually } from '../test/eventually.ts'
+import { POSTGRES_DEFAULTS } from '../test/global-setup.ts'
 import { copyForStandby, startStandby } from '../test/standby.ts'
 import type { Broker } from './broker.ts'
 import type { Fault } from './fault.ts'
@@ -32,7 +33,7 @@ export async function openWithCluster(
 ): Promise<Round> {
   const folder = dataFolder(mkdtempSync(join(tmpdir(), 'storefront-cluster-')))
   onCleanup(cleanup, () => rmSync(folder.path, { recursive: true, force: true }))
-  const server = await startEmbeddedPostgres(folder, { settings })
+  const server = await startCluster(folder, { settings })
   const address = await VirtualAddress.open(cleanup, server.url)
   const cluster = { folder, server, address }
   onCleanup(cleanup, () => cluster.server.stop())
@@ -47,6 +48,12 @@ export function clusterOf(round: Round): Cluster {
   return cluster
 }
 
+/** Starts the server of a round, with PostgreSQL's default settings where the run has them. */
+export function startCluster(folder: DataFolder, options: EmbeddedOptions = {}): Promise<EmbeddedPostgres> {
+  const settings = { ...options.settings, ...(process.env.FAULTS_POSTGRES === 'defaults' ? POSTGRES_DEFAULTS : {}) }
+  return startEmbeddedPostgres(folder, { ...options, settings })
+}
+
 /** For faults in which no machine loses what its kernel has: waiting for the disk would show nothing. */
 export const UNSYNCED = { fsync: 'off' }
 
@@ -54,6 +61,7 @@ export const UNSYNCED = { fsync: 'off' }
 export const DATABASE_FAULTS: Fault[] = [
   {
     name: 'postgres-crash',
+    ownsPostgres: true,
     title: 'kill -9 of PostgreSQL, crash recovery',
     mayRepeatMails: true,
     open: openWithCluster,
@@ -65,7 +73,7 @@ export const DATABASE_FAULTS: Fault[] = [
       for (const { pid, program } of serverProcesses(cluster.folder.cluster)) if (program === 'postgres') process.kill(pid, 'SIGKILL')
       await cluster.server.stop()
       await untilNoServer(cluster.folder.cluster)
-      cluster.server = await startEmbeddedPostgres(cluster.folder)
+      cluster.server = await startCluster(cluster.folder)
       cluster.address.moveTo(cluster.server.url)
       await trading
       if (pipeline.child.exitCode !== null) await round.start('stream,email,lake')
@@ -73,6 +81,7 @@ export const DATABASE_FAULTS: Fault[] = [
   },
   {
     name: 'slot-lost',
+    ownsPostgres: true,
     title: 'WAL limit reached, slot lost, storefront replay',
     open: (cleanup, random) =>
       openWithCluster(cleanup, random, { ...UNSYNCED, max_slot_wal_keep_size: '1MB', min_wal_size: '32MB', max_wal_size: '32MB' }),
@@ -123,7 +132,7 @@ export async function makeStandby(round: Round, isSlotSynced: boolean): Promise<
   const standby = copyForStandby(round.cleanup, folder)
   // What is acknowledged is on the standby, else a failover loses it whatever happens to the slot.
   const settings = { ...UNSYNCED, synchronous_standby_names: '*', ...(isSlotSynced ? { synchronized_standby_slots: 'standby' } : {}) }
-  cluster.server = await startEmbeddedPostgres(folder, { settings })
+  cluster.server = await startCluster(folder, { settings })
   cluster.address.moveTo(cluster.server.url)
   const follower = await startStandby(round.cleanup, standby, cluster.server.url, { isSlotSynced })
   return {

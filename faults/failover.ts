@@ -10,6 +10,7 @@ export const FAILOVER_FAULTS: Fault[] = [
     name: 'failover-ready',
     title: 'failover to a standby with a synced slot',
     mayRepeatMails: true,
+    ownsPostgres: true,
     open,
     async run(round, orders) {
       const standby = await makeStandby(round, true)
@@ -33,6 +34,7 @@ export const FAILOVER_FAULTS: Fault[] = [
     name: 'failover-unready',
     title: 'failover to a standby without the slot, storefront replay',
     mayRepeatMails: true,
+    ownsPostgres: true,
     open,
     async run(round, orders) {
       const standby = await makeStandby(round, false)

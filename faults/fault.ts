@@ -14,10 +14,12 @@ export interface Fault {
   run(round: Round, orders: number): Promise<void>
   /** Makes the round, when it needs a server of its own. */
   open?(cleanup: Cleanup, random: () => number): Promise<Round>
-  /** Of the long run; the short round of `npm test` has as many as of any other. */
+  /** Of the long run; the short round of the tests has as many as of any other. */
   ordersPerRound?: number
   /** How long everything may take to arrive; five minutes unless said otherwise. */
   drainTimeoutMs?: number
+  /** Whether `open` starts an embedded PostgreSQL for the round: such a fault does not run on another server. */
+  ownsPostgres?: boolean
   /** Nothing else is run beside it, so that its times are its own. */
   isAlone?: boolean
 }

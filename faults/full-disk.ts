@@ -3,11 +3,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { dataFolder } from '../src/db/embedded/data-folder.ts'
-import { type EmbeddedPostgres, startEmbeddedPostgres } from '../src/db/embedded/embedded-postgres.ts'
+import type { EmbeddedPostgres } from '../src/db/embedded/embedded-postgres.ts'
 import { onCleanup } from '../test/cleanup.ts'
 import { eventually } from '../test/eventually.ts'
 import { fillDisk, mountTmpfs } from '../test/tmpfs.ts'
-import { UNSYNCED } from './database.ts'
+import { startCluster, UNSYNCED } from './database.ts'
 import type { Fault } from './fault.ts'
 import { Skipped } from './lake.ts'
 import { Round } from './round.ts'
@@ -20,6 +20,7 @@ const disks = new WeakMap<Round, { path: string; server: EmbeddedPostgres }>()
 /** Tables cannot grow first, which refuses statements; then the log cannot, which ends PostgreSQL until there is room. */
 export const FULL_DISK_FAULT: Fault = {
   name: 'postgres-disk-full',
+  ownsPostgres: true,
   title: 'disk full under tables and WAL (tmpfs), PostgreSQL down until there is room',
   mayRepeatMails: true,
   async open(cleanup, random) {
@@ -27,7 +28,7 @@ export const FULL_DISK_FAULT: Fault = {
     onCleanup(cleanup, () => rmSync(path, { recursive: true, force: true }))
     const reason = mountTmpfs(cleanup, path, DISK_MEGABYTES)
     if (reason !== null) throw new Skipped(reason)
-    const server = await startEmbeddedPostgres(dataFolder(path), { settings: SETTINGS, isKeptRunning: true })
+    const server = await startCluster(dataFolder(path), { settings: SETTINGS, isKeptRunning: true })
     onCleanup(cleanup, () => server.stop())
     const round = await Round.open(cleanup, random, server.url)
     disks.set(round, { path, server })

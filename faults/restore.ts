@@ -1,11 +1,10 @@
 import { cpSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { startEmbeddedPostgres } from '../src/db/embedded/embedded-postgres.ts'
 import { onCleanup } from '../test/cleanup.ts'
 import { NO_NATS, startNatsServer } from '../test/nats-server.ts'
 import { Broker } from './broker.ts'
-import { clusterOf, openWithCluster, UNSYNCED } from './database.ts'
+import { clusterOf, openWithCluster, startCluster, UNSYNCED } from './database.ts'
 import type { Fault } from './fault.ts'
 import { Skipped } from './lake.ts'
 import type { Round } from './round.ts'
@@ -15,7 +14,7 @@ async function whileStopped(round: Round, work: (cluster: string) => void): Prom
   const cluster = clusterOf(round)
   await cluster.server.stop()
   work(cluster.folder.cluster)
-  cluster.server = await startEmbeddedPostgres(cluster.folder, { settings: UNSYNCED })
+  cluster.server = await startCluster(cluster.folder, { settings: UNSYNCED })
   cluster.address.moveTo(cluster.server.url)
 }
 
@@ -51,6 +50,7 @@ async function putBack(round: Round, orders: number): Promise<void> {
 export const RESTORE_FAULTS: Fault[] = [
   {
     name: 'restore-files',
+    ownsPostgres: true,
     title: "the database's files put back to an earlier state, storefront replay",
     mayRepeatMails: true,
     open: (cleanup, random) => openWithCluster(cleanup, random, UNSYNCED),
@@ -58,6 +58,7 @@ export const RESTORE_FAULTS: Fault[] = [
   },
   {
     name: 'nats-restore-files',
+    ownsPostgres: true,
     title: "NATS: the database's files put back to an earlier state, storefront replay",
     mayRepeatMails: true,
     async open(cleanup, random) {

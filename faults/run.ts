@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util'
-import { globalSetup, globalTeardown } from '../test/global-setup.ts'
+import { globalTeardown, setUp, type TestPostgres } from '../test/global-setup.ts'
 import type { Fault } from './fault.ts'
 import { FAULTS } from './faults.ts'
 import { Skipped } from './lake.ts'
@@ -12,7 +12,7 @@ const ORDERS = 40
 const RARE = FAULTS.flatMap(({ name, rounds }) =>
   rounds === undefined ? [] : `${name} ${rounds === 1 ? 'once' : `${rounds} times`}`,
 ).join(', ')
-const USAGE = `usage: npm run faults -- [--only NAME]… [--rounds N] [--seed N] [--lanes N] [--write]
+const USAGE = `usage: npm run faults -- [--only NAME]… [--rounds N] [--seed N] [--lanes N] [--postgres KIND] [--write]
 
   runs every fault ${ROUNDS} times, but ${RARE}, and writes the table of docs/delivery.md
 
@@ -20,6 +20,8 @@ const USAGE = `usage: npm run faults -- [--only NAME]… [--rounds N] [--seed N]
   --rounds  how often each
   --seed    of the first round; printed with each
   --lanes   how many faults run side by side, since most of a round is waiting; ${LANES} unless said otherwise
+  --postgres  defaults: the embedded PostgreSQL with PostgreSQL's default settings, on a disk that syncs; debian: the one that Debian has
+            here, as Debian sets it, without the faults that start an embedded one. Neither writes the table
   --write   writes the table also when not all was run: the rows of other faults stay`
 
 const { values } = parseArgs({
@@ -28,6 +30,7 @@ const { values } = parseArgs({
     rounds: { type: 'string' },
     seed: { type: 'string' },
     lanes: { type: 'string' },
+    postgres: { type: 'string', default: 'tests' },
     write: { type: 'boolean' },
     help: { type: 'boolean' },
   },
@@ -36,12 +39,16 @@ if (values.help) {
   console.log(USAGE)
   process.exit()
 }
-const chosen = FAULTS.filter((fault) => values.only === undefined || values.only.includes(fault.name))
+const { postgres } = values
+if (!isKind(postgres)) throw new Error('--postgres must be defaults or debian')
+process.env.FAULTS_POSTGRES = postgres
+const named = FAULTS.filter((fault) => values.only === undefined || values.only.includes(fault.name))
+const chosen = named.filter((fault) => postgres !== 'debian' || !fault.ownsPostgres)
 if (chosen.length === 0) throw new Error(`--only must be one of ${FAULTS.map(({ name }) => name).join(', ')}`)
 const seed = Number(values.seed ?? Date.now() % 1_000_000)
 const lanes = Number(values.lanes ?? LANES)
 
-await globalSetup()
+await setUp(postgres)
 const results: FaultResult[] = []
 const skipped: string[] = []
 try {
@@ -55,12 +62,16 @@ try {
   await globalTeardown()
 }
 const isWhole = values.only === undefined && values.rounds === undefined
-if (isWhole || values.write) writeTable(results, skipped, { seed, lanes, isWhole })
+if (postgres === 'tests' && (isWhole || values.write)) writeTable(results, skipped, { seed, lanes, isWhole })
 for (const line of skipped) console.log(`skipped: ${line}`)
 const complaints = results.flatMap((result) => result.complaints.map((complaint) => `${result.name}: ${complaint}`))
 for (const complaint of complaints) console.log(complaint)
 console.log(complaints.length === 0 ? `green: ${results.length} faults, first seed ${seed}` : `${complaints.length} complaints`)
 process.exit(complaints.length === 0 && skipped.length === 0 ? 0 : 1)
+
+function isKind(kind: string): kind is TestPostgres {
+  return ['tests', 'defaults', 'debian'].includes(kind)
+}
 
 async function attempt(fault: Fault): Promise<void> {
   const rounds = values.rounds === undefined ? (fault.rounds ?? ROUNDS) : Number(values.rounds)

@@ -77,7 +77,7 @@ test('the commands of the documents work as they are written', async (t) => {
   const { token } = await store.register()
   const { id: product_id } = await store.addProduct()
   assert.equal((await store.call('POST', '/orders', { token, body: { items: [{ product_id, quantity: 1 }] } })).status, 201)
-  // Of npx only what it does in a folder with the package: readme.test.ts has the real one.
+  // Of npx only what it does in a folder with the package: readme.long.test.ts has the real one.
   writeFileSync(join(folder, 'npx'), `#!/bin/sh\nshift\nexec '${process.execPath}' '${BIN}' "$@"\n`, { mode: 0o755 })
   const { NODE_TEST_CONTEXT: _, ...outside } = process.env
   const env = {

@@ -2,37 +2,17 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { type Fault, openRound } from '../faults/fault.ts'
 import { FAULTS } from '../faults/faults.ts'
-import { Skipped } from '../faults/lake.ts'
 import type { Round } from '../faults/round.ts'
 import { runFault } from '../faults/run-fault.ts'
 import { onCleanup } from './cleanup.ts'
 import { eventually } from './eventually.ts'
-
-// The short round of `npm run faults`: each fault once. The seed is in the test's diagnostics.
-const ORDERS = 12
-/** Longer than a round that waits for everything as long as it may. */
-const TIMEOUT_MS = 900_000
-const seed = Date.now() % 1_000_000
+import { DAILY_FAULTS, FAULT_TIMEOUT_MS, testRound } from './fault-round.ts'
 
 // Most of a round is waiting.
 describe('the short round', { concurrency: 8 }, () => {
-  for (const fault of FAULTS) shortRound(fault)
+  for (const fault of FAULTS) if (!DAILY_FAULTS.includes(fault.name)) testRound(fault)
   deliberateFaults()
 })
-
-function shortRound(fault: Fault): void {
-  const size = fault.ordersPerRound === undefined ? '' : `; ${ORDERS} here`
-  test(`loses and doubles nothing: ${fault.title}${size}`, { timeout: TIMEOUT_MS }, async (t) => {
-    try {
-      const result = await runFault(fault, { rounds: 1, orders: ORDERS, seed, log: (line) => t.diagnostic(line) })
-      assert.deepEqual(result.complaints, [])
-      assert.ok(result.orders >= ORDERS)
-    } catch (error) {
-      if (!(error instanceof Skipped)) throw error
-      t.skip(error.message)
-    }
-  })
-}
 
 /** What each check says of a store with a deliberate fault, by the first words of its complaints. */
 async function catchFault(t: { after(work: () => Promise<void> | void): void }, fault: string) {
@@ -67,7 +47,7 @@ async function untilLostOnward(round: Round): Promise<void> {
 
 /** Each must turn a check red. */
 function deliberateFaults(): void {
-  test('both checks catch a handler that confirms before it has published', { timeout: TIMEOUT_MS }, async (t) => {
+  test('both checks catch a handler that confirms before it has published', { timeout: FAULT_TIMEOUT_MS }, async (t) => {
     const { round, broken } = await catchFault(t, 'ack before publish')
     await round.shop.trade(5)
     await broken.ended
@@ -80,7 +60,7 @@ function deliberateFaults(): void {
     assert.deepEqual(verify, ['topic missing'])
   })
 
-  test('both checks catch a topic that does not dedupe', { timeout: TIMEOUT_MS }, async (t) => {
+  test('both checks catch a topic that does not dedupe', { timeout: FAULT_TIMEOUT_MS }, async (t) => {
     const { round } = await catchFault(t, 'no dedupe')
     await round.shop.placeTogether(3)
     await eventually(async () => (await round.countMessages()) === 6, { what: 'each event twice' })
@@ -90,7 +70,7 @@ function deliberateFaults(): void {
     assert.deepEqual(verify, ['topic doubled'])
   })
 
-  test('both checks catch a handler that dedupes by the position in the log', { timeout: TIMEOUT_MS }, async (t) => {
+  test('both checks catch a handler that dedupes by the position in the log', { timeout: FAULT_TIMEOUT_MS }, async (t) => {
     const { round } = await catchFault(t, 'dedupe by LSN')
     await round.shop.placeTogether(1)
     await round.drain()
@@ -104,7 +84,7 @@ function deliberateFaults(): void {
   })
 
   test('a round is red when mails are given up whose customer can be reached; verify counts them as settled', {
-    timeout: TIMEOUT_MS,
+    timeout: FAULT_TIMEOUT_MS,
   }, async (t) => {
     const fault: Fault = {
       name: 'gives up',
@@ -116,13 +96,14 @@ function deliberateFaults(): void {
         await round.shop.placeTogether(orders)
       },
     }
+    const seed = Date.now() % 1_000_000
     const result = await runFault(fault, { rounds: 1, orders: 3, seed, log: (line) => t.diagnostic(line) })
     assert.deepEqual(result.complaints, [`seed ${seed}: independent check: mailsGivenUp 3`])
     assert.equal(result.lost, 3)
   })
 
   test('the independent check catches a shop that forgets to return stock; verify knows nothing of stock', {
-    timeout: TIMEOUT_MS,
+    timeout: FAULT_TIMEOUT_MS,
   }, async (t) => {
     const { round } = await catchFault(t, 'forget to return stock')
     while (round.shop.cancelled === 0) await round.shop.trade(5)

@@ -5,31 +5,39 @@ import { fileURLToPath } from 'node:url'
 import pg from 'pg'
 import pino from 'pino'
 import { JOB_QUEUES } from '../src/app/prepare-database.ts'
-import { roleOf } from '../src/db/addresses.ts'
+import { type DatabaseAddresses, oneRole, roleOf } from '../src/db/addresses.ts'
 import { dataFolder } from '../src/db/embedded/data-folder.ts'
-import { type EmbeddedPostgres, startEmbeddedPostgres } from '../src/db/embedded/embedded-postgres.ts'
+import { startEmbeddedPostgres } from '../src/db/embedded/embedded-postgres.ts'
 import { migrate } from '../src/db/migrate.ts'
 import { grantRights } from '../src/db/rights.ts'
 import { installJobQueues } from '../src/jobs/job-queue.ts'
 import { databaseUrl, TEMPLATE } from './database.ts'
+import { startDebianPostgres } from './debian-postgres.ts'
 
 const SHARED_MEMORY = '/dev/shm'
 const ENOUGH_BYTES = 4 * 1024 ** 3
 
-let server: EmbeddedPostgres | undefined
-let directory: string | undefined
+/** The PostgreSQL of a run: for tests; the same with PostgreSQL's default settings; the one that Debian has here, with its own. */
+export type TestPostgres = 'tests' | 'defaults' | 'debian'
+
+// Durability is what the suites that start their own server test; here it would only cost time.
+const TEST_SETTINGS = { fsync: 'off', max_wal_size: '512MB', max_connections: '400', max_replication_slots: '60', max_wal_senders: '60' }
+/** What the embedded server sets otherwise, but for the time zone and what the store needs. */
+export const POSTGRES_DEFAULTS = { jit: 'on', fsync: 'on' }
+
+const undo: (() => Promise<void> | void)[] = []
 
 /** One PostgreSQL for the whole run, and in it the migrated database that every test file's own is cloned from. */
 export async function globalSetup(): Promise<void> {
+  await setUp('tests')
+}
+
+export async function setUp(postgres: TestPostgres): Promise<void> {
   // Each file runs in a process of its own, which then need not strip and compile all modules again.
   process.env.NODE_COMPILE_CACHE ??= fileURLToPath(new URL('../node_modules/.cache/storefront-test', import.meta.url))
-  directory = mkdtempSync(join(fastFolder(), 'storefront-test-'))
-  server = await startEmbeddedPostgres(dataFolder(directory), {
-    // Durability is what the suites that start their own server test; here it would only cost time.
-    settings: { fsync: 'off', max_wal_size: '512MB', max_connections: '400', max_replication_slots: '60', max_wal_senders: '60' },
-  })
-  process.env.TEST_DATABASE_ADDRESSES = JSON.stringify(server.addresses)
-  const admin = new pg.Client({ connectionString: server.url })
+  const { url, addresses } = await (postgres === 'debian' ? startDebian() : startEmbedded(postgres))
+  process.env.TEST_DATABASE_ADDRESSES = JSON.stringify(addresses)
+  const admin = new pg.Client({ connectionString: url })
   await admin.connect()
   await admin.query(`create database ${TEMPLATE}`)
   await admin.end()
@@ -37,8 +45,23 @@ export async function globalSetup(): Promise<void> {
   await installJobQueues({ url: databaseUrl(TEMPLATE), logger: pino({ level: 'silent' }), queues: JOB_QUEUES })
   const owner = new pg.Client({ connectionString: databaseUrl(TEMPLATE) })
   await owner.connect()
-  await grantRights(owner, roleOf(server.addresses.api))
+  await grantRights(owner, roleOf(addresses.api))
   await owner.end()
+}
+
+async function startEmbedded(postgres: 'tests' | 'defaults'): Promise<{ url: string; addresses: DatabaseAddresses }> {
+  const directory = mkdtempSync(join(postgres === 'tests' ? fastFolder() : tmpdir(), 'storefront-test-'))
+  undo.push(() => rmSync(directory, { recursive: true, force: true }))
+  const settings = postgres === 'tests' ? TEST_SETTINGS : POSTGRES_DEFAULTS
+  const server = await startEmbeddedPostgres(dataFolder(directory), { settings })
+  undo.push(() => server.stop())
+  return server
+}
+
+async function startDebian(): Promise<{ url: string; addresses: DatabaseAddresses }> {
+  const { address } = await startDebianPostgres({ after: (work) => void undo.push(work) }, { wal_level: 'logical' })
+  const url = `${address}/postgres`
+  return { url, addresses: oneRole(url) }
 }
 
 /** Memory where there is plenty: hundreds of databases are made here, each of hundreds of files. */
@@ -53,6 +76,5 @@ function fastFolder(): string {
 }
 
 export async function globalTeardown(): Promise<void> {
-  await server?.stop()
-  if (directory !== undefined) rmSync(directory, { recursive: true, force: true })
+  for (const work of undo.splice(0).toReversed()) await work()
 }

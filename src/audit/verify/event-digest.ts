@@ -2,7 +2,7 @@ import { sql } from '../../db/sql.ts'
 import type { OrderEvent } from '../../orders/events.ts'
 
 // The event_digest of an event as one text, so that two places can be compared without their columns: status | previous status | total |
-// currency | order number | user | number of lines. The two forms below must stay equal; `verify.test.ts` compares them.
+// currency | order number | user | number of lines. The two forms below must stay equal; `verify.long.test.ts` compares them.
 
 export function eventDigest({ data: { order, previous_status } }: OrderEvent): string {
   const { status, total, number, user_id, items } = order
