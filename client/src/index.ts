@@ -1,0 +1,166 @@
+import createFetchClient, { type Client } from 'openapi-fetch'
+import { eachItem } from './pages.ts'
+import { ProblemError, readProblem, UnexpectedResponse } from './problem.ts'
+import type { components, operations, paths } from './schema.ts'
+import { createSend } from './send.ts'
+import { memoryTokens, type TokenStore } from './tokens.ts'
+
+export { eachItem, type Page } from './pages.ts'
+export { isProblem, type Problem, type ProblemCode, ProblemError, UnexpectedResponse } from './problem.ts'
+export type { components, operations, paths } from './schema.ts'
+export { memoryTokens, storedTokens, type TokenStore, type Tokens } from './tokens.ts'
+
+/** The types of the API's bodies by their names in `openapi.json`, such as `Schemas['Product']`. */
+export type Schemas = components['schemas']
+export type Product = Schemas['Product']
+export type Order = Schemas['Order']
+export type OrderDetail = Schemas['OrderDetail']
+export type NewOrder = Schemas['NewOrder']
+export type User = Schemas['User']
+export type Money = Schemas['Money']
+
+export type ProductQuery = NonNullable<operations['listProducts']['parameters']['query']>
+export type OrderQuery = NonNullable<operations['listOrders']['parameters']['query']>
+
+export interface StorefrontOptions {
+  /** The address of the API, such as `https://shop.example/api`. */
+  baseUrl: string
+  /** Memory unless set: a reload of the page ends the session. */
+  tokens?: TokenStore
+  fetch?: (request: Request) => Promise<Response>
+  /** How often a request is sent at most, 4 unless set. 1 turns retries off. */
+  maxAttempts?: number
+  /** The longest wait before one retry, in milliseconds, 30,000 unless set. */
+  maxDelayMs?: number
+}
+
+/** A call of the client. `signal` ends it, its retries included. */
+export interface CallOptions {
+  signal?: AbortSignal
+}
+
+export type Storefront = ReturnType<typeof createStorefront>
+
+/**
+ * A client of one store. Each call returns the body of a success, and throws `ProblemError` for a refusal, `UnexpectedResponse` for an
+ * answer that is not the store's, and what `fetch` throws when there is no answer.
+ */
+export function createStorefront({ baseUrl: address, tokens = memoryTokens(), ...options }: StorefrontOptions) {
+  const baseUrl = address.replace(/\/+$/, '')
+  const { fetch = (request: Request) => globalThis.fetch(request), maxAttempts = 4, maxDelayMs = 30_000 } = options
+  const send = createSend({ baseUrl, tokens, fetch, maxAttempts, maxDelayMs, random: Math.random })
+  /** Every operation by method and path, typed. Throws as the other calls do. */
+  const api: Client<paths> = createFetchClient<paths>({ baseUrl, fetch: send })
+  api.use({
+    onResponse: async ({ response }) => {
+      if (response.ok) return
+      const problem = await readProblem(response)
+      throw problem === null ? new UnexpectedResponse(response) : new ProblemError(problem, response)
+    },
+  })
+
+  return {
+    api,
+
+    /** Makes an account and logs it in. Null when the address must be confirmed first: `verifyEmail` logs in then. */
+    async register(registration: Schemas['Registration'], call: CallOptions = {}): Promise<User | null> {
+      const { data } = await api.POST('/auth/register', { ...call, body: registration })
+      return data !== undefined && 'user' in data ? logIn(data) : null
+    },
+
+    async verifyEmail(verification: Schemas['EmailVerification'], call: CallOptions = {}): Promise<User> {
+      return logIn(dataOf(await api.POST('/auth/verify-email', { ...call, body: verification })))
+    },
+
+    async login(credentials: Schemas['Credentials'], call: CallOptions = {}): Promise<User> {
+      return logIn(dataOf(await api.POST('/auth/login', { ...call, body: credentials })))
+    },
+
+    /** Ends the session, at the store as well if it answers. */
+    async logout(call: CallOptions = {}): Promise<void> {
+      try {
+        if ((await tokens.load()) !== null) await api.POST('/auth/logout', { ...call })
+      } catch (error) {
+        // The session has ended already.
+        if (!(error instanceof ProblemError && error.status === 401)) throw error
+      } finally {
+        await tokens.save(null)
+      }
+    },
+
+    /** Whether there are tokens of a session. The store may have ended it since. */
+    async isLoggedIn(): Promise<boolean> {
+      return (await tokens.load()) !== null
+    },
+
+    async account(call: CallOptions = {}): Promise<User> {
+      return dataOf(await api.GET('/me', { ...call }))
+    },
+
+    async productPage(query: ProductQuery = {}, call: CallOptions = {}): Promise<Schemas['ProductPage']> {
+      return dataOf(await api.GET('/products', { ...call, params: { query } }))
+    },
+
+    /** All products that match, loaded page by page while they are read. */
+    products(query: Omit<ProductQuery, 'cursor'> = {}, call: CallOptions = {}): AsyncGenerator<Product, void, void> {
+      return eachItem((cursor) => this.productPage({ ...query, ...(cursor === undefined ? {} : { cursor }) }, call))
+    },
+
+    async product(id: string, call: CallOptions = {}): Promise<Product> {
+      return dataOf(await api.GET('/products/{id}', { ...call, params: { path: { id } } }))
+    },
+
+    /** How many products there are by category and price. */
+    async facets(
+      query: NonNullable<operations['listFacets']['parameters']['query']> = {},
+      call: CallOptions = {},
+    ): Promise<Schemas['Facets']> {
+      return dataOf(await api.GET('/products/facets', { ...call, params: { query } }))
+    },
+
+    /** What an order would cost, and whether there is enough stock. */
+    async quote(items: NewOrder['items'], call: CallOptions = {}): Promise<Schemas['Quote']> {
+      return dataOf(await api.POST('/orders/quote', { ...call, body: { items } }))
+    },
+
+    /**
+     * Places an order. The same idempotency key is sent with each retry, so that a lost answer makes no second order; give your own to
+     * repeat the call after a reload of the page.
+     */
+    async placeOrder(
+      order: NewOrder,
+      { idempotencyKey = crypto.randomUUID(), ...call }: CallOptions & { idempotencyKey?: string } = {},
+    ): Promise<Order> {
+      const header = { 'idempotency-key': idempotencyKey }
+      return dataOf(await api.POST('/orders', { ...call, params: { header }, body: order }))
+    },
+
+    async orderPage(query: OrderQuery = {}, call: CallOptions = {}): Promise<Schemas['OrderPage']> {
+      return dataOf(await api.GET('/orders', { ...call, params: { query } }))
+    },
+
+    /** The orders of the account, newest first, loaded page by page while they are read. */
+    orders(query: Omit<OrderQuery, 'cursor'> = {}, call: CallOptions = {}): AsyncGenerator<Order, void, void> {
+      return eachItem((cursor) => this.orderPage({ ...query, ...(cursor === undefined ? {} : { cursor }) }, call))
+    },
+
+    async order(id: string, call: CallOptions = {}): Promise<OrderDetail> {
+      return dataOf(await api.GET('/orders/{id}', { ...call, params: { path: { id } } }))
+    },
+
+    async cancelOrder(id: string, call: CallOptions = {}): Promise<Order> {
+      return dataOf(await api.POST('/orders/{id}/cancel', { ...call, params: { path: { id } } }))
+    },
+  }
+
+  async function logIn({ user, access_token, refresh_token }: Schemas['LoginResult']): Promise<User> {
+    await tokens.save({ access_token, refresh_token })
+    return user
+  }
+}
+
+/** The body of an answer; refusals were thrown before. */
+function dataOf<Data>({ data, response }: { data?: Data; response: Response }): Data {
+  if (data === undefined) throw new UnexpectedResponse(response)
+  return data
+}

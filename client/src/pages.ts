@@ -1,0 +1,16 @@
+/** A page of a list. */
+export interface Page<Item> {
+  data: Item[]
+  has_more: boolean
+  next_cursor: string | null
+}
+
+/** The items of a list, page after page. Each page is loaded when its first item is asked for. */
+export async function* eachItem<Item>(load: (cursor: string | undefined) => Promise<Page<Item>>): AsyncGenerator<Item, void, void> {
+  let cursor: string | undefined
+  do {
+    const page = await load(cursor)
+    yield* page.data
+    cursor = page.has_more ? (page.next_cursor ?? undefined) : undefined
+  } while (cursor !== undefined)
+}

@@ -1,0 +1,41 @@
+/** The tokens of a session, as the client keeps them. */
+export interface Tokens {
+  access_token: string
+  refresh_token: string
+}
+
+/** Where the tokens of a session are between calls. Both methods may be asynchronous. */
+export interface TokenStore {
+  /** Null when nobody is logged in. */
+  load(): Tokens | null | Promise<Tokens | null>
+  /** Null ends the session. */
+  save(tokens: Tokens | null): void | Promise<void>
+}
+
+/** Keeps tokens until the page or the process ends. */
+export function memoryTokens(initial: Tokens | null = null): TokenStore {
+  let tokens = initial
+  return {
+    load: () => tokens,
+    save: (next) => {
+      tokens = next
+    },
+  }
+}
+
+/**
+ * Keeps tokens in a `Storage`, such as `sessionStorage`. Every script of the page can read them: a page that runs scripts of others should
+ * keep them in memory instead.
+ */
+export function storedTokens(storage: Pick<Storage, 'getItem' | 'setItem' | 'removeItem'>, key = 'storefront.tokens'): TokenStore {
+  return {
+    load: () => {
+      const text = storage.getItem(key)
+      return text === null ? null : (JSON.parse(text) as Tokens)
+    },
+    save: (tokens) => {
+      if (tokens === null) storage.removeItem(key)
+      else storage.setItem(key, JSON.stringify({ access_token: tokens.access_token, refresh_token: tokens.refresh_token }))
+    },
+  }
+}

@@ -1,0 +1,205 @@
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { after, test } from 'node:test'
+import { createStorefront, isProblem, memoryTokens, ProblemError, storedTokens, UnexpectedResponse } from '../client/src/index.ts'
+import { startStore } from './store.ts'
+
+const PASSWORD = 'correct horse battery'
+const store = await startStore({ after })
+const baseUrl = store.server.listeningOrigin.replace('[::1]', '127.0.0.1')
+
+type Send = (request: Request) => Promise<Response>
+
+/** A client whose requests are recorded. `fault` may answer, lose or delay what is sent. */
+function connect(fault: (request: Request, send: Send, count: number) => Promise<Response> = (request, send) => send(request)) {
+  const sent: Request[] = []
+  const tokens = memoryTokens()
+  const shop = createStorefront({
+    baseUrl,
+    tokens,
+    maxDelayMs: 2_000,
+    fetch: (request) => {
+      sent.push(request)
+      const path = (one: Request) => `${one.method} ${new URL(one.url).pathname}`
+      return fault(request, fetch, sent.filter((one) => path(one) === path(request)).length)
+    },
+  })
+  const count = (call: string) => sent.filter(({ method, url }) => `${method} ${new URL(url).pathname}` === call).length
+  return { shop, tokens, sent, count }
+}
+
+const newcomer = () => ({ email: `${randomUUID()}@example.com`, password: PASSWORD })
+const problem = (status: number, code: string, headers: Record<string, string> = {}) =>
+  new Response(JSON.stringify({ type: `urn:storefront:problem:${code}`, title: code, status, detail: code, code, request_id: 'a' }), {
+    status,
+    headers: { 'content-type': 'application/problem+json', ...headers },
+  })
+const countOrders = async () => Number((await store.pool.query('select count(*) from orders')).rows[0].count)
+
+test('registers, reads the account, logs out and in again', async () => {
+  const { shop, tokens } = connect()
+  const account = newcomer()
+  assert.equal((await shop.register(account))?.email, account.email)
+  assert.equal((await shop.account()).email, account.email)
+  await shop.logout()
+  assert.equal(await tokens.load(), null)
+  await assert.rejects(shop.account(), (error) => isProblem(error, 'unauthenticated'))
+  assert.equal((await shop.login(account)).email, account.email)
+  assert.equal(await shop.isLoggedIn(), true)
+})
+
+test('reads every product and every order once, page by page', async () => {
+  const category = randomUUID()
+  const added = await Promise.all(Array.from({ length: 7 }, () => store.addProduct({ category })))
+  const { shop, count } = connect()
+  const seen = []
+  for await (const { id } of shop.products({ category, limit: 3 })) seen.push(id)
+  assert.deepEqual(seen.sort(), added.map(({ id }) => id).sort())
+  assert.equal(count('GET /products'), 3)
+
+  await shop.register(newcomer())
+  for (const { id } of added) await shop.placeOrder({ items: [{ product_id: id, quantity: 1 }] })
+  const orders = []
+  for await (const order of shop.orders({ limit: 2 })) orders.push(order.items[0]?.product_id)
+  assert.deepEqual(orders, added.map(({ id }) => id).reverse())
+})
+
+test('an order whose answers are lost, or that meets 503, is placed once', async () => {
+  const lamp = await store.addProduct({ stock: 5 })
+  const { shop, sent } = connect(async (request, send, count) => {
+    if (!request.url.endsWith('/orders')) return send(request)
+    if (count === 1) {
+      await send(request)
+      throw new TypeError('the connection was lost')
+    }
+    return count === 2 ? problem(503, 'unavailable', { 'retry-after': '1' }) : send(request)
+  })
+  await shop.register(newcomer())
+  const before = await countOrders()
+  const order = await shop.placeOrder({ items: [{ product_id: lamp.id, quantity: 2 }] })
+  assert.equal(await countOrders(), before + 1)
+  assert.deepEqual(await store.readStock(lamp), [3])
+  const keys = sent.filter(({ url }) => url.endsWith('/orders')).map(({ headers }) => headers.get('idempotency-key'))
+  assert.equal(keys.length, 3)
+  assert.equal(new Set(keys).size, 1)
+  assert.equal((await shop.order(order.id)).status, 'pending')
+})
+
+test('the same key of the caller gives the same order after a reload', async () => {
+  const lamp = await store.addProduct()
+  const { shop } = connect()
+  await shop.register(newcomer())
+  const basket = { items: [{ product_id: lamp.id, quantity: 1 }] }
+  const idempotencyKey = randomUUID()
+  const first = await shop.placeOrder(basket, { idempotencyKey })
+  assert.equal((await shop.placeOrder(basket, { idempotencyKey })).id, first.id)
+  assert.notEqual((await shop.placeOrder(basket)).id, first.id)
+})
+
+test('a request that could do its work twice is not repeated, and one with 429 is', async () => {
+  const lost = connect(async (request, send) => {
+    if (request.url.endsWith('/cancel')) throw new TypeError('the connection was lost')
+    return send(request)
+  })
+  await lost.shop.register(newcomer())
+  await assert.rejects(lost.shop.cancelOrder(randomUUID()), TypeError)
+  assert.equal(lost.sent.filter(({ url }) => url.endsWith('/cancel')).length, 1)
+
+  const limited = connect(async (request, send, count) =>
+    count === 1 ? problem(429, 'rate_limited', { 'retry-after': '0' }) : send(request),
+  )
+  await limited.shop.register(newcomer())
+  assert.equal(limited.count('POST /auth/register'), 2)
+})
+
+test('a Retry-After beyond the longest wait is not waited for, and a shorter one is', async () => {
+  const patient = connect(async () => problem(503, 'unavailable', { 'retry-after': '60' }))
+  await assert.rejects(patient.shop.productPage(), (error) => isProblem(error, 'unavailable'))
+  assert.equal(patient.sent.length, 1)
+
+  const times: number[] = []
+  const waiting = connect(async (request, send, count) => {
+    times.push(performance.now())
+    return count === 1 ? problem(503, 'unavailable', { 'retry-after': '1' }) : send(request)
+  })
+  await waiting.shop.productPage()
+  assert.ok((times[1] ?? 0) - (times[0] ?? 0) >= 990, `waited ${(times[1] ?? 0) - (times[0] ?? 0)} ms`)
+})
+
+test('gives up after the number of attempts', async () => {
+  const { shop, sent } = connect(async () => problem(503, 'unavailable', { 'retry-after': '0' }))
+  await assert.rejects(shop.productPage(), (error) => error instanceof ProblemError && error.status === 503 && error.requestId === 'a')
+  assert.equal(sent.length, 4)
+})
+
+test('calls that meet an expired token at once share one refresh', async () => {
+  const { shop, tokens, count } = connect()
+  await shop.register(newcomer())
+  const old = await tokens.load()
+  await tokens.save({ access_token: 'expired.token.indeed', refresh_token: old?.refresh_token ?? '' })
+  const accounts = await Promise.all(Array.from({ length: 8 }, () => shop.account()))
+  assert.equal(new Set(accounts.map(({ id }) => id)).size, 1)
+  assert.equal(count('POST /auth/refresh'), 1)
+  assert.notEqual((await tokens.load())?.refresh_token, old?.refresh_token)
+})
+
+test('a refresh that the store refuses ends the session; one that finds no store does not', async () => {
+  const ended = connect()
+  await ended.shop.register(newcomer())
+  await ended.tokens.save({ access_token: 'expired.token.indeed', refresh_token: 'not one of the store' })
+  await assert.rejects(ended.shop.account(), (error) => isProblem(error, 'invalid_token'))
+  assert.equal(await ended.tokens.load(), null)
+  assert.equal(ended.count('POST /auth/refresh'), 1)
+
+  const away = connect(async (request, send) =>
+    request.url.endsWith('/auth/refresh') ? new Response('bad gateway', { status: 502 }) : send(request),
+  )
+  await away.shop.register(newcomer())
+  const kept = { access_token: 'expired.token.indeed', refresh_token: (await away.tokens.load())?.refresh_token ?? '' }
+  await away.tokens.save(kept)
+  await assert.rejects(away.shop.account(), (error) => isProblem(error, 'invalid_token'))
+  assert.deepEqual(await away.tokens.load(), kept)
+})
+
+test("an answer that is not the store's is told apart from a refusal", async () => {
+  const { shop } = connect(async () => new Response('<html>', { status: 404, headers: { 'content-type': 'text/html' } }))
+  await assert.rejects(shop.productPage(), (error) => error instanceof UnexpectedResponse && error.response.status === 404)
+})
+
+test('an abort ends a call while it waits for a retry', async () => {
+  const abort = new AbortController()
+  const { shop, sent } = connect(async () => {
+    setImmediate(() => abort.abort(new Error('the page was left')))
+    return problem(503, 'unavailable', { 'retry-after': '2' })
+  })
+  await assert.rejects(shop.productPage({}, { signal: abort.signal }), /the page was left/)
+  assert.equal(sent.length, 1)
+})
+
+test('a refusal has its code, its members and its request', async () => {
+  const lamp = await store.addProduct({ stock: 1 })
+  const { shop } = connect()
+  await shop.register(newcomer())
+  await assert.rejects(shop.placeOrder({ items: [{ product_id: lamp.id, quantity: 9 }] }), (error) => {
+    assert.ok(isProblem(error, 'insufficient_stock') && error.status === 409)
+    assert.match(error.requestId, /^[\w.-]+$/)
+    assert.deepEqual(error.problem.shortages, [{ product_id: lamp.id, requested: 9, available: 1 }])
+    return true
+  })
+})
+
+test('stored tokens survive a reload, and nothing but the tokens is stored', async () => {
+  const kept = new Map<string, string>()
+  const storage = {
+    getItem: (key: string) => kept.get(key) ?? null,
+    setItem: (key: string, value: string) => void kept.set(key, value),
+    removeItem: (key: string) => void kept.delete(key),
+  }
+  const open = () => createStorefront({ baseUrl: `${baseUrl}/`, tokens: storedTokens(storage) })
+  const account = newcomer()
+  await open().register(account)
+  assert.deepEqual(Object.keys(JSON.parse([...kept.values()][0] ?? '')), ['access_token', 'refresh_token'])
+  assert.equal((await open().account()).email, account.email)
+  await open().logout()
+  assert.equal(kept.size, 0)
+})
