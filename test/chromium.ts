@@ -1,0 +1,50 @@
+import { execFileSync } from 'node:child_process'
+import { chromium, type Page } from 'playwright-core'
+import { type Cleanup, onCleanup } from './cleanup.ts'
+
+const PROGRAM = 'chromium'
+
+function isOnPath(): boolean {
+  try {
+    execFileSync(PROGRAM, ['--version'], { stdio: 'ignore' })
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** Why a test in a browser cannot run; false when it can. With CI=true it runs, and fails without a browser. */
+export const NO_CHROMIUM =
+  process.env.CI === 'true' || isOnPath() ? false : `${PROGRAM} is not on the PATH (Debian: apt-get install chromium)`
+
+/** A page of the system's Chromium, with what went wrong in it: errors, warnings of the console, requests to hosts other than this machine. */
+export interface BrowserPage {
+  page: Page
+  complaints: string[]
+}
+
+/** Starts a browser that reaches this machine only. */
+export async function openBrowser(t: Cleanup): Promise<{ open(settings?: { width?: number; isDark?: boolean }): Promise<BrowserPage> }> {
+  const browser = await chromium.launch({
+    executablePath: execFileSync('sh', ['-c', `command -v ${PROGRAM}`], { encoding: 'utf8' }).trim(),
+    // Chromium's sandbox does not start for root or in a container; it shows only pages of these tests.
+    args: ['--no-sandbox', '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost'],
+  })
+  onCleanup(t, () => browser.close())
+  return {
+    open: async ({ width = 1_280, isDark = false } = {}) => {
+      const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme: isDark ? 'dark' : 'light' })
+      const page = await context.newPage()
+      const complaints: string[] = []
+      page.on('pageerror', (error) => complaints.push(`error: ${error.message}`))
+      page.on('console', (message) => {
+        if (['error', 'warning'].includes(message.type())) complaints.push(`${message.type()}: ${message.text()}`)
+      })
+      page.on('request', (request) => {
+        const { hostname, protocol } = new URL(request.url())
+        if (protocol.startsWith('http') && !['127.0.0.1', 'localhost'].includes(hostname)) complaints.push(`request to ${hostname}`)
+      })
+      return { page, complaints }
+    },
+  }
+}
