@@ -1,7 +1,7 @@
 import type { Pool, Transaction } from '../db/pool.ts'
 import { inTransaction } from '../db/transaction.ts'
 import { AppError } from '../errors.ts'
-import { MAX_STOCK } from './import/imported-product.ts'
+import { MAX_STOCK } from './product-input.ts'
 import { changeStockLevel, findAdjustment, lockStockLevel, type StockActor, type StockAdjustment } from './stock-adjustments.ts'
 
 /** Pieces that came or went outside an order, such as a delivery or breakage. */

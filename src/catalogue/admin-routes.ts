@@ -10,7 +10,7 @@ import { isBrokenOff, NEEDLESS_BODY, problemResponses } from '../http/problem.ts
 import { archiveProduct, changeProduct } from './change-product.ts'
 import { createProduct } from './create-product.ts'
 import { importStream } from './import/import-stream.ts'
-import { NewProductBody, ProductPatchBody, readProductBody } from './product-input.ts'
+import { NewProductBody, normalizeProduct, ProductPatchBody } from './product-input.ts'
 import { type Product, ProductSchema, productETag } from './products.ts'
 import type { CatalogueContext } from './serve-catalogue.ts'
 import type { StockActor } from './stock-adjustments.ts'
@@ -55,7 +55,7 @@ export function catalogueAdminRoutes(server: HttpServer, { context, currency }: 
       },
     },
     async (request, reply) => {
-      const product = await createProduct(pool, readProductBody(request.body), operatorOf(request))
+      const product = await createProduct(pool, normalizeProduct(request.body), operatorOf(request))
       return sendProduct(reply.code(201).header('location', `${baseUrl}/products/${product.id}`), product)
     },
   )

@@ -4,22 +4,21 @@ import { sql } from '../db/sql.ts'
 import { inTransaction } from '../db/transaction.ts'
 import { AppError, notFound } from '../errors.ts'
 import type { IfMatch } from '../http/if-match.ts'
-import type { ImportedProduct } from './import/imported-product.ts'
-import { readProductBody } from './product-input.ts'
+import { normalizeProduct, type ProductInput } from './product-input.ts'
 import { PRODUCT_COLUMNS, type Product, type ProductRow, productETag, toProduct } from './products.ts'
 
-export type ProductPatch = Partial<Omit<ImportedProduct, 'stock' | 'stock_delta' | 'reference'>>
+export type ProductPatch = Partial<Omit<ProductInput, 'stock'>>
 
 /**
  * Replaces what `patch` names, each property as a whole, if the product is as `ifMatch` says (RFC 9110 §13.1.1). Stock is not touched: see
  * `setStock`.
- * Throws `not_found`, `precondition_failed`, `invalid_body` or `sku_taken`.
+ * Throws `not_found`, `precondition_failed` or `sku_taken`.
  */
 export async function changeProduct(pool: Pool, id: string, ifMatch: IfMatch, patch: ProductPatch): Promise<Product> {
   return inTransaction(pool, async (tx) => {
     const current = await getProductForUpdate(tx, id, ifMatch)
     const { sku, name, description, category, image_url, group, options, price } = { ...current, ...patch }
-    const next = readProductBody({ sku, name, description, category, image_url, group, options, price })
+    const next = normalizeProduct({ sku, name, description, category, image_url, group, options, price })
     try {
       const { rows } = await tx.query<ProductRow>(
         sql`update products

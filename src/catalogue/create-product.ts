@@ -3,12 +3,12 @@ import { translateConstraint } from '../db/constraints.ts'
 import type { Pool } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { inTransaction } from '../db/transaction.ts'
-import type { ImportedProduct } from './import/imported-product.ts'
+import type { ProductInput } from './product-input.ts'
 import { PRODUCT_COLUMNS, type Product, type ProductRow, toProduct } from './products.ts'
 import { insertAdjustment, type StockActor } from './stock-adjustments.ts'
 
 /** Adds a product and its stock, which without `stock` is not tracked. Throws `sku_taken`. */
-export async function createProduct(pool: Pool, product: ImportedProduct, by: StockActor): Promise<Product> {
+export async function createProduct(pool: Pool, product: ProductInput, by: StockActor): Promise<Product> {
   const { sku, name, description, category, image_url, group, options, price, stock = null } = product
   return inTransaction(pool, async (tx) => {
     try {

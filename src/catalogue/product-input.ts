@@ -1,24 +1,100 @@
-import { Type } from 'typebox'
-import { AppError } from '../errors.ts'
+import { type Static, type TSchema, Type } from 'typebox'
+import { isCurrency } from '../money.ts'
 import { EXAMPLE_NEW_PRODUCT, EXAMPLE_PRODUCT_CHANGE } from './examples.ts'
-import { type ImportedProduct, InvalidLine, MAX_STOCK, readProduct } from './import/imported-product.ts'
+
+/** Pieces that a product can have in stock: far below 2^53, so that what orders return on top of it is exact. */
+export const MAX_STOCK = 1_000_000_000_000
 
 export const Stock = Type.Union([Type.Integer({ minimum: 0, maximum: MAX_STOCK }), Type.Null()], {
   description: 'Pieces that can be sold; null: not tracked.',
 })
-const strict = { additionalProperties: false }
-// Blanks around it are taken off, and something must be left. `readProduct` refuses more.
+
+/** Any of these makes two identifiers that look the same: direction marks, joiners, blanks without width, fillers. */
+export const INVISIBLE = String.raw`\p{Cf}\p{Default_Ignorable_Code_Point}`
+const HAS_INVISIBLE = new RegExp(`[${INVISIBLE}]`, 'u')
+/** The Braille blank shows nothing either. */
+const HAS_VISIBLE = new RegExp(String.raw`[^\s\p{Z}\p{Cc}\u2800${INVISIBLE}]`, 'u')
+
+const OPTION_NAME = 'the name of an option'
+const MAX_LENGTHS = {
+  ...{ sku: 64, name: 300, description: 10_000, category: 100, image_url: 2_000, group: 64, reference: 100 },
+  ...{ 'an option': 100, [OPTION_NAME]: 40 },
+}
+export type TextName = keyof typeof MAX_LENGTHS
+const MAX_OPTIONS = 10
+
+/** How long a text may be, in characters, as a refusal says it. */
+export function describeLength(name: TextName): string {
+  const least = name === 'description' || name === 'image_url' ? 'at most' : '1 to'
+  return `${name} must have ${least} ${MAX_LENGTHS[name].toLocaleString('en')} characters`
+}
+
+/** `schema` with a rule that JSON Schema cannot express. `findFault` returns the refusal, or null. */
+export function withRule<T extends TSchema>(schema: T, findFault: (value: Static<T>) => string | null) {
+  return Type.Refine(
+    schema,
+    (value) => findFault(value) === null,
+    (value) => findFault(value) ?? '',
+  )
+}
+
+function findFaultInText(name: TextName, text: string): string | null {
+  if (!text.isWellFormed()) return `${name} has half of a surrogate pair, which is no character`
+  return text.includes('\0') ? `${name} has a NUL character` : null
+}
+
+/** Text of one line. Blanks around it do not count. A line break in a name is most often a quote that was never closed. */
+function findFaultInLabel(name: TextName, text: string): string | null {
+  const trimmed = text.trim()
+  const fault = findFaultInText(name, trimmed)
+  if (fault !== null) return fault
+  if (/\p{Cc}/u.test(trimmed)) return `${name} must have no control characters and no line breaks`
+  return HAS_VISIBLE.test(trimmed) ? null : `${name} must have a visible character`
+}
+
+function findFaultInIdentifier(name: TextName, text: string): string | null {
+  return findFaultInLabel(name, text) ?? (HAS_INVISIBLE.test(text.trim()) ? `${name} must have no invisible characters` : null)
+}
+
+function findFaultInOptions(options: Record<string, string>): string | null {
+  const names = Object.keys(options).map((name) => name.trim())
+  if (names.length > MAX_OPTIONS) return `options must have at most ${MAX_OPTIONS} entries`
+  if (names.some((name) => name === '' || [...name].length > MAX_LENGTHS[OPTION_NAME])) return describeLength(OPTION_NAME)
+  return names.map((name) => findFaultInLabel(OPTION_NAME, name)).find((fault) => fault !== null) ?? null
+}
+
+function findFaultInImageUrl(url: string): string | null {
+  const isUrl = /^https?:\/\/[^\s\p{Cc}]+$/iu.test(url) && URL.canParse(url)
+  return findFaultInText('image_url', url) ?? (isUrl ? null : 'image_url must be an absolute URL that starts with https:// or http://')
+}
+
 const VISIBLE = 'No control characters, and at least one visible character.'
-const label = (maxLength: number, description = VISIBLE) => Type.String({ minLength: 1, maxLength, pattern: '\\S', description })
+const strict = { additionalProperties: false }
+const oneLine = (name: TextName, description: string) =>
+  Type.String({ minLength: 1, maxLength: MAX_LENGTHS[name], pattern: '\\S', description })
+const label = (name: TextName) => withRule(oneLine(name, VISIBLE), (text) => findFaultInLabel(name, text))
+export const identifier = (name: TextName) =>
+  withRule(oneLine(name, 'No control characters and no invisible ones.'), (text) => findFaultInIdentifier(name, text))
 const properties = {
-  sku: label(64, 'No control characters and no invisible ones.'),
-  name: label(300),
-  description: Type.String({ maxLength: 10_000 }),
-  category: label(100),
-  image_url: Type.Union([Type.String({ maxLength: 2_000 }), Type.Null()]),
-  group: Type.Union([label(64), Type.Null()]),
-  options: Type.Record(Type.String(), label(100)),
-  price: Type.Object({ amount: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }), currency: Type.String() }, strict),
+  sku: identifier('sku'),
+  name: label('name'),
+  description: withRule(Type.String({ maxLength: MAX_LENGTHS.description }), (text) => findFaultInText('description', text)),
+  category: label('category'),
+  image_url: withRule(Type.Union([Type.String({ maxLength: MAX_LENGTHS.image_url }), Type.Null()]), (url) =>
+    url === null ? null : findFaultInImageUrl(url),
+  ),
+  group: withRule(Type.Union([oneLine('group', VISIBLE), Type.Null()]), (group) =>
+    group === null ? null : findFaultInLabel('group', group),
+  ),
+  // By its own pattern of names, since that of Type.String leaves out those with a line break.
+  options: withRule(Type.Record(Type.String({ pattern: '^[^]*$' }), label('an option')), findFaultInOptions),
+  price: Type.Object(
+    {
+      amount: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
+      currency: withRule(Type.String(), (code) => (isCurrency(code) ? null : 'price.currency must be an ISO 4217 code such as EUR')),
+    },
+    strict,
+  ),
 }
 const { description, image_url, group, options, ...required } = properties
 
@@ -40,15 +116,33 @@ export const ProductPatchBody = Type.Partial(Type.Object(properties), {
   minProperties: 1,
 })
 
-/** A product from a body, by the rules of an import. Throws `invalid_body`. */
-export function readProductBody(body: object): ImportedProduct {
-  try {
-    return readProduct(body)
-  } catch (error) {
-    if (!(error instanceof InvalidLine)) throw error
-    // The reasons begin with the property that they are about, such as `price.currency`.
-    const [, first = '', second] = /^([a-z_]+)(?:\.([a-z_]+))? /.exec(error.message) ?? []
-    const pointer = Object.hasOwn(properties, first) ? `#/${first}${second === undefined ? '' : `/${second}`}` : '#'
-    throw new AppError('invalid_body', 'The body is not acceptable.', { errors: [{ pointer, detail: error.message }] })
+type NewProduct = Static<typeof NewProductBody>
+/**
+ * A product as an operator or a catalogue file describes it, ready to be stored. `sku` is its identity across imports; without `stock` the
+ * stock stays as it is, and that of a new product is not tracked.
+ */
+export type ProductInput = Required<Omit<NewProduct, 'stock'>> & Pick<NewProduct, 'stock'>
+
+/** `input` without the blanks around its texts, and with '', null or {} for what it leaves out. It may be checked before or after. */
+export function normalizeProduct<T extends NewProduct>(input: T): T & ProductInput {
+  return {
+    ...input,
+    sku: trim(input.sku),
+    name: trim(input.name),
+    description: input.description ?? '',
+    category: trim(input.category),
+    image_url: input.image_url ?? null,
+    group: trim(input.group ?? null),
+    options: trimOptions(input.options ?? {}),
   }
+}
+
+export function trim<T>(value: T): T {
+  return typeof value === 'string' ? (value.trim() as T) : value
+}
+
+function trimOptions(options: Record<string, string>): Record<string, string> {
+  if (typeof options !== 'object' || Array.isArray(options)) return options
+  // Object.fromEntries makes `__proto__` a property like any other.
+  return Object.fromEntries(Object.entries(options).map(([name, text]) => [name.trim(), trim(text)]))
 }

@@ -16,10 +16,11 @@ function convert(node: unknown): unknown {
   const max = typeof maxLength === 'number' ? maxLength : Number.POSITIVE_INFINITY
   if (typeof minLength === 'object') converted.minLength = convert(minLength)
   if (typeof maxLength === 'object') converted.maxLength = convert(maxLength)
-  if (min > 0 || max < Number.POSITIVE_INFINITY) {
-    const check = (value: unknown) => typeof value !== 'string' || isWithin(value, min, max)
-    converted['~refine'] = [...((node as Record<string, unknown[]>)['~refine'] ?? []), { check, error: () => range(min, max) }]
-  }
+  const hasLength = min > 0 || max < Number.POSITIVE_INFINITY
+  const check = (value: unknown) => typeof value !== 'string' || isWithin(value, min, max)
+  // The rules of a refined type are no enumerable property. A text is measured before they read it.
+  const rules = [...(hasLength ? [{ check, error: () => range(min, max) }] : []), ...((node as Record<string, unknown[]>)['~refine'] ?? [])]
+  if (rules.length > 0) converted['~refine'] = rules
   return converted
 }
 

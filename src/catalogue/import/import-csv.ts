@@ -1,17 +1,9 @@
 import { CsvError } from 'csv-parse'
 import { parse } from 'csv-parse/sync'
-import { minorDigits, parseMajorUnits } from '../../money.ts'
+import { isCurrency, minorDigits, parseMajorUnits } from '../../money.ts'
+import { MAX_STOCK } from '../product-input.ts'
 import { assertUtf8, type ByteLine, isBlank, LINE_TOO_LONG, MAX_LINE_BYTES } from './byte-lines.ts'
-import {
-  type ImportedProduct,
-  type ImportLine,
-  InvalidLine,
-  importLine,
-  MAX_STOCK,
-  quote,
-  readCurrency,
-  readProduct,
-} from './imported-product.ts'
+import { type ImportedProduct, type ImportLine, InvalidLine, importLine, quote, readProduct } from './imported-product.ts'
 
 const COLUMNS = [
   'sku',
@@ -84,12 +76,14 @@ function readRow(columns: readonly Column[], fields: readonly string[], defaultC
   }
   const cell = (column: Column) => fields[columns.indexOf(column)] ?? ''
   const trimmed = (column: Column) => cell(column).trim()
-  const currency = readCurrency(trimmed('currency') || defaultCurrency, 'currency')
+  const currency = trimmed('currency') || defaultCurrency
+  if (!isCurrency(currency)) throw new InvalidLine('currency must be an ISO 4217 code such as EUR')
   const amount = parseMajorUnits(trimmed('price'), currency)
   if (amount === null) {
     const limits = `at most ${minorDigits(currency)} decimals for ${currency}, not negative, below 2^53 minor units`
     throw new InvalidLine(`price must be a number such as 12.50 (${limits})`)
   }
+  const reference = trimmed('reference')
   return readProduct({
     sku: cell('sku'),
     name: cell('name'),
@@ -100,7 +94,7 @@ function readRow(columns: readonly Column[], fields: readonly string[], defaultC
     options: readOptions(trimmed('options')),
     price: { amount, currency },
     ...readStock(trimmed('stock'), trimmed('stock_delta')),
-    reference: trimmed('reference') || null,
+    ...(reference === '' ? {} : { reference }),
   })
 }
 

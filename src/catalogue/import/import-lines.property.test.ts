@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
+import { MAX_STOCK } from '../product-input.ts'
 import { exportHeader, exportLine } from './export-lines.ts'
 import { type ImportFormat, readImportLines } from './import-lines.ts'
-import { type ImportedProduct, type ImportLine, MAX_STOCK } from './imported-product.ts'
+import type { ImportedProduct, ImportLine } from './imported-product.ts'
 
 const HEADER = 'sku,name,description,category,image_url,price,currency,stock'
 

@@ -1,27 +1,20 @@
-import { isCurrency, type Money } from '../../money.ts'
+import { Type } from 'typebox'
+import { Compile } from 'typebox/compile'
+import { countCodePoints } from '../../http/text-length.ts'
+import {
+  describeLength,
+  identifier,
+  MAX_STOCK,
+  NewProductBody,
+  normalizeProduct,
+  type ProductInput,
+  type TextName,
+  trim,
+  withRule,
+} from '../product-input.ts'
 
-/** Pieces that a product can have in stock: far below 2^53, so that what orders give back on top of it is exact. */
-export const MAX_STOCK = 1_000_000_000_000
-
-/** A product as a line of a catalogue file gives it: checked, and ready to be stored. */
-export interface ImportedProduct {
-  /** 1 to 64 characters, the product's identity across imports. */
-  sku: string
-  /** 1 to 300 characters. */
-  name: string
-  /** At most 10,000 characters. */
-  description: string
-  /** 1 to 100 characters. */
-  category: string
-  /** http or https, at most 2,000 characters. */
-  image_url: string | null
-  /** 1 to 64 characters, common to the variants of one thing; null for a product without variants. */
-  group: string | null
-  /** What tells a variant from the others of its group, such as `{"size": "M"}`. At most 10. */
-  options: Record<string, string>
-  price: Money
-  /** Pieces that can be sold; null: not tracked. Without it stock stays as it is, and that of a new product is not tracked. */
-  stock?: number | null
+/** A product as a line of a catalogue file gives it. */
+export type ImportedProduct = ProductInput & {
   /** Instead of `stock`: pieces that came, or below 0 went. A new product starts at 0. */
   stock_delta?: number
   /** With `stock_delta`: 1 to 100 characters, the name of the movement. It is booked once for each product. */
@@ -31,12 +24,12 @@ export interface ImportedProduct {
 /** A line of a catalogue file, numbered from 1: the product it gives, or one reason why it gives none. */
 export type ImportLine = { line: number; product: ImportedProduct } | { line: number; error: string }
 
-/** Why a line cannot be imported, in words for whoever wrote the file. */
+/** Why a line cannot be imported, in words for the author of the file. */
 export class InvalidLine extends Error {
   override readonly name = 'InvalidLine'
 }
 
-/** What `read` makes of line `line`. */
+/** Line `line` with the product that `read` returns, or the reason when it throws InvalidLine. */
 export function importLine(line: number, read: () => ImportedProduct): ImportLine {
   try {
     return { line, product: read() }
@@ -46,122 +39,69 @@ export function importLine(line: number, read: () => ImportedProduct): ImportLin
   }
 }
 
-const PROPERTIES = ['sku', 'name', 'description', 'category', 'image_url', 'group', 'options', 'price', 'stock', 'stock_delta', 'reference']
-const PRICE_PROPERTIES = ['amount', 'currency']
+const LineSchema = withRule(
+  Type.Object(
+    {
+      ...NewProductBody.properties,
+      stock_delta: Type.Optional(Type.Integer({ minimum: -MAX_STOCK, maximum: MAX_STOCK })),
+      reference: Type.Optional(identifier('reference')),
+    },
+    { additionalProperties: false },
+  ),
+  ({ stock, stock_delta, reference }) => {
+    if (stock_delta !== undefined && stock !== undefined) return 'stock and stock_delta must not both be given'
+    return stock_delta === undefined && reference !== undefined ? 'reference must come with a stock_delta' : null
+  },
+)
+const lineCheck = Compile(countCodePoints(LineSchema))
 
 /**
- * `value`, parsed JSON, as a product: `{sku, name, description?, category, image_url?, group?, options?, price: {amount, currency}, stock?}`,
- * or `stock_delta` and `reference?` in the place of `stock`. Without `description` it is '', without `image_url` and `group` null.
- * Throws InvalidLine.
+ * `value`, parsed JSON, as a product: what `POST /admin/products` takes, or `stock_delta` and `reference` in place of `stock`.
+ * A null of `stock` means not tracked; that of another property means that it is absent. Throws InvalidLine.
  */
 export function readProduct(value: unknown): ImportedProduct {
-  const product = readObject(value, 'a product', PROPERTIES)
-  const price = readObject(product.price, 'price', PRICE_PROPERTIES)
-  return {
-    sku: readIdentifier(product.sku, 'sku', 64),
-    name: readLabel(product.name, 'name', 300),
-    description: readText(product.description ?? '', 'description', 0, 10_000),
-    category: readLabel(product.category, 'category', 100),
-    image_url: readImageUrl(product.image_url ?? null),
-    group: (product.group ?? null) === null ? null : readLabel(product.group, 'group', 64),
-    options: readOptions(product.options ?? {}),
-    price: {
-      amount: readWhole(price.amount, 'price.amount must be a whole number of minor units', Number.MAX_SAFE_INTEGER),
-      currency: readCurrency(price.currency, 'price.currency'),
-    },
-    ...readStock(product),
-  }
+  if (!isObject(value)) throw new InvalidLine('a product must be an object')
+  const product = normalizeProduct(value as unknown as ImportedProduct)
+  if (product.stock_delta === null) delete product.stock_delta
+  if (product.reference === null) delete product.reference
+  if (product.reference !== undefined) product.reference = trim(product.reference)
+  if (lineCheck.Check(product)) return product
+  throw new InvalidLine(explain(product))
 }
 
-/** A null of `stock` has a meaning of its own; that of the others is as good as nothing. */
-function readStock({
-  stock,
-  stock_delta,
-  reference,
-}: Record<string, unknown>): Pick<ImportedProduct, 'stock' | 'stock_delta' | 'reference'> {
-  const isRelative = (stock_delta ?? null) !== null
-  if (isRelative && stock !== undefined) throw new InvalidLine('stock and stock_delta must not both be given')
-  if (!isRelative && (reference ?? null) !== null) throw new InvalidLine('reference must come with a stock_delta')
-  if (stock !== undefined) return { stock: stock === null ? null : readWhole(stock, 'stock must be null or a whole number', MAX_STOCK) }
-  if (!isRelative) return {}
-  if (!Number.isSafeInteger(stock_delta) || Math.abs(stock_delta as number) > MAX_STOCK) {
-    throw new InvalidLine(`stock_delta must be a whole number from ${-MAX_STOCK} to ${MAX_STOCK}`)
-  }
-  const relative = { stock_delta: stock_delta as number }
-  return (reference ?? null) === null ? relative : { ...relative, reference: readIdentifier(reference, 'reference', 100) }
+const MUST_BE: Readonly<Record<string, string>> = {
+  options: 'an object of texts',
+  price: 'an object',
+  'price.amount': `a whole number of minor units from 0 to ${Number.MAX_SAFE_INTEGER}`,
+  'price.currency': 'an ISO 4217 code such as EUR',
+  stock: `null or a whole number from 0 to ${MAX_STOCK}`,
+  stock_delta: `a whole number from ${-MAX_STOCK} to ${MAX_STOCK}`,
 }
 
-/** Throws InvalidLine unless `value` is an ISO 4217 code. */
-export function readCurrency(value: unknown, label: string): string {
-  if (typeof value !== 'string' || !isCurrency(value)) throw new InvalidLine(`${label} must be an ISO 4217 code such as EUR`)
-  return value
+/** The first reason why the check refuses a product. */
+function explain(product: ImportedProduct): string {
+  const unknown = explainUnknown('a product', product, LineSchema) ?? explainUnknown('price', product.price, LineSchema.properties.price)
+  if (unknown !== null) return unknown
+  const [error] = lineCheck.Errors(product)
+  if (error === undefined) return 'a product is not acceptable'
+  const { keyword, instancePath, params, message } = error
+  if (keyword === '~refine' && !message.startsWith('must have')) return message
+  const missing = (params as { requiredProperties?: string[] }).requiredProperties?.[0]
+  const path = [...instancePath.split('/').slice(1), ...(missing === undefined ? [] : [missing])]
+  const name = path[0] === 'options' && path.length > 1 ? 'an option' : path.join('.')
+  // A text that is too long, or that is blank.
+  if (keyword === '~refine' || keyword === 'pattern') return describeLength(name as TextName)
+  return `${name} must be ${MUST_BE[name] ?? 'a text'}`
 }
 
-function readObject(value: unknown, label: string, known: readonly string[]): Record<string, unknown> {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new InvalidLine(`${label} must be an object`)
+function explainUnknown(label: string, value: unknown, { properties }: { properties: object }): string | null {
   // Object.keys sees `__proto__` too: JSON.parse makes it a property like any other.
-  const unknown = Object.keys(value).find((key) => !known.includes(key))
-  if (unknown !== undefined) throw new InvalidLine(`${label} has the unknown property ${quote(unknown)}`)
-  return value as Record<string, unknown>
+  const unknown = isObject(value) ? Object.keys(value).find((key) => !Object.hasOwn(properties, key)) : undefined
+  return unknown === undefined ? null : `${label} has the unknown property ${quote(unknown)}`
 }
 
-/** Any of these makes two identifiers that look the same: direction marks, joiners, blanks without width, fillers. */
-export const INVISIBLE = String.raw`\p{Cf}\p{Default_Ignorable_Code_Point}`
-const HAS_INVISIBLE = new RegExp(`[${INVISIBLE}]`, 'u')
-/** The Braille blank shows nothing either. */
-const HAS_VISIBLE = new RegExp(String.raw`[^\s\p{Z}\p{Cc}\u2800${INVISIBLE}]`, 'u')
-
-function readIdentifier(value: unknown, label: string, max: number): string {
-  const text = readLabel(value, label, max)
-  if (HAS_INVISIBLE.test(text)) throw new InvalidLine(`${label} must have no invisible characters`)
-  return text
-}
-
-/** Text of one line, without the blanks around it. A line break in a name is most often a quote that was never closed. */
-function readLabel(value: unknown, label: string, max: number): string {
-  const text = readText(typeof value === 'string' ? value.trim() : value, label, 1, max)
-  if (/\p{Cc}/u.test(text)) throw new InvalidLine(`${label} must have no control characters and no line breaks`)
-  if (!HAS_VISIBLE.test(text)) throw new InvalidLine(`${label} must have a visible character`)
-  return text
-}
-
-function readText(value: unknown, label: string, min: number, max: number): string {
-  if (typeof value !== 'string') throw new InvalidLine(`${label} must be a text`)
-  if (!value.isWellFormed()) throw new InvalidLine(`${label} has half of a surrogate pair, which is no character`)
-  if (value.includes('\0')) throw new InvalidLine(`${label} has a NUL character`)
-  // A character is one or two units of `length`: a text that is far too long is not counted.
-  if (value.length < min || value.length > 2 * max || (value.length > max && [...value].length > max)) {
-    throw new InvalidLine(`${label} must have ${min === 0 ? 'at most' : `${min} to`} ${max.toLocaleString('en')} characters`)
-  }
-  return value
-}
-
-const MAX_OPTIONS = 10
-
-function readOptions(value: unknown): Record<string, string> {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new InvalidLine('options must be an object of texts')
-  const entries = Object.entries(value)
-  if (entries.length > MAX_OPTIONS) throw new InvalidLine(`options must have at most ${MAX_OPTIONS} entries`)
-  // Object.fromEntries makes `__proto__` a property like any other.
-  return Object.fromEntries(
-    entries.map(([name, text]) => [readLabel(name, 'the name of an option', 40), readLabel(text, 'an option', 100)]),
-  )
-}
-
-function readImageUrl(value: unknown): string | null {
-  if (value === null) return null
-  const url = readText(value, 'image_url', 0, 2_000)
-  if (!/^https?:\/\/[^\s\p{Cc}]+$/iu.test(url) || !URL.canParse(url)) {
-    throw new InvalidLine('image_url must be an absolute URL that starts with https:// or http://')
-  }
-  return url
-}
-
-function readWhole(value: unknown, requirement: string, max: number): number {
-  if (!Number.isSafeInteger(value) || (value as number) < 0 || (value as number) > max) {
-    throw new InvalidLine(`${requirement} from 0 to ${max}`)
-  }
-  return value as number
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /** A name from the file that is safe to print: control characters escaped, long ones cut. */

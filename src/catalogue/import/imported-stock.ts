@@ -1,5 +1,6 @@
+import { MAX_STOCK } from '../product-input.ts'
 import type { StockLevel } from '../stock-adjustments.ts'
-import { type ImportedProduct, MAX_STOCK } from './imported-product.ts'
+import type { ImportedProduct } from './imported-product.ts'
 
 /** The change of stock that a reference was booked for before. */
 export interface BookedDelta {

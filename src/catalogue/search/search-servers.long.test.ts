@@ -7,7 +7,7 @@ import type { Pool } from '../../db/pool.ts'
 import { createProduct } from '../create-product.ts'
 import type { ImportedProduct } from '../import/imported-product.ts'
 import { listProducts } from '../list-products.ts'
-import { readProductBody } from '../product-input.ts'
+import { normalizeProduct } from '../product-input.ts'
 import { readFilters, readListing } from '../product-query.ts'
 import { SYSTEM } from '../stock-adjustments.ts'
 import { countFacets } from './facets.ts'
@@ -16,7 +16,7 @@ import { toWords } from './search-words.ts'
 function product(name: string, more: Partial<ImportedProduct> = {}): ImportedProduct {
   const price = { amount: 100, currency: 'EUR' }
   return {
-    ...readProductBody({
+    ...normalizeProduct({
       sku: `sku of ${name.replace(/\p{Default_Ignorable_Code_Point}|\u200b/gu, '')}`.slice(0, 64),
       name,
       category: 'things',
