@@ -1,11 +1,10 @@
-import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Fence } from '../topic/topic.ts'
 import { findNewestEventTime, findStored } from './find-stored.ts'
 import { checkChecksum } from './lake-checksum.ts'
+import { findEndOf, findLakeEnd, hasMagic } from './lake-end.ts'
 import { nameOf, padSequence, parseName } from './lake-names.ts'
 import { LakeFileGone, type LakeStore } from './lake-store.ts'
-import { listLake } from './list-files.ts'
 import { readParquetName, writeParquet } from './parquet-writer.ts'
 
 const CLAIM_FOLDER = '.pending/'
@@ -52,7 +51,7 @@ export class LakeFiles {
   async newestSequence(): Promise<number> {
     // Another process may have been the active one meanwhile.
     this.#newestEventTime = undefined
-    this.#newest = await this.#lookBehind('')
+    this.#newest = await findLakeEnd(this.#store)
     for (const { name } of await this.#store.list(CLAIM_FOLDER)) {
       const after = sequenceOf(name)
       if (after < this.#newest) await this.#store.delete(name)
@@ -113,26 +112,32 @@ export class LakeFiles {
       })
       if (isDamaged) this.#onSetAside(await this.#store.setAside(claim))
     }
-    this.#newest = Math.max(this.#newest, await this.#lookBehind(''))
+    this.#newest = Math.max(this.#newest, await findLakeEnd(this.#store, { known: this.#newest }))
   }
 
   /** `path` has the claim's bytes, read before this looks for newer files: a claim that comes too late is thrown away here. */
   async #reveal(claim: string, name: string, path: string): Promise<boolean> {
     const { last = 0, ingestDate = '' } = parseName(name) ?? {}
-    const newest = await this.#lookBehind(ingestDate)
+    const newest = await this.#findEnd(ingestDate)
     const isFree = newest <= sequenceOf(claim)
-    if (isFree) await this.#store.put(name, path)
+    if (isFree && (await this.#store.put(name, path)) === 'taken') await this.#replaceJunk(name, path)
     await this.#store.delete(claim)
     this.#newest = Math.max(this.#newest, newest, isFree ? last : 0)
     return isFree
   }
 
-  /** The greatest sequence in files of this date and later; a day earlier for those whose clock is behind. */
-  async #lookBehind(ingestDate: string): Promise<number> {
-    const from =
-      ingestDate === '' ? undefined : `orders/ingest_date=${new Date(Date.parse(ingestDate) - DAY_MS).toISOString().slice(0, 10)}`
-    const files = await listLake(this.#store, from)
-    return files.reduce((newest, { name }) => Math.max(newest, parseName(name)?.last ?? 0), 0)
+  /** For a file that has the name but does not count, such as one that a bad disk has damaged. */
+  async #replaceJunk(name: string, path: string): Promise<void> {
+    const [taken] = (await this.#store.list(name)).filter((file) => file.name === name)
+    if (taken !== undefined && (await findEndOf(this.#store, [taken])) > 0) return
+    if (taken !== undefined) this.#onSetAside(await this.#store.setAside(name))
+    await this.#store.put(name, path)
+  }
+
+  /** The end of the files of this date and later; a day earlier for those whose clock is behind. */
+  async #findEnd(ingestDate: string): Promise<number> {
+    const after = `orders/ingest_date=${new Date(Date.parse(ingestDate) - DAY_MS).toISOString().slice(0, 10)}`
+    return findLakeEnd(this.#store, { after, known: this.#newest })
   }
 
   /** An event that is newer than all in the lake cannot be in it: looking is for those that come late, or again. */
@@ -145,8 +150,6 @@ export class LakeFiles {
   }
 }
 
-const PARQUET_MAGIC = 'PAR1'
-
 /**
  * The name that the file of a claim was written to have; null when its bytes are not those that were written, or it is none that belongs
  * behind `after`. Throws when it cannot be read.
@@ -156,15 +159,6 @@ async function readUndamagedName(path: string, after: number): Promise<string | 
   const name = await readParquetName(path)
   const parsed = parseName(name ?? '')
   return parsed === null || parsed.first <= after ? null : name
-}
-
-/** Whether it has the beginning and the end of a Parquet file: one that was cut off has no end. */
-async function hasMagic(path: string): Promise<boolean> {
-  const bytes = await readFile(path)
-  const length = PARQUET_MAGIC.length
-  return (
-    bytes.toString('latin1', 0, length) === PARQUET_MAGIC && bytes.toString('latin1', Math.max(bytes.length - length, 0)) === PARQUET_MAGIC
-  )
 }
 
 /** What a claim is behind; not a number for other files. */

@@ -66,10 +66,7 @@ export class LakeSink {
   constructor(options: LakeSinkOptions) {
     this.#store = options.store
     this.#files = new LakeFiles(options.store, options.onFileWritten, (path) => {
-      options.logger.error(
-        { path },
-        'a damaged file that was not in the lake yet is set aside; its events are written again from the topic',
-      )
+      options.logger.error({ path }, 'a damaged file is set aside; its events are written again from the topic')
     })
     this.#flushMs = options.flushSeconds * 1_000
     this.#flushRows = options.flushRows

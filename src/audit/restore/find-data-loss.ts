@@ -1,9 +1,10 @@
 import type { Pool } from '../../db/pool.ts'
+import { findLakeEnd } from '../../lake/lake-end.ts'
 import type { LakeStore } from '../../lake/lake-store.ts'
 import { findUnknownEvents, type LostRange } from '../../topic/incarnations.ts'
 import { partitionMessages } from '../../topic/partition-messages.ts'
 import { epochOf, type Topic } from '../../topic/topic.ts'
-import { findLakeEnd, type LakeEvent, visitLakeBehind } from './lake-tail.ts'
+import { type LakeEvent, visitLakeBehind } from './lake-tail.ts'
 
 /** What is compared: the database with what outlives a restore of it. */
 export interface ComparedStores {
@@ -40,7 +41,7 @@ export async function findDataLoss(compared: ComparedStores, known: number, isTh
   const isBehind = lakeEnd > Math.max(known, topic.isOutside ? topicEnd : await findNewestSequenceGiven(pool))
   // What the lake has below the topic's end it has from this very topic, but for a stream of the broker that was lost.
   const isLakeNeeded = isThorough || lakeEnd > topicEnd || (topic.isOutside && epochOf(lakeEnd) < epochOf(topicEnd))
-  const tail = lake !== null && lakeEnd > known && isLakeNeeded ? await readLakeTail(lake, known) : []
+  const tail = lake !== null && lakeEnd > known && isLakeNeeded ? await readLakeTail(lake, known, lakeEnd) : []
   if (topic.isOutside) tail.push(...(await readTopicBehind(topic, Math.max(known, topicEnd - TAIL))))
   const unknown = await keepUnknown(pool, tail)
   if (!isBehind && unknown.length === 0) return null
@@ -63,14 +64,14 @@ export async function listLostEvents({ pool, topic, lake }: ComparedStores, rang
   const keep = async (events: LakeEvent[]) => {
     for (const event of await keepUnknown(pool, events)) if (event.sequence <= range.upTo) lost.set(event.eventId, event)
   }
-  if (lake !== null) await visitLakeBehind(lake, range.after, 'all', keep)
+  if (lake !== null) await visitLakeBehind(lake, range.after, null, keep)
   if (topic.isOutside) await visitTopic(topic, range.after, keep)
   return lost
 }
 
-async function readLakeTail(lake: LakeStore, after: number): Promise<LakeEvent[]> {
+async function readLakeTail(lake: LakeStore, after: number, upTo: number): Promise<LakeEvent[]> {
   let tail: LakeEvent[] = []
-  await visitLakeBehind(lake, after, 'newest', async (events) => {
+  await visitLakeBehind(lake, after, upTo, async (events) => {
     tail = events.toSorted((a, b) => a.sequence - b.sequence).slice(-TAIL)
   })
   return tail
@@ -127,7 +128,7 @@ async function findNewestOrderNumber({ topic, lake }: ComparedStores, after: num
   const look = async (events: LakeEvent[]) => {
     for (const { orderNumber } of events) newest = Math.max(newest, orderNumber)
   }
-  if (lake !== null) await visitLakeBehind(lake, after, 'all', look)
+  if (lake !== null) await visitLakeBehind(lake, after, null, look)
   if (topic.isOutside) await visitTopic(topic, after, look)
   return newest
 }

@@ -4,9 +4,9 @@ import { join } from 'node:path'
 import { sql } from '../../db/sql.ts'
 import { checkChecksum } from '../../lake/lake-checksum.ts'
 import { parquetRows, toDuckDB, withDuckDB } from '../../lake/lake-database.ts'
-import { parseName } from '../../lake/lake-names.ts'
-import type { LakeFile, LakeStore } from '../../lake/lake-store.ts'
-import { listLake, readLakeFiles } from '../../lake/list-files.ts'
+import { lastOf } from '../../lake/lake-end.ts'
+import type { LakeStore } from '../../lake/lake-store.ts'
+import { readLakeFiles } from '../../lake/list-files.ts'
 
 /** An event that the lake has. */
 export interface LakeEvent {
@@ -15,30 +15,24 @@ export interface LakeEvent {
   orderNumber: number
 }
 
-/** The greatest sequence in the lake, 0 for an empty one: from the names of its files. */
-export async function findLakeEnd(store: LakeStore): Promise<number> {
-  return (await listLake(store)).reduce((newest, { name }) => Math.max(newest, parseName(name)?.last ?? 0), 0)
-}
-
 /**
- * Hands the lake's events behind a sequence to `visit`, a file at a time; those of its newest file alone unless all are asked for. Files that
- * are replaced meanwhile come again. Corrupt ones are left out: verify names them.
+ * Passes the lake's events after a sequence to `visit`, a file at a time; those of the newest file up to `upTo` alone unless it is null. Files
+ * that are replaced meanwhile come again. Corrupt ones are left out: verify names them.
  */
 export async function visitLakeBehind(
   store: LakeStore,
   after: number,
-  files: 'newest' | 'all',
+  upTo: number | null,
   visit: (events: LakeEvent[]) => Promise<void>,
 ): Promise<void> {
-  const lastOf = ({ name }: LakeFile) => parseName(name)?.last ?? 0
   await readLakeFiles(
     store,
     async (_, paths) => {
       for (const path of paths) await visit(await readFile(path, after).catch(() => []))
     },
     (listed) => {
-      const behind = listed.filter((file) => lastOf(file) > after)
-      return files === 'all' ? behind : behind.toSorted((a, b) => lastOf(b) - lastOf(a)).slice(0, 1)
+      const wanted = listed.filter((file) => lastOf(file) > after && lastOf(file) <= (upTo ?? Number.POSITIVE_INFINITY))
+      return upTo === null ? wanted : wanted.toSorted((a, b) => lastOf(b) - lastOf(a)).slice(0, 1)
     },
   )
 }

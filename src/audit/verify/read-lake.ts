@@ -2,6 +2,7 @@ import { sql } from '../../db/sql.ts'
 import { findOtherName } from '../../lake/find-damage.ts'
 import { checkChecksum, WRONG_CHECKSUM } from '../../lake/lake-checksum.ts'
 import { readablePath } from '../../lake/lake-database.ts'
+import { findEndOf, isFaultOfMachine } from '../../lake/lake-end.ts'
 import { parseName, splitSuperseded } from '../../lake/lake-names.ts'
 import { LAKE_COLUMNS, typedList } from '../../lake/lake-row.ts'
 import { type LakeFile, LakeFileGone, type LakeStore } from '../../lake/lake-store.ts'
@@ -23,7 +24,7 @@ export interface CorruptFile {
 export interface LakeContents {
   /** Those that were read. `lake_events` has their places in this list. */
   files: LakeFile[]
-  /** The greatest sequence that a file's name promises: the sink's position. */
+  /** The end of the lake: the sink's position. */
   lastSequence: number
   corrupt: CorruptFile[]
 }
@@ -41,15 +42,14 @@ export async function readLake(
   await tables.run(sql`create or replace table no_lake_rows (${typedList(LAKE_COLUMNS)})`)
   for (let attempt = 1; ; attempt++) {
     await tables.run(sql`truncate lake_events`)
-    const { current, superseded } = splitSuperseded(await listLake(store))
+    const all = await listLake(store)
+    const { current, superseded } = splitSuperseded(all)
     const files = [...current, ...superseded.filter(({ name }) => withSuperseded.has(name))]
     try {
       const corrupt = await readFiles(store, files, tables)
+      const lastSequence = await findEndOf(store, all)
       const now = new Set((await listLake(store)).map(({ name }) => name))
-      if (files.every(({ name }) => now.has(name))) {
-        const lastSequence = files.reduce((newest, { name }) => Math.max(newest, parseName(name)?.last ?? 0), 0)
-        return { files, lastSequence, corrupt }
-      }
+      if (files.every(({ name }) => now.has(name))) return { files, lastSequence, corrupt }
     } catch (error) {
       if (!(error instanceof LakeFileGone)) throw error
     }
@@ -86,7 +86,7 @@ async function readFile(path: string, name: string, index: number, tables: Compa
   } catch (error) {
     const [reason = ''] = (error instanceof Error ? error.message : String(error)).split('\n')
     // A machine without memory or space for the comparison says nothing about the file.
-    if (/out of memory|no space left|too many open files/i.test(reason)) throw error
+    if (isFaultOfMachine(error)) throw error
     return reason
   }
   await tables.run(sql`insert into lake_events select event_id, sequence, digests, ${index} from file_events`)

@@ -144,7 +144,8 @@ test('names each kind of fault, its place, its number and examples', async (t) =
   assert.deepEqual(found.get('topic altered'), [event(1)])
   assert.deepEqual(found.get('mails missing'), [event(1)])
   assert.deepEqual(found.get('mails unknown'), [nobody])
-  assert.deepEqual(found.get('lake missing')?.toSorted(), [event(1), event(3)].sort())
+  // That of the newest file, which is cut off, is written again by the sink.
+  assert.deepEqual([found.get('lake missing'), report.lake.lag.events], [[event(1)], 1])
   assert.deepEqual(found.get('lake doubled'), [event(2)])
   assert.deepEqual(
     found
@@ -153,9 +154,8 @@ test('names each kind of fault, its place, its number and examples', async (t) =
       .sort(),
     [join(folder, '0000000000000900-0000000000000901.parquet'), files[3]].sort(),
   )
-  // By the name of its newest file the lake is ahead of the topic: its sink would take new events for ones that it has.
-  assert.ok(found.has('database restored'))
-  assert.equal(found.size, 8)
+  assert.equal(found.has('database restored'), false, 'a high sequence in a name alone is no evidence')
+  assert.equal(found.size, 7)
   assert.match(formatReport(report), /topic: 1 missing \(storefront replay publishes them\)\n {2}[0-9a-f-]{36}\.1\n/)
 
   await unlink(join(folder, '0000000000000900-0000000000000901.parquet'))

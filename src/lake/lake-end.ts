@@ -1,0 +1,79 @@
+import { randomUUID } from 'node:crypto'
+import { open } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { sql } from '../db/sql.ts'
+import { findOtherName } from './find-damage.ts'
+import { parquetRows, toDuckDB, withDuckDB } from './lake-database.ts'
+import { parseName } from './lake-names.ts'
+import { type LakeFile, LakeFileGone, type LakeStore } from './lake-store.ts'
+import { listLake } from './list-files.ts'
+
+const MAX_ATTEMPTS = 10
+
+/**
+ * The greatest sequence in the lake's files, 0 for none; of those whose name is greater than `after`. `known`: the end when it was last found,
+ * up to which nothing is read again. Readers and writers of the lake have to agree on its end, so all of them ask here (decision 0176).
+ */
+export async function findLakeEnd(store: LakeStore, { after, known = 0 }: { after?: string; known?: number } = {}): Promise<number> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await findEndOf(store, await listLake(store, after), known)
+    } catch (error) {
+      if (!(error instanceof LakeFileGone) || attempt === MAX_ATTEMPTS) throw error
+    }
+  }
+}
+
+/** The same of files that were listed, the superseded ones included: what supersedes them may be no file of the lake. Throws LakeFileGone. */
+export async function findEndOf(store: LakeStore, files: readonly LakeFile[], known = 0): Promise<number> {
+  for (const file of files.toSorted((a, b) => lastOf(b) - lastOf(a))) {
+    if (lastOf(file) <= known) return lastOf(file)
+    if (await store.withCopies([file], ([path = '']) => hasRowsOfItsName(path, file.name))) return lastOf(file)
+  }
+  return 0
+}
+
+/** The last sequence of a file's name. Any file can have a great one: see `findLakeEnd`. */
+export function lastOf({ name }: LakeFile): number {
+  return parseName(name)?.last ?? 0
+}
+
+/** Whether its rows can be read, are in the range of the name, and were written under it. Throws when this cannot be found out now. */
+async function hasRowsOfItsName(path: string, name: string): Promise<boolean> {
+  const { first = 0, last = 0 } = parseName(name) ?? {}
+  if (!(await hasMagic(path))) return false
+  try {
+    return (await findOtherName(path, name)) === null && (await hasRowsBetween(path, first, last))
+  } catch (error) {
+    if (isFaultOfMachine(error)) throw error
+    return false
+  }
+}
+
+/** Whether DuckDB failed for a reason that says nothing about the file. */
+export function isFaultOfMachine(error: unknown): boolean {
+  return /out of memory|no space left|too many open files/i.test(String(error))
+}
+
+async function hasRowsBetween(path: string, first: number, last: number): Promise<boolean> {
+  return withDuckDB(join(tmpdir(), `storefront-lake-${randomUUID()}`), async (connection) => {
+    const statement = sql`select min(sequence) >= ${first} and max(sequence) <= ${last} from ${parquetRows([path])}`
+    return (await connection.runAndReadAll(toDuckDB(statement))).getRows()[0]?.[0] === true
+  })
+}
+
+const MAGIC = 'PAR1'
+
+/** Whether it has both ends of a Parquet file. */
+export async function hasMagic(path: string): Promise<boolean> {
+  const file = await open(path, 'r')
+  try {
+    const { size } = await file.stat()
+    const read = async (position: number) =>
+      (await file.read(Buffer.alloc(MAGIC.length), 0, MAGIC.length, Math.max(position, 0))).buffer.toString('latin1')
+    return (await read(0)) === MAGIC && (await read(size - MAGIC.length)) === MAGIC
+  } finally {
+    await file.close()
+  }
+}
