@@ -7,6 +7,7 @@ import { dataFolder } from '../db/embedded/data-folder.ts'
 import { finishRestore, isRestoreUnfinished } from '../db/embedded/unfinished-restore.ts'
 import type { Pool } from '../db/pool.ts'
 import { OperatorError } from '../errors.ts'
+import { releaseRestoredJobs } from '../jobs/job-queue.ts'
 import type { LakeStore } from '../lake/lake-store.ts'
 import { createTopic } from './create-topic.ts'
 import { openLake } from './open-lake.ts'
@@ -43,6 +44,7 @@ export async function ensureIncarnationOf(config: Config, options: Options): Pro
   try {
     // Also when nothing is known to be lost: customers may have seen what neither topic nor lake has.
     await compare(config, { ...options, reason: 'it was restored by storefront restore' })
+    await releaseRestoredJobs(options.pool)
   } catch (error) {
     throw new RestoreUnfinished(error)
   }

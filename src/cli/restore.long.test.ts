@@ -33,6 +33,10 @@ test('a restore that did not finish is finished by the next start, and no start 
   const before = await store.start()
   await before.place()
   await before.untilDelivered()
+  // As of a process that was at work when the backup was made.
+  await before.pool.query(
+    `insert into pgboss.job (name, state, started_on, heartbeat_on, heartbeat_seconds) values ('cdn-purge', 'active', now(), now(), 86400)`,
+  )
   await before.backUp(target)
   cpSync(folder.lake, lakeCopy, { recursive: true })
   const lost = await before.place()
@@ -46,6 +50,8 @@ test('a restore that did not finish is finished by the next start, and no start 
   const restored = await store.start()
   assert.equal(await countIncarnations(restored), 2)
   assert.equal(await countOpenSessions(restored), 2)
+  const { rows: jobs } = await restored.pool.query(`select state::text from pgboss.job where name = 'cdn-purge'`)
+  assert.deepEqual(jobs, [{ state: 'retry' }], 'no job waits for the heartbeat of a process that is gone')
   const first = await restored.place()
   assert.ok(first.number > lost.number)
   await restored.stop()

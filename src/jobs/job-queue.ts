@@ -127,6 +127,18 @@ export async function readJobQueue(db: Queryable, queue: string): Promise<QueueL
   return rows[0] ?? EMPTY_QUEUE
 }
 
+/**
+ * Queues the jobs again that were active in the copy which was restored, and would wait for a missed heartbeat. For a server that was started
+ * with that copy: a job that is older than the server's start has no process.
+ */
+export async function releaseRestoredJobs(db: Queryable): Promise<void> {
+  await db.query(
+    sql`update pgboss.job
+    set state = 'retry', start_after = now(), heartbeat_on = null
+    where state = 'active' and started_on < pg_postmaster_start_time()`,
+  )
+}
+
 const CHANGE_BATCH = 1_000
 
 /**
