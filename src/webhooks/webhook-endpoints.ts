@@ -26,11 +26,28 @@ export async function addEndpoint(pool: Pool, encryption: Encryption, endpoint: 
   const secret = generateWebhookSecret()
   await inTransaction(pool, async (tx) => {
     const sealed = await encryption.encrypt(tx, secret)
+    const existing = await findEqual(tx, url, endpoint.eventTypes)
+    // Its receiver would get each event twice, signed by two secrets.
+    if (existing !== null) throw new WebhookRefused(`the endpoint ${existing} has this URL and these events already`)
     await tx.query(
       sql`insert into webhook_endpoints (id, url, event_types, sealed_secret) values (${id}, ${url}, ${endpoint.eventTypes}, ${sealed})`,
     )
   })
   return { id, secret }
+}
+
+/** The endpoint with this URL and the same events, in any order. No other `tx` adds one with this URL before this one ends. */
+async function findEqual(tx: Transaction, url: string, eventTypes: NewEndpoint['eventTypes']): Promise<string | null> {
+  await tx.query(sql`select pg_advisory_xact_lock(hashtextextended(${`storefront webhook ${url}`}, 0))`)
+  const { rows } = await tx.query<{ id: string }>(
+    sql`select id
+    from webhook_endpoints
+    where url = ${url}
+      and (event_types is null and ${eventTypes}::text[] is null or event_types @> ${eventTypes} and event_types <@ ${eventTypes})
+    order by id
+    limit 1`,
+  )
+  return rows[0]?.id ?? null
 }
 
 const BOTH_SIGN_HOURS = 24

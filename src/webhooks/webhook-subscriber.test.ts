@@ -200,6 +200,22 @@ test('deletes what is old and waits for nobody', async (t) => {
   assert.equal((await deliveries(failing.id)).length, 1)
 })
 
+test('refuses an endpoint that exists with the same URL and events, however they are ordered, also when two are added at once', async (t) => {
+  const { db, add } = await startWebhooks(t)
+  const url = 'http://127.0.0.1/hooks'
+  const outcomes = await Promise.allSettled([add(url), add(url)])
+  assert.deepEqual(outcomes.map(({ status }) => status).toSorted(), ['fulfilled', 'rejected'])
+  const { rows } = await db.pool.query('select id from webhook_endpoints')
+  assert.equal(rows.length, 1)
+  await assert.rejects(add(url), { exitStatus: 2, message: `the endpoint ${rows[0]?.id} has this URL and these events already` })
+  const [created, shipped] = ['storefront.order.created', 'storefront.order.shipped']
+  const some = await add(url, [created, shipped])
+  await assert.rejects(add(url, [shipped, created]), { exitStatus: 2, message: new RegExp(some.id) })
+  // Other events, or another URL, make another endpoint.
+  await add(url, [shipped])
+  await add(`${url}?tenant=2`)
+})
+
 test('refuses events that there are not', async (t) => {
   const { add } = await startWebhooks(t)
   await assert.rejects(
