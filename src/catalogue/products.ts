@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox'
+import { uuidArray } from '../db/list-parameters.ts'
 import type { Queryable } from '../db/pool.ts'
 import { prepared, sql } from '../db/sql.ts'
-import { uuidArray } from '../db/uuid-array.ts'
 import { notFound } from '../errors.ts'
 import { entityTag } from '../http/cacheable.ts'
 import { type Money, MoneySchema } from '../money.ts'

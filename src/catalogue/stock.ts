@@ -1,9 +1,8 @@
-import { plainArray } from '../db/plain-array.ts'
+import { plainArray, uuidArray } from '../db/list-parameters.ts'
 import type { Queryable, Transaction } from '../db/pool.ts'
 import { prepared, sql } from '../db/sql.ts'
 import { CHECK_VIOLATION, sqlState } from '../db/sql-state.ts'
 import { IS_IN_TRANSACTION } from '../db/transaction.ts'
-import { uuidArray } from '../db/uuid-array.ts'
 import { PRICES_VERSION } from './products.ts'
 
 export interface StockLine {

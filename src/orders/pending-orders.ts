@@ -1,4 +1,4 @@
-import { plainArray } from '../db/plain-array.ts'
+import { plainArray } from '../db/list-parameters.ts'
 import type { Transaction } from '../db/pool.ts'
 import { prepared, sql } from '../db/sql.ts'
 import { AppError } from '../errors.ts'

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 import { copyRows } from '../db/copy-rows.ts'
-import { AT_SEPARATOR, SEPARATOR } from '../db/json-texts.ts'
+import { textRows } from '../db/list-parameters.ts'
 import type { Pool } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { sqlState, UNIQUE_VIOLATION } from '../db/sql-state.ts'
@@ -131,7 +131,7 @@ async function writePublications(pool: Pool, waiting: readonly Publication[]): P
 }
 
 async function writeUnknown(pool: Pool, rows: readonly Publication[]): Promise<void> {
-  const column = (index: 0 | 1 | 2 | 3) => sql`string_to_table(${rows.map((row) => row[index]).join(SEPARATOR)}, ${AT_SEPARATOR})`
+  const column = (index: 0 | 1 | 2 | 3) => textRows(rows.map((row) => row[index]))
   await inTransaction(pool, (tx) =>
     tx.query(
       sql`insert into order_event_deliveries (order_id, version, sequence, published_at)

@@ -1,9 +1,8 @@
 import { hash } from 'node:crypto'
-import { AT_SEPARATOR, SEPARATOR } from '../../db/json-texts.ts'
+import { textRows, uuidArray } from '../../db/list-parameters.ts'
 import type { Pool, Transaction } from '../../db/pool.ts'
 import { prepared, sql } from '../../db/sql.ts'
 import { IS_IN_TRANSACTION } from '../../db/transaction.ts'
-import { uuidArray } from '../../db/uuid-array.ts'
 import { AppError } from '../../errors.ts'
 import { fillIn } from '../order.ts'
 
@@ -103,7 +102,7 @@ export function insertAnswers(
           unnest(${answers.map(({ key }) => key.key)}::text[]),
           unnest(${answers.map(({ key }) => `\\x${key.fingerprint.toString('hex')}`)}::bytea[]),
           unnest(${uuidArray(answers.map(({ orderId }) => orderId))}::uuid[]),
-          string_to_table(${answers.map(({ frame }) => frame).join(SEPARATOR)}, ${AT_SEPARATOR}))
+          ${textRows(answers.map(({ frame }) => frame))})
         as answer (user_id, key, fingerprint, order_id, response)
       where ${IS_IN_TRANSACTION}
       on conflict (user_id, key) do update

@@ -1,10 +1,8 @@
 import { translateConstraint } from '../../db/constraints.ts'
-import { AT_SEPARATOR, SEPARATOR } from '../../db/json-texts.ts'
-import { plainArray } from '../../db/plain-array.ts'
+import { plainArray, textRows, uuidArray } from '../../db/list-parameters.ts'
 import type { Transaction } from '../../db/pool.ts'
 import { prepared, sql } from '../../db/sql.ts'
 import { IS_IN_TRANSACTION } from '../../db/transaction.ts'
-import { uuidArray } from '../../db/uuid-array.ts'
 import type { Order } from '../order.ts'
 
 /** Text that is the same for the same `client_reference` of the same customer, and for nothing else. */
@@ -46,15 +44,15 @@ export function insertOrders(tx: Transaction, drafts: readonly { order: Order; i
     from rows from (
         unnest(${uuidArray(orders.map((order) => order.id))}::uuid[]),
         unnest(${uuidArray(orders.map((order) => order.userId))}::uuid[]),
-        string_to_table(${drafts.map(({ itemsJson }) => itemsJson).join(SEPARATOR)}, ${AT_SEPARATOR}),
+        ${textRows(drafts.map(({ itemsJson }) => itemsJson))},
         unnest(${plainArray(orders.map((order) => order.total.amount))}::bigint[]),
         unnest(${orders.map((order) => order.total.currency)}::text[]),
         unnest(${orders.map((order) => order.clientReference)}::text[]),
         unnest(${orders.map((order) => (order.shippingAddress === null ? null : JSON.stringify(order.shippingAddress)))}::jsonb[]),
         unnest(${orders.map((order) => order.note)}::text[]),
         unnest(${orders.map((order) => order.traceparent)}::text[]),
-        string_to_table(${orders.map((order) => JSON.stringify(order.statusHistory)).join(SEPARATOR)}, ${AT_SEPARATOR}),
-        string_to_table(${orders.map((order) => order.items.map((item) => item.product_id).join(',')).join(SEPARATOR)}, ${AT_SEPARATOR}))
+        ${textRows(orders.map((order) => JSON.stringify(order.statusHistory)))},
+        ${textRows(orders.map((order) => order.items.map((item) => item.product_id).join(',')))})
       as placed (id, user_id, items, total_amount, currency, client_reference, shipping_address, note, traceparent,
         status_history, product_ids)
     where ${IS_IN_TRANSACTION}

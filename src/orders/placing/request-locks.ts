@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import { isTimeout } from '../../db/failures.ts'
-import { plainArray } from '../../db/plain-array.ts'
+import { plainArray } from '../../db/list-parameters.ts'
 import type { Transaction } from '../../db/pool.ts'
 import { AppError } from '../../errors.ts'
 

@@ -1,7 +1,7 @@
 import type pg from 'pg'
 import type { Logger } from 'pino'
 import { copyTexts } from '../../db/copy-rows.ts'
-import { AT_SEPARATOR, SEPARATOR } from '../../db/json-texts.ts'
+import { textArray } from '../../db/list-parameters.ts'
 import type { Pool, Queryable, Transaction } from '../../db/pool.ts'
 import { identifier, sql } from '../../db/sql.ts'
 import { inTransaction } from '../../db/transaction.ts'
@@ -66,9 +66,8 @@ async function publish(pool: Pool, messages: readonly OutgoingMessage[]): Promis
 }
 
 async function findStored(tx: Transaction, messages: readonly OutgoingMessage[]): Promise<Set<string>> {
-  const ids = messages.map(({ event }) => event.id).join(SEPARATOR)
   const { rows } = await tx.query<{ id: string }>(
-    sql`select id from topic_messages where id = any (string_to_array(${ids}, ${AT_SEPARATOR}))`,
+    sql`select id from topic_messages where id = any (${textArray(messages.map(({ event }) => event.id))})`,
   )
   return new Set(rows.map(({ id }) => id))
 }

@@ -2,11 +2,11 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, test } from 'node:test'
 import { createTestDatabase } from '../../test/database.ts'
-import { uuidArray } from './uuid-array.ts'
+import { uuidArray } from './list-parameters.ts'
 
 const { pool } = await createTestDatabase({ after })
 
-test('is the array of UUIDs that PostgreSQL reads', async () => {
+test('encodes UUIDs as the array that PostgreSQL reads', async () => {
   for (const count of [0, 1, 1_000]) {
     const ids = Array.from({ length: count }, () => randomUUID())
     const { rows } = await pool.query<{ ids: string[] }>('select $1::uuid[]::text[] as ids', [uuidArray(ids)])

@@ -1,0 +1,42 @@
+// A list of values as one parameter, in the form that costs the driver and PostgreSQL least. The driver's own arrays are quoted and escaped
+// value by value, and PostgreSQL undoes that.
+import { literal, type Sql, sql } from './sql.ts'
+
+/** An array of values that need no quotes in it: ids and numbers. */
+export function plainArray(values: readonly (string | number)[]): string {
+  return `{${values.join(',')}}`
+}
+
+const SEPARATOR = '\u001e'
+const SEPARATOR_LITERAL = literal(SEPARATOR)
+
+/** Texts without control characters, such as JSON, ids, positions and times: one row each. */
+export function textRows(texts: readonly (string | number)[]): Sql {
+  return sql`string_to_table(${texts.join(SEPARATOR)}, ${SEPARATOR_LITERAL})`
+}
+
+/** As `textRows`: an array of the type text[]. */
+export function textArray(texts: readonly string[]): Sql {
+  return sql`string_to_array(${texts.join(SEPARATOR)}, ${SEPARATOR_LITERAL})`
+}
+
+const HEADER_BYTES = 20
+const UUID_BYTES = 16
+const UUID_TYPE = 2950
+
+/**
+ * An array of UUIDs in PostgreSQL's binary format, which the driver sends for a `Buffer`, as `array_recv` and `uuid_recv` read it:
+ * dimensions, whether there are nulls, type, length, lower bound, and each value behind its length. Throws RangeError for another text.
+ */
+export function uuidArray(ids: readonly string[]): Buffer {
+  const array = Buffer.allocUnsafe(HEADER_BYTES + ids.length * (4 + UUID_BYTES))
+  for (const [index, value] of [1, 0, UUID_TYPE, ids.length, 1].entries()) array.writeInt32BE(value, 4 * index)
+  let position = HEADER_BYTES
+  for (const id of ids) {
+    position = array.writeInt32BE(UUID_BYTES, position)
+    const digits = id.replaceAll('-', '')
+    if (digits.length !== 2 * UUID_BYTES || array.write(digits, position, 'hex') !== UUID_BYTES) throw new RangeError(`${id} is no UUID`)
+    position += UUID_BYTES
+  }
+  return array
+}
