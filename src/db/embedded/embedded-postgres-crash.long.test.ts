@@ -10,7 +10,7 @@ import pg from 'pg'
 import { onCleanup } from '../../../test/cleanup.ts'
 import { makeDataFolder, serverProcesses, untilNoServer } from '../../../test/data-folders.ts'
 import { eventually } from '../../../test/eventually.ts'
-import { SERVER_USER } from '../postgres-namespace.ts'
+import { SERVER_USER } from './mount-namespace.ts'
 import { startEmbeddedPostgres } from './embedded-postgres.ts'
 import { chooseLauncher, PostgresUnavailable } from './postgres-launcher.ts'
 

@@ -1,6 +1,6 @@
 import { existsSync, readdirSync } from 'node:fs'
 import type { DatabaseAddresses } from '../addresses.ts'
-import { KeptServer } from '../keep-running.ts'
+import { KeptServer } from './server-supervisor.ts'
 import { type DataFolder, draftFolder, hasCluster, lockDataFolder, missingSecret, readSecret, restoredFolder } from './data-folder.ts'
 import { OWNER } from './embedded-roles.ts'
 import { findFullDisk, isDiskFull } from './full-disk.ts'

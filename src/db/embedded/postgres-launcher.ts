@@ -3,7 +3,7 @@ import { chmodSync, existsSync, lchownSync, lstatSync, readdirSync, readFileSync
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { OperatorError } from '../../errors.ts'
-import { canIsolate, type Identity, isolate, SERVER_USER } from '../postgres-namespace.ts'
+import { canIsolate, type Identity, isolate, SERVER_USER } from './mount-namespace.ts'
 
 /** How to run PostgreSQL's programs here: they refuse to run as root, so root's are run as somebody else. */
 export interface Launcher {
