@@ -10,8 +10,8 @@ import pg from 'pg'
 import { onCleanup } from '../../../test/cleanup.ts'
 import { makeDataFolder, serverProcesses, untilNoServer } from '../../../test/data-folders.ts'
 import { eventually } from '../../../test/eventually.ts'
-import { SERVER_USER } from './mount-namespace.ts'
 import { startEmbeddedPostgres } from './embedded-postgres.ts'
+import { SERVER_USER } from './mount-namespace.ts'
 import { chooseLauncher, PostgresUnavailable } from './postgres-launcher.ts'
 
 const OWNER = fileURLToPath(new URL('../../../test/postgres-owner-process.ts', import.meta.url))

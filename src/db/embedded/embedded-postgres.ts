@@ -1,12 +1,12 @@
 import { existsSync, readdirSync } from 'node:fs'
 import type { DatabaseAddresses } from '../addresses.ts'
-import { KeptServer } from './server-supervisor.ts'
 import { type DataFolder, draftFolder, hasCluster, lockDataFolder, missingSecret, readSecret, restoredFolder } from './data-folder.ts'
 import { OWNER } from './embedded-roles.ts'
 import { findFullDisk, isDiskFull } from './full-disk.ts'
 import { PostgresUnavailable } from './postgres-launcher.ts'
 import { addressesOf, type Server, type ServerOptions, startServer } from './postgres-server.ts'
 import { address, PASSWORD_FILE, probe, readPidFile } from './running-postgres.ts'
+import { KeptServer } from './server-supervisor.ts'
 
 export interface EmbeddedOptions extends ServerOptions {
   /** Called when the server ends without having been stopped, and each time that it cannot be started again. */

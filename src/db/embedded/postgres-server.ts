@@ -5,7 +5,6 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import pg from 'pg'
 import type { DatabaseAddresses } from '../addresses.ts'
-import type { RunningServer } from './server-supervisor.ts'
 import { identifier, sql } from '../sql.ts'
 import { type DataFolder, draftFolder, hasCluster, readOrCreateSecret } from './data-folder.ts'
 import { createRoles, embeddedRoles, OWNER } from './embedded-roles.ts'
@@ -13,6 +12,7 @@ import { freePort, isFree } from './free-port.ts'
 import { findFullDisk } from './full-disk.ts'
 import { chooseLauncher, giveTo, type Launcher, PostgresUnavailable } from './postgres-launcher.ts'
 import { address, DATABASE, endOrphan, PASSWORD_FILE, probe, removeSockets } from './running-postgres.ts'
+import type { RunningServer } from './server-supervisor.ts'
 
 const POLL_MS = 20
 const START_TRIES = 3
