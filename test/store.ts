@@ -4,16 +4,15 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { InjectOptions } from 'fastify'
 import pino, { type Logger } from 'pino'
-import { prepareDatabase } from '../src/app/prepare-database.ts'
 import { type App, createApp } from '../src/app.ts'
 import { type Config, readConfig } from '../src/config.ts'
 import type { DatabaseAddresses } from '../src/db/addresses.ts'
 import type { Pool } from '../src/db/pool.ts'
 import type { HttpServer } from '../src/http/http-server.ts'
 import { type Cleanup, onCleanup } from './cleanup.ts'
-import { createTestDatabase } from './database.ts'
 import { assertDocumented } from './documented-answers.ts'
 import { eventually } from './eventually.ts'
+import { makeStreamDatabase } from './stream-harness.ts'
 
 export const TEST_SECRET = 'a secret for tests, long enough to be one'
 
@@ -86,8 +85,8 @@ const testLogger = () => pino({ level: process.env.TEST_LOG_LEVEL ?? 'silent' })
  */
 export async function startStore(t: Cleanup, overrides: StoreOverrides = {}): Promise<TestStore> {
   const { now, logger = testLogger(), beforeStart, ...settings } = overrides
-  const database = await createTestDatabase(t)
-  await prepareDatabase(database.addresses, logger)
+  // Its schema, queues and rights are the template's.
+  const database = await makeStreamDatabase(t)
   const dataDir = mkdtempSync(join(tmpdir(), 'storefront-test-'))
   const environment = {
     DATABASE_URL: database.addresses.api,
