@@ -3,11 +3,9 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { simpleParser } from 'mailparser'
-import { readConfig } from '../src/config.ts'
 import { addBuyers } from './buyers.ts'
 import { eventually } from './eventually.ts'
 import { queryFolder } from './lake-harness.ts'
-import { NO_NATS, startNatsServer } from './nats-server.ts'
 import { startAuditedStore, summarise } from './pipeline-audit.ts'
 import { startStore } from './store.ts'
 
@@ -125,24 +123,6 @@ test('brings payment and parcel to mail, topic and lake, and replay restores a s
   const { traceparent: _, ...before } = events[2]?.event ?? assert.fail()
   assert.deepEqual(after?.event, before)
   assert.deepEqual((await store.verify()).findings, [])
-})
-
-test('tells the timeline also of a topic in NATS', { skip: NO_NATS }, async (t) => {
-  const nats = await startNatsServer(t)
-  const settings = readConfig({ NATS_URL: nats.url }).nats
-  const store = await startStore(t, { roles: ['api', 'stream', 'email', 'lake'], lakeFlushSeconds: 1, nats: settings })
-  const { token } = await store.register()
-  const { id } = await store.addProduct({ stock: 5 })
-  const placed = await store.call('POST', '/orders', { token, body: { items: [{ product_id: id, quantity: 2 }] } })
-  const isTold = ({ published_at, mail, lake_at }: Step) => published_at !== null && mail?.status === 'sent' && lake_at !== null
-  const [step] = await eventually(
-    async () => {
-      const read = (await store.call('GET', `/orders/${placed.json.id}`, { token })).json.timeline as Step[]
-      return read.every(isTold) && read
-    },
-    { what: 'a timeline without gaps' },
-  )
-  assert.ok(step !== undefined && step.at <= `${step.published_at}` && `${step.published_at}` <= `${step.lake_at}`)
 })
 
 function pickMove({ status, reference, tracking }: { status?: string; reference?: string; tracking?: object }) {

@@ -1,10 +1,6 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { onCleanup } from '../../test/cleanup.ts'
 import { createTestDatabase } from '../../test/database.ts'
 import { eventually } from '../../test/eventually.ts'
 import { makeOrderEvent } from '../../test/order-event-factory.ts'
@@ -12,10 +8,7 @@ import { startStore } from '../../test/store.ts'
 import { insertOrders, silent } from '../../test/stream-harness.ts'
 import { orderSlotOf } from '../app/prepare-database.ts'
 import { beginRefill } from '../audit/replay/refill-slot.ts'
-import { dataFolder } from '../db/embedded/data-folder.ts'
-import { startEmbeddedPostgres } from '../db/embedded/embedded-postgres.ts'
-import { migrate } from '../db/migrate.ts'
-import { createPool, type Pool } from '../db/pool.ts'
+import type { Pool } from '../db/pool.ts'
 import { createPostgresTopic } from '../topic/postgres/postgres-topic.ts'
 import { ensureReplicationSlot, findLostReason, readSlotStatus, slotNameFor } from './replication-slot.ts'
 
@@ -82,27 +75,6 @@ test('reports a lost slot when the topic has messages though every order is gone
   await topic.publish([{ position: '1/0000000000000001', event: makeOrderEvent() }])
   assert.equal(await ensureReplicationSlot(db.pool, slotNameFor(db.name)), 'lost')
   assert.deepEqual(await slotNames(db.pool), [])
-})
-
-test('reports a lost slot when the server has removed its WAL', async (t) => {
-  const directory = mkdtempSync(join(tmpdir(), 'storefront-test-'))
-  onCleanup(t, () => rmSync(directory, { recursive: true, force: true }))
-  const server = await startEmbeddedPostgres(dataFolder(directory), {
-    settings: { fsync: 'off', max_slot_wal_keep_size: '1MB', min_wal_size: '32MB', max_wal_size: '32MB' },
-  })
-  onCleanup(t, () => server.stop())
-  await migrate(server.url)
-  const pool = createPool({ url: server.url, size: 1, applicationName: 'test', onError: () => {} })
-  onCleanup(t, () => pool.end())
-  assert.equal(await ensureReplicationSlot(pool, 'storefront_orders'), 'created')
-  await eventually(async () => {
-    await pool.query(`select pg_logical_emit_message(false, 'filler', repeat('x', 1000000)), pg_switch_wal()`)
-    await pool.query('checkpoint')
-    return (await findLostReason(pool, 'storefront_orders')) !== null
-  })
-  assert.match((await findLostReason(pool, 'storefront_orders')) ?? '', /has lost its WAL/)
-  assert.equal(await ensureReplicationSlot(pool, 'storefront_orders'), 'lost')
-  assert.deepEqual(await slotNames(pool), ['storefront_orders'])
 })
 
 test('a store whose slot is gone is not ready, and the public port names no slot', async (t) => {
