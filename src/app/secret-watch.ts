@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
+import { Polling } from '../auth/polling.ts'
 import { isStoreSecret } from '../auth/store-secret.ts'
 import type { Pool } from '../db/pool.ts'
-import type { Service } from './service.ts'
 
 const POLL_MS = 2_000
 
@@ -11,14 +11,13 @@ export interface SecretWatchOptions {
   logger: Logger
 }
 
-/** Notices that `storefront secret change` has run since this process started: what needs the secret waits until it is started again. */
-export class SecretWatch implements Service {
+/** Notices that `storefront secret change` has run after this process started: what needs the secret waits until the next start. */
+export class SecretWatch extends Polling {
   readonly #options: SecretWatchOptions
-  #timer: NodeJS.Timeout | undefined
-  #looking: Promise<void> | null = null
   #isOutdated = false
 
   constructor(options: SecretWatchOptions) {
+    super(POLL_MS, options.logger, () => this.#check())
     this.#options = options
   }
 
@@ -26,24 +25,10 @@ export class SecretWatch implements Service {
     return this.#isOutdated
   }
 
-  async start(): Promise<void> {
-    this.#timer ??= setInterval(() => {
-      this.#looking ??= this.#look().finally(() => {
-        this.#looking = null
-      })
-    }, POLL_MS)
-  }
-
-  async stop(): Promise<void> {
-    clearInterval(this.#timer)
-    await this.#looking
-  }
-
-  async #look(): Promise<void> {
+  async #check(): Promise<void> {
     const { pool, secret, logger } = this.#options
-    // A database that is away is others' to report.
-    const isCurrent = await isStoreSecret(pool, secret).catch(() => null)
-    if (isCurrent === null || isCurrent !== this.#isOutdated) return
+    const isCurrent = await isStoreSecret(pool, secret)
+    if (isCurrent !== this.#isOutdated) return
     this.#isOutdated = !isCurrent
     if (isCurrent) logger.info('this process has the secret of the store again')
     else

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { fingerprintOf } from '../auth/encryption.ts'
-import { claimSecret, hasSecret, lockFingerprint } from '../auth/store-secret.ts'
+import { claimSecret, findFingerprint, lockFingerprint } from '../auth/store-secret.ts'
 import { WrongSecret } from '../auth/tokens/signing-keys.ts'
 import type { Config } from '../config.ts'
 import { type DataFolder, dataFolder, missingSecret, readOrCreateSecret, readSecret, renameSecret } from '../db/embedded/data-folder.ts'
@@ -8,19 +8,20 @@ import { connectClient, type Pool } from '../db/pool.ts'
 import { inTransaction } from '../db/transaction.ts'
 
 export const SECRET_FILE = 'secret'
-/** The one that a change in progress, or one that was killed, commits to. */
+/** The secret to which a change in progress, or a killed one, commits. */
 export const NEXT_SECRET_FILE = 'secret.next'
 
 export type SecretSettings = Pick<Config, 'secret' | 'dataDir'>
 
 /**
- * What encrypts signing keys, webhooks' secrets and account mails: the setting, or with the embedded store the one in its folder. `url` is the
- * database's address. Throws WrongSecret when the store has another one, and SecretUnusable when its file is gone.
+ * The secret that encrypts signing keys, webhook secrets and account mails: the setting, or the one in the embedded store's folder. `url` is
+ * the database's address. Throws WrongSecret when it is not the store's, and SecretUnusable when its file is missing.
  */
 export async function openSecret(pool: Pool, url: string, { secret: setting, dataDir }: SecretSettings): Promise<string> {
   const folder = dataFolder(dataDir)
-  // A store that has encrypted something under a secret whose file is gone must not get another one in its place.
-  const secret = setting ?? readSecret(folder, SECRET_FILE) ?? ((await hasSecret(pool)) ? null : readOrCreateSecret(folder, SECRET_FILE))
+  // A store that has encrypted something must not get a new secret when the file is missing.
+  const secret =
+    setting ?? readSecret(folder, SECRET_FILE) ?? ((await findFingerprint(pool)) === null ? readOrCreateSecret(folder, SECRET_FILE) : null)
   if (secret !== null && (await inTransaction(pool, (tx) => claimSecret(tx, secret)))) return secret
   if (setting !== null) throw wrongSetting()
   return whileNobodyChangesSecret(url, () =>
@@ -33,8 +34,8 @@ export function wrongSetting(): WrongSecret {
 }
 
 /**
- * The secret in the folder that has this fingerprint: a change that was killed between its commit and the renaming of its file is finished.
- * To be called while nobody changes the secret. Throws WrongSecret or SecretUnusable.
+ * The secret in the folder with this fingerprint. Finishes a change that was killed between its commit and the renaming of its file.
+ * Call it under `whileNobodyChangesSecret`. Throws WrongSecret or SecretUnusable.
  */
 export function recoverSecret(folder: DataFolder, fingerprint: string | null): string {
   const isStores = (secret: string | null): secret is string => secret !== null && fingerprintOf(secret) === fingerprint
@@ -47,11 +48,11 @@ export function recoverSecret(folder: DataFolder, fingerprint: string | null): s
   }
   if (secret === null) throw missingSecret(folder, SECRET_FILE)
   throw new WrongSecret(
-    `${join(folder.path, SECRET_FILE)} is not the secret of the store in ${folder.cluster}: bring back the two from the same backup`,
+    `${join(folder.path, SECRET_FILE)} is not the secret of the store in ${folder.cluster}: restore both from the same backup`,
   )
 }
 
-/** A lock on the store's secret and its files, of a connection of its own so that it lasts longer than a transaction. */
+/** Runs `work` under a lock on the store's secret and its files. The lock has its own connection and outlives a transaction. */
 export async function whileNobodyChangesSecret<T>(url: string, work: () => Promise<T>): Promise<T> {
   const client = await connectClient(url, 'storefront-secret')
   try {

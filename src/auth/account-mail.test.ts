@@ -66,7 +66,7 @@ test('a forgotten password is replaced by a mailed token, which ends every sessi
   assert.equal((await mailTo(smtp, ada.email, 2)).subject, 'Your password was changed')
 })
 
-test('a reset token is good once, for half an hour, until any of them was used, and only for a good password', async (t) => {
+test('a reset token is valid once, for half an hour, until any of them is used, and only for an acceptable password', async (t) => {
   const { store, smtp, forward } = await startMailingStore(t)
   const ada = await store.register()
   await requestReset(store, ada.email)
@@ -93,7 +93,7 @@ test('a reset token is good once, for half an hour, until any of them was used, 
   assertProblem(await confirm(store, late), 422, 'invalid_one_time_token', 'half an hour later')
 })
 
-test('a reset for an unknown address answers the same, leaves the same rows and sends nothing', async (t) => {
+test('a reset for an unknown address gets the same answer, writes the same rows and sends nothing', async (t) => {
   const { store, smtp } = await startMailingStore(t)
   const ada = await store.register()
   const count = async () => {
@@ -111,7 +111,7 @@ test('a reset for an unknown address answers the same, leaves the same rows and 
   assert.deepEqual(smtp.mails.length, 1)
 })
 
-test('a mail that the server will not take for now is tried again, and nothing readable waits meanwhile', async (t) => {
+test('a mail that the server cannot take yet is retried, and nothing readable waits meanwhile', async (t) => {
   const { store, smtp } = await startMailingStore(t)
   const ada = await store.register()
   smtp.refuse(ada.email, { code: 451, text: 'later', times: 1 })
@@ -133,7 +133,7 @@ test('account mails link to the page of the shop where there is one', async (t) 
   assert.ok(token !== undefined && html.includes(`<a href="https://shop.example/account#reset-password=${token}">`), html)
 })
 
-test('with verification required, an account is made when its address is proven', async (t) => {
+test('with verification required, an account is created when its address is verified', async (t) => {
   const { store, smtp, forward } = await startMailingStore(t, { isEmailVerificationRequired: true })
   const register = (email: string, password = PASSWORD) => store.call('POST', '/auth/register', { body: { email, password, name: 'Ada' } })
   const verify = (token: unknown) => store.call('POST', '/auth/verify-email', { body: { token, password: PASSWORD } })
@@ -167,7 +167,7 @@ test('with verification required, an account is made when its address is proven'
   assertProblem(await register('short@example.com', 'password1'), 422, 'password_too_common')
 })
 
-test('a registration that was proven too late, for an address taken meanwhile, makes no second account', async (t) => {
+test('a registration that is verified after its address was taken creates no second account', async (t) => {
   const { store, smtp } = await startMailingStore(t, { isEmailVerificationRequired: true })
   const other = await startSecondProcess(t, store, { isEmailVerificationRequired: false })
   await store.call('POST', '/auth/register', { body: { email: 'ada@example.com', password: PASSWORD } })

@@ -72,9 +72,9 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
         operationId: 'updateAccount',
         description: 'Only the properties that the body names change.',
         tags,
-        summary: "Changes the caller's name; null takes it away",
+        summary: "Changes the caller's name; null removes it",
         body: AccountChange,
-        response: { 200: { ...UserSchema, description: 'The account as it is now.' }, ...problemResponses(...badBody, ...badToken) },
+        response: { 200: { ...UserSchema, description: 'The changed account.' }, ...problemResponses(...badBody, ...badToken) },
       },
     },
     async (request, reply) => {

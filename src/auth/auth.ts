@@ -16,7 +16,7 @@ import type { SigningKeys } from './tokens/signing-keys.ts'
 
 export interface AuthOptions {
   pool: Pool
-  /** Opens a connection outside the pool. */
+  /** Opens a connection outside the pool, for news of ended sessions. */
   connect: Connect
   keys: SigningKeys
   /** Encrypts signing keys and keys the throttle's hashes. */
@@ -33,7 +33,7 @@ export interface AuthOptions {
   now: () => Date
 }
 
-/** Accounts and sessions as one part. Works before `start` too, only with more questions to the database. */
+/** Accounts and sessions as one service. Works before `start` too, with more queries. */
 export interface Auth {
   readonly context: AuthContext
   readonly authenticate: Authenticate

@@ -7,7 +7,7 @@ import { invalidToken } from './tokens/access-token.ts'
 // RFC 6750 §2.1 with RFC 9110 §11.1's case-insensitive scheme.
 const BEARER = /^bearer +([A-Za-z0-9._~+/-]+=*) *$/i
 
-/** Tells who makes a request, by its access token and by its session being alive. The token is read from the header only. */
+/** Authenticates a request: its access token must be valid and its session alive. The token is read from the header only. */
 export function createAuthenticate({ tokens, revocations, now }: Pick<AuthContext, 'tokens' | 'revocations' | 'now'>): Authenticate {
   return async (request) => {
     const { authorization } = request.headers
@@ -20,7 +20,7 @@ export function createAuthenticate({ tokens, revocations, now }: Pick<AuthContex
   }
 }
 
-// Node.js keeps the first of two and says nothing. Which of them a proxy in front has looked at, nobody knows.
+// Node.js silently keeps the first of two; a proxy in front may have checked the other one.
 function countAuthorizations({ raw }: FastifyRequest): number {
   let count = 0
   for (let i = 0; i < raw.rawHeaders.length; i += 2) if (raw.rawHeaders[i]?.toLowerCase() === 'authorization') count++

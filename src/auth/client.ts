@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify'
 import { clientAddress } from '../http/client-address.ts'
 
-/** What happened to an account, for the record. The names are stable: alerts are built on them. docs/security.md lists them. */
+/** Names in the security log. They are stable, because alerts depend on them; docs/security.md lists them. */
 export type SecurityEvent =
   | 'registered'
   | 'registration_pending'
@@ -24,7 +24,7 @@ export type SecurityEvent =
   | 'account_deleted'
   | 'throttled'
 
-/** Ids and limit names only: never an address of a mailbox, a token or a password. */
+/** Ids and limit names only: never an e-mail address, a token or a password. */
 export interface SecurityFields {
   user_id?: string
   session_id?: string
@@ -32,12 +32,12 @@ export interface SecurityFields {
   reason?: string
 }
 
-/** Who is at the other end of a request, logged in or not. */
+/** The client of a request, logged in or not. */
 export interface Client {
   /** IP address. */
   address: string
   userAgent: string | null
-  /** Writes one line to the log, with the request's id and the client's address. */
+  /** Logs one line with the request's id and the client's address. */
   record(event: SecurityEvent, fields?: SecurityFields): void
 }
 

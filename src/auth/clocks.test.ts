@@ -19,7 +19,7 @@ class SteppedClock {
 
 const statusOf = async ({ call }: TestStore, token: string) => (await call('GET', '/me', { token })).status
 
-test('tokens of a clock that was minutes ahead stay good when it goes back, and those of hours ahead do not, remembered or not', async (t) => {
+test('tokens of a clock that was minutes ahead stay valid when it moves back, and those of hours ahead do not, cached or not', async (t) => {
   const clock = new SteppedClock()
   const store = await startStore(t, { now: clock.now })
   clock.aheadMs = 4 * MINUTE_MS
@@ -32,7 +32,7 @@ test('tokens of a clock that was minutes ahead stay good when it goes back, and 
   assertProblem(await store.call('GET', '/me', { token: bob.token }), 401, 'invalid_token', 'remembered')
   assertProblem(await store.call('GET', '/me', { token: eve.token }), 401, 'invalid_token', 'never seen')
   const refreshed = await store.call('POST', '/auth/refresh', { body: { refresh_token: bob.refreshToken } })
-  assert.equal(refreshed.status, 200, 'the session goes on')
+  assert.equal(refreshed.status, 200, 'the session continues')
   assert.equal(await statusOf(store, refreshed.json.access_token), 200)
 })
 
@@ -100,7 +100,7 @@ test('forgets a revocation in memory only when both the time since and the time 
   passed.mock.restore()
 })
 
-test('asks for each session while its clock and the one of the database differ by more than tokens may', async (t) => {
+test('queries each session while its clock and the one of the database differ by more than tokens may', async (t) => {
   const clock = new SteppedClock()
   const { store, revocations, counted, lines, sessionOf } = await startRevocations(t, clock)
   const ada = await sessionOf((await store.register()).id)

@@ -5,10 +5,10 @@ import type { Throttle } from './throttle.ts'
 import type { AccessTokens } from './tokens/access-token.ts'
 import type { Revocations } from './tokens/revocations.ts'
 
-/** Does in the transaction that deletes an account what other slices keep of it. */
+/** Erases what other slices store about an account, in the transaction that deletes it. */
 export type OnAccountDeleted = (tx: Transaction, userId: string) => Promise<void>
 
-/** What the use cases of this slice work with. */
+/** The dependencies of this slice's use cases. */
 export interface AuthContext {
   pool: Pool
   passwords: Passwords
@@ -17,7 +17,7 @@ export interface AuthContext {
   throttle: Throttle
   sendAccountMail: SendAccountMail
   onAccountDeleted: OnAccountDeleted
-  /** Whether an account is made only when its address has been proven. */
+  /** Whether an account is created only after its e-mail address is verified. */
   isVerificationRequired: boolean
   refreshGraceSeconds: number
   now: () => Date

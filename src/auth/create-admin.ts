@@ -6,8 +6,8 @@ import { PASSWORD_MAX_LENGTH, PASSWORD_MIN_LENGTH, type Passwords } from './pass
 import { insertUser, type User } from './users.ts'
 
 /**
- * Makes an account with the role admin. Throws `email_taken`: an account that exists is not promoted, for whoever made it
- * need not be the owner of its address. Throws `invalid_body` and `password_too_common` as a registration does.
+ * Creates an account with the role admin. Throws `email_taken`: an existing account is not promoted, because the person who registered it
+ * need not own its address. Throws `invalid_body` and `password_too_common` as a registration does.
  */
 export async function createAdmin(pool: Pool, passwords: Passwords, input: { email: string; password: string }): Promise<User> {
   const email = parseEmail(input.email)

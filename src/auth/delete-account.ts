@@ -5,8 +5,8 @@ import type { AuthContext } from './context.ts'
 import { getUser } from './users.ts'
 
 /**
- * Erases the account, its name, its address and its sessions. Its orders stay, under an id that nothing else knows any more, and lose
- * what was shipped where when the law's time is over: see docs/decisions/0103-what-a-deleted-account-leaves.md.
+ * Erases the account, its name, its e-mail address and its sessions. Its orders stay, under an id that exists nowhere else; their shipping
+ * addresses are erased after the retention time. See docs/decisions/0103-what-a-deleted-account-leaves.md.
  */
 export async function deleteAccount({ pool, revocations, onAccountDeleted }: AuthContext, caller: Caller, client: Client): Promise<void> {
   const ended = await inTransaction(pool, async (tx) => {

@@ -8,7 +8,7 @@ import { canonicalEmail, EMAIL_PATTERN, parseEmail } from './email-address.ts'
 
 const PASSWORD = 'a long enough passphrase'
 
-test('an address has one form, whatever case or composition it is typed in', () => {
+test('an address has one form, whatever its case or composition when typed', () => {
   for (const typed of ['Zoë@Example.COM', 'zoe\u0308@example.com', 'ZOE\u0308@EXAMPLE.com'])
     assert.equal(parseEmail(typed), 'zo\u00eb@example.com')
   fc.assert(
@@ -38,7 +38,7 @@ test('a domain has its ASCII form, so that one mailbox is one account', () => {
   }
 })
 
-test('refuses what is no name of a mail domain', () => {
+test('refuses a domain that no mail server can have', () => {
   for (const domain of [
     '127.0.0.1',
     '0x7f.1',
@@ -65,7 +65,7 @@ test('refuses what is no name of a mail domain', () => {
   }
 })
 
-test('registration, reset and admin refuse what is not one plain mailbox', async (t) => {
+test('registration, reset and admin create refuse anything but one plain mailbox', async (t) => {
   const store = await startStore(t)
   const bad = [
     'a@b.co\r\nBcc: eve@example.com',
@@ -116,7 +116,7 @@ test('registration, reset and admin refuse what is not one plain mailbox', async
   assert.equal((await store.pool.query('select from users')).rowCount, 0)
 })
 
-test('an address is taken in every form of it, and logs in in every form of it', async (t) => {
+test('an address is taken in all its forms, and logs in with all of them', async (t) => {
   const store = await startStore(t)
   const ada = await store.register({ email: 'Zoë.Ada@Example.com' })
   assert.equal(ada.email, 'zoë.ada@example.com')

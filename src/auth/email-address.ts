@@ -14,25 +14,25 @@ const INVISIBLE = /\p{C}/u
 
 // RFC 5321 §4.1.2 with RFC 1034 §3.5: letters, digits and hyphens; a domain whose last label is a number is an IP address.
 const DOMAIN = /^(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+(?!\d+$)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/
-// What is ASCII in a domain as it is typed: the rest is for IDNA to judge.
+// The ASCII characters of a domain as typed; IDNA checks the others.
 const TYPED_DOMAIN = /^[a-z0-9.\-\u0080-\u{10ffff}]+$/u
 
 /**
- * The one form an address is stored and compared in: NFC and lower case, the domain in its ASCII form (IDNA, RFC 5891). A domain that
- * has none stays as it is.
+ * The form in which an address is stored and compared: NFC and lower case, the domain in its ASCII form (IDNA, RFC 5891). A domain
+ * without an ASCII form is unchanged.
  */
 export function canonicalEmail(address: string): string {
   const email = address.normalize('NFC').toLowerCase().normalize('NFC')
   const at = email.lastIndexOf('@')
   const domain = email.slice(at + 1)
-  // Only a domain with letters beyond ASCII: the function reads URLs, and makes `127.0.0.1` of `0x7f.1`.
+  // Only a domain with letters beyond ASCII: the function parses URL hosts and turns `0x7f.1` into `127.0.0.1`.
   const ascii = at === -1 || isAscii(domain) ? '' : domainToASCII(domain)
   return ascii === '' ? email : `${email.slice(0, at + 1)}${ascii}`
 }
 
 /**
- * The canonical form of an address that mail is to be sent to. Throws `invalid_body`. The form itself is checked: NFC turns some
- * characters into others, such as the Greek question mark into a semicolon, and lower case can be longer than upper case.
+ * The canonical form of an address for mail. Throws `invalid_body`. The canonical form is checked too: NFC turns some characters into
+ * others, such as the Greek question mark into a semicolon, and lower case can be longer than upper case.
  */
 export function parseEmail(address: string): string {
   const email = canonicalEmail(address)
@@ -45,7 +45,7 @@ export function parseEmail(address: string): string {
 
 function hasMailDomain(typed: string, canonical: string): boolean {
   const domain = domainOf(canonical)
-  // A label that still begins so is the ASCII form of nothing.
+  // A label that keeps this prefix is not the ASCII form of any name.
   const isEncoded = domainToUnicode(domain)
     .split('.')
     .some((label) => label.startsWith('xn--'))

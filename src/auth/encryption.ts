@@ -13,14 +13,14 @@ export function encrypt(secret: string, purpose: string, text: string): Buffer {
   return Buffer.concat([nonce, cipher.update(text, 'utf8'), cipher.final(), cipher.getAuthTag()])
 }
 
-/** Undoes `encrypt`. Throws when the secret or the purpose is another, or the bytes were changed. */
+/** Reverses `encrypt`. Throws when the secret or the purpose differs, or the bytes were changed. */
 export function decrypt(secret: string, purpose: string, encrypted: Buffer): string {
   const decipher = createDecipheriv('aes-256-gcm', deriveKey(secret, purpose), encrypted.subarray(0, NONCE_BYTES))
   decipher.setAuthTag(encrypted.subarray(-TAG_BYTES))
   return decipher.update(encrypted.subarray(NONCE_BYTES, -TAG_BYTES), undefined, 'utf8') + decipher.final('utf8')
 }
 
-/** What tells one secret from another. Nothing can be decrypted with it. */
+/** Identifies a secret without revealing it. */
 export function fingerprintOf(secret: string): string {
   return deriveKey(secret, 'fingerprint').toString('base64url')
 }

@@ -56,14 +56,14 @@ test('does the same work for a wrong password and an unknown address', async (t)
   assert.deepEqual(await workOf('nobody@example.com'), known)
 })
 
-test('gives a password a hash of today when it was made at a lower cost', async (t) => {
+test('rehashes a password whose hash has a lower cost than the current one', async (t) => {
   const store = await startStore(t)
   const ada = await store.register()
   const cheap = await new Passwords({ threads: 1, maxWaiting: 0, cost: { memoryKib: 64, passes: 1, parallelism: 1 } }).hash(ada.password)
   await store.pool.query('update users set password_hash = $2 where id = $1', [ada.id, cheap])
   const hashOf = async () => (await store.pool.query('select password_hash from users where id = $1', [ada.id])).rows[0].password_hash
   assertProblem(await login(store, ada.email, 'a wrong passphrase'), 401, 'invalid_credentials')
-  assert.equal(await hashOf(), cheap, 'only the right password can be hashed anew')
+  assert.equal(await hashOf(), cheap, 'only the right password can be rehashed')
   const answers = await Promise.all([1, 2, 3].map(() => login(store, ada.email, ada.password)))
   assert.deepEqual(
     answers.map(({ status }) => status),
@@ -100,7 +100,7 @@ test('opens no session with a password that is changed while it is being checked
   assert.deepEqual(rows, [{ count: 1 }], 'the registration alone has opened one')
 })
 
-test('refuses what is no text, and properties that it does not know', async (t) => {
+test('refuses values that are not text, and unknown properties', async (t) => {
   const store = await startStore(t)
   for (const password of [{}, ['x'], null, 1]) assertProblem(await login(store, 'ada@example.com', password), 422, 'invalid_body')
   for (const email of [{}, ['x'], null, 1]) assertProblem(await login(store, email, 'a long enough passphrase'), 422, 'invalid_body')

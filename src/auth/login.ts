@@ -4,7 +4,7 @@ import type { Client } from './client.ts'
 import type { AuthContext } from './context.ts'
 import { canonicalEmail } from './email-address.ts'
 import { openSession, type TokenSet } from './sessions.ts'
-import { findUserByEmail, holdPassword, replacePassword, type User, type UserWithPassword } from './users.ts'
+import { findUserByEmail, lockPassword, replacePassword, type User, type UserWithPassword } from './users.ts'
 
 /**
  * Opens a session. An unknown address and a wrong password cost the same and answer the same: `invalid_credentials`.
@@ -19,9 +19,9 @@ export async function login(
   const email = canonicalEmail(input.email)
   const found = await throttle.guardPassword(client, email, () => checkPassword(context, email, input.password, client))
   if (found === null) throw wrongCredentials()
-  const current = await keepHashUpToDate(context, found, input.password, client)
+  const current = await rehashIfOutdated(context, found, input.password, client)
   const opened = await inTransaction(pool, async (tx) => {
-    return (await holdPassword(tx, current)) ? openSession(tx, tokens, current, client.userAgent, now()) : null
+    return (await lockPassword(tx, current)) ? openSession(tx, tokens, current, client.userAgent, now()) : null
   })
   if (opened === null) throw wrongCredentials()
   client.record('logged_in', { user_id: current.id, session_id: opened.sessionId })
@@ -36,12 +36,12 @@ async function checkPassword(context: AuthContext, email: string, password: stri
   return null
 }
 
-// Only here is the password known, so only here can a hash of lower cost be replaced.
-async function keepHashUpToDate({ pool, passwords }: AuthContext, user: UserWithPassword, password: string, client: Client) {
+// A hash of lower cost can be replaced only while the password is known.
+async function rehashIfOutdated({ pool, passwords }: AuthContext, user: UserWithPassword, password: string, client: Client) {
   if (!passwords.isOutdated(user.password_hash)) return user
   const password_hash = await passwords.hash(password)
   if (!(await replacePassword(pool, user, password_hash))) {
-    // Another login has done the same meanwhile, or the password was changed: what is stored now decides.
+    // A parallel login has rehashed it, or the password was changed: the stored hash decides.
     const stored = await findUserByEmail(pool, user.email)
     return stored !== null && (await passwords.verify(password, stored.password_hash)) ? stored : user
   }

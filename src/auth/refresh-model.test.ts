@@ -23,7 +23,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 3, arbitrary: fc.constantFrom(1_000, 4_000, GRACE_MS, 60_000).map((ms): Step => ({ do: 'time passes', ms })) },
 )
 
-test('leaves no live branch once a stolen token was noticed, in whatever order owner and thief refresh', async (t) => {
+test('leaves no live branch once theft was detected, whatever the order in which owner and thief refresh', async (t) => {
   let nowMs = Date.now()
   const store = await startStore(t, { now: () => new Date(nowMs) })
   let noticed = 0

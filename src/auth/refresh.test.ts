@@ -46,7 +46,7 @@ test('gives the same successor pair to every use within the grace time', async (
   assert.equal(await countLiveTokens(store, ada), 1)
 })
 
-test('makes one successor of parallel uses, in two processes, and keeps the honest client logged in', async (t) => {
+test('creates one successor for parallel uses, in two processes, and keeps the honest client logged in', async (t) => {
   const { store, now } = await startClockedStore(t)
   const other = await startSecondProcess(t, store, { now })
   for (const parallel of [2, 10, 50]) {
@@ -131,7 +131,7 @@ test('lets a session slide 30 days with each use, and ends it after 90', async (
   assertProblem(await refresh(store.call, answer.json.refresh_token), 401, 'invalid_refresh_token', 'day 90')
 })
 
-test('keeps only hashes, and the successor only for as long as it may be asked for', async (t) => {
+test('stores only hashes, and the successor only during the grace time', async (t) => {
   const { store, forward } = await startClockedStore(t)
   const ada = await store.register()
   forward(1_000)
@@ -148,7 +148,7 @@ test('keeps only hashes, and the successor only for as long as it may be asked f
   ])
 })
 
-test('refuses what is no refresh token with 401, and what is no text with 422', async (t) => {
+test('refuses an unknown refresh token with 401, and a value that is not text with 422', async (t) => {
   const store = await startStore(t)
   for (const token of ['', 'x', 'A'.repeat(43), 'A'.repeat(16_000), "' or true --"]) {
     assertProblem(await refresh(store.call, token), 401, 'invalid_refresh_token')

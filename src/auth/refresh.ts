@@ -13,14 +13,14 @@ type Context = Pick<AuthContext, 'pool' | 'tokens' | 'revocations' | 'refreshGra
 type Refusal = 'unknown' | 'revoked' | 'expired' | 'reused'
 
 /**
- * Trades a refresh token for its successor pair. The same token again gets the same pair within the grace time (two tabs, a
- * lost answer); after it, that is a stolen token, and the whole session ends (RFC 9700 §4.14). Throws `invalid_refresh_token`.
+ * Exchanges a refresh token for its successor pair. Within the grace time a second use gets the same pair (two tabs, a lost answer);
+ * after it, the token counts as stolen and the whole session ends (RFC 9700 §4.14). Throws `invalid_refresh_token`.
  */
 export async function refresh(context: Context, refreshToken: string, client: Client): Promise<TokenSet> {
-  // A refusal is returned and not thrown: what it revokes must be committed.
+  // A refusal is returned, not thrown: its revocation must be committed.
   const { presented, result } = await inTransaction(context.pool, async (tx) => {
     const presented = await lockToken(tx, refreshToken)
-    const result = presented === null ? 'unknown' : await trade(tx, context, refreshToken, presented)
+    const result = presented === null ? 'unknown' : await exchange(tx, context, refreshToken, presented)
     return { presented, result }
   })
   const who = presented === null ? {} : { user_id: presented.user_id, session_id: presented.session_id }
@@ -37,7 +37,7 @@ export async function refresh(context: Context, refreshToken: string, client: Cl
   throw new AppError('invalid_refresh_token', 'The refresh token is unknown, expired, used before or revoked.')
 }
 
-async function trade(tx: Transaction, context: Context, refreshToken: string, presented: TokenRow): Promise<TokenSet | Refusal> {
+async function exchange(tx: Transaction, context: Context, refreshToken: string, presented: TokenRow): Promise<TokenSet | Refusal> {
   const now = context.now()
   if (presented.revoked_at !== null) return 'revoked'
   if (presented.rotated_at === null) {
@@ -45,14 +45,14 @@ async function trade(tx: Transaction, context: Context, refreshToken: string, pr
   }
   const ageMs = now.getTime() - presented.rotated_at.getTime()
   if (ageMs < context.refreshGraceSeconds * 1000 && presented.sealed_successor !== null) {
-    return aged(JSON.parse(decrypt(refreshToken, PURPOSE, presented.sealed_successor)), ageMs)
+    return withElapsedTime(JSON.parse(decrypt(refreshToken, PURPOSE, presented.sealed_successor)), ageMs)
   }
   await revokeSession(tx, presented.session_id, now)
   return 'reused'
 }
 
-/** The same pair, whose time has run since. */
-function aged(tokenSet: TokenSet, ageMs: number): TokenSet {
+/** The same pair with its remaining lifetimes. */
+function withElapsedTime(tokenSet: TokenSet, ageMs: number): TokenSet {
   const seconds = Math.max(0, Math.ceil(ageMs / 1000))
   return { ...tokenSet, expires_in: tokenSet.expires_in - seconds, refresh_expires_in: tokenSet.refresh_expires_in - seconds }
 }
@@ -68,7 +68,7 @@ interface TokenRow {
   role: 'customer' | 'admin'
 }
 
-/** Locks the token, so that of parallel uses one makes the successor, and its session, so that none slips past a revocation. */
+/** Locks the token, so that parallel uses create one successor, and its session, so that no use overtakes a revocation. */
 async function lockToken(tx: Transaction, refreshToken: string): Promise<TokenRow | null> {
   const { rows } = await tx.query<TokenRow>(
     `select token.session_id, token.expires_at, token.rotated_at, token.sealed_successor,
@@ -90,7 +90,7 @@ async function rotate(tx: Transaction, context: Context, refreshToken: string, p
     expiresAt: presented.session_expires_at,
   }
   const successor = await issueTokens(tx, context.tokens, session, now)
-  // Only whoever holds the old token can open this: the successor is at rest in no readable form.
+  // Encrypted under the old token: the database contains no readable successor.
   await tx.query('update refresh_tokens set rotated_at = $2, sealed_successor = $3 where token_hash = $1', [
     hashToken(refreshToken),
     now,
@@ -101,7 +101,7 @@ async function rotate(tx: Transaction, context: Context, refreshToken: string, p
     where session_id = $1 and rotated_at <= $2 and sealed_successor is not null`,
     [session.id, new Date(now.getTime() - context.refreshGraceSeconds * 1000)],
   )
-  // Never back: by it a revocation is remembered until the session's newest access token has expired.
+  // Never moved back: a revocation is remembered until the session's newest access token, issued at this time, has expired.
   await tx.query('update sessions set last_used_at = greatest(last_used_at, $2) where id = $1', [session.id, now])
   return successor
 }

@@ -19,8 +19,8 @@ export interface Registration {
 }
 
 /**
- * Makes an account and logs it in. Where addresses must be proven it makes none yet, returns null and sends a mail, to new
- * and taken addresses alike. Throws `email_taken` (without that proof), `invalid_body`, `password_too_common`, `rate_limited`.
+ * Creates an account and logs it in. With e-mail verification it creates none yet, returns null and sends a mail, to new and taken
+ * addresses alike. Throws `email_taken` (without verification), `invalid_body`, `password_too_common`, `rate_limited`.
  */
 export async function register(context: AuthContext, input: Registration, client: Client): Promise<(TokenSet & { user: User }) | null> {
   const { passwords, throttle, isVerificationRequired } = context
@@ -28,9 +28,9 @@ export async function register(context: AuthContext, input: Registration, client
   assertNoLink(input.name, '#/name')
   passwords.assertAcceptable(input.password, email)
   await throttle.countRegistration(client, isVerificationRequired)
-  const account = { email, name: input.name ?? null, passwordHash: await passwords.hash(input.password), isProven: false }
+  const account = { email, name: input.name ?? null, passwordHash: await passwords.hash(input.password), isEmailVerified: false }
   if (!isVerificationRequired) return openAccount(context, account, client)
-  await askForProof(context, account)
+  await sendVerification(context, account)
   client.record('registration_pending')
   return null
 }
@@ -39,8 +39,7 @@ interface NewAccount {
   email: string
   name: string | null
   passwordHash: string
-  /** Whether the address is known to be the caller's. */
-  isProven: boolean
+  isEmailVerified: boolean
 }
 
 async function openAccount(context: AuthContext, account: NewAccount, client: Client) {
@@ -57,16 +56,16 @@ async function openAccount(context: AuthContext, account: NewAccount, client: Cl
   }
 }
 
-/** Makes an account with its first session. Throws `email_taken`. */
+/** Inserts an account with its first session. Throws `email_taken`. */
 export async function insertAccount(tx: Transaction, { tokens, now }: AuthContext, account: NewAccount, client: Client) {
   const user: User = { id: randomUUIDv7(), email: account.email, name: account.name, role: 'customer', created_at: now() }
-  await insertUser(tx, user, account.passwordHash, account.isProven ? user.created_at : null)
+  await insertUser(tx, user, account.passwordHash, account.isEmailVerified ? user.created_at : null)
   return { user, opened: await openSession(tx, tokens, user, client.userAgent, user.created_at) }
 }
 
-// The same statements whether the address is new or taken, so that neither the answer nor its time tells.
-async function askForProof({ pool, throttle, sendAccountMail, now }: AuthContext, account: NewAccount): Promise<void> {
-  const mayMail = await throttle.allowsMail(account.email)
+// The same statements for a new and for a taken address, so that neither the answer nor its time shows which it is.
+async function sendVerification({ pool, throttle, sendAccountMail, now }: AuthContext, account: NewAccount): Promise<void> {
+  const mayMail = await throttle.countMail(account.email)
   const expiresAt = new Date(now().getTime() + VERIFICATION_MS)
   const token = newToken()
   await inTransaction(pool, async (tx) => {

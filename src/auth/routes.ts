@@ -20,14 +20,14 @@ const Registration = Type.Object(
   { email: Email, password: NewPassword, name: Type.Optional(Name) },
   { title: 'Registration', examples: [EXAMPLE_REGISTRATION], ...strict },
 )
-// No pattern and no lower bound here: a wrong address and a wrong password must look alike.
+// No pattern and no lower bound: a wrong address and a wrong password get the same answer.
 const Credentials = Type.Object(
   { email: Type.String({ maxLength: EMAIL_MAX_LENGTH }), password: PresentedPassword },
   { title: 'Credentials', examples: [EXAMPLE_CREDENTIALS], ...strict },
 )
 const RefreshRequest = Type.Object({ refresh_token: Token }, { title: 'RefreshRequest', examples: [EXAMPLE_REFRESH_REQUEST], ...strict })
 const Verification = Type.Object(
-  { token: Token, password: Type.String({ ...PresentedPassword, description: 'The one that was chosen at this registration.' }) },
+  { token: Token, password: Type.String({ ...PresentedPassword, description: 'The password of this registration.' }) },
   { title: 'EmailVerification', examples: [EXAMPLE_ONE_TIME_TOKEN], ...strict },
 )
 const Pending = Type.Object(
@@ -50,12 +50,12 @@ export function authRoutes(server: HttpServer, context: AuthContext): void {
       schema: {
         operationId: 'register',
         tags,
-        summary: 'Makes an account and logs it in',
+        summary: 'Creates an account and logs it in',
         description: 'With EMAIL_VERIFICATION=required it answers 202 to new and taken addresses alike and sends a mail.',
         body: Registration,
         response: {
           201: { ...LoggedIn, description: 'The account, and the tokens of its first session.' },
-          202: { ...Pending, description: 'With EMAIL_VERIFICATION=required: a token is mailed, and the account is made with it.' },
+          202: { ...Pending, description: 'With EMAIL_VERIFICATION=required: a token is mailed, and the account is created with it.' },
           ...problemResponses(...badBody, 'email_taken', 'password_too_common', 'rate_limited', 'unavailable'),
         },
       },
@@ -75,9 +75,9 @@ export function authRoutes(server: HttpServer, context: AuthContext): void {
       schema: {
         operationId: 'verifyEmail',
         tags,
-        summary: 'Makes the account whose address is proven by a mailed token, and logs it in',
+        summary: 'Creates the account whose address a mailed token verifies, and logs it in',
         description:
-          'The mailbox proves the address, the password proves that the same person registered: anybody can register with an address ' +
+          'The token proves the mailbox; the password proves that the same person registered, because anybody can register with the address ' +
           'of somebody else. A wrong password leaves the token usable.',
         body: Verification,
         response: {
@@ -124,7 +124,7 @@ export function authRoutes(server: HttpServer, context: AuthContext): void {
         description:
           'Rotates the refresh token (RFC 9700). Within ten seconds the same token gets the same successor, so two tabs can refresh at once; later use of an old token ends the session.',
         tags,
-        summary: 'Trades a refresh token for a new pair of tokens',
+        summary: 'Exchanges a refresh token for a new pair of tokens',
         body: RefreshRequest,
         response: {
           200: { ...TokenSetSchema, description: 'The next pair of tokens.' },

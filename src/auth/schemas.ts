@@ -36,7 +36,7 @@ export const Email = Type.String({
 
 export const NewPassword = Type.String({ minLength: PASSWORD_MIN_LENGTH, maxLength: PASSWORD_MAX_LENGTH })
 
-/** A password that is only compared: no lower bound, for a wrong one must look like any other wrong one. */
+/** A password that is only compared. No lower bound: every wrong password gets the same answer. */
 export const PresentedPassword = Type.String({ maxLength: PASSWORD_MAX_LENGTH })
 
 /** One line of visible text. `assertNoLink` refuses more. */
@@ -47,7 +47,7 @@ export const Name = Type.String({
   description: 'Without a URL.',
 })
 
-/** Any text: what is no token of ours is refused as one that is not known. The body's limit bounds it. */
+/** Any text: an unknown token is refused, whatever its form. The body's limit bounds its length. */
 export const Token = Type.String()
 
 export function presentUser({ id, email, name, role, created_at }: User) {

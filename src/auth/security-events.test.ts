@@ -89,7 +89,7 @@ test('writes one line for each security event, by stable names and ids, without 
   assert.deepEqual(idsIn(lines.find(({ event }) => event === 'account_deleted')), ['account_deleted', ada.user.id, 'string'])
 })
 
-test('names nobody by an address and shows no secret in any line of the log', async (t) => {
+test('logs no e-mail address and no secret', async (t) => {
   const lines: string[] = []
   const logger = pino({ level: 'trace' }, { write: (line) => void lines.push(line) })
   const store = await startStore(t, { logger })

@@ -15,7 +15,7 @@ const SessionSchema = Type.Object(
     created_at: Type.String({ format: 'date-time' }),
     last_used_at: Type.String({ format: 'date-time', description: 'The last login or refresh.' }),
     user_agent: Type.Union([Type.String(), Type.Null()]),
-    current: Type.Boolean({ description: 'Whether it is the one that asks.' }),
+    current: Type.Boolean({ description: 'Whether it is the session of this request.' }),
   },
   { title: 'Session', examples: [EXAMPLE_SESSION] },
 )
@@ -24,7 +24,7 @@ const SessionParams = Type.Object({ id: Type.String({ format: 'uuid', descriptio
 
 const tags = ['accounts']
 
-/** Where the caller is logged in. */
+/** The caller's sessions. */
 export function sessionRoutes(server: HttpServer, context: AuthContext): void {
   server.get(
     '/auth/sessions',

@@ -8,9 +8,9 @@ import { hashToken, newToken } from './tokens/opaque-token.ts'
 import type { User } from './users.ts'
 
 const DAY_MS = 86_400_000
-/** A refresh token lives this long, anew with each rotation … */
+/** Lifetime of a refresh token; each rotation begins a new one … */
 const SLIDING_MS = 30 * DAY_MS
-/** … but no family lives longer than this after its login. */
+/** … up to this time after the login. */
 const ABSOLUTE_MS = 90 * DAY_MS
 const USER_AGENT_MAX_LENGTH = 500
 
@@ -36,7 +36,7 @@ export interface OpenedSession {
   tokenSet: TokenSet
 }
 
-/** Opens a session, that is a family of refresh tokens, and gives its first token set. */
+/** Opens a session, which is a family of refresh tokens, and issues its first token set. */
 export async function openSession(
   tx: Transaction,
   tokens: AccessTokens,
@@ -53,7 +53,7 @@ export async function openSession(
   return { sessionId: session.id, tokenSet: await issueTokens(tx, tokens, session, now) }
 }
 
-/** A fresh pair of tokens for a session. Of the refresh token only the hash is stored. */
+/** Issues a new pair of tokens for a session. Only the hash of the refresh token is stored. */
 export async function issueTokens(tx: Transaction, tokens: AccessTokens, session: Session, now: Date): Promise<TokenSet> {
   const refreshToken = newToken()
   const expiresAt = new Date(Math.min(now.getTime() + SLIDING_MS, session.expiresAt.getTime()))
@@ -74,13 +74,13 @@ export async function issueTokens(tx: Transaction, tokens: AccessTokens, session
   }
 }
 
-/** Whether the session still lives: not revoked, its account not deleted. */
+/** Whether the session is neither revoked nor expired, and its account exists. */
 export async function isSessionAlive(db: Queryable, sessionId: string, now: Date): Promise<boolean> {
   const { rowCount } = await db.query('select from sessions where id = $1 and revoked_at is null and expires_at > $2', [sessionId, now])
   return rowCount === 1
 }
 
-/** Ends a session and with it every token of its family. */
+/** Ends a session and all its tokens. */
 export async function revokeSession(db: Queryable, sessionId: string, now: Date): Promise<void> {
   await db.query('update sessions set revoked_at = $2 where id = $1 and revoked_at is null', [sessionId, now])
 }
@@ -114,7 +114,7 @@ export async function endSession(db: Queryable, userId: string, sessionId: strin
 export interface SessionView {
   id: string
   created_at: string
-  /** The last login or refresh: using an access token leaves no trace. */
+  /** The last login or refresh: use of an access token is not recorded. */
   last_used_at: string
   user_agent: string | null
   current: boolean
@@ -129,7 +129,7 @@ interface SessionRow {
 
 const Position = Type.Tuple([Type.String({ format: 'uuid' })])
 
-/** A page of a user's sessions that can still be used, newest first. Throws `invalid_cursor`. */
+/** A page of a user's open sessions, newest first. Throws `invalid_cursor`. */
 export async function listSessions(
   pool: Pool,
   caller: { userId: string; sessionId: string },

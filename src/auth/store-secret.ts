@@ -3,24 +3,16 @@ import { sql } from '../db/sql.ts'
 import { AppError } from '../errors.ts'
 import { decrypt, encrypt, fingerprintOf } from './encryption.ts'
 
-/** What is encrypted under the store's secret, each with a key of its own. */
+/** What is encrypted under the store's secret; each purpose has its own derived key. */
 export type Purpose = 'signing key' | 'webhook secret' | 'account mail'
 
-/** The fingerprint of the secret that encrypts now, null before anything was encrypted. */
+/** The fingerprint of the store's secret, null before anything was encrypted. */
 export async function findFingerprint(db: Queryable): Promise<string | null> {
   const { rows } = await db.query<{ fingerprint: string }>('select fingerprint from encryption_secrets')
   return rows[0]?.fingerprint ?? null
 }
 
-/** Whether anything was ever encrypted. A store of a release that kept no fingerprint has its signing keys. */
-export async function hasSecret(db: Queryable): Promise<boolean> {
-  const { rows } = await db.query<{ yes: boolean }>(
-    `select exists (select from encryption_secrets) or exists (select from signing_keys where sealed_private_key is not null) as yes`,
-  )
-  return rows[0]?.yes === true
-}
-
-/** What `findFingerprint` gives, and no other process changes the secret before `tx` ends; `update`: nor encrypts anything. */
+/** As `findFingerprint`; no other process changes the secret before `tx` ends. With `update` none encrypts anything either. */
 export async function lockFingerprint(tx: Transaction, strength: 'key share' | 'update'): Promise<string | null> {
   const { rows } = await tx.query<{ fingerprint: string }>(
     strength === 'update'
@@ -30,20 +22,16 @@ export async function lockFingerprint(tx: Transaction, strength: 'key share' | '
   return rows[0]?.fingerprint ?? null
 }
 
-/** Notes which secret encrypts from now on. */
+/** Records the secret that encrypts from now on. */
 export async function updateFingerprint(tx: Transaction, secret: string): Promise<void> {
   await tx.query(sql`update encryption_secrets set fingerprint = ${fingerprintOf(secret)}, changed_at = now()`)
 }
 
-/**
- * Whether the store's secret is this one, which then stays so until `tx` ends. A store without a fingerprint takes it, unless its signing
- * keys were encrypted with another.
- */
+/** Whether this is the store's secret, which does not change before `tx` ends. A store that has encrypted nothing takes it as its secret. */
 export async function claimSecret(tx: Transaction, secret: string): Promise<boolean> {
   const fingerprint = fingerprintOf(secret)
   const known = await lockFingerprint(tx, 'key share')
   if (known !== null) return known === fingerprint
-  if (!(await decryptsNewestKey(tx, secret))) return false
   await tx.query(sql`insert into encryption_secrets (fingerprint) values (${fingerprint}) on conflict do nothing`)
   return (await lockFingerprint(tx, 'key share')) === fingerprint
 }
@@ -51,13 +39,13 @@ export async function claimSecret(tx: Transaction, secret: string): Promise<bool
 /** As `claimSecret`, but changes nothing and locks nothing. */
 export async function isStoreSecret(db: Queryable, secret: string): Promise<boolean> {
   const known = await findFingerprint(db)
-  return known === null ? decryptsNewestKey(db, secret) : known === fingerprintOf(secret)
+  return known === null || known === fingerprintOf(secret)
 }
 
-/** For a process that is about to encrypt something in `tx`. Throws `unavailable` when the store's secret is another one by now. */
+/** Call it before encrypting something in `tx`. Throws `unavailable` when the store's secret was changed after this process started. */
 export async function assertStoreSecret(tx: Transaction, secret: string): Promise<void> {
   if (!(await claimSecret(tx, secret)))
-    throw new AppError('unavailable', "The store's secret was changed, and this process still has the one before. Try again later.", {
+    throw new AppError('unavailable', "The store's secret was changed, and this process still has the old one. Retry later.", {
       headers: { 'retry-after': '30' },
     })
 }
@@ -83,7 +71,7 @@ export function createEncryption(secret: string, purpose: Purpose): Encryption {
   }
 }
 
-/** Encrypts with one secret what another has encrypted for `purpose`. Null for what the other one does not decrypt. */
+/** Encrypts with `to` what `from` has encrypted for `purpose`. Null for bytes that `from` does not decrypt. */
 export function reencrypt(from: string, to: string, purpose: Purpose, encrypted: Buffer): Buffer | null {
   const text = tryDecrypt(from, purpose, encrypted)
   return text === null ? null : encrypt(to, purpose, text)
@@ -93,19 +81,7 @@ function tryDecrypt(secret: string, purpose: Purpose, encrypted: Buffer): string
   try {
     return decrypt(secret, purpose, encrypted)
   } catch {
-    // Of AES-GCM the only fault there is: not these bytes under this key.
+    // AES-GCM has one failure: these bytes were not encrypted under this key.
     return null
   }
-}
-
-/** True without keys. */
-async function decryptsNewestKey(db: Queryable, secret: string): Promise<boolean> {
-  const { rows } = await db.query<{ encrypted: Buffer }>(
-    `select sealed_private_key as encrypted
-    from signing_keys
-    where sealed_private_key is not null
-    order by created_at desc, id
-    limit 1`,
-  )
-  return rows.every(({ encrypted }) => tryDecrypt(secret, 'signing key', encrypted) !== null)
 }

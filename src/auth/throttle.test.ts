@@ -55,7 +55,7 @@ test('200 wrong passwords from one address for one account are slowed down; the 
   assert.equal((await login(store.call, ATTACKER, (await store.register()).email, ada.password)).status, 200, 'another account')
 })
 
-test('lets no more through when they come all at once, to two processes', async (t) => {
+test('lets no more through when they arrive at the same time, in two processes', async (t) => {
   const store = await startThrottledStore(t)
   const other = await startSecondProcess(t, store)
   const ada = await store.register()
@@ -65,7 +65,7 @@ test('lets no more through when they come all at once, to two processes', async 
   assert.ok(tried >= 5 && tried <= 7, `${tried} passwords were tried`)
 })
 
-test('makes the delay grow with each wrong password and forgets it after a right one', async (t) => {
+test('increases the delay with each wrong password and resets it after a right one', async (t) => {
   const store = await startThrottledStore(t)
   const ada = await store.register()
   await cheapen(store, ada)
@@ -113,7 +113,7 @@ test('counts wrong current passwords of a password change as wrong passwords', a
   assertProblem(await login(store.call, ATTACKER, ada.email), 429, 'rate_limited')
 })
 
-test('limits registrations from one address, and strictly those that find out which addresses are taken', async (t) => {
+test('limits registrations from one address, and more strictly those that reveal which addresses are taken', async (t) => {
   const store = await startThrottledStore(t)
   const ada = await store.register()
   const register = (email: string) => store.call('POST', '/auth/register', { body: { email, password: ada.password }, from: ATTACKER })
@@ -137,7 +137,7 @@ test('parallel wrong passwords for many accounts cannot slip under the limit of 
   assert.deepEqual(countByStatus(await Promise.all(tries)), { 401: 100, 429: 50 })
 })
 
-test('a right password, a refused try and a check that failed take back what they counted for the address', async (t) => {
+test('a right password, a refused attempt and a failed check revert their count for the address', async (t) => {
   const store = await startThrottledStore(t)
   const throttle = new Throttle({ pool: store.pool, secret: TEST_SECRET, isEnabled: true })
   const client = { address: '2001:db8:1:2::1', userAgent: null, record() {} }
@@ -211,7 +211,7 @@ test('counts clients behind a proxy only where TRUST_PROXY names the proxy', asy
   assert.ok((await wrongFrom(hops, '10.1.2.3', '6.6.6.N, 203.0.113.9')) > 0)
 })
 
-test('keeps nothing readable of whom it counts', async (t) => {
+test('stores nothing readable about the clients it counts', async (t) => {
   const store = await startThrottledStore(t)
   const ada = await store.register()
   await login(store.call, ATTACKER, ada.email)
@@ -220,7 +220,7 @@ test('keeps nothing readable of whom it counts', async (t) => {
   for (const { key } of rows) assert.match(key, /^[a-z-]+:[A-Za-z0-9_-]{43}$/)
 })
 
-test('counts nothing when it is off', async (t) => {
+test('counts nothing when rate limits are off', async (t) => {
   const store = await startStore(t)
   const ada = await store.register()
   await cheapen(store, ada)

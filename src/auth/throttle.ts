@@ -5,7 +5,7 @@ import { AppError } from '../errors.ts'
 import { networkOf, siteOf } from '../http/client-address.ts'
 import type { Client } from './client.ts'
 
-/** How many `points` a key may use up in `seconds`. */
+/** A key may use `points` in `seconds`. */
 interface Limit {
   name: string
   points: number
@@ -21,7 +21,7 @@ interface AddressLimit {
 // A /48 is one customer of a data centre, or some hundred homes of a provider.
 const SITE_FACTOR = 4
 
-// Wrong passwords for one account from one address: five are free, then each must wait, 1 s, 2 s, 4 s … 15 min.
+// Wrong passwords for one account from one address: five are free, then each waits, 1 s, 2 s, 4 s … 15 min.
 const WRONG_PASSWORDS: Limit = { name: 'login', points: 5, seconds: 3_600 }
 const MAX_DELAY_SECONDS = 900
 const TURN: Limit = { name: 'login-turn', points: 1, seconds: MAX_DELAY_SECONDS }
@@ -29,11 +29,11 @@ const TURN: Limit = { name: 'login-turn', points: 1, seconds: MAX_DELAY_SECONDS 
 const WRONG_PASSWORDS_OF_ADDRESS = byAddress('login', 100, 300)
 // Each costs a hash, of which a core makes 20 to 50 a second: an address takes 2 to 5 percent of one core. See docs/decisions/0102.
 const REGISTRATIONS = byAddress('register', 60, 60)
-// One for a taken address, or one that mails: a list of addresses cannot be tried out, or flooded, quickly.
+// For a taken address or with a mail: nobody can test, or flood, a list of addresses quickly.
 const COSTLY_REGISTRATION = 3
 const RESETS: Limit = { name: 'password-reset', points: 5, seconds: 1_800 }
 const RESETS_OF_ADDRESS = byAddress('password-reset', 60, 1_800)
-// Never refused, only not mailed: whoever floods a mailbox cannot keep its owner out, who has ten good tokens for as long.
+// Past the limit no mail is sent, and nothing is refused: flooding a mailbox cannot lock its owner out, who has ten valid tokens meanwhile.
 const MAILS: Limit = { name: 'account-mail', points: 10, seconds: 1_800 }
 
 export interface ThrottleOptions {
@@ -44,8 +44,8 @@ export interface ThrottleOptions {
 }
 
 /**
- * Slows down guessing and flooding, by counters that all processes share. It looks at who asks, so a stranger can make an
- * owner wait only at an address they share. Throws `rate_limited`.
+ * Slows down guessing and flooding by counters that all processes share. It counts by client address: a stranger can make an account's
+ * owner wait only where both have the same address. Throws `rate_limited`.
  */
 export class Throttle {
   readonly #isEnabled: boolean
@@ -61,8 +61,8 @@ export class Throttle {
   }
 
   /**
-   * Runs a check of `account`'s password, which gives null when it is wrong. Counted before the check and taken back unless the password
-   * was wrong, so parallel attempts cannot slip under a limit.
+   * Runs a check of `account`'s password, which returns null when it is wrong. Counted before the check, and reverted unless the password
+   * was wrong, so parallel attempts cannot slip under the limit.
    */
   async guardPassword<T>(client: Client, account: string, check: () => Promise<T | null>): Promise<T | null> {
     if (!this.#isEnabled) return check()
@@ -71,17 +71,17 @@ export class Throttle {
     let isWrong = false
     try {
       const isDelayed = await this.#takeTurn(pair, client)
-      const result = await this.#checkOrTakeBack(pair, check)
+      const result = await this.#checkOrRevert(pair, check)
       isWrong = result === null
       if (!isWrong) await this.#limiter(WRONG_PASSWORDS).delete(pair)
       if (!isWrong && isDelayed) await this.#limiter(TURN).delete(pair)
       return result
     } finally {
-      if (!isWrong) await this.#takeBackAddress(WRONG_PASSWORDS_OF_ADDRESS, client)
+      if (!isWrong) await this.#revertAddress(WRONG_PASSWORDS_OF_ADDRESS, client)
     }
   }
 
-  async #checkOrTakeBack<T>(pair: string, check: () => Promise<T>): Promise<T> {
+  async #checkOrRevert<T>(pair: string, check: () => Promise<T>): Promise<T> {
     try {
       return await check()
     } catch (error) {
@@ -90,12 +90,12 @@ export class Throttle {
     }
   }
 
-  /** Counts a registration. `isCostly` when each one sends a mail. */
+  /** Counts a registration. `isCostly`: it sends a mail. */
   async countRegistration(client: Client, isCostly: boolean): Promise<void> {
     if (this.#isEnabled) await this.#countAddress(REGISTRATIONS, client, isCostly ? COSTLY_REGISTRATION : 1)
   }
 
-  /** Counts that a registration was refused because the address is taken. */
+  /** Counts a registration that was refused because the address is taken. */
   async countTakenAddress(client: Client): Promise<void> {
     if (!this.#isEnabled) return
     for (const [limit, key] of this.#countersOf(REGISTRATIONS, client)) await this.#limiter(limit).penalty(key, COSTLY_REGISTRATION - 1)
@@ -107,14 +107,14 @@ export class Throttle {
     await this.#consume(RESETS, this.#hash(networkOf(client.address), account), client)
   }
 
-  /** Counts a mail to `account` that a stranger can cause. False when there were too many. */
-  async allowsMail(account: string): Promise<boolean> {
+  /** Counts a mail to `account` that a stranger can cause. Returns false past the limit. */
+  async countMail(account: string): Promise<boolean> {
     if (!this.#isEnabled) return true
     const { consumedPoints } = await this.#limiter(MAILS).penalty(this.#hash(account))
     return consumedPoints <= MAILS.points
   }
 
-  /** Lets the free tries through, and of the others one each time the delay is over. Returns whether it is past the free ones. */
+  /** Lets the free attempts through, and then one after each delay. Returns whether this attempt is past the free ones. */
   async #takeTurn(pair: string, client: Client): Promise<boolean> {
     const { consumedPoints } = await this.#limiter(WRONG_PASSWORDS).penalty(pair)
     const over = consumedPoints - WRONG_PASSWORDS.points
@@ -123,13 +123,13 @@ export class Throttle {
       await this.#limiter(TURN).consume(pair, 1, { customDuration: Math.min(2 ** (over - 1), MAX_DELAY_SECONDS) })
       return true
     } catch (error) {
-      // A try that was not let through tells nothing about a password, so it does not make the delay grow.
+      // An attempt that was not let through reveals nothing about the password, so the delay does not grow.
       if (error instanceof RateLimiterRes) await this.#limiter(WRONG_PASSWORDS).reward(pair)
       throw toRefusal(error, WRONG_PASSWORDS, client)
     }
   }
 
-  /** Throws `rate_limited`, and has counted nothing then. */
+  /** Throws `rate_limited`, and reverts its own count then. */
   async #countAddress(limits: AddressLimit, client: Client, points = 1): Promise<void> {
     const counted: [Limit, string][] = []
     for (const [limit, key] of this.#countersOf(limits, client)) {
@@ -137,17 +137,17 @@ export class Throttle {
       try {
         await this.#consume(limit, key, client, points)
       } catch (error) {
-        if (error instanceof AppError) await this.#takeBack(counted, points)
+        if (error instanceof AppError) await this.#revert(counted, points)
         throw error
       }
     }
   }
 
-  #takeBackAddress(limits: AddressLimit, client: Client): Promise<void> {
-    return this.#takeBack(this.#countersOf(limits, client), 1)
+  #revertAddress(limits: AddressLimit, client: Client): Promise<void> {
+    return this.#revert(this.#countersOf(limits, client), 1)
   }
 
-  async #takeBack(counted: readonly [Limit, string][], points: number): Promise<void> {
+  async #revert(counted: readonly [Limit, string][], points: number): Promise<void> {
     for (const [limit, key] of counted) await this.#limiter(limit).reward(key, points)
   }
 
@@ -189,7 +189,7 @@ function createLimiter(pool: Pool, { name, points, seconds }: Limit): RateLimite
     storeClient: pool,
     storeType: 'pool',
     tableName: 'rate_limits',
-    // The table comes by a migration, and housekeeping empties it.
+    // A migration creates the table, and housekeeping deletes expired rows.
     tableCreated: true,
     clearExpiredByTimeout: false,
     keyPrefix: name,
@@ -198,7 +198,7 @@ function createLimiter(pool: Pool, { name, points, seconds }: Limit): RateLimite
   })
 }
 
-/** Header fields after draft-ietf-httpapi-ratelimit-headers. Anything but a refusal, such as an outage, comes back as it is. */
+/** Header fields after draft-ietf-httpapi-ratelimit-headers. Returns any other error, such as an outage, unchanged. */
 function toRefusal(error: unknown, limit: Limit, client: Client): unknown {
   if (!(error instanceof RateLimiterRes)) return error
   client.record('throttled', { limit: limit.name })

@@ -46,7 +46,7 @@ async function order(store: TestStore, token: string, reference: string): Promis
   assert.equal(answer.status, 201, answer.text)
 }
 
-test('an order mail to an unproven address holds nothing that the customer typed; a reset by mail proves the address', async (t) => {
+test('an order mail to an unverified address contains nothing that the customer typed; a reset by mail verifies the address', async (t) => {
   const { store, smtp } = await startMailingStore(t)
   const [eve, bob] = [await store.register({ name: WORDS.name }), await store.register({ name: 'Bob' })]
   await order(store, eve.token, WORDS.reference)
@@ -91,7 +91,7 @@ test('refuses a URL in a name, at registration, in the account and in a shipping
   assert.deepEqual(rows, [{ name: 'Ada', orders: 0 }])
 })
 
-test('a mailed token makes an account only together with the password of its own registration', async (t) => {
+test('a mailed token creates an account only with the password of its own registration', async (t) => {
   const { store, smtp } = await startMailingStore(t, { roles: ['api', 'email'], isEmailVerificationRequired: true, isRateLimited: true })
   const from = '203.0.113.7'
   const register = (password: string) => store.call('POST', '/auth/register', { body: { email: 'ada@example.com', password }, from })
@@ -119,7 +119,7 @@ test('a mailed token makes an account only together with the password of its own
   }
 })
 
-test('guesses of the password beside a mailed token are slowed down like those at a login', async (t) => {
+test('password guesses with a mailed token are slowed down like those at a login', async (t) => {
   const { store, smtp } = await startMailingStore(t, { roles: ['api', 'email'], isEmailVerificationRequired: true, isRateLimited: true })
   await store.call('POST', '/auth/register', { body: { email: 'ada@example.com', password: PASSWORD }, from: '198.51.100.20' })
   const token = tokenIn(await mailNumber(smtp, 1, /^Please confirm/))
@@ -131,7 +131,7 @@ test('guesses of the password beside a mailed token are slowed down like those a
   assert.equal((await guess(PASSWORD, '198.51.100.20')).status, 200, 'the owner, from elsewhere: wrong guesses use no token up')
 })
 
-test('the start warns when mails go out and addresses are not proven', () => {
+test('the start warns when mails are sent and addresses are not verified', () => {
   const warnings = (settings: Record<string, string>) => {
     const lines: { level: number; msg: string }[] = []
     const logger = pino({}, { write: (line) => void lines.push(JSON.parse(line)) })

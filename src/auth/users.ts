@@ -16,7 +16,7 @@ export type UserWithPassword = User & { password_hash: string }
 
 const COLUMNS = sql`id, email, name, role, created_at`
 
-/** Throws `email_taken`. `email` is canonical. `emailVerifiedAt` is null when nobody has proven to have that mailbox. */
+/** Throws `email_taken`. `email` is canonical. `emailVerifiedAt` is null for an address that is not verified. */
 export async function insertUser(db: Queryable, user: User, passwordHash: string, emailVerifiedAt: Date | null): Promise<void> {
   try {
     await db.query(
@@ -35,7 +35,7 @@ export async function findUserByEmail(db: Queryable, email: string): Promise<Use
   return rows[0] ?? null
 }
 
-/** The account of an access token. Throws `invalid_token` when it has been deleted since. */
+/** The account of an access token. Throws `invalid_token` when it was deleted after the token was issued. */
 export async function getUser(db: Queryable, id: string): Promise<UserWithPassword> {
   const { rows } = await db.query<UserWithPassword>(sql`select ${COLUMNS}, password_hash from users where id = ${id}`)
   if (rows[0] === undefined) throw invalidToken()
@@ -43,15 +43,15 @@ export async function getUser(db: Queryable, id: string): Promise<UserWithPasswo
 }
 
 /**
- * Whether the account still has the password that was checked before the transaction, locked so that it keeps it until the
- * end: a session that is opened with an old password would otherwise survive the change that was to end it.
+ * Whether the account still has the password that was checked before the transaction, locked until its end. Otherwise a session opened
+ * with an old password would survive the change that ends such sessions.
  */
-export async function holdPassword(tx: Transaction, user: UserWithPassword): Promise<boolean> {
+export async function lockPassword(tx: Transaction, user: UserWithPassword): Promise<boolean> {
   const { rowCount } = await tx.query('select from users where id = $1 and password_hash = $2 for share', [user.id, user.password_hash])
   return rowCount === 1
 }
 
-/** Sets a password, unless it is no longer the one that was checked: then it is false. */
+/** Sets a password. Returns false, and changes nothing, when the stored one is no longer the one that was checked. */
 export async function replacePassword(db: Queryable, checked: UserWithPassword, passwordHash: string): Promise<boolean> {
   const { rowCount } = await db.query('update users set password_hash = $3 where id = $1 and password_hash = $2', [
     checked.id,

@@ -2,7 +2,6 @@ import { inTransaction } from '../db/transaction.ts'
 import { AppError } from '../errors.ts'
 import type { Client } from './client.ts'
 import type { AuthContext } from './context.ts'
-import { canonicalEmail } from './email-address.ts'
 import { insertAccount } from './register.ts'
 import type { TokenSet } from './sessions.ts'
 import { hashToken } from './tokens/opaque-token.ts'
@@ -15,9 +14,9 @@ interface PendingRegistration {
 }
 
 /**
- * Makes the account that a mailed token stands for and logs it in. The token proves the mailbox; the password proves that its holder is
- * who registered. Throws `invalid_one_time_token`, `invalid_credentials` (the token stays usable), `rate_limited`, and `email_taken` when
- * the address was taken meanwhile.
+ * Creates the account of a mailed token and logs it in. The token proves the mailbox; the password proves that the same person registered.
+ * Throws `invalid_one_time_token`, `invalid_credentials` (the token stays usable), `rate_limited`, and `email_taken` when the address was
+ * taken meanwhile.
  */
 export async function verifyEmail(
   context: AuthContext,
@@ -26,7 +25,7 @@ export async function verifyEmail(
 ): Promise<TokenSet & { user: User }> {
   const pending = await findPending(context, input.token)
   if (pending === null) throw invalidOneTimeToken()
-  const email = canonicalEmail(pending.email)
+  const { email } = pending
   const isRight = await context.throttle.guardPassword(client, email, async () => {
     return (await context.passwords.verify(input.password, pending.password_hash)) || null
   })
@@ -38,14 +37,14 @@ export async function verifyEmail(
     )
   }
   const { user, opened } = await inTransaction(context.pool, async (tx) => {
-    // Deleting it is using it: of two at once, one finds nothing.
+    // Deleting the token uses it: the second of two parallel requests finds none.
     const { rowCount } = await tx.query('delete from pending_registrations where token_hash = $1', [hashToken(input.token)])
     if (rowCount === 0) throw invalidOneTimeToken()
-    const account = { email, name: pending.name, passwordHash: pending.password_hash, isProven: true }
-    const made = await insertAccount(tx, context, account, client)
-    // Others may have tried to register with this address and a password of theirs.
-    await tx.query('delete from pending_registrations where email = any($1)', [[pending.email, email]])
-    return made
+    const account = { email, name: pending.name, passwordHash: pending.password_hash, isEmailVerified: true }
+    const inserted = await insertAccount(tx, context, account, client)
+    // Others may have registered with this address and another password.
+    await tx.query('delete from pending_registrations where email = $1', [email])
+    return inserted
   })
   client.record('email_verified', { user_id: user.id, session_id: opened.sessionId })
   return { user, ...opened.tokenSet }

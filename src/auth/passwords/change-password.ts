@@ -9,7 +9,7 @@ import { getUser, replacePassword, type UserWithPassword } from '../users.ts'
 const NOTICE_MS = 24 * 3_600_000
 
 /**
- * Sets another password and ends every session but the caller's. Throws `invalid_credentials` when the current one is wrong,
+ * Sets a new password and ends every session but the caller's. Throws `invalid_credentials` when the current one is wrong,
  * `password_too_common`, `rate_limited`.
  */
 export async function changePassword(
@@ -28,13 +28,13 @@ export async function changePassword(
   const ended = checked === null ? null : await storePassword(context, caller, checked, await passwords.hash(input.new_password))
   if (ended === null) {
     client.record('password_change_failed', { ...who, reason: 'wrong password' })
-    throw new AppError('invalid_credentials', 'The current password is another.')
+    throw new AppError('invalid_credentials', 'The current password is wrong.')
   }
   revocations.add(...ended)
   client.record('password_changed', who)
 }
 
-/** Returns the sessions that it ended, null when the password is by now another than was checked. */
+/** Returns the sessions that it ended; null when the password has changed since it was checked. */
 async function storePassword(context: AuthContext, caller: Caller, checked: UserWithPassword, hash: string): Promise<string[] | null> {
   const { pool, sendAccountMail, now } = context
   return inTransaction(pool, async (tx) => {

@@ -7,7 +7,7 @@ import { HashingThreads } from './hashing-threads.ts'
 
 const PARAMETERS = { message: Buffer.from('x'), nonce: Buffer.alloc(16), memory: 64, passes: 1, parallelism: 1, tagLength: 32 }
 
-test('gives every hash to the one that asked for it', async (t) => {
+test('returns each hash to its caller', async (t) => {
   const threads = new HashingThreads({ threads: 3, maxWaiting: 100 })
   t.after(() => threads.stop())
   const lengths = Array.from({ length: 40 }, (_, i) => 16 + i)
@@ -29,7 +29,7 @@ test('hashes at a lower priority than the event loop', {
   assert.equal(priorities.filter((priority) => priority === lower).length, 1)
 })
 
-test('goes on after a hash that failed and after a stop', async (t) => {
+test('continues after a hash that failed and after a stop', async (t) => {
   const threads = new HashingThreads({ threads: 1, maxWaiting: 1 })
   t.after(() => threads.stop())
   await assert.rejects(threads.derive({ ...PARAMETERS, memory: 1 }), (error) => error instanceof Error && !(error instanceof AppError))

@@ -2,9 +2,9 @@ import { Worker } from 'node:worker_threads'
 import { AppError } from '../../errors.ts'
 
 export interface HashingOptions {
-  /** Hashes in hand at once. */
+  /** Number of hashes in flight. */
   threads: number
-  /** Hashes waiting; past this many `unavailable` is thrown. */
+  /** Number of hashes waiting; past it `unavailable` is thrown. */
   maxWaiting: number
 }
 
@@ -25,13 +25,13 @@ interface Job {
   reject: (error: unknown) => void
 }
 
-// A full queue is worked off within a few seconds.
+// A full queue is empty again after a few seconds.
 const RETRY_AFTER_SECONDS = '5'
 const THREAD = new URL('hashing-thread.mjs', import.meta.url)
 
 /**
- * Threads of low priority that hash: they take every core that nothing else wants, and give it back when a request comes in.
- * libuv's threads would be at the same priority as the event loop, and files and names are waited for there.
+ * Hashes in threads of low priority, which use only idle processor time. libuv's threads have the priority of the event loop, and file
+ * and DNS operations wait for them.
  */
 export class HashingThreads {
   readonly #options: HashingOptions
@@ -53,7 +53,7 @@ export class HashingThreads {
     return promise
   }
 
-  /** Ends the threads; for when nobody waits for a hash any more. Later hashes start others. */
+  /** Ends the idle threads. A later hash starts another one. */
   async stop(): Promise<void> {
     await Promise.all(this.#idle.splice(0).map((worker) => worker.terminate()))
   }
@@ -61,13 +61,13 @@ export class HashingThreads {
   #startThread(): Worker {
     const worker = new Worker(THREAD, { name: 'hashing' })
     worker.on('message', (answer: { tag: Uint8Array } | { error: string }) => {
-      this.#settle(worker, (job) => ('tag' in answer ? job.resolve(Buffer.from(answer.tag)) : job.reject(new Error(answer.error))))
+      this.#finish(worker, (job) => ('tag' in answer ? job.resolve(Buffer.from(answer.tag)) : job.reject(new Error(answer.error))))
       const next = this.#waiting.shift()
       if (next === undefined) this.#idle.push(worker)
       else this.#give(worker, next)
     })
-    // Out of memory, most likely. What waits is taken up by the threads that are left, or by the next hash.
-    worker.on('error', (error) => this.#settle(worker, (job) => job.reject(error)))
+    // Probably out of memory. The other threads, or the next hash, take the waiting hashes.
+    worker.on('error', (error) => this.#finish(worker, (job) => job.reject(error)))
     worker.on('exit', () => {
       const index = this.#idle.indexOf(worker)
       if (index >= 0) this.#idle.splice(index, 1)
@@ -79,12 +79,12 @@ export class HashingThreads {
 
   #give(worker: Worker, job: Job): void {
     this.#busy.set(worker, job)
-    // Only a hash in hand keeps the process alive.
+    // Only a hash in flight keeps the process alive.
     worker.ref()
     worker.postMessage(job.parameters)
   }
 
-  #settle(worker: Worker, answer: (job: Job) => void): void {
+  #finish(worker: Worker, answer: (job: Job) => void): void {
     const job = this.#busy.get(worker)
     this.#busy.delete(worker)
     worker.unref()
@@ -93,7 +93,7 @@ export class HashingThreads {
 }
 
 function tooManyWaiting(): AppError {
-  return new AppError('unavailable', 'Too many people are logging in at this moment. Try again shortly.', {
+  return new AppError('unavailable', 'Too many people are logging in at this moment. Retry shortly.', {
     headers: { 'retry-after': RETRY_AFTER_SECONDS },
   })
 }

@@ -19,7 +19,7 @@ test('hashes with argon2id at the cost that the documentation names, each time w
   }
 })
 
-test('compares a password exactly as it was given: no trimming, no folding, no cutting', async () => {
+test('compares a password exactly as given: no trimming, no folding, no truncation', async () => {
   const passwords = new Passwords({ ...one, cost: CHEAP })
   const long = `${'x'.repeat(127)}y`
   for (const [given, other] of [
@@ -34,7 +34,7 @@ test('compares a password exactly as it was given: no trimming, no folding, no c
   }
 })
 
-test('verifies a hash at the cost it was made with, and says when that is lower than today', async () => {
+test('verifies a hash at its own cost, and reports a cost that is lower than the current one', async () => {
   const before = new Passwords({ ...one, cost: CHEAP })
   const today = new Passwords(one)
   const hash = await before.hash('correct horse')
@@ -57,7 +57,7 @@ test('refuses common passwords and the address itself, in any case', () => {
     passwords.assertAcceptable(password, 'ada@example.com')
 })
 
-test('works on a few hashes at a time, keeps the others waiting in order, and refuses when too many wait', async () => {
+test('computes a few hashes at a time, queues the others in order, and refuses when too many wait', async () => {
   const passwords = new Passwords({ threads: 2, maxWaiting: 3, cost: CHEAP })
   const done: number[] = []
   const tries = Array.from({ length: 8 }, async (_, i) => {
@@ -75,12 +75,12 @@ test('works on a few hashes at a time, keeps the others waiting in order, and re
   assert.equal(await passwords.verify('wrong', null), false, 'places are given back')
 })
 
-test('gives its place back when hashing fails', async () => {
+test('frees its place when hashing fails', async () => {
   const passwords = new Passwords({ threads: 1, maxWaiting: 0, cost: { memoryKib: 1, passes: 1, parallelism: 1 } })
   for (const _ of [1, 2, 3]) await assert.rejects(passwords.hash('x'), (error) => !(error instanceof AppError))
 })
 
-test('registration counts a password in code points and takes any that is well-formed Unicode', async (t) => {
+test('registration counts a password in code points and accepts any well-formed Unicode', async (t) => {
   const store = await startStore(t)
   const register = (password: unknown) =>
     store.call('POST', '/auth/register', { raw: JSON.stringify({ email: `${crypto.randomUUID()}@example.com`, password }) })

@@ -19,7 +19,7 @@ const SALT_BYTES = 16
 const TAG_BYTES = 32
 const PHC = /^\$argon2id\$v=19\$m=(\d+),t=(\d+),p=(\d+)\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$/
 
-/** Hashes and verifies passwords. Throws `unavailable` when too many wait for it. */
+/** Hashes and verifies passwords. Throws `unavailable` when too many hashes wait. */
 export class Passwords {
   readonly #threads: HashingThreads
   readonly #cost: Cost
@@ -45,7 +45,7 @@ export class Passwords {
     return toPhc(this.#cost, salt, await this.#derive(password, salt, this.#cost, TAG_BYTES))
   }
 
-  /** Whether `password` belongs to `stored`. With null, for no such account, it does the same work and is false. */
+  /** Whether `password` matches `stored`. With null, for an unknown account, it does the same work and returns false. */
   async verify(password: string, stored: string | null): Promise<boolean> {
     const [, memory, passes, parallelism, salt = '', tag = ''] = PHC.exec(stored ?? this.#decoy()) ?? []
     if (tag === '') throw new Error('a stored password hash is not an argon2id PHC string')
@@ -55,14 +55,14 @@ export class Passwords {
     return timingSafeEqual(actual, expected) && stored !== null
   }
 
-  /** Whether `stored` was made at a lower cost than today's. */
+  /** Whether `stored` was computed at a lower cost than the current one. */
   isOutdated(stored: string): boolean {
     const [, memory, passes, parallelism] = PHC.exec(stored) ?? []
     const { memoryKib, passes: today, parallelism: lanes } = this.#cost
     return Number(memory) < memoryKib || Number(passes) < today || Number(parallelism) < lanes
   }
 
-  /** A hash of no password, as costly to compare with as one made today. */
+  /** A hash of no password that costs the same to compare. */
   #decoy(): string {
     return toPhc(this.#cost, randomBytes(SALT_BYTES), randomBytes(TAG_BYTES))
   }

@@ -11,12 +11,12 @@ import { invalidOneTimeToken } from '../verify-email.ts'
 const TOKEN_MS = 30 * 60_000
 const NOTICE_MS = 24 * 3_600_000
 
-/** Mails a one-time token to the account with this address. Answers and works the same when there is none. Throws `rate_limited`. */
+/** Mails a one-time token to the account with this address. Does the same work for an unknown address. Throws `rate_limited`. */
 export async function requestPasswordReset(context: AuthContext, address: string, client: Client): Promise<void> {
   const { pool, throttle, sendAccountMail, now } = context
   const email = parseEmail(address)
   await throttle.countPasswordReset(client, email)
-  const mayMail = await throttle.allowsMail(email)
+  const mayMail = await throttle.countMail(email)
   const token = newToken()
   const expiresAt = new Date(now().getTime() + TOKEN_MS)
   const user = await inTransaction(pool, async (tx) => {
@@ -45,11 +45,11 @@ export async function confirmPasswordReset(
   passwords.assertAcceptable(input.password, owner.email)
   const passwordHash = await passwords.hash(input.password)
   const ended = await inTransaction(pool, async (tx) => {
-    // Deleting it is using it: of two at once, one finds nothing.
+    // Deleting the token uses it: the second of two parallel requests finds none.
     const { rowCount } = await tx.query('delete from password_resets where token_hash = $1', [hashToken(input.token)])
     if (rowCount === 0) throw invalidOneTimeToken()
     await tx.query('delete from password_resets where user_id = $1', [owner.user_id])
-    // The token came by mail: who has it has the mailbox.
+    // The token was mailed: its holder has the mailbox.
     await tx.query('update users set password_hash = $2, email_verified_at = coalesce(email_verified_at, $3) where id = $1', [
       owner.user_id,
       passwordHash,

@@ -36,7 +36,7 @@ async function startForge(t: TestContext): Promise<Forge> {
   return { store, ada, sign }
 }
 
-/** The store refuses it with 401, and does not take it for good a second time either. */
+/** The store refuses it with 401, the second time too. */
 async function assertRefused(store: TestStore, token: string, what: string): Promise<void> {
   for (const _ of [1, 2]) {
     const answer = await store.call('GET', '/me', { token })
@@ -45,7 +45,7 @@ async function assertRefused(store: TestStore, token: string, what: string): Pro
   }
 }
 
-test('is a JWT after RFC 9068 that holds what a resource server needs and no more', async (t) => {
+test('is a JWT after RFC 9068 with what a resource server needs and no more', async (t) => {
   const { store, ada } = await startForge(t)
   const [header, payload] = ada.token
     .split('.')
@@ -61,7 +61,7 @@ test('is a JWT after RFC 9068 that holds what a resource server needs and no mor
   assert.deepEqual(Object.keys(jwks.json.keys[0]).sort(), ['alg', 'crv', 'kid', 'kty', 'use', 'x'], 'no private part')
 })
 
-test('is refused when its algorithm is another, however it is signed', async (t) => {
+test('is refused with another algorithm, however it is signed', async (t) => {
   const { store, ada } = await startForge(t)
   const [header = '', payload = '', signature = ''] = ada.token.split('.')
   const kid = decode(header).kid
@@ -125,7 +125,7 @@ test('is refused when a part of it was changed or is missing', async (t) => {
   assert.equal((await store.call('GET', '/me', { token: ada.token })).status, 200)
 })
 
-test('is refused when its own key signed claims that are not right for it', async (t) => {
+test('is refused when its own key has signed wrong claims', async (t) => {
   const { store, ada, sign } = await startForge(t)
   const now = decode(ada.token.split('.')[1]).iat
   const wrong: Record<string, Record<string, unknown>> = {
@@ -230,7 +230,7 @@ test('counts only as one bearer token in the Authorization header', async (t) =>
   assert.equal(reverse.headers['www-authenticate'], 'Bearer realm="storefront"')
 })
 
-test('is refused over a real connection when it comes twice or is a megabyte', async (t) => {
+test('is refused over a real connection when it is sent twice or is a megabyte', async (t) => {
   const { store, ada } = await startForge(t)
   const { port } = store.server.server.address() as AddressInfo
   const ask = (lines: string[]) =>
@@ -258,7 +258,7 @@ test('is refused over a real connection when it comes twice or is a megabyte', a
   }
 })
 
-test('is taken in its canonical spelling only, though others stand for the same bytes', async (t) => {
+test('is accepted in its canonical encoding only, though others decode to the same bytes', async (t) => {
   const { store, ada } = await startForge(t)
   const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
   const [header = '', payload = '', signature = ''] = ada.token.split('.')
@@ -272,7 +272,7 @@ test('is taken in its canonical spelling only, though others stand for the same 
   assert.equal((await store.call('GET', '/me', { token: ada.token })).status, 200)
 })
 
-test('refresh tokens are taken in their canonical spelling only', async (t) => {
+test('refresh tokens are accepted in their canonical encoding only', async (t) => {
   const { store, ada } = await startForge(t)
   const token = ada.refreshToken
   const refresh = (refresh_token: string) => store.call('POST', '/auth/refresh', { body: { refresh_token } })

@@ -16,12 +16,12 @@ export interface IssuedToken {
   expiresIn: number
 }
 
-/** What is remembered of a token that was verified. */
+/** A cached token whose signature and claims are valid. */
 interface VerifiedToken {
   caller: Caller
-  /** Of the key that signed it: a key that is deleted ends its tokens. */
+  /** The key that signed it: deleting a key ends its tokens. */
   keyId: string
-  /** From when to when it is accepted, in milliseconds since 1970: clocks can go back, too. */
+  /** Milliseconds since 1970. Both ends are checked: clocks can move back. */
   acceptedFromMs: number
   acceptedUntilMs: number
 }
@@ -29,9 +29,9 @@ interface VerifiedToken {
 /** Issues and verifies access tokens: JWTs after RFC 9068, signed with EdDSA, verified after RFC 8725. */
 export class AccessTokens {
   readonly #keys: KeyRing
-  /** Issuer and audience: this store is both. */
+  /** Both issuer and audience. */
   readonly #issuer: string
-  /** Tokens whose signature and claims were found good, until they expire. The oldest make room. */
+  /** By token. The oldest entries make room. */
   readonly #verified = new Map<string, VerifiedToken>()
 
   constructor(keys: KeyRing, issuer: string) {
@@ -61,8 +61,8 @@ export class AccessTokens {
   }
 
   /**
-   * Who the token was issued to. Throws `invalid_token`. The key is looked up by `kid` among the store's own; keys and
-   * addresses of keys in the token's header (jwk, jku, x5c, x5u) are never looked at.
+   * The caller of the token. Throws `invalid_token`. The key is found by `kid` among the store's own; keys and addresses
+   * of keys in the token's header (jwk, jku, x5c, x5u) are ignored.
    */
   async verify(token: string, now: Date): Promise<Caller> {
     const known = this.#verified.get(token)
@@ -117,7 +117,7 @@ function isAccepted({ acceptedFromMs, acceptedUntilMs }: VerifiedToken, now: Dat
   return acceptedFromMs <= now.getTime() && now.getTime() < acceptedUntilMs
 }
 
-/** Whether base64url is as an encoder writes it (RFC 4648 §3.5): decoders ignore the last bits, so other spellings stand for the same bytes. */
+/** Whether base64url is in its canonical form (RFC 4648 §3.5): decoders ignore the last bits, so other spellings decode to the same bytes. */
 function isCanonical(part: string): boolean {
   return Buffer.from(part, 'base64url').toString('base64url') === part
 }

@@ -9,7 +9,7 @@ import { claimIssuer, IssuerWatch } from './issuer.ts'
 const silent = pino({ level: 'silent' })
 const [OLD, NEW] = ['https://shop.example', 'https://store.example/api']
 
-test('a process of the API with another BASE_URL does not start, and one without takes the tokens of the others', async (t) => {
+test('a process of the API with another BASE_URL does not start, and one without accepts the tokens of the others', async (t) => {
   const store = await startStore(t, { baseUrl: OLD, isBaseUrlGiven: true })
   await assert.rejects(startSecondProcess(t, store, { baseUrl: NEW }), {
     name: 'IssuerDiffers',
@@ -41,7 +41,7 @@ test('of two first starts at once one sets the issuer; a store that is alone rep
   assert.equal(await claimIssuer(pool, { baseUrl: 'http://localhost:1', isBaseUrlGiven: false, isAlone: true }, logger), NEW)
 })
 
-test('a process that runs with the issuer from before a change logs an error, once', async (t) => {
+test('a process that runs with the old issuer after a change logs an error, once', async (t) => {
   const { pool } = await startStore(t)
   const lines: { msg: string; current?: string }[] = []
   const logger = pino({}, { write: (line: string) => void lines.push(JSON.parse(line)) })

@@ -2,6 +2,7 @@ import type { Logger } from 'pino'
 import type { Queryable } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { OperatorError } from '../../errors.ts'
+import { Polling } from '../polling.ts'
 
 const POLL_MS = 2_000
 
@@ -12,15 +13,15 @@ class IssuerDiffers extends OperatorError {
 
 export interface IssuerSettings {
   baseUrl: string
-  /** Whether `baseUrl` was set, and not made up of the port. */
+  /** Whether BASE_URL is set; otherwise `baseUrl` is derived from the port. */
   isBaseUrlGiven: boolean
-  /** Whether this process is the only one of the API that there can be. */
+  /** Whether no other process of the API can exist. */
   isAlone: boolean
 }
 
 /**
- * The issuer of the store's access tokens, which the first process of the API has set. One that has no BASE_URL takes what is there, and one
- * that is alone replaces it by its own. Throws IssuerDiffers.
+ * The issuer of the store's access tokens, which the first process of the API sets. A process without BASE_URL uses the stored one, and a
+ * process that is alone replaces it. Throws IssuerDiffers.
  */
 export async function claimIssuer(db: Queryable, settings: IssuerSettings, logger: Logger): Promise<string> {
   const { baseUrl, isBaseUrlGiven, isAlone } = settings
@@ -33,10 +34,7 @@ export async function claimIssuer(db: Queryable, settings: IssuerSettings, logge
     )
   }
   await changeIssuer(db, baseUrl)
-  logger.warn(
-    { before: issuer, now: baseUrl },
-    'BASE_URL is another one now: access tokens from before are refused, and clients refresh them',
-  )
+  logger.warn({ before: issuer, now: baseUrl }, 'BASE_URL has changed: earlier access tokens are refused, and clients refresh them')
   return baseUrl
 }
 
@@ -46,7 +44,7 @@ export async function findIssuer(db: Queryable): Promise<string | null> {
   return rows[0]?.issuer ?? null
 }
 
-/** From now on processes of the API start with this BASE_URL only. */
+/** Sets the issuer: processes of the API start with this BASE_URL only. */
 export async function changeIssuer(db: Queryable, issuer: string): Promise<void> {
   await db.query(sql`insert into token_issuers (issuer) values (${issuer})
     on conflict (is_current) do update set issuer = excluded.issuer, changed_at = now()`)
@@ -58,37 +56,20 @@ export interface IssuerWatchOptions {
   logger: Logger
 }
 
-/** Logs it when the issuer was changed since this process started: it and those that started later refuse each other's tokens. */
-export class IssuerWatch {
+/** Logs an error when the issuer was changed after this process started: processes with different issuers refuse each other's tokens. */
+export class IssuerWatch extends Polling {
   readonly #options: IssuerWatchOptions
-  #timer: NodeJS.Timeout | undefined
-  #looking: Promise<void> | null = null
   #known: string
 
   constructor(options: IssuerWatchOptions) {
+    super(POLL_MS, options.logger, () => this.#check())
     this.#options = options
     this.#known = options.issuer
   }
 
-  start(): Promise<void> {
-    this.#timer ??= setInterval(() => {
-      this.#looking ??= this.#look().finally(() => {
-        this.#looking = null
-      })
-    }, POLL_MS)
-    return Promise.resolve()
-  }
-
-  /** Idempotent, safe before start. */
-  async stop(): Promise<void> {
-    clearInterval(this.#timer)
-    await this.#looking
-  }
-
-  async #look(): Promise<void> {
+  async #check(): Promise<void> {
     const { pool, issuer, logger } = this.#options
-    // A database that is away is others' to report.
-    const current = await findIssuer(pool).catch(() => null)
+    const current = await findIssuer(pool)
     if (current === null || current === this.#known) return
     this.#known = current
     if (current !== issuer) {

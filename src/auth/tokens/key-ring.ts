@@ -3,12 +3,12 @@ import type { Logger } from 'pino'
 import type { Pool } from '../../db/pool.ts'
 import { eraseRetiredPrivateKeys, loadSigningKeys, readKeyState, type SigningKeys } from './signing-keys.ts'
 
-// A key that was deleted verifies nothing a moment later …
+// A deleted key verifies nothing after this time …
 const POLL_MS = 500
-/** … and two seconds later at most: a look at the keys that began longer ago is not relied on. */
+/** … and after two seconds at most: an older check of the keys is not relied on. */
 const FRESH_MS = 2_000
-// Strangers can name keys that do not exist as often as they like: one question in this time and no more.
-const MIN_ASK_MS = 100
+// Clients can name unknown keys at any rate: at most one query in this time.
+const MIN_QUERY_MS = 100
 /** RFC 7638: a SHA-256 thumbprint. */
 const KEY_ID = /^[A-Za-z0-9_-]{43}$/
 
@@ -18,17 +18,17 @@ export interface KeyRingOptions {
   logger: Logger
 }
 
-/** The keys of access tokens as they are now: `storefront keys rotate`, time and operators can change them at any moment. */
+/** The current keys of access tokens, which `storefront keys rotate`, time and operators can change at any moment. */
 export class KeyRing {
   readonly #options: KeyRingOptions
   #keys: SigningKeys
-  /** Ids of `#keys` that have been deleted since, while what is left could not be loaded. */
+  /** Ids of `#keys` that were deleted while the other keys could not be reloaded. */
   #deleted: ReadonlySet<string> = new Set()
   #timer: NodeJS.Timeout | undefined
-  #looking: Promise<unknown> | null = null
-  #askedAt = Number.NEGATIVE_INFINITY
-  /** When the last good look began, by performance.now(). */
-  #lookedAt = Number.NEGATIVE_INFINITY
+  #checking: Promise<unknown> | null = null
+  #queriedAt = Number.NEGATIVE_INFINITY
+  /** Start of the last successful check, by performance.now(). */
+  #checkedAt = Number.NEGATIVE_INFINITY
 
   constructor(keys: SigningKeys, options: KeyRingOptions) {
     this.#keys = keys
@@ -44,62 +44,62 @@ export class KeyRing {
   }
 
   /**
-   * The public key with this id, undefined for none. One that is not known may be a moment old, made by another process: the database is
-   * asked. So it is when the last look was too long ago to know that a key was not deleted; throws when it cannot be asked then.
+   * The public key with this id, undefined for none. The database is queried for an unknown key, which another process may just have
+   * created, and for a known one when the last check is too old to exclude its deletion; throws when that query fails.
    */
   async find(id: string): Promise<CryptoKey | undefined> {
     if (this.#known(id) !== undefined) {
-      if (performance.now() - this.#lookedAt > FRESH_MS) await this.#lookOrThrow()
+      if (performance.now() - this.#checkedAt > FRESH_MS) await this.#checkOrThrow()
     } else if (KEY_ID.test(id)) {
-      await this.#askForUnknown()
+      await this.#queryUnknown()
     }
     return this.#known(id)
   }
 
   start(): Promise<void> {
-    this.#timer ??= setInterval(() => void this.#lookSoon(), POLL_MS)
+    this.#timer ??= setInterval(() => void this.#checkSoon(), POLL_MS)
     return Promise.resolve()
   }
 
   /** Idempotent, safe before start. */
   async stop(): Promise<void> {
     clearInterval(this.#timer)
-    await this.#looking
+    await this.#checking
   }
 
   #known(id: string): CryptoKey | undefined {
     return this.#deleted.has(id) ? undefined : this.#keys.verifying.get(id)
   }
 
-  async #askForUnknown(): Promise<void> {
-    if (performance.now() - this.#askedAt >= MIN_ASK_MS) {
-      this.#askedAt = performance.now()
-      // One in progress may have begun before the key was made.
-      await this.#looking
-      void this.#lookSoon()
+  async #queryUnknown(): Promise<void> {
+    if (performance.now() - this.#queriedAt >= MIN_QUERY_MS) {
+      this.#queriedAt = performance.now()
+      // A check in progress may have begun before the key was created.
+      await this.#checking
+      void this.#checkSoon()
     }
-    await this.#looking
+    await this.#checking
   }
 
-  async #lookOrThrow(): Promise<void> {
-    const error = await this.#lookSoon()
-    if (error !== null && performance.now() - this.#lookedAt > FRESH_MS) throw error
+  async #checkOrThrow(): Promise<void> {
+    const error = await this.#checkSoon()
+    if (error !== null && performance.now() - this.#checkedAt > FRESH_MS) throw error
   }
 
-  /** One look at a time, which never rejects: gives the error of one that failed, null for none. */
-  #lookSoon(): Promise<unknown> {
-    this.#looking ??= this.#look()
+  /** One check at a time. Never rejects: returns the error of a failed check, else null. */
+  #checkSoon(): Promise<unknown> {
+    this.#checking ??= this.#check()
       .then(
         () => null,
         (error: unknown) => error,
       )
       .finally(() => {
-        this.#looking = null
+        this.#checking = null
       })
-    return this.#looking
+    return this.#checking
   }
 
-  async #look(): Promise<void> {
+  async #check(): Promise<void> {
     const { pool, logger } = this.#options
     const beganAt = performance.now()
     let ids: string[]
@@ -112,7 +112,7 @@ export class KeyRing {
     }
     const known = [...this.#keys.verifying.keys()]
     this.#deleted = new Set(known).difference(new Set(ids))
-    this.#lookedAt = beganAt
+    this.#checkedAt = beganAt
     if (ids.join() !== known.join() || currentId !== this.#keys.current.id) await this.#load()
   }
 
@@ -123,11 +123,11 @@ export class KeyRing {
       this.#deleted = new Set()
       logger.info(
         { event: 'signing_keys_changed', current: this.#keys.current.id, verifying: this.#keys.verifying.size },
-        'took up other signing keys',
+        'loaded other signing keys',
       )
       await eraseRetiredPrivateKeys(pool)
     } catch (error) {
-      // The keys that are known and were not deleted stay good.
+      // The known keys that were not deleted stay valid.
       logger.warn({ err: error }, 'could not look for new signing keys')
     }
   }

@@ -2,12 +2,12 @@ import { createHash, randomBytes } from 'node:crypto'
 
 const BYTES = 32
 
-/** 256 random bits, in characters that need no escaping in a URL. */
+/** 256 random bits as base64url. */
 export function newToken(): string {
   return randomBytes(BYTES).toString('base64url')
 }
 
-/** What is stored of a token. A plain hash will do: nobody can guess 256 bits. */
+/** The stored form of a token. A plain hash is enough: nobody can guess 256 bits. */
 export function hashToken(token: string): Buffer {
   return createHash('sha256').update(token).digest()
 }

@@ -26,7 +26,7 @@ test('a logout ends the session here at once and in another process within a sec
   for (const { call } of [store, other]) assert.ok(await isAccepted(call, phone.access_token), 'another session of the user lives on')
 })
 
-test('sessions that end by a statement of SQL are refused as well: revoked, deleted, of a deleted user, of another role', async (t) => {
+test('sessions that end by SQL are refused as well: revoked, deleted, of a deleted user, of another role', async (t) => {
   const store = await startStore(t)
   const statements = [
     'update sessions set revoked_at = now() where user_id = $1',
@@ -43,12 +43,12 @@ test('sessions that end by a statement of SQL are refused as well: revoked, dele
   }
 })
 
-test('asks the database nothing for a token that it knows', async (t) => {
+test('queries nothing for a known token', async (t) => {
   const store = await startStore(t)
   const ada = await store.register()
   const startClock = stopClock(t)
   assert.ok(await isAccepted(store.call, ada.token))
-  // Any question about the session would now fail. The order is refused for its body, which comes after.
+  // A query of the session would fail now. The 422 is for the body, which is read later.
   await store.pool.query('alter table sessions rename to sessions_elsewhere')
   const answer = await store.call('POST', '/orders', { token: ada.token, body: {} })
   assert.equal(answer.status, 422, answer.text)
@@ -69,7 +69,7 @@ async function startFeed(t: Parameters<typeof startStore>[0]) {
       }) as never,
     },
     connect: async () => {
-      if (!gate.isOpen) throw new Error('the database is away')
+      if (!gate.isOpen) throw new Error('the database is unavailable')
       gate.connections++
       return connectClient(store.url, 'feed-under-test')
     },
@@ -85,7 +85,7 @@ async function startFeed(t: Parameters<typeof startStore>[0]) {
   return { store, gate, asked, revocations, cut, sessionOf }
 }
 
-test('asks the database for each request once the news has been away for a second, and catches up afterwards', async (t) => {
+test('queries the database for each request once the news has been missing for a second, and catches up afterwards', async (t) => {
   const { store, gate, asked, revocations, cut, sessionOf } = await startFeed(t)
   const [ada, bob] = [await sessionOf((await store.register()).id), await sessionOf((await store.register()).id)]
   assert.equal(await revocations.isRevoked(ada), false)
@@ -114,7 +114,7 @@ test('asks the database for each request once the news has been away for a secon
   assert.equal(asked.length, before)
 })
 
-test('misses no session whose end commits after one that ended later', async (t) => {
+test('misses no session whose revocation commits after a later one', async (t) => {
   const { store, revocations, sessionOf } = await startFeed(t)
   await revocations.start()
   const slow = await store.pool.connect()
@@ -129,7 +129,7 @@ test('misses no session whose end commits after one that ended later', async (t)
   await promptly(store.pool, async () => revocations.isRevoked(early), A_SECOND)
 })
 
-test('stops before start, twice, and while the database is away', async (t) => {
+test('stops before start, twice, and while the database is unavailable', async (t) => {
   const { revocations, gate } = await startFeed(t)
   gate.isOpen = false
   await revocations.start()

@@ -9,13 +9,13 @@ import { ISSUED_AHEAD_SECONDS, LONGEST_ACCEPTED_SECONDS } from './signing-keys.t
 const POLL_MS = 200
 const POLL_TIMEOUT_MS = 2_000
 const RETRY_MS = 250
-/** What is older than this is not relied on. With it, a session that ended is refused everywhere a second later. */
+/** An older poll is not relied on: an ended session is refused everywhere after a second. */
 const FRESH_MS = 1_000
-/** A revocation is forgotten this long after it, and after the session's newest access token was issued by whatever clock. */
+/** A revocation is forgotten this long after it, and after the session's newest access token was issued by any clock. */
 export const REMEMBER_SECONDS = LONGEST_ACCEPTED_SECONDS + 300
 const FORGET_EVERY_MS = 10_000
 
-/** When a revocation may be forgotten: after both. */
+/** A revocation may be forgotten after both times. */
 interface Remembered {
   /** By performance.now(). */
   until: number
@@ -31,8 +31,8 @@ export interface RevocationsOptions {
 }
 
 /**
- * Knows which sessions have ended before their time, without asking the database for each request: those that ended in this
- * process at once, the others by reading `session_revocations` five times a second. While that does not work, it does ask.
+ * Knows the revoked sessions without a query for each request: those of this process at once, the others by reading
+ * `session_revocations` five times a second. While that fails, each request queries its session.
  */
 export class Revocations {
   readonly #options: RevocationsOptions
@@ -40,9 +40,9 @@ export class Revocations {
   readonly #revoked = new Map<string, Remembered>()
   #forgotAt = Number.NEGATIVE_INFINITY
   readonly #stopping = new AbortController()
-  /** When the last good look began, by performance.now(). */
-  #lookedAt = Number.NEGATIVE_INFINITY
-  /** Whether this process and the database agree on the time: else one may have forgotten what the other still accepts. */
+  /** Start of the last successful poll, by performance.now(). */
+  #polledAt = Number.NEGATIVE_INFINITY
+  /** Whether this process and the database agree on the time. Otherwise one may have forgotten what the other still accepts. */
   #isClockRight = true
   #running: Promise<void> | undefined
 
@@ -50,22 +50,22 @@ export class Revocations {
     this.#options = options
   }
 
-  /** Tells this process of sessions it has just ended. Call it after the commit and before the answer. */
+  /** Adds sessions that this process has ended. Call it after the commit and before the answer. */
   add(...sessionIds: string[]): void {
     for (const id of sessionIds) this.#remember(id, this.#options.now().getTime())
   }
 
-  /** Whether an access token of this session that is otherwise good must be refused. */
+  /** Whether a valid access token of this session must be refused. */
   async isRevoked(sessionId: string): Promise<boolean> {
     if (this.#revoked.has(sessionId)) return true
-    if (this.#isClockRight && performance.now() - this.#lookedAt <= FRESH_MS) return false
+    if (this.#isClockRight && performance.now() - this.#polledAt <= FRESH_MS) return false
     return !(await isSessionAlive(this.#options.pool, sessionId, this.#options.now()))
   }
 
   start(): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>()
-    this.#running ??= this.#follow(resolve)
-    // The first look, or the first failure to look: without it every request asks, and that is right too.
+    this.#running ??= this.#run(resolve)
+    // After the first poll, or its failure: then each request queries its session.
     return promise
   }
 
@@ -75,7 +75,7 @@ export class Revocations {
     await this.#running
   }
 
-  #follow(started: () => void): Promise<void> {
+  #run(started: () => void): Promise<void> {
     const { signal } = this.#stopping
     const { connect, logger } = this.#options
     let isBroken = false
@@ -85,26 +85,26 @@ export class Revocations {
       retryMs: RETRY_MS,
       work: async (client) => {
         client.on('error', () => {})
-        // Transaction ids mean something to one server only, so a new connection reads everything anew.
+        // Transaction ids belong to one server, so a new connection reads everything again.
         let since = '0'
         while (!signal.aborted) {
-          since = await this.#look(client, since)
-          if (isBroken) logger.info('news of ended sessions comes in again')
+          since = await this.#poll(client, since)
+          if (isBroken) logger.info('reads ended sessions again')
           isBroken = false
           started()
           await delay(POLL_MS, undefined, { signal }).catch(() => {})
         }
       },
       onFailure(error) {
-        if (!isBroken) logger.warn({ err: error }, 'no news of ended sessions: asking the database for each request meanwhile')
+        if (!isBroken) logger.warn({ err: error }, 'cannot read ended sessions: each request queries its session meanwhile')
         isBroken = true
         started()
       },
     })
   }
 
-  /** Reads what may be new and returns from where to read next: every transaction before that had ended. */
-  async #look(client: pg.Client, since: string): Promise<string> {
+  /** Reads new revocations and returns where the next poll begins: every transaction before that has ended. */
+  async #poll(client: pg.Client, since: string): Promise<string> {
     const beganAt = performance.now()
     const query: pg.QueryConfig & { query_timeout: number } = {
       name: 'session-revocations',
@@ -125,7 +125,7 @@ export class Revocations {
     if (row === undefined) return since
     this.#compareClocks(before, row.clock, this.#options.now())
     for (const [id, lastIssuedAtMs] of row.ended) this.#remember(id, lastIssuedAtMs)
-    this.#lookedAt = beganAt
+    this.#polledAt = beganAt
     this.#forget()
     return row.next
   }
@@ -147,7 +147,7 @@ export class Revocations {
       const differsBySeconds = Math.round(Math.max(secondsBehind, secondsAhead))
       logger.warn(
         { differsBySeconds },
-        'the clocks of this process and of the database differ, so each request asks for its session: set them by NTP',
+        'the clocks of this process and of the database differ, so each request queries its session: set them by NTP',
       )
     }
   }

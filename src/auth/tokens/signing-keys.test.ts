@@ -23,7 +23,7 @@ const endPublishing = (store: TestStore, oldId: string | undefined, newId: strin
     [oldId, newId],
   )
 
-test('a rotated key is published by running processes and signs only when no client can lack it; tokens of the old one stay good', async (t) => {
+test('a rotated key is published by running processes and signs only when every client has it; tokens of the old one stay valid', async (t) => {
   const store = await startStore(t)
   const other = await startSecondProcess(t, store)
   const ada = await store.register()
@@ -53,7 +53,7 @@ test('a rotated key is published by running processes and signs only when no cli
   assert.equal((await store.call('GET', '/.well-known/jwks.json')).headers['cache-control'], 'public, max-age=300')
 })
 
-test('an old key leaves when its last token has expired, and its private half when it signs no more', async (t) => {
+test('an old key is deleted when its last token has expired, and its private half when it retires', async (t) => {
   const store = await startStore(t)
   const ada = await store.register()
   const [oldId] = await keyIds(store.call)
@@ -72,7 +72,7 @@ test('an old key leaves when its last token has expired, and its private half wh
   assertProblem(await late.call('GET', '/me', { token: ada.token }), 401, 'invalid_token', 'a key that has left')
 })
 
-test('deleting a key ends its tokens within a second in every process, those in memory too, and another key signs', async (t) => {
+test('deleting a key ends its tokens within a second in every process, cached ones too, and another key signs', async (t) => {
   const store = await startStore(t)
   const other = await startSecondProcess(t, store)
   const ada = await store.register()
@@ -90,7 +90,7 @@ test('deleting a key ends its tokens within a second in every process, those in 
   assert.deepEqual(await keyIds(store.call), [kidOf(token)])
 })
 
-test('a published key signs at once when the one before it was deleted', async (t) => {
+test('a published key signs at once when the previous one was deleted', async (t) => {
   const store = await startStore(t)
   const ada = await store.register()
   const [leakedId] = await keyIds(store.call)
@@ -100,13 +100,13 @@ test('a published key signs at once when the one before it was deleted', async (
   assert.equal((await store.pool.query('select from signing_keys')).rowCount, 1)
 })
 
-test('relies on no key that it could not look for within the last two seconds', async (t) => {
+test('relies on no key that it could not check within the last two seconds', async (t) => {
   const store = await startStore(t)
   const keys = await loadSigningKeys(store.pool, TEST_SECRET)
   let isAway = false
   const pool = new Proxy(store.pool, {
     get(target, name) {
-      if (name === 'query' && isAway) return () => Promise.reject(new Error('the database is away'))
+      if (name === 'query' && isAway) return () => Promise.reject(new Error('the database is unavailable'))
       const value = Reflect.get(target, name)
       return typeof value === 'function' ? value.bind(target) : value
     },
@@ -136,7 +136,7 @@ test('processes that start or rotate at the same time agree on one newest key', 
   assert.deepEqual(rows, [{ current: 1, count: 6 }])
 })
 
-test('another secret neither opens the keys nor replaces them, and running processes keep theirs', async (t) => {
+test('another secret neither decrypts the keys nor replaces them, and running processes keep theirs', async (t) => {
   const store = await startStore(t)
   const message = {
     message: 'STOREFRONT_SECRET is not the secret that the signing keys in this database were encrypted with; set that one',
@@ -159,7 +159,7 @@ test('another secret neither opens the keys nor replaces them, and running proce
   assert.ok(lines.some((line) => line.includes('could not look for new signing keys')))
 })
 
-test('hostile key ids cause ten questions a second at most, and none when they are no thumbprints', async (t) => {
+test('hostile key ids cause at most ten queries a second, and none when they are not thumbprints', async (t) => {
   const store = await startStore(t)
   let questions = 0
   const pool = new Proxy(store.pool, {

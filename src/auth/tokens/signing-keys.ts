@@ -7,19 +7,19 @@ import { decrypt, encrypt } from '../encryption.ts'
 import { assertStoreSecret, type Purpose, reencrypt } from '../store-secret.ts'
 
 export const ALGORITHM = 'EdDSA'
-/** How long an access token lives, and so how long a key that no longer signs must still verify. */
+/** Lifetime of an access token, and so the time for which a retired key still verifies. */
 export const ACCESS_TOKEN_SECONDS = 900
 export const CLOCK_TOLERANCE_SECONDS = 5
-/** How far ahead of the clock a token may have been issued: tokens stay good when a clock goes back by minutes. See decision 0150. */
+/** How far ahead of the clock a token may have been issued: tokens stay valid when a clock moves back by minutes. See decision 0150. */
 export const ISSUED_AHEAD_SECONDS = 300
-/** The longest that a token which is accepted now may go on being accepted. */
+/** The longest time for which a token that is accepted now stays accepted. */
 export const LONGEST_ACCEPTED_SECONDS = ISSUED_AHEAD_SECONDS + ACCESS_TOKEN_SECONDS + CLOCK_TOLERANCE_SECONDS
-/** How long whoever reads the JWKS may keep it. */
+/** How long a client may cache the JWKS. */
 export const JWKS_MAX_AGE_SECONDS = 300
-// Running processes take up a change of the keys within a second; one that is held up signs with the old one for a little longer.
-const TAKE_UP_SECONDS = 60
-// A new key does not sign before every reader of the JWKS has it.
-const PUBLISH_SECONDS = JWKS_MAX_AGE_SECONDS + TAKE_UP_SECONDS
+// Running processes load a change of the keys within a second; a process that hangs signs with the old key for longer.
+const RELOAD_SECONDS = 60
+// A new key signs only when every client that caches the JWKS has it.
+const PUBLISH_SECONDS = JWKS_MAX_AGE_SECONDS + RELOAD_SECONDS
 const PURPOSE: Purpose = 'signing key'
 
 export interface SigningKeys {
@@ -27,46 +27,46 @@ export interface SigningKeys {
   current: { id: string; privateKey: CryptoKey }
   /** Every key that still verifies, by its id. */
   verifying: ReadonlyMap<string, CryptoKey>
-  /** The same as a JWK set (RFC 7517), newest first. */
+  /** The verifying keys as a JWK set (RFC 7517), newest first. */
   jwks: { keys: JWK[] }
 }
 
-/** The secret is not the one that the keys were encrypted with. Its message is one line for a terminal. */
+/** The secret is not the one with which the keys were encrypted. */
 export class WrongSecret extends OperatorError {
   override readonly name = 'WrongSecret'
 }
 
-/** Loads the keys of access tokens, making the first one if there is none. Throws WrongSecret. */
+/** Loads the keys of access tokens, and creates the first one. Throws WrongSecret. */
 export async function loadSigningKeys(pool: Pool, secret: string): Promise<SigningKeys> {
   const existing = await selectKeys(pool)
-  const rows = existing.some(mayYetSign) ? existing : await insertFirstKey(pool, secret)
+  const rows = existing.some(canSign) ? existing : await insertFirstKey(pool, secret)
   const current = findCurrent(rows)
   if (current === undefined) throw new Error('there is no signing key')
   const publicKeys = await Promise.all(rows.map(async (row) => [row.id, await importKey(row.public_key)] as const))
   return {
-    current: { id: current.id, privateKey: await openPrivateKey(current, secret) },
+    current: { id: current.id, privateKey: await decryptPrivateKey(current, secret) },
     verifying: new Map(publicKeys),
     jwks: { keys: rows.map((row) => toPublicJwk(row.public_key, row.id)) },
   }
 }
 
-/** The keys as far as a running process must know of a change: their ids, newest first, and which of them signs. */
+/** What a running process needs to notice a change: the ids of the keys, newest first, and the one that signs. */
 export async function readKeyState(db: Queryable): Promise<{ ids: string[]; currentId: string | undefined }> {
   const rows = await selectKeys(db)
   return { ids: rows.map((row) => row.id), currentId: findCurrent(rows)?.id }
 }
 
 /**
- * Adds a key that is published from now on, and signs from `signsFrom` on, when nobody keeps a JWKS without it; the first key of a store
- * signs at once. The key before retires at that time, and verifies until its tokens have expired. Throws WrongSecret.
+ * Adds a key, which is published at once and signs from `signsFrom` on, when no client caches a JWKS without it; the first key of a store
+ * signs at once. The previous key retires at that time, and verifies until its tokens have expired. Throws WrongSecret.
  */
 export async function rotateSigningKeys(pool: Pool, secret: string): Promise<{ id: string; signsFrom: Date }> {
   const fresh = await generateKey(secret)
   return inTransaction(pool, async (tx) => {
     await lockKeys(tx)
     const current = findCurrent(await selectKeys(tx))
-    // A key that the running processes cannot open would end every login.
-    if (current !== undefined) await openPrivateKey(current, secret)
+    // A key that the running processes cannot decrypt would end every login.
+    if (current !== undefined) await decryptPrivateKey(current, secret)
     await assertStoreSecret(tx, secret)
     const signsFrom = await insertKey(tx, fresh, current === undefined ? 0 : PUBLISH_SECONDS)
     await tx.query('update signing_keys set retired_at = $2 where retired_at is null and id <> $1', [fresh.id, signsFrom])
@@ -74,26 +74,26 @@ export async function rotateSigningKeys(pool: Pool, secret: string): Promise<{ i
   })
 }
 
-/** Erases the private halves of keys that sign no more. Right to run anywhere, at any time. */
+/** Erases the private halves of retired keys. Idempotent. */
 export async function eraseRetiredPrivateKeys(db: Queryable): Promise<void> {
   await db.query('update signing_keys set sealed_private_key = null where retired_at <= now() and sealed_private_key is not null')
 }
 
-/** Encrypts the private keys with `to` instead of `from`. Returns their number. Throws WrongSecret. */
+/** Encrypts the private keys with `to` instead of `from`. Returns the number of keys. Throws WrongSecret. */
 export async function reencryptSigningKeys(tx: Transaction, from: string, to: string): Promise<number> {
   await lockKeys(tx)
-  const { rows } = await tx.query<{ id: string; sealed: Buffer }>(
-    'select id, sealed_private_key as sealed from signing_keys where sealed_private_key is not null',
+  const { rows } = await tx.query<{ id: string; encrypted: Buffer }>(
+    'select id, sealed_private_key as encrypted from signing_keys where sealed_private_key is not null',
   )
-  for (const { id, sealed } of rows) {
-    const reencrypted = reencrypt(from, to, PURPOSE, sealed)
+  for (const { id, encrypted } of rows) {
+    const reencrypted = reencrypt(from, to, PURPOSE, encrypted)
     if (reencrypted === null) throw new WrongSecret(`the secret does not decrypt the signing key ${id}`)
     await tx.query(sql`update signing_keys set sealed_private_key = ${reencrypted} where id = ${id}`)
   }
   return rows.length
 }
 
-/** Keys that are in no database, for a server that only shows its OpenAPI document. */
+/** Keys outside any database, for a server that only prints its OpenAPI document. */
 export async function generateSigningKeys(): Promise<SigningKeys> {
   const { publicKey, privateKey } = await generateKeyPair(ALGORITHM, { extractable: true })
   const jwk = await exportJWK(publicKey)
@@ -110,15 +110,15 @@ interface KeyRow {
   is_retired: boolean
 }
 
-/** Whether it signs, or will when its time comes. */
-function mayYetSign({ sealed_private_key, is_retired }: KeyRow): boolean {
+/** Whether it signs now or later. */
+function canSign({ sealed_private_key, is_retired }: KeyRow): boolean {
   return sealed_private_key !== null && !is_retired
 }
 
-/** The newest key whose time has come; without one, the key that was published first. `rows` are newest first. */
+/** The newest key that already signs; without one, the key that was published first. `rows` are newest first. */
 function findCurrent(rows: readonly KeyRow[]): KeyRow | undefined {
-  const able = rows.filter(mayYetSign)
-  return able.find((row) => !row.is_published_only) ?? able.at(-1)
+  const signing = rows.filter(canSign)
+  return signing.find((row) => !row.is_published_only) ?? signing.at(-1)
 }
 
 function toPublicJwk(jwk: JWK, id: string): JWK {
@@ -131,7 +131,7 @@ async function selectKeys(db: Queryable): Promise<KeyRow[]> {
     from signing_keys
     where retired_at is null or retired_at > now() - make_interval(secs => $1)
     order by created_at desc, id`,
-    [LONGEST_ACCEPTED_SECONDS + TAKE_UP_SECONDS],
+    [LONGEST_ACCEPTED_SECONDS + RELOAD_SECONDS],
   )
   return rows
 }
@@ -139,16 +139,16 @@ async function selectKeys(db: Queryable): Promise<KeyRow[]> {
 async function generateKey(secret: string) {
   const { current, jwks } = await generateSigningKeys()
   const { kid: _, alg: __, use: ___, ...publicKey } = jwks.keys[0] ?? {}
-  return { id: current.id, publicKey, sealed: encrypt(secret, PURPOSE, JSON.stringify(await exportJWK(current.privateKey))) }
+  return { id: current.id, publicKey, encryptedPrivateKey: encrypt(secret, PURPOSE, JSON.stringify(await exportJWK(current.privateKey))) }
 }
 
-/** Returns when it begins to sign. */
+/** Returns the time from which it signs. */
 async function insertKey(db: Queryable, key: Awaited<ReturnType<typeof generateKey>>, publishSeconds: number): Promise<Date> {
   const { rows } = await db.query<{ signs_from: Date }>(
     `insert into signing_keys (id, public_key, sealed_private_key, signs_from)
     values ($1, $2, $3, now() + make_interval(secs => $4))
     returning signs_from`,
-    [key.id, key.publicKey, key.sealed, publishSeconds],
+    [key.id, key.publicKey, key.encryptedPrivateKey, publishSeconds],
   )
   if (rows[0] === undefined) throw new Error('the signing key was not stored')
   return rows[0].signs_from
@@ -159,14 +159,14 @@ async function insertFirstKey(pool: Pool, secret: string): Promise<KeyRow[]> {
   return inTransaction(pool, async (tx) => {
     await lockKeys(tx)
     const existing = await selectKeys(tx)
-    if (existing.some(mayYetSign)) return existing
+    if (existing.some(canSign)) return existing
     await assertStoreSecret(tx, secret)
     await insertKey(tx, fresh, 0)
     return selectKeys(tx)
   })
 }
 
-// Two processes that start or rotate together must agree on one newest key.
+// Processes that start or rotate at the same time agree on one newest key.
 async function lockKeys(db: Queryable): Promise<void> {
   await db.query('lock table signing_keys in exclusive mode')
 }
@@ -175,7 +175,7 @@ async function importKey(jwk: JWK): Promise<CryptoKey> {
   return (await importJWK(jwk, ALGORITHM)) as CryptoKey
 }
 
-async function openPrivateKey(row: KeyRow, secret: string): Promise<CryptoKey> {
+async function decryptPrivateKey(row: KeyRow, secret: string): Promise<CryptoKey> {
   let jwk: JWK
   try {
     jwk = JSON.parse(decrypt(secret, PURPOSE, row.sealed_private_key ?? Buffer.alloc(0)))
