@@ -1,6 +1,5 @@
 #!/usr/bin/env node
-// The command `storefront`. Sees to it that src/main.ts runs on the pinned Node.js, also when the package lies in node_modules,
-// where Node.js does not strip types by itself.
+// The command `storefront`: runs src/main.ts on the pinned Node.js, also from node_modules, where Node.js does not strip types.
 import { spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import * as module from 'node:module'
@@ -11,7 +10,7 @@ const GROUP_SIGNAL_MS = 500
 const main = new URL('../src/main.ts', import.meta.url)
 const require = module.createRequire(import.meta.url)
 
-/** Ends the process with one line when a file of a package that npm has to install is not there. */
+/** Ends the process with one line when a file of a package that npm installs is missing. */
 function assertInstalled(file, reason, command) {
   try {
     return require.resolve(file)
@@ -27,7 +26,7 @@ if (Number(process.versions.node.split('.')[0]) < MINIMUM_MAJOR) {
   const scriptsOff = `this is Node.js ${process.version}, and the one of version ${MINIMUM_MAJOR} is not there, because npm ran no install scripts`
   const node = assertInstalled('node/bin/node', scriptsOff, 'npm ci --ignore-scripts=false')
   const child = spawn(node, [fileURLToPath(import.meta.url), ...process.argv.slice(2)], { stdio: ['inherit', 'inherit', 'inherit', 'ipc'] })
-  // A terminal and systemd signal the whole group, `kill` this process only: what the child tells that it has got is not sent to it again.
+  // A terminal and systemd signal the whole group, `kill` this process only: a signal that the child reports is not forwarded.
   const received = new Map()
   child.on('message', (signal) => received.set(signal, performance.now()))
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP']) {
@@ -36,7 +35,7 @@ if (Number(process.versions.node.split('.')[0]) < MINIMUM_MAJOR) {
       const forward = () => {
         if (!(received.get(signal) >= sentAt - GROUP_SIGNAL_MS)) child.kill(signal)
       }
-      // On a busy machine the timer is due before the child's message is read, though it lies there: that is read first.
+      // On a busy machine the timer fires before the child's waiting message is read: that is read first.
       setTimeout(() => setImmediate(forward), GROUP_SIGNAL_MS)
     })
   }
@@ -44,11 +43,11 @@ if (Number(process.versions.node.split('.')[0]) < MINIMUM_MAJOR) {
     process.exitCode = code ?? 128 + (signal === 'SIGKILL' ? 9 : 15)
   })
 } else {
-  // What was compiled by an earlier start is not compiled again. Beside the code, so that those who can write it can write the code too.
+  // Keeps compiled code for the next start, in the package's own folder: only those who can write the code can write the cache.
   module.enableCompileCache(fileURLToPath(new URL('../node_modules/.cache/storefront', import.meta.url)))
   if (main.pathname.includes('/node_modules/')) {
     const root = new URL('..', import.meta.url).href
-    // Stripping types warns once that it is experimental. The pinned Node.js has it: users need not see that at each command.
+    // Hides the warning that stripping types is experimental: the pinned Node.js has it.
     const { emitWarning } = process
     process.emitWarning = () => {}
     module.stripTypeScriptTypes('')

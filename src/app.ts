@@ -1,5 +1,5 @@
 import type { Logger } from 'pino'
-import { authOptions, createApi, createCatalogue, listening } from './app/create-api.ts'
+import { authOptions, createApi, createCatalogue, createListener } from './app/create-api.ts'
 import { createEmail, createLake, createWebhook, type Watched } from './app/create-subscribers.ts'
 import { createTopic } from './app/create-topic.ts'
 import { ensureIncarnationAtStart, ensureIncarnationOf } from './app/ensure-incarnation.ts'
@@ -41,9 +41,9 @@ import type { Topic } from './topic/topic.ts'
 export interface App {
   /** The HTTP API, null in a process without that role. */
   readonly server: HttpServer | null
-  /** Where metrics and health are; null when nowhere. */
+  /** Port of metrics and health; null for none. */
   readonly operationsPort: number | null
-  /** Returns when every role works and the API listens. */
+  /** Returns when every role has started and the API listens. */
   start(): Promise<void>
   /** Drains requests, stops the stream at a confirmed position, then the rest. Idempotent. */
   stop(): Promise<void>
@@ -53,22 +53,22 @@ export interface AppOptions {
   config: Config
   logger: Logger
   now?: () => Date
-  /** Opened for the store, which closes it; opened by the store itself when it is not given. */
+  /** An open database, which the store closes; by default the store opens it. */
   database?: OpenDatabase
 }
 
-// All that placing reads it finds by index, however many rows there are: no batch needs a plan of its own, and none that was made while
-// a table was small may read it whole.
+// Placing reads by index only, whatever the number of rows: no batch needs a custom plan, and no plan from the time of a small table may
+// scan it.
 const PLACING_SETTINGS = { plan_cache_mode: 'force_generic_plan', enable_seqscan: 'off' }
 
-/** Puts a store together from its configuration, the embedded database and its schema included, and starts nothing yet. */
+/** Composes a store from its configuration, with the embedded database and its schema. Starts no role yet. */
 export async function createApp({ config, logger, now = () => new Date(), ...given }: AppOptions): Promise<App> {
   warnAboutSettings(config, logger)
   const isEmbedded = config.databaseAddresses === null
   const database = given.database ?? (await openOwnDatabase(config))
   let isClosing = false
   const onError = (error: Error) => {
-    // The pools end before their connections do: the embedded server then ends them.
+    // The embedded server may end connections of pools that are closing.
     if (!isClosing) logger.warn({ reason: error.message }, 'an idle database connection broke')
   }
   const { addresses } = database
@@ -76,7 +76,7 @@ export async function createApp({ config, logger, now = () => new Date(), ...giv
   const shared = { url, applicationName: 'storefront', onError }
   const placingPoolSize = Math.min(CONNECTIONS_FOR_PLACING, Math.floor(config.databasePoolSize / 2))
   const pool = createPool({ ...shared, size: config.databasePoolSize - placingPoolSize })
-  // Placing has its own, which is pipelined; an import's COPY does not go with that.
+  // Placing has a pipelined pool; COPY, which imports use, cannot be pipelined.
   const placingPool = createPool({ ...shared, size: placingPoolSize, isPipelined: true, settings: PLACING_SETTINGS })
   const close = async () => {
     isClosing = true
@@ -98,7 +98,7 @@ export async function createApp({ config, logger, now = () => new Date(), ...giv
     const hasApi = config.roles.includes('api')
     const hasEmail = config.roles.includes('email')
     const hasWebhook = config.roles.includes('webhook')
-    // Other roles encrypt and decrypt nothing: they run whatever the secret is.
+    // Other roles encrypt nothing and run with any secret.
     const secret = hasApi || hasEmail || hasWebhook ? await openSecret(pool, url, config) : ''
     const secretWatch = secret === '' ? null : new SecretWatch({ pool, secret, logger })
     const metrics = new Metrics()
@@ -117,7 +117,7 @@ export async function createApp({ config, logger, now = () => new Date(), ...giv
       ...failingSubscribers(watched.subscriptions),
       ...(await failingLake(watched.lake)),
       ...failingMailServer(watched.mailServer),
-      // An API goes on with the keys that it has: were it not ready, every one would be taken out of service at once.
+      // The API continues with the keys it has; if it were not ready, all its processes would go out of service at once.
       ...(hasEmail || hasWebhook ? failingSecret(secretWatch) : []),
     ]
     const operations = config.operations === null ? null : new OperationsServer({ ...config.operations, metrics, check: checkAll, logger })
@@ -158,7 +158,7 @@ export async function createApp({ config, logger, now = () => new Date(), ...giv
       const catalogue = createCatalogue(config, pool, logger, (signal) => connectClient(url, 'storefront-catalogue', signal))
       server = await createApi({ config, pool, placingPool, auth, catalogue, logger, now, check, metrics })
       const housekeeping = createHousekeeping(config, { pool, jobs, logger, now })
-      services.push(auth, catalogue.version, housekeeping, withNamedPort(listening(server, config, logger), config))
+      services.push(auth, catalogue.version, housekeeping, withNamedPort(createListener(server, config, logger), config))
     }
     const all = inOrder(services, close)
     return {
@@ -185,7 +185,7 @@ async function warnOfSuperuser(pool: Pool, logger: Logger): Promise<void> {
   const { rows } = await pool.query<{ role: string }>('select rolname as role from pg_roles where rolname = current_user and rolsuper')
   const [superuser] = rows
   if (superuser !== undefined)
-    logger.warn(superuser, "the API's role in the database is a superuser: whoever gets in can do anything there; see docs/operations.md")
+    logger.warn(superuser, "the API's role in the database is a superuser: an intruder could do anything there; see docs/operations.md")
 }
 
 interface StreamOptions {

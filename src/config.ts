@@ -20,68 +20,68 @@ export interface Config {
   readonly port: number
   /** Prefix of every route, `''` or such as `/v1`; never ends in a slash. */
   readonly basePath: string
-  /** The address clients use, without a slash at the end. It is also the issuer of access tokens. */
+  /** The public address, without a slash at the end; also the issuer of access tokens. */
   readonly baseUrl: string
-  /** Whether BASE_URL is set; else the address is made of the port. */
+  /** Whether BASE_URL is set; otherwise `baseUrl` is derived from the port. */
   readonly isBaseUrlGiven: boolean
   readonly dataDir: string
-  /** Null means: the embedded PostgreSQL in `dataDir`. They may carry passwords: not for logs. */
+  /** Null for the embedded PostgreSQL in `dataDir`. They may contain passwords: not for logs. */
   readonly databaseAddresses: DatabaseAddresses | null
   readonly databasePoolSize: number
   /** Whether one process among several may use the embedded store. */
   readonly isEmbeddedMeant: boolean
-  /** Null means: the notification topic is a table of the database. */
+  /** Null when the notification topic is a table of the database. */
   readonly nats: NatsConfig | null
-  /** Encrypts signing keys and the secrets of webhooks at rest. Null with the embedded store, which keeps its own in `dataDir`. */
+  /** Encrypts signing keys, account mails and webhook secrets at rest. Null when the store's secret is in `dataDir`. */
   readonly secret: string | null
-  /** Null means: mails are written as files below `dataDir`. */
+  /** Null when mails are written as files below `dataDir`. */
   readonly smtpUrl: string | null
-  /** PEM file of the authority that signed the mail server's certificate; null for those that Node.js knows. */
+  /** PEM file of the authority that signed the mail server's certificate; null for Node's own list. */
   readonly smtpCaFile: string | null
   readonly mailFrom: string
-  /** A folder of mail templates that stand in for the built-in ones; null for those only. */
+  /** A folder of mail templates that replace the built-in ones, or null. */
   readonly mailTemplates: string | null
-  /** BCP 47. How amounts are written in mails. */
+  /** BCP 47, for amounts in mails. */
   readonly mailLocale: string
-  /** How many order mails an account gets in an hour before the next ones wait; null for no limit. */
+  /** Order mails an hour for one account; further ones wait. Null for no limit. */
   readonly mailMaxPerHour: number | null
   /** Whether webhooks may go to addresses off the public internet, and over plain http. */
   readonly isPrivateWebhookAllowed: boolean
-  /** Null means: the lake is files below `dataDir`. */
+  /** Null when the lake is files below `dataDir`. */
   readonly lakeBucket: LakeBucket | null
   readonly lakeFlushSeconds: number
   readonly lakeFlushRows: number
   readonly refreshGraceSeconds: number
-  /** Whether an account is made only when its address has been proven by a mailed token. */
+  /** Whether an account is created only after a mailed token verifies its address. */
   readonly isEmailVerificationRequired: boolean
-  /** The page of the shop that account mails link to; null when they show the bare token. */
+  /** The page of the shop to which account mails link; null when they contain only the token. */
   readonly accountUrl: string | null
   /** Whether failed logins, registrations and account mails are limited for each client. */
   readonly isRateLimited: boolean
-  /** Proxies whose X-Forwarded-For counts: their addresses and networks, or how many there are; false for none. */
+  /** Proxies whose X-Forwarded-For is trusted: addresses and networks, or their number; false for none. */
   readonly trustProxy: readonly string[] | number | false
-  /** Origins whose scripts may use the API, `*` for all, null for none but its own. */
+  /** Origins whose scripts may use the API, `*` for all, null for its own only. */
   readonly corsOrigins: readonly string[] | '*' | null
-  /** ISO 4217. Used where an imported line names no currency. */
+  /** ISO 4217, for imported lines without a currency. */
   readonly currency: string
-  /** How much memory the ready pages of the catalogue may take in a process with the API. */
+  /** Bound of the page cache of the catalogue in each process of the API. */
   readonly pageCacheBytes: number
-  /** How long a cache in front of the store keeps the catalogue's answers when nothing purges them. */
+  /** How long shared caches keep the catalogue's answers unless they are purged. */
   readonly sharedCacheSeconds: number
-  /** Caches in front of the store that are told of changes; they may carry a token: not for logs. */
+  /** Caches to purge after changes. They may contain a token: not for logs. */
   readonly cdnPurgeUrls: readonly string[]
-  /** Pieces of one product that one customer can buy in all; null for any number. */
+  /** Pieces of one product that a customer can buy in all; null for no limit. */
   readonly maxQuantityPerProductAndUser: number | null
-  /** After how many seconds an order that is still pending is cancelled; null for never. */
+  /** Age in seconds at which a pending order is cancelled; null for never. */
   readonly pendingOrderTtlSeconds: number | null
-  /** How many orders of one customer can be pending at once; null for any number. */
+  /** Pending orders of one customer; null for no limit. */
   readonly maxPendingOrdersPerUser: number | null
-  /** For how many days after an order's last change its address and note are kept when its account is deleted. */
+  /** Days after an order's last change for which its address and note are kept when its account is deleted. */
   readonly retainOrderAddressDays: number
-  /** Where metrics and health are, null for nowhere. */
+  /** Address of metrics and health, null for none. */
   readonly operations: OperationsConfig | null
   readonly roles: readonly Role[]
-  /** Those that the processes of the store have together; an alert names the one that none has. */
+  /** The roles of all processes of the store; an alert names one that no process has. */
   readonly expectedRoles: readonly Role[]
   readonly logLevel: LogLevel
 }
@@ -89,14 +89,14 @@ export interface Config {
 interface OperationsConfig {
   readonly host: string
   readonly port: number
-  /** Whether the port was asked for, so that the process is of no use without. */
+  /** Whether OPS_PORT is set: then the process does not start without the port. */
   readonly isRequired: boolean
 }
 
 const SECRET_MIN_LENGTH = 32
-// Longer than a bank transfer takes, and than a shop is closed over a long weekend. See decision 0112.
+// Longer than a bank transfer or a long weekend. See decision 0112.
 const PENDING_ORDER_TTL_SECONDS = 7 * 86_400
-// Four times what the busiest account of a real wholesaler orders in three weeks. See decision 0113.
+// Four times the orders of a real wholesaler's busiest account in three weeks. See decision 0113.
 const MAX_PENDING_ORDERS = 500
 
 /** Reads and checks the environment. Throws ConfigError. */
@@ -151,8 +151,8 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
 }
 
 /**
- * Throws ConfigError when the settings are those of one process among several and no database is named: it would sell the sample catalogue
- * of an embedded store, or bring an empty database to a broker that others use.
+ * Throws ConfigError when the settings are those of one process among several and name no database: the process would sell the sample
+ * catalogue of an embedded store, or connect an empty database to a shared broker.
  */
 export function assertEmbeddedIsMeant({ databaseAddresses, isEmbeddedMeant, roles, nats, dataDir }: Config): void {
   if (databaseAddresses !== null || isEmbeddedMeant) return
@@ -171,7 +171,7 @@ function readOperations({ optional, text, integer }: Settings): OperationsConfig
 function readBaseUrl(value: string | null): string | null {
   if (value === null) return null
   const { search, hash, username, password } = new URL(value)
-  // Paths are appended to it, and everybody sees it.
+  // Paths are appended to it, and it is public.
   if (search !== '' || hash !== '' || username !== '' || password !== '') {
     throw new ConfigError('BASE_URL must have no query, no fragment and no credentials')
   }
@@ -208,7 +208,7 @@ function readSecret(value: string | null, databaseAddresses: DatabaseAddresses |
   return value === null ? null : checkSecret('STOREFRONT_SECRET', value)
 }
 
-/** Returns the secret. Throws ConfigError, by this name, when it cannot be one. */
+/** Returns the secret. Throws ConfigError, which contains `name`, when it is too short. */
 export function checkSecret(name: string, value: string): string {
   if (value.length < SECRET_MIN_LENGTH) throw new ConfigError(`${name} must have at least ${SECRET_MIN_LENGTH} characters`)
   return value

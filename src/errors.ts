@@ -1,6 +1,6 @@
 /**
- * Every refusal the store can give, by its stable code. This file knows no HTTP: the status of each
- * code is in `http/problem.ts`, its meaning for clients in `docs/errors.md`.
+ * The stable codes of the store's refusals. The HTTP status of each code is in `http/problem.ts`, its meaning for clients in
+ * `docs/errors.md`.
  */
 export type ErrorCode =
   | 'malformed_request'
@@ -48,7 +48,7 @@ export interface FieldError {
   detail: string
 }
 
-/** What a refusal carries besides its message. `members` become extension members of the problem (RFC 9457 §3.2). */
+/** The details of a refusal. `members` become extension members of the problem (RFC 9457 §3.2). */
 export interface ErrorDetails {
   errors?: FieldError[]
   members?: Record<string, unknown>
@@ -56,7 +56,7 @@ export interface ErrorDetails {
   cause?: unknown
 }
 
-/** A refusal that a caller may see. Anything else that is thrown is a bug or an outage. */
+/** A refusal that a caller may see. Any other error is a bug or an outage. */
 export class AppError extends Error {
   override readonly name = 'AppError'
   readonly code: ErrorCode
@@ -74,8 +74,8 @@ export function notFound(what: string): AppError {
 }
 
 /**
- * Something that an operator has caused and can repair: a setting, a command, a right, a server that is away. The message is one line that
- * says what is wrong and what to do; the command line prints it and ends with `exitStatus`. It shows no secret.
+ * An error that an operator can repair: a setting, a command, a right, a server that does not run. The message is one line with the problem
+ * and the remedy, without secrets; the command line prints it and ends with `exitStatus`.
  */
 export class OperatorError extends Error {
   override readonly name: string = 'OperatorError'

@@ -185,7 +185,7 @@ test('a mail server that has been unavailable for a minute makes the process not
   passedMs = 61_000
   const { status, text } = await get(store.app, '/readyz')
   assert.equal(status, 503)
-  assert.match(text, /"name":"mail_server","reason":"the mail server has been away for a minute: .*ECONNREFUSED/)
+  assert.match(text, /"name":"mail_server","reason":"the mail server has been unavailable for a minute: .*ECONNREFUSED/)
   assert.equal((await store.call('GET', '/readyz')).status, 200, 'the API takes orders')
   await startSmtpServer(t, smtp.port)
   await untilScraped(store.app, { storefront_smtp_up: 1, 'storefront_queued{queue="email"}': 0 })

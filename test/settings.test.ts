@@ -238,7 +238,10 @@ test('takes a bucket for the lake, and refuses what is none without showing it',
   }
   assert.match(refusal({ S3_ENDPOINT: 'http://127.0.0.1:9000' }), /^S3_ENDPOINT needs LAKE_URL/)
   assert.match(refusal({ LAKE_URL: 's3://bucket', S3_ENDPOINT: 's3.example' }), /^S3_ENDPOINT must be a URL/)
-  assert.match(refusal({ LAKE_URL: 's3://bucket', S3_ENDPOINT: 'http://me:hunter2@s3.example' }), /^S3_ENDPOINT must hold no credentials/)
+  assert.match(
+    refusal({ LAKE_URL: 's3://bucket', S3_ENDPOINT: 'http://me:hunter2@s3.example' }),
+    /^S3_ENDPOINT must contain no credentials/,
+  )
 })
 
 test('takes several brokers, and refuses an address of anything else without showing it', () => {

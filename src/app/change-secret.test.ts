@@ -7,7 +7,6 @@ import { onCleanup } from '../../test/cleanup.ts'
 import { makeDataFolder } from '../../test/data-folders.ts'
 import { createTestDatabase, findWaiting, type TestDatabase } from '../../test/database.ts'
 import { eventually } from '../../test/eventually.ts'
-import { fingerprintOf } from '../auth/encryption.ts'
 import { createEncryption } from '../auth/store-secret.ts'
 import { loadSigningKeys, rotateSigningKeys } from '../auth/tokens/signing-keys.ts'
 import { lockDataFolder, readOrCreateSecret, writeSecret } from '../db/embedded/data-folder.ts'
@@ -48,30 +47,34 @@ async function encryptThings(t: TestContext, secret: string) {
 }
 
 /** Everything in the database that is encrypted under the store's secret. */
-async function readSealed({ pool }: TestDatabase) {
-  const { rows: keys } = await pool.query<{ sealed: Buffer }>(
-    'select sealed_private_key as sealed from signing_keys where sealed_private_key is not null',
+async function readEncrypted({ pool }: TestDatabase) {
+  const { rows: keys } = await pool.query<{ text: Buffer }>(
+    'select sealed_private_key as text from signing_keys where sealed_private_key is not null',
   )
-  const { rows: webhooks } = await pool.query<{ sealed: string }>(
-    `select unnest(array[sealed_secret, previous_sealed_secret]) as sealed from webhook_endpoints`,
+  const { rows: webhooks } = await pool.query<{ text: string }>(
+    `select unnest(array[sealed_secret, previous_sealed_secret]) as text from webhook_endpoints`,
   )
-  const { rows: mails } = await pool.query<{ sealed: string }>(`select data->>'sealed' as sealed from pgboss.job where data ? 'sealed'`)
+  const { rows: mails } = await pool.query<{ text: string }>(`select data->>'sealed' as text from pgboss.job where data ? 'sealed'`)
   return {
-    keys: keys.map(({ sealed }) => sealed.toString('base64')),
-    webhooks: webhooks.map(({ sealed }) => sealed).filter((sealed) => sealed !== null),
-    mails: mails.map(({ sealed }) => sealed),
+    keys: keys.map(({ text }) => text.toString('base64')),
+    webhooks: webhooks.map(({ text }) => text).filter((text) => text !== null),
+    mails: mails.map(({ text }) => text),
   }
 }
 
 /** What this secret decrypts, as text. */
 async function decryptAll(db: TestDatabase, secret: string) {
-  const { keys, webhooks, mails } = await readSealed(db)
-  const open = (sealed: string[], purpose: Parameters<typeof createEncryption>[1]) =>
-    sealed.map(createEncryption(secret, purpose).decrypt).filter((text) => text !== null)
-  return { keys: open(keys, 'signing key'), webhooks: open(webhooks, 'webhook secret').toSorted(), mails: open(mails, 'account mail') }
+  const { keys, webhooks, mails } = await readEncrypted(db)
+  const decrypt = (texts: string[], purpose: Parameters<typeof createEncryption>[1]) =>
+    texts.map(createEncryption(secret, purpose).decrypt).filter((text) => text !== null)
+  return {
+    keys: decrypt(keys, 'signing key'),
+    webhooks: decrypt(webhooks, 'webhook secret').toSorted(),
+    mails: decrypt(mails, 'account mail'),
+  }
 }
 
-test('all that was encrypted with the secret before is encrypted with the new one, and nothing else has changed', async (t) => {
+test('everything encrypted with the old secret is encrypted with the new one, and nothing else has changed', async (t) => {
   const { db, secrets, options } = await encryptThings(t, OLD)
   const before = await decryptAll(db, OLD)
   const { id } = (await loadSigningKeys(db.pool, OLD)).current
@@ -87,7 +90,7 @@ test('all that was encrypted with the secret before is encrypted with the new on
   assert.equal(await openSecret(db.pool, db.url, { secret: NEW, dataDir: '' }), NEW)
 })
 
-test('the columns and queues that are changed are all that are encrypted', async (t) => {
+test('the changed columns and queues are all that are encrypted', async (t) => {
   const { db } = await encryptThings(t, OLD)
   const { rows } = await db.pool.query<{ name: string }>(
     `select table_name || '.' || column_name as name
@@ -107,15 +110,15 @@ test('the columns and queues that are changed are all that are encrypted', async
   )
 })
 
-test('a wrong secret before, the same one and another one at the same time are refused, and a repeated change is done already', async (t) => {
+test('a wrong old secret, the same one and a parallel change are refused, and a repeated change is already done', async (t) => {
   const { db, options } = await encryptThings(t, OLD)
-  const untouched = await readSealed(db)
+  const untouched = await readEncrypted(db)
   await assert.rejects(changeSecretTo(NEW, OTHER, options), {
     name: 'WrongSecret',
     message: 'STOREFRONT_SECRET is not the secret of this store: set the one that it was last changed to',
   })
   await assert.rejects(changeSecretTo(OLD, OLD, options), { name: 'WrongSecret' })
-  assert.deepEqual(await readSealed(db), untouched)
+  assert.deepEqual(await readEncrypted(db), untouched)
 
   const results = await Promise.allSettled([NEW, OTHER].map((next) => changeSecretTo(next, OLD, options)))
   assert.deepEqual(results.map(({ status }) => status).toSorted(), ['fulfilled', 'rejected'])
@@ -127,7 +130,7 @@ test('a wrong secret before, the same one and another one at the same time are r
   assert.equal(same.filter((change) => change === null).length, 1)
 })
 
-test('a signing key that cannot be decrypted undoes all of it; webhooks and mails that cannot are left and named', async (t) => {
+test('a signing key that cannot be decrypted undoes the change; such webhooks and mails stay and are named', async (t) => {
   const { db, options } = await encryptThings(t, OLD)
   const { rows } = await db.pool.query(`update webhook_endpoints set sealed_secret = $1 where url like '%/a' returning id`, [
     await inTransaction(db.pool, (tx) => createEncryption(OLD, 'account mail').encrypt(tx, 'not for this purpose')),
@@ -143,13 +146,13 @@ test('a signing key that cannot be decrypted undoes all of it; webhooks and mail
   })
 
   await db.pool.query(`update signing_keys set sealed_private_key = '\\x00' where retired_at is not null`)
-  const untouched = await readSealed(db)
+  const untouched = await readEncrypted(db)
   await assert.rejects(changeSecretTo(OTHER, NEW, options), { name: 'WrongSecret' })
-  assert.deepEqual(await readSealed(db), untouched)
+  assert.deepEqual(await readEncrypted(db), untouched)
   assert.equal(await openSecret(db.pool, db.url, { secret: NEW, dataDir: '' }), NEW)
 })
 
-test('waits for what is being encrypted, which it then changes too; what comes later with the old secret is refused', async (t) => {
+test('waits for what is being encrypted and changes that too; later writes with the old secret are refused', async (t) => {
   const { db, queueMail, options } = await encryptThings(t, OLD)
   const tx = await db.pool.connect()
   await tx.query('begin')
@@ -166,18 +169,7 @@ test('waits for what is being encrypted, which it then changes too; what comes l
   assert.equal((await decryptAll(db, NEW)).mails.length, 4)
 })
 
-test('a store of an earlier release takes the secret that its keys are encrypted with, and no other', async (t) => {
-  const { db, options } = await encryptThings(t, OLD)
-  await db.pool.query('delete from encryption_secrets')
-  await assert.rejects(openSecret(db.pool, db.url, { secret: NEW, dataDir: '' }), { name: 'WrongSecret' })
-  await Promise.all([1, 2, 3].map(() => openSecret(db.pool, db.url, { secret: OLD, dataDir: '' })))
-  const { rows } = await db.pool.query('select fingerprint from encryption_secrets')
-  assert.deepEqual(rows, [{ fingerprint: fingerprintOf(OLD) }])
-  await db.pool.query('delete from encryption_secrets')
-  assert.equal((await changeSecretTo(NEW, OLD, options))?.keys, 2)
-})
-
-test('a store whose secret is lost goes on with another one after the statements of the document, and its endpoints after a rotation', async (t) => {
+test('a store whose secret is lost continues with another one after the statements of the document, and its endpoints after a rotation', async (t) => {
   const { db } = await encryptThings(t, OLD)
   const document = readFileSync(new URL('../../docs/operations.md', import.meta.url), 'utf8')
   const [, statements = ''] = /A secret that is lost .* Run `(delete [^`]+)` in the database/.exec(document) ?? []
@@ -192,8 +184,8 @@ test('a store whose secret is lost goes on with another one after the statements
   assert.ok(present.every(({ sealed_secret }) => webhooks.decrypt(sealed_secret)?.startsWith('whsec_')))
 })
 
-/** A store that keeps its secret in its folder. */
-async function keepSecret(t: TestContext) {
+/** A store whose secret is in its folder. */
+async function createKeptSecret(t: TestContext) {
   const folder = makeDataFolder(t)
   onCleanup(t, lockDataFolder(folder))
   const old = readOrCreateSecret(folder, 'secret')
@@ -204,7 +196,7 @@ async function keepSecret(t: TestContext) {
 }
 
 test('a secret in the folder is replaced, with no other left beside it', async (t) => {
-  const { db, config, old, file, read, options } = await keepSecret(t)
+  const { db, config, old, file, read, options } = await createKeptSecret(t)
   assert.equal((await replaceKeptSecret(config, options)).keys, 2)
   assert.notEqual(read(), old)
   assert.equal((await decryptAll(db, read())).webhooks.length, 3)
@@ -215,7 +207,7 @@ test('a secret in the folder is replaced, with no other left beside it', async (
 })
 
 test('a change that was killed before its commit, or between that and the renaming of the file, leaves a store that opens', async (t) => {
-  const { db, folder, config, old, file, read, options } = await keepSecret(t)
+  const { db, folder, config, old, file, read, options } = await createKeptSecret(t)
   writeSecret(folder, 'secret.next', 'of a change that was killed before its commit')
   assert.equal(await openSecret(db.pool, db.url, config), old)
   await replaceKeptSecret(config, options)
@@ -231,12 +223,12 @@ test('a change that was killed before its commit, or between that and the renami
   }
   writeSecret(folder, 'secret.next', next)
   writeSecret(folder, 'secret', old)
-  assert.equal((await replaceKeptSecret(config, options)).keys, 2, 'another change goes on from there')
+  assert.equal((await replaceKeptSecret(config, options)).keys, 2, 'another change continues from there')
   assert.equal((await decryptAll(db, read())).mails.length, 2)
 
   writeFileSync(file, `${old}\n`)
   await assert.rejects(openSecret(db.pool, db.url, config), {
     name: 'WrongSecret',
-    message: `${file} is not the secret of the store in ${folder.cluster}: bring back the two from the same backup`,
+    message: `${file} is not the secret of the store in ${folder.cluster}: restore both from the same backup`,
   })
 })

@@ -16,7 +16,7 @@ import {
   wrongSetting,
 } from './secrets.ts'
 
-/** What was encrypted again, and what could not be decrypted and stays as it is. */
+/** Numbers of re-encrypted values, and values that could not be decrypted and are unchanged. */
 export interface SecretChange {
   keys: number
   webhooks: Awaited<ReturnType<typeof reencryptSecrets>>
@@ -30,11 +30,11 @@ export interface ChangeOptions {
 }
 
 /**
- * Encrypts with `next` what the setting STOREFRONT_SECRET encrypts, in one transaction. Null when the store has that secret already, such as
- * when a run was cut off before its answer. Throws WrongSecret.
+ * Re-encrypts with `next` what the setting STOREFRONT_SECRET has encrypted, in one transaction. Null when the store has that secret already,
+ * such as after an interrupted run. Throws WrongSecret.
  */
 export async function changeSecretTo(next: string, setting: string, { pool, url }: ChangeOptions): Promise<SecretChange | null> {
-  if (next === setting) throw new WrongSecret('the new secret is the one that STOREFRONT_SECRET has: nothing was changed')
+  if (next === setting) throw new WrongSecret('the new secret is the present STOREFRONT_SECRET: nothing was changed')
   const isDone = (fingerprint: string | null) => fingerprint === fingerprintOf(next)
   if (isDone(await findFingerprint(pool))) return null
   await openSecret(pool, url, { secret: setting, dataDir: '' })
@@ -49,8 +49,8 @@ export async function changeSecretTo(next: string, setting: string, { pool, url 
 }
 
 /**
- * Encrypts with a new secret what the one in the store's folder encrypts, and puts the new one in its place. When it is killed at any point,
- * `openSecret` finds the secret that belongs to the database.
+ * Replaces the secret in the store's folder by a new one and re-encrypts with it. After a kill at any point, `openSecret` finds the secret
+ * that belongs to the database.
  */
 export async function replaceKeptSecret(config: SecretSettings, { pool, url }: ChangeOptions): Promise<SecretChange> {
   await openSecret(pool, url, config)
@@ -58,7 +58,7 @@ export async function replaceKeptSecret(config: SecretSettings, { pool, url }: C
   const next = generateSecret()
   return whileNobodyChangesSecret(url, async () => {
     const change = await inTransaction(pool, async (tx) => {
-      // Waits for the commit of a process that was killed: before that nobody can tell which of its two files counts.
+      // Waits for the commit of a process that was killed: until then it is not known which of the two files is valid.
       const current = recoverSecret(folder, await lockFingerprint(tx, 'update'))
       writeSecret(folder, NEXT_SECRET_FILE, next)
       return reencryptAll(tx, current, next)
@@ -69,8 +69,8 @@ export async function replaceKeptSecret(config: SecretSettings, { pool, url }: C
 }
 
 async function reencryptAll(tx: Transaction, from: string, to: string): Promise<SecretChange> {
-  const reencryptText = (purpose: Purpose) => (sealed: string) =>
-    reencrypt(from, to, purpose, Buffer.from(sealed, 'base64'))?.toString('base64') ?? null
+  const reencryptText = (purpose: Purpose) => (text: string) =>
+    reencrypt(from, to, purpose, Buffer.from(text, 'base64'))?.toString('base64') ?? null
   const keys = await reencryptSigningKeys(tx, from, to)
   const webhooks = await reencryptSecrets(tx, reencryptText('webhook secret'))
   const mails = await reencryptQueuedMails(tx, reencryptText('account mail'))

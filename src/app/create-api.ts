@@ -32,12 +32,12 @@ import type { Service } from './service.ts'
 const DRAIN_MS = 5_000
 const BROWSER_CACHE_SECONDS = 15
 const MAX_WAITING_HASHES = 200
-// After a change of the catalogue every page that is asked for is read again: such a burst is worked off well within the two seconds.
+// After a change of the catalogue every requested page is read again: such a burst takes well under two seconds.
 const WAITING_READS = { maxWaiting: 500, waitMs: 2_000 }
-// One core for everything else, which a low priority alone does not secure; see docs/decisions/0012.
+// One core is left for everything else, which a low priority alone does not ensure; see docs/decisions/0012.
 const hashingThreads = () => Math.max(1, availableParallelism() - 1)
 
-/** What the settings say about accounts. */
+/** The settings of accounts. */
 export function authOptions(config: Config, pool: Pool, logger: Logger, now: () => Date) {
   return {
     pool,
@@ -50,7 +50,7 @@ export function authOptions(config: Config, pool: Pool, logger: Logger, now: () 
   }
 }
 
-/** The HTTP API on keys and a database that are never used, for its OpenAPI document. */
+/** The HTTP API without a database, for its OpenAPI document. */
 export async function createApiForDocument(config: Config, pool: Pool, keys: SigningKeys, logger: Logger): Promise<HttpServer> {
   const now = () => new Date()
   const unused = () => Promise.reject(new Error('there is no database'))
@@ -79,7 +79,7 @@ interface ApiOptions {
   metrics?: Metrics
 }
 
-/** The HTTP API with every route. Touches the database only when it is asked something. */
+/** The HTTP API with every route. Uses the database only to answer requests. */
 export async function createApi({
   config,
   pool,
@@ -129,10 +129,10 @@ export async function createApi({
   return server
 }
 
-/** What answering for the catalogue takes, on this pool and a connection of its own. */
+/** The dependencies of the catalogue's routes, on this pool and one more connection. */
 export function createCatalogue(config: Config, pool: Pool, logger: Logger, connect: Connect): CatalogueContext {
   const pages: CatalogueContext['pages'] = new PageCache(config.pageCacheBytes)
-  // The other half is for logins, orders, the readiness check and the rest: they never wait behind a read of the catalogue.
+  // The other half is for logins, orders and the readiness check, which never wait for reads of the catalogue.
   const places = Math.max(1, Math.floor(pool.options.max / 2))
   return {
     pool,
@@ -147,11 +147,11 @@ export function createCatalogue(config: Config, pool: Pool, logger: Logger, conn
   }
 }
 
-/** The port of the API. */
-export function listening(server: HttpServer, config: Config, logger: Logger): Service {
+/** The listener of the API. */
+export function createListener(server: HttpServer, config: Config, logger: Logger): Service {
   return {
     async start() {
-      // For `localhost` Fastify opens a second listener, which a drain could not end in order.
+      // For `localhost` Fastify opens a second listener, which `drain` does not know.
       await server.listen({ host: config.host === 'localhost' ? '127.0.0.1' : config.host, port: config.port })
       logger.info({ addresses: server.addresses() }, `Storefront answers at ${config.baseUrl}`)
     },

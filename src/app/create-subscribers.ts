@@ -21,7 +21,7 @@ import { createWebhookSender } from '../webhooks/webhook-sender.ts'
 import { createWebhookSubscriber } from '../webhooks/webhook-subscriber.ts'
 import { inOrder, type Service } from './service.ts'
 
-/** Whom metrics and readiness ask: the subscriptions of this process. */
+/** The subscriptions of this process, for metrics and readiness. */
 export interface Watched {
   metrics: Metrics
   subscriptions: Map<string, Subscription>
@@ -33,7 +33,7 @@ export interface Watched {
 
 type ReadPosition = () => Promise<SubscriberLag | null>
 
-/** A subscription that tells how it does. */
+/** Adds a subscription to metrics and readiness. */
 function watch({ metrics, subscriptions }: Watched, name: string, subscription: Subscription, readPosition: ReadPosition): Subscription {
   subscriptions.set(name, subscription)
   metrics.watchSubscriber(name, subscription, readPosition)
@@ -72,7 +72,7 @@ export function createLake(config: Config, { store, topic, deliveryLog, logger, 
     return stored
   }
   const subscription = topic.subscribe('lake', sink.handle, { lastSequence, ...countCorrupt(watched, 'lake') })
-  // Its position is in its files: only the process that writes them knows it.
+  // The position is in the lake's files: only the process that writes them knows it.
   const readPosition = async () =>
     subscription.state === 'standby' || stored === null ? null : lagBehind(stored, await topic.newestSequence())
   return inOrder([sink, watch(watched, 'lake', subscription, readPosition)], async () => store.close())

@@ -11,11 +11,11 @@ interface TopicOptions {
   /** Address of the same database. */
   url: string
   logger: Logger
-  /** Hears of what a topic has that is not in the database, which tells of its own itself. */
+  /** Called with the events that a broker has stored; the topic in the database records its own. */
   onStored?: (events: PublishedEvent[]) => void
 }
 
-/** The notification topic that the settings name. Not started: it works without, only later. */
+/** The notification topic of the settings, not started. */
 export function createTopic({ nats }: Config, options: TopicOptions): Topic {
   return nats === null ? createPostgresTopic(options) : createNatsTopic({ ...options, nats, replicas: nats.replicas })
 }

@@ -12,14 +12,14 @@ import type { LakeStore } from '../lake/lake-store.ts'
 import { createTopic } from './create-topic.ts'
 import { openLake } from './open-lake.ts'
 
-/** A backup is in the place of the database, and no incarnation has begun yet. Its message is one line for a terminal. */
+/** A backup has replaced the database, and no incarnation has begun yet. */
 export class RestoreUnfinished extends OperatorError {
   override readonly name = 'RestoreUnfinished'
 
   constructor(cause: unknown) {
     const reason = (cause instanceof Error ? cause.message : String(cause)).replaceAll(/\s*\n\s*/g, ' ')
     super(
-      `the backup is in place, and its restore is not finished: ${reason}; mend that, then run storefront migrate and storefront replay`,
+      `the backup is in place, and its restore is not finished: ${reason}; repair that, then run storefront migrate and storefront replay`,
       { cause },
     )
   }
@@ -30,19 +30,19 @@ interface Options {
   /** Address of the same database. */
   url: string
   logger: Logger
-  /** Why the database is known to be restored, whatever topic and lake have seen. */
+  /** Why the database is known to be restored, also without evidence from topic and lake. */
   reason?: string
 }
 
 /**
- * Compares the database with the topic and the lake of the settings, and finishes a restore. Throws when either cannot be read,
- * RestoreUnfinished where a restore waits for it.
+ * Compares the database with the topic and the lake of the settings, and finishes a restore. Throws when either cannot be read; during a
+ * restore that error is RestoreUnfinished.
  */
 export async function ensureIncarnationOf(config: Config, options: Options): Promise<void> {
   const folder = config.databaseAddresses === null ? dataFolder(config.dataDir) : null
   if (folder === null || !isRestoreUnfinished(folder)) return compare(config, options)
   try {
-    // Also when nothing is known to be lost: customers may have seen what neither topic nor lake has.
+    // Also when nothing is known to be lost: customers may have seen orders that neither topic nor lake has.
     await compare(config, { ...options, reason: 'it was restored by storefront restore' })
     await releaseRestoredJobs(options.pool)
   } catch (error) {
@@ -52,7 +52,7 @@ export async function ensureIncarnationOf(config: Config, options: Options): Pro
 }
 
 async function compare(config: Config, { pool, url, logger, reason }: Options): Promise<void> {
-  // Of its own: in a new incarnation the topic may begin a new epoch, which one that is open would not know.
+  // A new instance: in a new incarnation the topic may begin a new epoch, which an open instance does not know.
   const topic = createTopic(config, { pool, url, logger })
   let lake: LakeStore | null = null
   try {
@@ -60,8 +60,8 @@ async function compare(config: Config, { pool, url, logger, reason }: Options): 
     const options: IncarnationOptions = { pool, topic, lake, logger }
     if (reason === undefined) return await ensureIncarnation(options)
     await ensureIncarnation({ ...options, reason })
-    // Logouts, changes of passwords and thefts that were noticed in the lost time are lost, too. Not where a restore is only concluded: a
-    // failover would log every customer out.
+    // The lost time contained logouts, password changes and detected thefts. Not after an inferred restore: a failover would log every
+    // customer out.
     await endEverySession(pool)
   } finally {
     lake?.close()
@@ -70,8 +70,8 @@ async function compare(config: Config, { pool, url, logger, reason }: Options): 
 }
 
 /**
- * The same at the start of a process, which must not wait for a broker or a bucket that is away: the change stream looks again.
- * Throws RestoreUnfinished: what the process would sell could have the numbers of lost orders.
+ * As `ensureIncarnationOf`, at the start of a process, which must not wait for a broker or a bucket: the change stream compares again.
+ * Throws RestoreUnfinished, because new orders could get the numbers of lost ones.
  */
 export async function ensureIncarnationAtStart(config: Config, options: Options): Promise<void> {
   try {
@@ -85,7 +85,7 @@ export async function ensureIncarnationAtStart(config: Config, options: Options)
   }
 }
 
-/** A process without the role may have neither bucket nor folder. */
+/** A process without the role `lake` may have neither. */
 function hasLake({ lakeBucket, dataDir }: Config): boolean {
   return lakeBucket !== null || existsSync(dataFolder(dataDir).lake)
 }

@@ -2,12 +2,12 @@ import type { Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 
 /**
- * Erases the shipping address and the note in the events of these orders, whose rows have none any more: in the topic that is a table, and
- * by deleting what webhooks keep of them. What a broker holds is the operator's: see docs/decisions/0136-erasing-events.md.
+ * Erases the shipping address and the note from the events of these orders, whose rows no longer have them: in the topic's table, and by
+ * deleting the webhooks' copies. Events at a broker are the operator's: see docs/decisions/0136-erasing-events.md.
  */
 export async function eraseCopies(tx: Transaction, orderIds: readonly string[]): Promise<void> {
   await tx.query(sql`select erase_addresses_in_topic(${orderIds})`)
-  // Thirty days old at least, as RETAIN_ORDER_ADDRESS_DAYS is: too old to be posted again.
+  // At least thirty days old, the minimum of RETAIN_ORDER_ADDRESS_DAYS: too old to be posted again.
   await tx.query(sql`delete from webhook_events
     where event_id in (
       select orders.id || '.' || made.version

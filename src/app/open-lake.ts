@@ -5,17 +5,17 @@ import { OperatorError } from '../errors.ts'
 import type { LakeStore } from '../lake/lake-store.ts'
 import { openLakeStore } from '../lake/open-lake-store.ts'
 
-/** There is no lake where the settings name one. */
+/** The settings name a lake that does not exist. */
 class LakeMissing extends OperatorError {
   override readonly name = 'LakeMissing'
 }
 
-/** The files of the data lake that the settings name. */
+/** The data lake of the settings. */
 export function openLake({ lakeBucket: bucket, dataDir }: Config): Promise<LakeStore> {
   return openLakeStore({ bucket, directory: dataFolder(dataDir).lake, dataDir })
 }
 
-/** As above, for reading only: throws LakeMissing where nothing was ever written and no embedded store is that could have written. */
+/** As `openLake`, for reading: throws LakeMissing where nothing was written and no embedded store exists. */
 export async function openExistingLake(config: Config): Promise<LakeStore> {
   const { lakeBucket, databaseAddresses, dataDir } = config
   const folder = dataFolder(dataDir)

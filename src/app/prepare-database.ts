@@ -17,8 +17,8 @@ import { HOUSEKEEPING_QUEUE } from './housekeeping.ts'
 export const JOB_QUEUES = [EMAIL_QUEUE, ACCOUNT_MAIL_QUEUE, WEBHOOK_QUEUE, PURGE_QUEUE, HOUSEKEEPING_QUEUE]
 
 /**
- * Brings schema, replication slot, job queue and the API's rights up to date: the schema as its owner, the slot as the role that may
- * replicate. Several processes may do it at once.
+ * Updates schema, replication slot, job queues and the API's rights: the schema as its owner, the slot as the role that may replicate.
+ * Several processes may run it at once.
  */
 export async function prepareDatabase(addresses: DatabaseAddresses, logger: Logger): Promise<void> {
   await assertReachable(addresses, ['owner'], { isNeeded: true })
@@ -26,7 +26,7 @@ export async function prepareDatabase(addresses: DatabaseAddresses, logger: Logg
     await assertServer(owner)
     await assertOwner(owner, roleOf(addresses.api))
   })
-  // Behind the owner's, who knows whether the role is there at all.
+  // After the owner's check, which reports a role that does not exist.
   await assertReachable(addresses, ['api', 'stream'])
   const applied = await migrate(addresses.owner)
   if (applied.length > 0) logger.info({ applied }, 'migrated the database')
@@ -59,6 +59,6 @@ async function withClient(url: string, work: (client: Queryable) => Promise<void
 /** The replication slot of the order stream of the database at this address. */
 export function orderSlotOf(url: string): string {
   const { pathname, username } = new URL(url)
-  // An address without a database means the one that is named after the user.
+  // An address without a database means the one named after the user.
   return slotNameFor(decodeURIComponent(pathname.slice(1) || username))
 }

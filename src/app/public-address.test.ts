@@ -5,7 +5,7 @@ import { startStore } from '../../test/store.ts'
 import { readConfig } from '../config.ts'
 import { warnAboutSettings } from './warn-about-settings.ts'
 
-test('links and the OpenAPI document name the public address, whatever path a proxy maps to BASE_PATH', async (t) => {
+test('links and the OpenAPI document contain the public address, whatever path a proxy maps to BASE_PATH', async (t) => {
   for (const [publicUrl, basePath] of [
     ['https://shop.example/v1', '/v1'],
     ['https://shop.example/api/v1', '/v1'],

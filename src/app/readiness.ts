@@ -7,7 +7,7 @@ import { findUnreconciledReason } from '../topic/incarnations.ts'
 import type { Subscription } from '../topic/topic.ts'
 import { orderSlotOf } from './prepare-database.ts'
 
-/** Whether the API may have traffic: its database answers, and the change stream if this process reads it. */
+/** Whether the API may get traffic: its database answers, and the change stream works if this process reads it. */
 export function readinessCheck(
   pool: Pool,
   stream: ChangeStream | null,
@@ -28,28 +28,28 @@ export function readinessCheck(
   }
 }
 
-/** The subscribers of this process that are not well. */
+/** The failing subscribers of this process. */
 export function failingSubscribers(subscriptions: ReadonlyMap<string, Subscription>): { name: string; reason: string }[] {
   return [...subscriptions]
     .filter(([, { state }]) => state === 'failing')
     .map(([name]) => ({ name: `subscriber_${name}`, reason: 'the subscriber cannot read the topic or do its work' }))
 }
 
-/** Whether the lake's files can be written, with or without events to write. */
+/** Whether the lake can be written, also while there are no events. */
 export async function failingLake(lake: { findFailure(): Promise<string | null> } | null): Promise<{ name: string; reason: string }[]> {
   const reason = (await lake?.findFailure()) ?? null
   return reason === null ? [] : [{ name: 'lake', reason: `the lake cannot be written: ${reason}` }]
 }
 
-/** Whether the secret was changed since this process started. */
+/** Whether the secret was changed after this process started. */
 export function failingSecret(watch: { readonly isOutdated: boolean } | null): { name: string; reason: string }[] {
   return watch?.isOutdated === true
     ? [{ name: 'secret', reason: "the store's secret was changed: restart the process with the new one" }]
     : []
 }
 
-/** Whether the mail server has been away for a minute. */
+/** Whether the mail server has been unavailable for a minute. */
 export function failingMailServer(watch: { readonly awayReason: string | null } | null): { name: string; reason: string }[] {
   const reason = watch?.awayReason ?? null
-  return reason === null ? [] : [{ name: 'mail_server', reason: `the mail server has been away for a minute: ${reason}` }]
+  return reason === null ? [] : [{ name: 'mail_server', reason: `the mail server has been unavailable for a minute: ${reason}` }]
 }

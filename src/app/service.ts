@@ -1,10 +1,10 @@
-/** Something that runs until it is stopped. `stop` is idempotent and waits for work in hand. */
+/** A long-running part of the process. `stop` is idempotent and waits for work in flight. */
 export interface Service {
   start(): Promise<void>
   stop(): Promise<void>
 }
 
-/** Services that start one after the other and stop in the opposite order; `afterwards` runs once, when all have stopped. */
+/** Starts services one after the other and stops them in reverse order; `afterwards` runs once, after the last stop. */
 export function inOrder(services: readonly Service[], afterwards: () => Promise<void> = async () => {}): Service {
   let stopped: Promise<void> | null = null
   return {

@@ -3,7 +3,7 @@ import type { Config } from '../config.ts'
 import type { Pool } from '../db/pool.ts'
 import { findDoubtfulSettings } from '../db/server-settings.ts'
 
-/** Logs a warning for each combination of settings that works and is not meant for a public store. */
+/** Logs a warning for each combination of settings that is unsuitable for a public store. */
 export function warnAboutSettings({ roles, baseUrl, basePath, smtpUrl, isEmailVerificationRequired }: Config, logger: Logger): void {
   if (roles.includes('api') && smtpUrl !== null && !isEmailVerificationRequired)
     logger.warn('anybody can make this store mail any address: set EMAIL_VERIFICATION=required')
@@ -14,10 +14,10 @@ export function warnAboutSettings({ roles, baseUrl, basePath, smtpUrl, isEmailVe
   }
 }
 
-// As docs/database.md adds them up for a process with every role.
+// The sum in docs/database.md for a process with every role.
 const CONNECTIONS_BESIDES_POOLS = 10
 
-/** Logs a warning, with its remedy, for each setting of the PostgreSQL server that the store works with and not as it should. */
+/** Logs a warning, with its remedy, for each setting of the PostgreSQL server that degrades the store. */
 export async function warnAboutServer(pool: Pool, { databasePoolSize, roles }: Config, logger: Logger): Promise<void> {
   const needs = { connections: databasePoolSize + CONNECTIONS_BESIDES_POOLS, replicates: roles.includes('stream') }
   for (const { setting, value, remedy } of await findDoubtfulSettings(pool, needs))

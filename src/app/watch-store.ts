@@ -12,7 +12,7 @@ import { readWebhookQueue, WEBHOOK_QUEUE } from '../webhooks/webhook-deliveries.
 import { countEndpoints } from '../webhooks/webhook-endpoints.ts'
 import { orderSlotOf } from './prepare-database.ts'
 
-/** What every process knows of the whole store: the dead processes of a role can report nothing themselves. */
+/** Metrics of the whole store, which every process reports: a dead process cannot report its own. */
 export function watchStore(metrics: Metrics, config: Pick<Config, 'roles' | 'expectedRoles' | 'dataDir'>, pool: Pool, url: string): void {
   metrics.setRoles(config.roles, config.expectedRoles)
   metrics.watchDatabase(() => pool.query('select 1'))
@@ -25,7 +25,7 @@ export function watchStore(metrics: Metrics, config: Pick<Config, 'roles' | 'exp
   metrics.watchDisk(() => readDisk(config.dataDir))
 }
 
-/** Null while there is no such folder: with a database of one's own nothing may ever be written to it. */
+/** Null while the folder does not exist: with DATABASE_URL nothing may be written to it. */
 async function readDisk(folder: string): Promise<{ freeBytes: number; sizeBytes: number } | null> {
   try {
     const { bsize, bavail, blocks } = await statfs(folder)

@@ -12,7 +12,7 @@ import { withDatabase } from './run-command.ts'
 
 const EXIT_INTERRUPTED = 130
 
-/** Makes an operator's account. An empty password means: make one up and print it, once. */
+/** Creates an operator's account. For an empty password one is generated and printed, once. */
 export async function createOperator(settings: Contexts['settings'], email: string): Promise<number> {
   assertEmail(email)
   const password = await readPassword('Password (empty: make one up): ')
@@ -36,14 +36,14 @@ function assertEmail(text: string): void {
   }
 }
 
-/** Publishes a key that signs access tokens once nobody can lack it. A running store takes it up within a second. */
+/** Publishes a key that signs access tokens when every client has it. A running store loads it within a second. */
 export async function rotateKeys({ pool, addresses, config, terminal }: Contexts['database']): Promise<number> {
   const { id, signsFrom } = await rotateSigningKeys(pool, await openSecret(pool, addresses.api, config))
   terminal.out(`published the key ${id}\nit signs new access tokens from ${signsFrom.toISOString()} on`)
   return 0
 }
 
-/** Has processes of the API start with this BASE_URL only. */
+/** Sets the issuer: processes of the API then start with this BASE_URL only. */
 export async function moveIssuer({ pool, config, terminal }: Contexts['database']): Promise<number> {
   const { baseUrl, isBaseUrlGiven } = config
   if (!isBaseUrlGiven) throw new OperatorError('set BASE_URL to the address that access tokens are to be issued for')

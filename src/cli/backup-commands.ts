@@ -23,7 +23,7 @@ export async function backUp({ config, terminal }: Contexts['settings'], target:
   }
 }
 
-/** Puts a backup in the place of the embedded database, and brings topic and lake into agreement with it. */
+/** Replaces the embedded database by a backup, and reconciles topic and lake with it. */
 export async function restore(settings: Contexts['settings'], source: string): Promise<number> {
   const { config, terminal } = settings
   assertEmbedded(config)

@@ -12,7 +12,7 @@ export async function importFile(
   file: string,
   format: ImportFormat | undefined,
 ): Promise<number> {
-  // Lines come and go faster than V8 likes to clean up: without this a long import takes a hundred megabytes more, and no less time.
+  // Without these a long import takes a hundred megabytes more, and the same time: V8 collects the many short-lived lines too late.
   setFlagsFromString('--optimize-for-size')
   setFlagsFromString('--semi-space-growth-factor=1')
   const source = file === '-' ? process.stdin : createReadStream(file)
@@ -30,26 +30,26 @@ export async function importFile(
 
 const PROGRESS_MS = 2_000
 
-/** Reports now and then how far a long import has come. */
+/** Prints the progress of a long import every two seconds. */
 function importProgress({ err }: Terminal): (lines: number) => void {
   const startedAt = performance.now()
-  let saidAt = startedAt
+  let printedAt = startedAt
   return (lines) => {
     const now = performance.now()
-    if (now - saidAt < PROGRESS_MS) return
-    saidAt = now
+    if (now - printedAt < PROGRESS_MS) return
+    printedAt = now
     const perSecond = Math.round((lines / (now - startedAt)) * 1_000)
     err(`${lines.toLocaleString('en')} lines, ${perSecond.toLocaleString('en')} a second`)
   }
 }
 
-/** Writes the catalogue to standard output, in a form that the import reads back. */
+/** Writes the catalogue to standard output, in the form that the import reads. */
 export async function exportProducts({ pool }: Contexts['database'], format: ImportFormat, withStock: boolean): Promise<number> {
   try {
     await pipeline(exportCatalogue(pool, format, { withStock }), process.stdout, { end: false })
     return 0
   } catch (error) {
-    // The reader, such as `head`, has seen enough.
+    // A reader such as `head` has closed the pipe.
     if ((error as NodeJS.ErrnoException).code === 'EPIPE') return 0
     throw error
   }

@@ -102,7 +102,7 @@ test('every command refuses one argument too many, and one too few', () => {
   }
 })
 
-test('refuses what contradicts itself', () => {
+test('refuses contradictory options', () => {
   const id = '01990000-0000-7000-8000-000000000000'
   for (const [args, message] of [
     [['mail', 'retry', 'event', '--all-failed'], /^mail retry: give EVENT_ID or --all-failed, one of the two\n/],
@@ -176,14 +176,14 @@ test('shows the version', () => {
   for (const args of [['--version'], ['-v']]) assert.equal(textOf(args), VERSION)
 })
 
-test('the usage names what is left out when something else is given, and what may be repeated', () => {
+test('the usage shows alternatives and options that may be repeated', () => {
   const usages = COMMANDS.map(usageOf)
   assert.ok(usages.includes('storefront mail retry EVENT_ID|--all-failed'))
   assert.ok(usages.includes('storefront webhook redeliver ID EVENT_ID|--all-failed'))
   assert.ok(usages.includes('storefront serve [--role api|stream|email|lake|webhook]…'))
 })
 
-test("the README's table is that of the commands", () => {
+test("README's table equals the table of commands", () => {
   const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8')
   const [, table = ''] = /^## Commands\n\n\| Command \| What it does \|\n\|---\|---\|\n((?:\|.*\n)+)/m.exec(readme) ?? []
   assert.equal(table, COMMANDS.map((command) => `${readmeRow(command)}\n`).join(''))

@@ -3,7 +3,7 @@ import { type Command, type Options, UsageError, type Values } from './command.t
 import { COMMANDS } from './commands.ts'
 import { commandHelp, commandList, overview, usageOf } from './help.ts'
 
-/** What the command line asks for: a text to print, or a command with its arguments and the values of its options. */
+/** What the command line requests: a text to print, or a command with its arguments and the values of its options. */
 export type Request = { kind: 'print'; text: string } | { kind: 'run'; command: Command; args: readonly string[]; values: Values<Options> }
 
 interface GivenOption {
@@ -46,7 +46,7 @@ export function readCommandLine(argv: readonly string[], version: string): Reque
   return { kind: 'run', command, args, values }
 }
 
-/** The options of all commands: no name is a flag of one and takes a value in another. */
+/** The options of all commands: no name is a flag in one and takes a value in another. */
 function knownOptions(): ParseArgsOptionsConfig {
   const known: ParseArgsOptionsConfig = { help: { type: 'boolean', short: 'h' }, version: { type: 'boolean', short: 'v' } }
   for (const { options } of COMMANDS) {
@@ -98,7 +98,7 @@ function readOptions(command: Command, given: readonly GivenOption[], refuse: Re
       values[name] = true
       continue
     }
-    // Another option in place of the value; a negative number is a value, and a wrong one.
+    // Another option follows instead of a value. A negative number is a value, though a wrong one.
     const isOption = !inlineValue && value !== undefined && /^-(?!\d)/.test(value)
     if (value === undefined || value === '' || isOption) throw refuse(`${rawName} needs a value`)
     const read = option.read(value)

@@ -6,7 +6,7 @@ import { OperatorError } from '../errors.ts'
 import type { JobQueue } from '../jobs/job-queue.ts'
 import type { LakeStore } from '../lake/lake-store.ts'
 
-/** What a command prints to, and what ends it. */
+/** The outputs of a command, and its exit. */
 export interface Terminal {
   out: (line: string) => void
   err: (line: string) => void
@@ -14,7 +14,7 @@ export interface Terminal {
   exit: (status: number) => never
 }
 
-/** What each kind of command is given: `database` is there and migrated, `jobs` only sends, `lake` is there. */
+/** What each kind of command gets: an existing, migrated `database`; `jobs` that only sends; an existing `lake`. */
 export interface Contexts {
   nothing: { terminal: Terminal }
   settings: Contexts['nothing'] & { config: Config; logger: Logger }
@@ -24,7 +24,7 @@ export interface Contexts {
 }
 export type Needs = keyof Contexts
 
-/** An option with a value: `read` returns undefined for a text that is none, and the refusal then says what it `must` be. */
+/** An option with a value: `read` returns undefined for a wrong text, and `must` completes the refusal. */
 export interface Option<T> {
   value: string
   help: string
@@ -39,7 +39,7 @@ export interface Flag {
 }
 
 export type Options = Record<string, Option<unknown> | Flag>
-/** What the command line says: undefined for an option that is not there, all values of one that may be repeated. */
+/** The values of options: undefined for an absent one, a list for one that may be repeated. */
 export type Values<O extends Options> = {
   readonly [K in keyof O]: O[K] extends { isRepeatable: true; read: (text: string) => infer T }
     ? Exclude<T, undefined>[] | undefined
@@ -48,13 +48,13 @@ export type Values<O extends Options> = {
       : boolean
 }
 
-/** `or`: the flag that can stand for it, one of the two. */
+/** `or`: the flag that can replace it; exactly one of the two is given. */
 export interface Argument {
   name: string
   or?: string
 }
 
-/** One command of `storefront`: parsing, help and README all come from this. */
+/** One command of `storefront`: the source of parsing, help and README's table. */
 export interface CommandDefinition<N extends Needs, O extends Options> {
   name: string
   arguments?: readonly Argument[]
@@ -62,9 +62,9 @@ export interface CommandDefinition<N extends Needs, O extends Options> {
   /** A clause without a full stop; code in backticks. */
   help: string
   needs: N
-  /** Says what contradicts itself, null when nothing does. */
+  /** Describes a contradiction between options, null for none. */
   findContradiction?(values: Values<O>): string | null
-  /** Returns the exit status. Loads what it needs when it is called: a command that prints something should not wait for a whole store. */
+  /** Returns the exit status. Imports its code when it is called, so that help does not load a whole store. */
   run(context: Contexts[N], values: Values<O>, ...args: string[]): Promise<number>
 }
 
@@ -79,12 +79,12 @@ export interface Command {
   run(context: Contexts[Needs], values: Values<Options>, ...args: string[]): Promise<number>
 }
 
-/** Takes the types of its options off a command: `readCommandLine` makes the values by those options, `runCommand` the context by its needs. */
+/** Erases the option types of a command: `readCommandLine` reads values by its options, `runCommand` opens the context by its needs. */
 export function defineCommand<N extends Needs, O extends Options = Record<never, never>>(definition: CommandDefinition<N, O>): Command {
   return { arguments: [], options: {}, findContradiction: () => null, ...definition } as unknown as Command
 }
 
-/** The command line cannot be understood. */
+/** The command line is wrong. */
 export class UsageError extends OperatorError {
   override readonly name = 'UsageError'
   override readonly exitStatus = 2

@@ -10,7 +10,7 @@ const ALL_FAILED = 'all-failed'
 export const COMMANDS: readonly Command[] = [
   defineCommand({
     name: 'serve',
-    options: { role: someOf(ROLES, 'does this only; may be given several times') },
+    options: { role: someOf(ROLES, 'runs only this role; may be given several times') },
     help: 'runs the store; every role unless some are named',
     needs: 'settings',
     run: async ({ config, terminal }, { role }) => (await import('./serve.ts')).serve(config, terminal, role),
@@ -176,7 +176,7 @@ export const COMMANDS: readonly Command[] = [
     name: 'admin create',
     arguments: [{ name: 'EMAIL' }],
     help: "makes an operator's account; the password is asked for, or read from standard input, or made up and printed when it is empty",
-    // The password is asked for before a database is started for it.
+    // Asks for the password before it starts a database.
     needs: 'settings',
     run: async (context, _, email = '') => (await import('./account-commands.ts')).createOperator(context, email),
   }),
@@ -189,7 +189,7 @@ export const COMMANDS: readonly Command[] = [
   defineCommand({
     name: 'secret change',
     help: 'encrypts with another `STOREFRONT_SECRET` what the one before encrypts: the new one is asked for, or read from standard input; a store that keeps its own secret makes it up',
-    // The new secret is asked for before a database is started for it.
+    // Asks for the new secret before it starts a database.
     needs: 'settings',
     run: async (context) => (await import('./secret-commands.ts')).changeSecret(context),
   }),

@@ -30,14 +30,14 @@ const FILE_PROBLEMS: Record<string, string> = {
   EROFS: 'the file system is read-only',
 }
 
-/** What to tell an operator about an error that ended the process; null for one that is no operator's mistake, which needs its stack. */
+/** The message for an operator about an error that ended the process; null for a bug, which is printed with its stack. */
 export function explainError(error: unknown): Explanation | null {
   if (error instanceof OperatorError) return { message: error.message, exitStatus: error.exitStatus }
   const message = error instanceof AppError ? error.message : (explainFile(error) ?? explainDatabase(error))
   return message === null ? null : { message: message.replaceAll(/\s*\n\s*/g, ' '), exitStatus: 1 }
 }
 
-/** Whether a server's certificate, in the error or in its cause, is signed by an authority that is not known. */
+/** Whether the error, or its cause, is a server certificate signed by an unknown authority. */
 export function isUntrusted(error: unknown): boolean {
   const { code = '', cause } = error as { code?: string; cause?: unknown }
   return UNTRUSTED.includes(code) || (cause instanceof Error && isUntrusted(cause))
@@ -45,7 +45,7 @@ export function isUntrusted(error: unknown): boolean {
 
 function explainFile(error: unknown): string | null {
   const { code = '', path } = error as NodeJS.ErrnoException
-  // A write that finds no room names no file.
+  // The error of a write to a full disk has no path.
   if (isDiskFull(error) && typeof path !== 'string') return `a disk is full (${code}): make room on it`
   const problem = FILE_PROBLEMS[code]
   return problem === undefined || typeof path !== 'string' ? null : `${path} cannot be used: ${problem} (${code})`

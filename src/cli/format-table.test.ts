@@ -15,7 +15,7 @@ test('formats an aligned table with a header and the number of rows', () => {
   assert.equal(formatTable({ columns: ['n'], rows: [] }), 'n\n-\n(0 rows)')
 })
 
-test('formats rows as JSON objects, and leaves a cell of a list empty that has no value', () => {
+test('formats rows as JSON objects, and null as an empty cell in a list', () => {
   const table = {
     columns: ['id', 'error'],
     rows: [
@@ -31,7 +31,7 @@ test('formats rows as JSON objects, and leaves a cell of a list empty that has n
   assert.equal(formatTable({ columns: ['id', 'error'], rows: [['a', null]] }, { none: '' }), 'id | error\n---+------\na  |\n(1 row)')
 })
 
-test('shows control characters as escapes, so that a cell cannot move the cursor or turn the text around', () => {
+test('shows control characters as escapes, so that a cell cannot move the cursor or reverse the text', () => {
   const text = formatTable({ columns: ['a\n'], rows: [['\u001b[2J\r\n\t\u009b1m\u202e\u2028 \u007f']] })
   assert.equal(text.split('\n').length, 4)
   assert.ok(text.includes('\\u001b[2J\\r\\n\\t\\u009b1m\\u202e\\u2028 \\u007f'), text)

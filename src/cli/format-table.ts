@@ -3,7 +3,7 @@ interface Table {
   rows: readonly (readonly unknown[])[]
 }
 
-/** The rows as a JSON array of objects on one line. Of columns with one name the last counts. */
+/** The rows as a JSON array of objects on one line. Of columns with the same name the last one is used. */
 export function formatJson({ columns, rows }: Table): string {
   return JSON.stringify(rows.map((row) => Object.fromEntries(columns.map((column, index) => [column, row[index] ?? null]))))
 }

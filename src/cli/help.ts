@@ -21,7 +21,7 @@ storefront help COMMAND, or COMMAND --help, shows one command with its options; 
 Settings come from the environment; README.md lists them.`
 }
 
-/** The commands with a line or two on each. */
+/** One or two lines for each command. */
 export function commandList(commands: readonly Command[]): string {
   return commands
     .map(({ name, arguments: args, help }) => entry([name, ...args.map((argument) => argument.name)].join(' '), plain(help)))
@@ -41,7 +41,7 @@ export function readmeRow(command: Command): string {
   return `| \`npx ${usageOf(command).replaceAll('|', '\\|')}\` | ${command.help} |`
 }
 
-/** Code is marked for README.md only. */
+/** Without the backticks, which are for README.md. */
 function plain(help: string): string {
   return help.replaceAll('`', '')
 }
@@ -54,13 +54,13 @@ function repeated(option: Option<unknown> | Flag): string {
   return 'read' in option && option.isRepeatable ? '…' : ''
 }
 
-/** `term` with its explanation beside it, or below when it is too long. */
+/** `term` with its explanation beside it, or below a long term. */
 function entry(term: string, explanation: string): string {
   const lines = wrap(explanation, INDENT)
   return term.length + 4 > INDENT ? `  ${term}\n${' '.repeat(INDENT)}${lines}` : `${`  ${term}`.padEnd(INDENT)}${lines}`
 }
 
-/** Lines that begin, but for the first, after `indent` blanks. */
+/** Lines of at most WIDTH; all but the first are indented. */
 function wrap(text: string, indent: number): string {
   const lines = ['']
   for (const word of text.split(' ')) {

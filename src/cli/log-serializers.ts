@@ -1,5 +1,5 @@
 import pino from 'pino'
 import { loggableError } from '../db/loggable-error.ts'
 
-/** What a log line holds of an error: nothing of a row's values. */
+/** Removes the values of rows from logged errors. */
 export const serializers = { err: (error: unknown) => pino.stdSerializers.err(loggableError(error) as Error) }

@@ -21,7 +21,7 @@ export async function list({ pool, terminal }: Contexts['database'], filter: Del
   return 0
 }
 
-/** Queues a mail again that was given up, or all of them for null. Status 1 when the one that was asked for is not among them. */
+/** Queues one failed mail again, or all for null. Status 1 when that mail has not failed. */
 export async function retry({ pool, config, terminal, jobs }: Contexts['jobs'], eventId: string | null): Promise<number> {
   const queued = await retryFailed(pool, jobs, { eventId, maxPerHour: config.mailMaxPerHour, now: new Date() })
   if (queued > 0 || eventId === null) {

@@ -31,7 +31,7 @@ export const json: Flag = flag('prints JSON instead of text')
 
 export const limit: Option<number> = {
   value: 'N',
-  help: `at most so many rows, ${DEFAULT_LIMIT} unless given`,
+  help: `maximum number of rows, ${DEFAULT_LIMIT} by default`,
   must: `be a whole number from 1 to ${MAX_LIMIT}`,
   read(given) {
     const number = /^\d{1,9}$/.test(given) ? Number(given) : 0

@@ -16,7 +16,7 @@ import type { Topic } from '../topic/topic.ts'
 import type { Contexts } from './command.ts'
 import { isUntrusted } from './explain-error.ts'
 
-// Not 2, which is a command that was called wrongly.
+// Not 2, the status of a wrong command line.
 const EXIT_UNDECIDED = 3
 
 const now = () => new Date()
@@ -40,17 +40,17 @@ interface ReplayArguments {
   since: Date | undefined
   orderId: string | undefined
   subscriber: string | undefined
-  /** The operator knows that the database was put back: it begins a new incarnation whatever topic and lake have seen. */
+  /** The operator knows that the database was restored: begins a new incarnation without evidence from topic and lake. */
   isRestored?: boolean | undefined
 }
 
-/** Publishes what the topic lacks, or lets one subscriber read again. Status 1 when events could not be made. */
+/** Publishes events that the topic lacks, or rewinds one subscriber. Status 1 when events could not be created. */
 export async function replayOrders(context: Contexts['database'], replayArguments: ReplayArguments): Promise<number> {
   const { since, orderId, subscriber, isRestored = false } = replayArguments
   const { config, pool, terminal } = context
   const { api: url, stream: streamUrl } = context.addresses
   if (subscriber === undefined) await assertReachable(context.addresses, ['stream'])
-  // Before the topic is opened: in a restored database it may begin a new epoch.
+  // Before the topic opens, which may begin a new epoch in a restored database.
   const options = { pool, url, logger: context.logger }
   await ensureIncarnationOf(config, isRestored ? { ...options, reason: 'storefront replay --restored says that it was restored' } : options)
   if (isRestored) terminal.out('order numbers, versions and sequences have moved on, and every session has ended')
@@ -73,7 +73,7 @@ export async function replayOrders(context: Contexts['database'], replayArgument
   })
 }
 
-/** Mends the lake's files. Status 1 when a file that was set aside has events that are nowhere else. */
+/** Repairs the lake's files. Status 1 when a file that was set aside has events that exist nowhere else. */
 export async function repair(context: Contexts['database']): Promise<number> {
   const { config, pool, terminal } = context
   const store = await openLake(config)
@@ -90,7 +90,7 @@ export async function repair(context: Contexts['database']): Promise<number> {
   }
 }
 
-/** The last step after a restore: prints what was lost, so that somebody can tell the customers. */
+/** The last step after a restore: prints the lost orders, whose customers should be informed. */
 async function reconcileAfterRestore({ config, pool, addresses, terminal }: Contexts['database'], topic: Topic): Promise<void> {
   const lake = await openLake(config)
   const report = await reconcile({ pool, url: addresses.api, topic, lake, now }).finally(() => lake.close())
@@ -118,7 +118,7 @@ async function withTopic(
   }
 }
 
-/** A topic that starts waits for its broker; a command does not. Throws OperatorError. */
+/** Checks the broker: a starting topic would wait for it, a command does not. Throws OperatorError. */
 async function assertBroker(topic: Topic, servers: string): Promise<void> {
   try {
     await topic.newestSequence()
@@ -143,7 +143,7 @@ function describeReplay(report: ReplayReport): string[] {
   lines.push(`compared ${compared} events with the topic and published ${published} that it lacked`)
   if (inFlight > 0) lines.push(`${inFlight} more come by the change stream`)
   for (const id of dropped) lines.push(`the topic accepted the event ${id} and does not have it: run storefront replay again`)
-  for (const id of unknown) lines.push(`cannot make the event ${id}: the row of the order does not tell of it`)
+  for (const id of unknown) lines.push(`cannot make the event ${id}: the row of the order does not contain it`)
   if (corrupt > 0) lines.push(`${corrupt} messages of the topic are corrupt and stand in the way of theirs: see storefront verify`)
   return lines
 }

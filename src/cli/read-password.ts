@@ -2,13 +2,13 @@ import { createInterface } from 'node:readline/promises'
 import { Writable } from 'node:stream'
 
 /**
- * Reads a password: from the terminal without showing it, else the first line of standard input, so that it stands neither in
- * the shell's history nor in the list of processes. Empty when none was given, null when the answer was Ctrl-C.
+ * Reads a password from the terminal without echo, else the first line of standard input, so that neither the shell's history nor the list
+ * of processes contains it. Empty when none was given, null after Ctrl-C.
  */
 export async function readPassword(prompt: string, input: NodeJS.ReadStream = process.stdin): Promise<string | null> {
   if (!input.isTTY) return readFirstLine(input)
   process.stderr.write(prompt)
-  // The terminal shows what readline writes; this writes nothing.
+  // readline echoes to this output, which discards it.
   const silent = new Writable({ write: (_chunk, _encoding, done) => done() })
   const terminal = createInterface({ input, output: silent, terminal: true })
   const cancelled = Promise.withResolvers<null>()

@@ -17,7 +17,7 @@ const countIncarnations = async ({ pool }: RunningStore) => (await pool.query('s
 // The store's customer and operator log in at each start.
 const countOpenSessions = async ({ pool }: RunningStore) => (await pool.query('select from sessions where revoked_at is null')).rowCount
 
-test('a restore that did not finish is finished by the next start, and no start sells before that', async (t) => {
+test('the next start finishes an unfinished restore before it sells', async (t) => {
   const store = createRestorableStore(t)
   const folder = dataFolder(store.dataDir)
   const target = `${store.dataDir}-backup`
@@ -71,7 +71,7 @@ test('a restore that did not finish is finished by the next start, and no start 
   await restoredAgain.stop()
 })
 
-test('a backup is not made below the cluster, and leaves no draft when it fails', async (t) => {
+test('a backup below the cluster is refused, and a failed one leaves no partial copy', async (t) => {
   const store = createRestorableStore(t)
   const { cluster } = dataFolder(store.dataDir)
   const [target, link] = [`${store.dataDir}-backup`, `${store.dataDir}-link`]

@@ -1,6 +1,6 @@
 import type { Command, Contexts, Options, Terminal, Values } from './command.ts'
 
-/** Gives a command what it needs, and closes that afterwards. Returns the exit status of the process. */
+/** Opens what a command needs, runs it and closes that again. Returns the exit status. */
 export async function runCommand(command: Command, terminal: Terminal, values: Values<Options>, args: readonly string[]): Promise<number> {
   const perform = (context: Contexts[keyof Contexts]) => command.run(context, values, ...args)
   if (command.needs === 'nothing') return perform({ terminal })
@@ -24,21 +24,21 @@ async function readSettings(terminal: Terminal): Promise<Contexts['settings']> {
     import('./log-serializers.ts'),
   ])
   const config = readConfig()
-  // A command's output is its own; what it logs goes to standard error.
+  // Standard output is for the command's result; its log goes to standard error.
   const level = config.logLevel === 'info' ? 'warn' : config.logLevel
   return { terminal, config, logger: pino({ level, serializers }, pino.destination(2)) }
 }
 
 /**
- * Runs `work` on the store's database: that of a running store, or started for as long as it takes. Changes nothing about the schema.
- * Throws StoreMissing, or MigrationsPending when the schema is not that of this program.
+ * Runs `work` on the store's database: that of a running store, or one that is started for it. Does not change the schema. Throws
+ * StoreMissing, or MigrationsPending when the schema is not this program's.
  */
 export async function withDatabase(
   settings: Contexts['settings'],
   work: (context: Contexts['database']) => Promise<number>,
 ): Promise<number> {
   const { config, logger } = settings
-  // Loaded here: a command that only prints something need not wait for all of this.
+  // Imported here, so that help does not load it.
   const [{ assertEmbeddedIsMeant }, { openExistingDatabase }, { createPool }, { COMMAND_BOUNDS }, { assertMigrated }] = await Promise.all([
     import('../config.ts'),
     import('../db/open-database.ts'),
@@ -76,7 +76,7 @@ async function withJobs(context: Contexts['database'], work: (context: Contexts[
   }
 }
 
-/** Runs `work` on the lake's files, which need no server. Throws LakeMissing. */
+/** Runs `work` on the lake's files. Throws LakeMissing. */
 async function withLake(settings: Contexts['settings'], work: (context: Contexts['lake']) => Promise<number>): Promise<number> {
   const { openExistingLake } = await import('../app/open-lake.ts')
   const lake = await openExistingLake(settings.config)

@@ -8,8 +8,8 @@ import { withDatabase } from './run-command.ts'
 const EXIT_INTERRUPTED = 130
 
 /**
- * Encrypts with another secret what the store's encrypts: with one that it makes up where the store keeps its own, else with the one that
- * is asked for or comes from standard input. Throws ConfigError or WrongSecret.
+ * Re-encrypts with another secret: a generated one where the store's secret is in its folder, else one read from the terminal or from
+ * standard input. Throws ConfigError or WrongSecret.
  */
 export async function changeSecret(settings: Contexts['settings']): Promise<number> {
   const { config, terminal } = settings
@@ -22,7 +22,7 @@ export async function changeSecret(settings: Contexts['settings']): Promise<numb
     })
   }
   const given = await readPassword('New secret: ')
-  // A mistake in what is typed without being shown would lock the store.
+  // A typing error in an invisible secret would lock the store.
   const repeated = given !== null && process.stdin.isTTY ? await readPassword('The same again: ') : given
   if (given === null || repeated === null) return EXIT_INTERRUPTED
   if (given !== repeated) throw new ConfigError('the two are not the same: nothing was changed')

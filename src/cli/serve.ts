@@ -9,11 +9,11 @@ const EXIT_FAILURE = 1
 const EXIT_INTERRUPTED = 130
 const STOP_PATIENCE_MS = 9_500
 
-/** Runs the store until a signal. `roles`: those of the command line, which stand in for the setting's. */
+/** Runs the store until a signal. `roles` of the command line replace those of the setting. */
 export async function serve(settings: Config, { exit }: Terminal, roles: readonly Role[] = settings.roles): Promise<number> {
   const config = Object.freeze({ ...settings, roles: ROLES.filter((role) => roles.includes(role)) })
   assertEmbeddedIsMeant(config)
-  // Not one write for each line where many requests come: lines that come while one is being written leave together.
+  // Lines logged during a write are written together: not one write for each request.
   const logger = pino({ level: config.logLevel, serializers }, pino.destination({ fd: 1, sync: false }))
   const ended = Promise.withResolvers<number>()
   onStopSignal(
@@ -42,7 +42,7 @@ export async function serve(settings: Config, { exit }: Terminal, roles: readonl
   }
 }
 
-/** PostgreSQL starts while the code of the store is loaded: either takes a second. */
+/** Starts PostgreSQL while the code of the store is imported: each takes about a second. */
 async function loadStore(options: DatabaseOptions) {
   const [opening, loading] = await Promise.allSettled([openOwnDatabase(options), import('../app.ts')])
   if (opening.status === 'rejected') throw opening.reason

@@ -1,11 +1,11 @@
 const SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const
-/** Signals that come so close together are one: a terminal and npm both send what was typed once. */
+/** Signals within this time count as one: a terminal and npm both send a signal that was typed once. */
 const SAME_MS = 300
 const FORCED_BY = 3
 
 /**
- * Calls `onStop` at the first signal to stop and `onForce` at the third. The second changes nothing: what is being answered is answered.
- * Tells the parent which signals arrived, so that it does not send them again.
+ * Calls `onStop` at the first stop signal and `onForce` at the third. The second changes nothing: requests in flight are answered. Reports
+ * received signals to the parent, which then does not forward them.
  */
 export function onStopSignal(onStop: () => void, onForce: () => void): void {
   let count = 0

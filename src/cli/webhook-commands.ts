@@ -16,7 +16,7 @@ import { formatJson, formatTable } from './format-table.ts'
 
 type Context = Contexts['database']
 
-/** Adds an endpoint and prints its secret, once. `events` is a list with commas; `all` or nothing means every one. */
+/** Adds an endpoint and prints its secret, once. `events`: event types separated by commas; `all` or undefined for every type. */
 export async function add({ pool, addresses, config, terminal }: Context, url: string, events: string | undefined): Promise<number> {
   const encryption = createEncryption(await openSecret(pool, addresses.api, config), 'webhook secret')
   const eventTypes = events === undefined || events === 'all' ? null : events.split(',').map((type) => type.trim())
@@ -27,7 +27,7 @@ export async function add({ pool, addresses, config, terminal }: Context, url: s
   return 0
 }
 
-/** Prints the endpoints and their state. Of a URL its query is left out. */
+/** Prints the endpoints and their state. URLs are printed without their query. */
 export async function list({ pool, terminal }: Context, json: boolean): Promise<number> {
   const columns = ['id', 'url', 'events', 'state', 'since', 'reason', 'queued', 'failed']
   const rows = (await listEndpoints(pool)).map((endpoint) => [
@@ -66,7 +66,7 @@ export async function deliveries(
   return 0
 }
 
-/** Queues deliveries again: that of one event, or all that failed for null. */
+/** Queues deliveries again: that of one event, or for null all that failed. */
 export async function redeliverEvents({ pool, terminal, jobs }: Contexts['jobs'], id: string, eventId: string | null): Promise<number> {
   await getEndpoint(pool, id)
   const queued = await redeliver(pool, jobs, id, eventId)

@@ -3,7 +3,7 @@ import { ConfigError, type Settings } from './settings.ts'
 
 const PROTOCOLS = ['postgres:', 'postgresql:']
 
-/** Where the database is and who asks it; null for the embedded one. An address that is not set is `DATABASE_URL`. */
+/** The addresses of the database by role; null for the embedded one. An address that is not set is `DATABASE_URL`. */
 export function readDatabaseAddresses({ url }: Settings): DatabaseAddresses | null {
   const api = url('DATABASE_URL', PROTOCOLS)
   const others = { DATABASE_STREAM_URL: url('DATABASE_STREAM_URL', PROTOCOLS), DATABASE_OWNER_URL: url('DATABASE_OWNER_URL', PROTOCOLS) }
@@ -11,7 +11,7 @@ export function readDatabaseAddresses({ url }: Settings): DatabaseAddresses | nu
   for (const [name, value] of Object.entries(others)) {
     if (value === null) continue
     if (api === null) throw new ConfigError(`${name} goes with DATABASE_URL, which is not set`)
-    // `storefront migrate` gives rights to the role that an address names.
+    // `storefront migrate` grants rights to the role in an address.
     if (roleOf(api) === '' || roleOf(value) === '') throw new ConfigError(`with ${name}, it and DATABASE_URL must each name their role`)
     if (databaseOf(api) !== databaseOf(value)) throw new ConfigError(`${name} must be an address of the database in DATABASE_URL`)
   }

@@ -1,6 +1,6 @@
 import { ConfigError, type Settings } from './settings.ts'
 
-/** Where in an object store the lake is. Credentials are the business of AWS's SDK, which reads its own settings. */
+/** The lake's place in an object store. AWS's SDK reads the credentials from its own settings. */
 export interface LakeBucket {
   readonly bucket: string
   /** Without slashes at its ends; empty for the bucket's root. */
@@ -23,14 +23,14 @@ export function readLakeBucket({ optional, url }: Settings): LakeBucket | null {
   }
   const [, bucket, path = ''] = LAKE_URL.exec(address) ?? []
   const prefix = path.replace(/\/+$/, '')
-  // The value is not echoed: somebody may have put a key into it.
+  // The value is not printed: it may contain a key.
   if (bucket === undefined || /^\/|\/\/|(^|\/)\.\.?(\/|$)/.test(prefix)) {
     throw new ConfigError('LAKE_URL must look like s3://bucket/prefix, with letters, digits and - _ . = in the prefix')
   }
   if (endpoint !== null && (new URL(endpoint).username !== '' || new URL(endpoint).password !== '')) {
-    throw new ConfigError('S3_ENDPOINT must hold no credentials; they are AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY')
+    throw new ConfigError('S3_ENDPOINT must contain no credentials; they are AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY')
   }
-  // Other servers than AWS mostly do not care, but the signature has to name one.
+  // Most servers other than AWS ignore the region, but the signature must name one.
   const region = optional('AWS_REGION') ?? (endpoint === null ? null : 'us-east-1')
   return Object.freeze({ bucket, prefix, endpoint, region })
 }

@@ -2,9 +2,9 @@ import { ConfigError, type Settings } from './settings.ts'
 
 /** How to reach the broker. Paths are null when not set. */
 export interface NatsConfig {
-  /** Addresses with commas between; a login in one of them counts for all. */
+  /** Addresses, separated by commas; a login in one of them is used for all. */
   readonly servers: string
-  /** 1, 3 or 5: an even number of servers survives the loss of no more than the odd one below it. */
+  /** 1, 3 or 5: an even number survives the loss of no more servers than the odd number below it. */
   readonly replicas: number
   readonly credentialsFile: string | null
   readonly caFile: string | null
@@ -24,7 +24,7 @@ export function readNats({ optional, oneOf }: Settings): NatsConfig | null {
   const replicas = Number(oneOf('NATS_REPLICAS', ['1', '3', '5'], '1'))
   if (servers === null) return null
   const isAddress = (text: string) => URL.canParse(text) && ['nats:', 'tls:'].includes(new URL(text).protocol) && new URL(text).host !== ''
-  // The value is not echoed: it may hold a password.
+  // The value is not printed: it may contain a password.
   if (!servers.split(',').every((server) => isAddress(server.trim()))) {
     throw new ConfigError('NATS_URL must list URLs that start with nats:// or tls://, with commas between')
   }

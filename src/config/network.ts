@@ -26,7 +26,7 @@ function isNetwork(text: string): boolean {
 export function readCorsOrigins(value: string | null): readonly string[] | '*' | null {
   if (value === null || value === '*') return value
   const origins = value.split(',').map((origin) => origin.trim())
-  // As browsers send it: no path, no default port, in lower case. Apps have schemes of their own.
+  // The form that browsers send: no path, no default port, in lower case. Apps have their own schemes.
   const isOrigin = (text: string) =>
     /^[a-z][a-z0-9+.-]*:\/\/[^/?#@*\s]+$/.test(text) && URL.canParse(text) && isPlain(text, new URL(text).origin)
   const isPlain = (text: string, origin: string) => origin === text || (origin === 'null' && !text.startsWith('http'))
@@ -36,7 +36,7 @@ export function readCorsOrigins(value: string | null): readonly string[] | '*' |
 
 const CACHES = ['varnish:', 'fastly:', 'cloudflare:']
 
-/** `CDN_PURGE_URL`. Throws ConfigError without echoing the values: they may hold a token. */
+/** `CDN_PURGE_URL`. Throws ConfigError, which does not show the values: they may contain a token. */
 export function readPurgeUrls(value: string | null): readonly string[] {
   const urls = (value ?? '')
     .split(',')

@@ -1,4 +1,5 @@
 import { OperatorError } from '../errors.ts'
+
 /** A setting that cannot be used. The message names it; the process ends with exit status 2. */
 export class ConfigError extends OperatorError {
   override readonly name = 'ConfigError'
@@ -7,7 +8,7 @@ export class ConfigError extends OperatorError {
 
 export type Settings = ReturnType<typeof settingsOf>
 
-/** Readers of single settings by name. What is empty counts as not set. They throw ConfigError. */
+/** Readers of single settings by name. An empty value counts as not set. They throw ConfigError. */
 export function settingsOf(env: NodeJS.ProcessEnv) {
   const optional = (name: string) => {
     const value = env[name]?.trim()
@@ -38,7 +39,7 @@ export function settingsOf(env: NodeJS.ProcessEnv) {
       if (!(number >= 1 && number <= max)) throw new ConfigError(`${name} must be off or a whole number from 1 to ${max}`)
       return number
     },
-    // The value is not echoed: it may hold a password.
+    // The value is not printed: it may contain a password.
     url(name: string, protocols: string[]) {
       const value = optional(name)
       if (value === null) return null
@@ -60,7 +61,7 @@ function readWholeNumber(text: string): number {
   return /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN
 }
 
-/** `values` in the order of `allowed`. Throws ConfigError, which begins with `name`. */
+/** `values` in the order of `allowed`. Throws ConfigError. */
 function parseList<T extends string>(values: readonly string[], allowed: readonly T[], name: string): readonly T[] {
   const wanted = values.map((v) => v.trim()).filter((v) => v !== '')
   const unknown = wanted.find((v) => !allowed.includes(v as T))

@@ -45,7 +45,7 @@ async function makeServer(t: TestContext) {
   return { server, call }
 }
 
-test('a route that does not say who may call it stops the start, and is named', async (t) => {
+test('a route without access prevents the start, with its name in the error', async (t) => {
   const { server } = await makeServer(t)
   const refusal = /^Error: POST \/v1\/open does not say who may call it: set config\.access$/
   assert.throws(() => server.post('/v1/open', async () => 'open'), refusal)
@@ -62,7 +62,7 @@ test('a route that does not say who may call it stops the start, and is named', 
   await assert.rejects(async () => scoped, refusal)
 })
 
-test('a marked route is open to those whom its mark names, and its handler learns who calls', async (t) => {
+test('a marked route is open to the callers that its mark names, and its handler gets the caller', async (t) => {
   const { server, call } = await makeServer(t)
   for (const access of ['public', 'caller', 'admin'] as const) {
     server.get(`/${access}`, { config: { access } }, async (request) => (access === 'public' ? 'anybody' : callerOf(request).role))
@@ -108,7 +108,7 @@ test('every route of the store that is not public answers 401 without a token, a
   assert.deepEqual([...names].sort(), PUBLIC)
 })
 
-test('the OpenAPI document asks for a token where the server does', async () => {
+test('the OpenAPI document requires a token where the server does', async () => {
   const { paths } = (await store.call('GET', '/openapi.json')).json
   for (const { method, url, access, schema } of store.server.listedRoutes) {
     if (method === 'HEAD' || 'hide' in schema) continue

@@ -2,7 +2,7 @@ import { AppError } from '../errors.ts'
 import { type Authenticate, CALLER, type Caller } from './caller.ts'
 import type { HttpServer } from './http-server.ts'
 
-/** Who may call a route: anybody, whoever has a session, operators only. */
+/** Who may call a route: anybody, a caller with a session, operators only. */
 export type Access = 'public' | 'caller' | 'admin'
 
 declare module 'fastify' {
@@ -18,8 +18,8 @@ const MAY_CALL: Record<Exclude<Access, 'public'>, (caller: Caller) => boolean> =
 }
 
 /**
- * Closes every route of the server that is not marked `public`: the caller is authenticated, and refused, before the body is read. The
- * mark is the only switch, so a route can neither forget the check nor document another one than it has.
+ * Closes every route that is not marked `public`: the caller is authenticated before the body is read. The mark is the only switch, so a
+ * route cannot forget the check, and its documentation cannot differ from it.
  */
 export function enforceAccess(server: HttpServer, authenticate: Authenticate): void {
   server.decorateRequest(CALLER)
@@ -35,7 +35,7 @@ export function enforceAccess(server: HttpServer, authenticate: Authenticate): v
     if (access === 'public') return done()
     authenticate(request)
       .then((caller) => {
-        // A route without a mark cannot exist. If one did, it would be closed.
+        // The hook above refuses a route without a mark. If one existed, it would be closed.
         if (access === undefined || !MAY_CALL[access](caller)) throw new AppError('forbidden', 'Only operators may do this.')
         request.setDecorator(CALLER, caller)
       })

@@ -38,7 +38,7 @@ const JSON_TYPE = 'Content-Type: application/json'
 const NDJSON_TYPE = 'Content-Type: application/x-ndjson'
 const LINE = `${JSON.stringify({ sku: 'a', name: 'A', category: 'a', price: { amount: 1, currency: 'EUR' } })}\n`
 
-test('a client that breaks off an upload is no error, and no outage of the database', async () => {
+test('a client that aborts an upload is neither an error nor an outage of the database', async () => {
   for (const isReset of [false, true]) {
     for (const [path, type, beginning] of [
       ['/orders', JSON_TYPE, '{"items":'],

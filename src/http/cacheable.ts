@@ -18,7 +18,7 @@ export interface AnswerOptions {
   /** Opaque, of letters, digits, `-` and `_`. */
   etag: string
   lastModified: Date
-  /** What the answer can be purged by. */
+  /** Surrogate keys by which caches purge the answer. */
   tags: readonly string[]
   /** RFC 8288. */
   link?: string | undefined
@@ -28,20 +28,20 @@ export interface AnswerOptions {
 const SUFFIXES = { identity: '', gzip: '-gz', br: '-br' }
 type Encoding = keyof typeof SUFFIXES
 
-/** Bytes of a body in one encoding, with the headers that go with them, ready for Node's `writeHead`. */
+/** A body in one encoding, with its headers as Node's `writeHead` takes them. */
 interface Variant {
   headers: readonly string[]
-  /** Of the answer to a client that has the bytes. */
+  /** Headers of the 304 to a client that has these bytes. */
   headersOf304: readonly string[]
   bytes: Buffer
 }
 
-/** Smaller ones do not get smaller by enough to be worth another entry in caches. */
+/** A smaller body saves too little to be worth another entry in caches. */
 const MIN_COMPRESSED_BYTES = 1_400
 const BROTLI_QUALITY = 5
 
 /**
- * An answer that any cache may keep, because it does not depend on who asks: made once, sent many times.
+ * An answer that any cache may keep, because it does not depend on the caller: rendered once, sent many times.
  * Headers after RFC 9111 (Cache-Control), 5861 (stale-…), 9213 (CDN-Cache-Control).
  */
 export class CacheableAnswer {
@@ -63,7 +63,7 @@ export class CacheableAnswer {
     this.#add('identity', bytes)
   }
 
-  /** Without its compressed forms, and what they weigh is told by `prepare`. */
+  /** Without the compressed forms, whose size `prepare` returns. */
   get sizeBytes(): number {
     return this.#identity.bytes.length + JSON.stringify(this.#common).length
   }
@@ -72,7 +72,7 @@ export class CacheableAnswer {
     return this.#variants.get('identity') as Variant
   }
 
-  /** Makes the encoding that the client likes best, if it is not there yet. Returns how many bytes came in addition. */
+  /** Compresses the body for the client's preferred encoding unless that is done. Returns the additional bytes. */
   async prepare(asked: IncomingHttpHeaders): Promise<number> {
     const encoding = this.#choose(asked)
     if (this.#variants.has(encoding)) return 0
@@ -86,8 +86,8 @@ export class CacheableAnswer {
   }
 
   /**
-   * Sends the answer with `headers` in addition, or 304 when the client has it already, and tells which of the two. Null, and nothing is
-   * sent, when it has to be prepared first.
+   * Sends the answer with additional `headers`, or 304 when the client has it, and returns the status. Returns null and sends nothing when
+   * `prepare` must run first.
    */
   send(asked: IncomingHttpHeaders, response: ServerResponse, headers: readonly string[]): 200 | 304 | null {
     const encoding = this.#choose(asked)
@@ -100,10 +100,10 @@ export class CacheableAnswer {
     return status
   }
 
-  /** The same, in the place of a reply. */
+  /** Sends the answer in place of Fastify's reply. */
   reply(asked: IncomingHttpHeaders, reply: FastifyReply): void {
     const headers = takeOver(reply)
-    // Hooks and the log see the status that was sent.
+    // For hooks and the log.
     reply.code(this.send(asked, reply.raw, headers) ?? 500)
   }
 
@@ -123,10 +123,10 @@ export class CacheableAnswer {
   }
 }
 
-/** Whether the client has the answer whose tag will be `etag`, whatever it looks like. Then it is told so. */
+/** Sends 304 and returns true when the client has the answer with this entity tag, in any encoding, before the answer is rendered. */
 export function sendNotModified(asked: IncomingHttpHeaders, reply: FastifyReply, etag: string, lifetimes: CacheLifetimes): boolean {
   const condition = asked['if-none-match']
-  // `*` asks whether there is an answer at all, which is not known yet.
+  // `*` matches any existing answer, and whether one exists is not known yet.
   if (condition === undefined || condition.includes('*') || !matches(condition, etag)) return false
   const known = Object.values(SUFFIXES).find((suffix) => condition.includes(`"${etag}${suffix}"`)) ?? ''
   const headers = takeOver(reply.code(304))
@@ -135,7 +135,7 @@ export function sendNotModified(asked: IncomingHttpHeaders, reply: FastifyReply,
   return true
 }
 
-/** An entity tag for what `parts` tell apart. */
+/** An entity tag that differs when one of `parts` does. */
 export function entityTag(...parts: readonly string[]): string {
   return createHash('sha256').update(JSON.stringify(parts)).digest('base64url').slice(0, 22)
 }
@@ -149,13 +149,13 @@ function cacheHeaders({ browserSeconds, sharedSeconds }: CacheLifetimes): string
   ]
 }
 
-/** Lets the caller answer instead of Fastify, which would look at each header and the body again. Returns the headers set so far. */
+/** Takes the reply from Fastify, which would process each header and the body again. Returns the headers set so far. */
 function takeOver(reply: FastifyReply): string[] {
   reply.hijack()
   return Object.entries(reply.getHeaders()).flatMap(([name, value]) => [name, String(value)])
 }
 
-/** RFC 9110 §12.5.3, as far as browsers and CDNs use it: what is named without `q=0`; brotli before gzip. */
+/** The part of RFC 9110 §12.5.3 that browsers and CDNs use: an encoding that is named without `q=0`; brotli before gzip. */
 function chooseEncoding(accepted: string): Encoding {
   if (/\bbr\b(?!\s*;\s*q=0(\.0*)?(,|\s|$))/i.test(accepted)) return 'br'
   if (/\bgzip\b(?!\s*;\s*q=0(\.0*)?(,|\s|$))/i.test(accepted)) return 'gzip'
@@ -165,7 +165,7 @@ function chooseEncoding(accepted: string): Encoding {
 /** RFC 9110 §13.1.2: a list of entity tags, compared weakly, or `*`. Any encoding of the same answer counts. */
 function matches(ifNoneMatch: string | undefined, etag: string): boolean {
   if (ifNoneMatch === undefined) return false
-  // As caches and browsers send it.
+  // The usual form of browsers and caches, without the work below.
   if (ifNoneMatch.length === etag.length + 2 && ifNoneMatch === `"${etag}"`) return true
   return ifNoneMatch.split(',').some((candidate) => {
     const tag = candidate.trim().replace(/^W\//, '')

@@ -1,16 +1,16 @@
 import type { FastifyRequest } from 'fastify'
 
-/** Who makes a request. */
+/** The authenticated caller of a request. */
 export interface Caller {
   userId: string
   sessionId: string
   role: 'customer' | 'admin'
 }
 
-/** Tells who makes a request by its bearer token (RFC 6750). Throws `unauthenticated` or `invalid_token`. */
+/** Authenticates a request by its bearer token (RFC 6750). Throws `unauthenticated` or `invalid_token`. */
 export type Authenticate = (request: FastifyRequest) => Promise<Caller>
 
-/** The decorator of a request that holds its caller. Only `enforceAccess` sets it. */
+/** The request decorator with the caller. Only `enforceAccess` sets it. */
 export const CALLER = 'caller'
 
 /** The caller of a request to a route that is not public. */

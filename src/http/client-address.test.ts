@@ -4,12 +4,12 @@ import { clientAddress, networkOf, siteOf } from './client-address.ts'
 
 const at = (ip: string, remoteAddress = '10.0.0.1') => clientAddress({ ip, socket: { remoteAddress } } as never)
 
-test('gives an IPv4 address in one form', () => {
+test('returns an IPv4 address in one form', () => {
   assert.equal(at('192.0.2.7'), '192.0.2.7')
   assert.equal(at('::ffff:192.0.2.7'), '192.0.2.7')
 })
 
-test('falls back to the connection when a proxy passes on what is no address', () => {
+test('falls back to the connection when a proxy forwards an invalid address', () => {
   for (const rubbish of ['unknown', '', '1.2.3.4:5', '999.1.1.1', "'; drop table users"]) assert.equal(at(rubbish), '10.0.0.1')
 })
 
@@ -22,7 +22,7 @@ test('counts an IPv6 client by its /64', () => {
   assert.equal(networkOf('fe80::1%eth0'), 'fe80:0:0:0::/64')
 })
 
-test('knows the /48 that an IPv6 client is in, and none of an IPv4 client', () => {
+test('returns the /48 of an IPv6 client, and none for IPv4', () => {
   assert.equal(siteOf('2001:db8:1:2::1'), '2001:db8:1::/48')
   assert.equal(siteOf('2001:0DB8:0001:ffff:0:0:0:9'), '2001:db8:1::/48')
   assert.equal(siteOf('::1'), '0:0:0::/48')

@@ -1,10 +1,10 @@
 import { isIP, isIPv4 } from 'node:net'
 import type { FastifyRequest } from 'fastify'
 
-/** The client's IP address: the connection's, or what a proxy says that TRUST_PROXY names. IPv4 is never in IPv6 form. */
+/** The client's IP address: the connection's, or the one that a proxy named by TRUST_PROXY reports. IPv4 is never in IPv6 form. */
 export function clientAddress(request: Pick<FastifyRequest, 'ip' | 'socket'>): string {
   const address = plain(request.ip)
-  // A trusted proxy may still pass on rubbish.
+  // A trusted proxy may still forward an invalid address.
   return isIP(address) === 0 ? plain(request.socket.remoteAddress ?? '') : address
 }
 
@@ -13,19 +13,19 @@ function plain(address: string): string {
   return mapped !== undefined && isIPv4(mapped) ? mapped : address
 }
 
-/** The network that one subscriber has: an IPv4 address, but a whole /64 of IPv6, where the rest is theirs to choose. */
+/** The network of one subscriber line: an IPv4 address, or the /64 of an IPv6 address, whose other bits the subscriber chooses. */
 export function networkOf(address: string): string {
   return isIP(address) === 6 ? prefixOf(address, 4) : address
 }
 
-/** The /48 of an IPv6 address: a site gets one, and so can whoever would look like 65,536 subscribers. Null for IPv4. */
+/** The /48 of an IPv6 address: one site has it, with 65,536 networks of the size above. Null for IPv4. */
 export function siteOf(address: string): string | null {
   return isIP(address) === 6 ? prefixOf(address, 3) : null
 }
 
 /** The first `groups` of the eight 16-bit groups of an IPv6 address. */
 function prefixOf(address: string, groups: number): string {
-  // The URL parser writes an address in one form (RFC 5952); a zone id means nothing outside this machine.
+  // The URL parser normalises an address (RFC 5952). A zone id has a meaning on this machine only.
   const [head = '', tail = ''] = new URL(`http://[${address.split('%', 1)[0]}]`).hostname.slice(1, -1).split('::')
   const [left, right] = [head, tail].map((part) => (part === '' ? [] : part.split(':')))
   const zeros = Array<string>(8 - (left?.length ?? 0) - (right?.length ?? 0)).fill('0')

@@ -14,7 +14,7 @@ const preflight = { 'access-control-request-method': 'POST', 'access-control-req
 const corsHeaders = (headers: Record<string, string | undefined>) =>
   Object.keys(headers).filter((name) => name.startsWith('access-control'))
 
-test('a preflight of a listed origin says what it may do, and for how long that holds', async () => {
+test('a preflight of a listed origin answers what is allowed, and for how long', async () => {
   for (const origin of [SHOP, ADMIN]) {
     const { status, headers, text } = await listed.call('OPTIONS', '/orders', { headers: { ...preflight, origin } })
     assert.deepEqual([status, text], [204, ''])
@@ -46,7 +46,7 @@ test('a listed origin can read answers, refusals and their headers', async () =>
   }
 })
 
-test('no other origin gets further, however much it looks like one', async () => {
+test('no other origin is allowed, however similar', async () => {
   for (const origin of [
     ...['https://evil.example', 'null', '', 'https://shop.example.evil.example', 'https://evil-shop.example', 'https://shop.examplee'],
     ...[
@@ -102,7 +102,7 @@ test('the catalogue is the same for every origin and none, from memory and from 
   }
 })
 
-test('with * every origin may, and no answer depends on it', async () => {
+test('with * every origin is allowed, and no answer depends on it', async () => {
   const origin = 'https://anybody.example'
   const asked = await everybody.call('OPTIONS', '/orders', { headers: { ...preflight, origin } })
   const read = await everybody.call('GET', '/me', { headers: { origin } })
@@ -115,7 +115,7 @@ test('with * every origin may, and no answer depends on it', async () => {
   }
 })
 
-test('without the setting there is not a word of it', async () => {
+test('without the setting no answer has a CORS header', async () => {
   assertProblem(await nobody.call('OPTIONS', '/orders', { headers: { ...preflight, origin: SHOP } }), 405, 'method_not_allowed')
   for (const path of ['/products', '/me']) {
     const { headers } = await nobody.call('GET', path, { headers: { origin: SHOP } })

@@ -5,7 +5,7 @@ export type CorsOrigins = readonly string[] | '*'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** The same answer for everybody, kept by caches: any origin may read it, and it never varies with who asks. */
+    /** The same answer for every caller, kept by caches: any origin may read it, and it never varies. */
     isReadableByAnyOrigin?: boolean
   }
 }
@@ -13,20 +13,19 @@ declare module 'fastify' {
 const METHODS = 'GET, HEAD, POST, PUT, PATCH, DELETE'
 const REQUEST_HEADERS = 'Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, X-Request-Id, Traceparent'
 const EXPOSED = 'ETag, Link, Location, Idempotency-Replayed, Retry-After, RateLimit, RateLimit-Policy, X-Request-Id'
-// Two hours: Chromium takes no more.
+// Two hours, Chromium's maximum.
 const MAX_AGE_SECONDS = 7_200
 
 const PUBLIC = { 'access-control-allow-origin': '*', 'access-control-expose-headers': EXPOSED }
 
-/** The headers of a public answer, as `writeHead` takes them; none when no browser is to use the API. */
+/** The headers of a public answer, as `writeHead` takes them; none without CORS. */
 export function publicCorsHeaders(origins: CorsOrigins | null): readonly string[] {
   return origins === null ? [] : Object.entries(PUBLIC).flat()
 }
 
 /**
- * Answers a browser's questions after the CORS protocol of the Fetch standard. `allow` sets the headers of an answer, `answerPreflight`
- * sends the answer to a preflight request and tells whether it was one of an origin that may. Credentials are never allowed: tokens
- * travel in `Authorization`, which needs none.
+ * The CORS protocol of the Fetch standard. `allow` sets the headers of an answer; `answerPreflight` answers a preflight request of an
+ * allowed origin and returns whether it did. Credentials are never allowed: tokens are sent in `Authorization`, which needs none.
  */
 export function createCors(origins: CorsOrigins | null) {
   const mayUse = (origin: string | undefined) => origin !== undefined && (origins === '*' || origins?.includes(origin) === true)

@@ -3,15 +3,15 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import type { HttpServer } from './http-server.ts'
 
-/** A client that has not used its connection for so long after the drain began has no request on its way. */
+/** A connection that is idle for this long after the drain began has no request on its way. */
 const LINGER_MS = 1_000
 
-/** Turns of the event loop in which waiting connections are taken before the server stops listening: one turn takes one. */
+/** Bound of the event loop turns in which waiting connections are accepted, one in each, before the server stops listening. */
 const MAX_ACCEPT_TURNS = 1_024
 
 /**
- * Takes the connections that the kernel has already confirmed to their clients: a socket that closes resets them, with the requests on
- * them. Returns after a turn of the event loop that brought none.
+ * Accepts the connections that the kernel has already confirmed to their clients: closing the listening socket would reset them and their
+ * requests. Returns after an event loop turn without a new one.
  */
 async function acceptWaiting(http: Server): Promise<void> {
   let accepted = 0
@@ -28,17 +28,17 @@ async function acceptWaiting(http: Server): Promise<void> {
 }
 
 /**
- * Ends a server without cutting a request. It takes no new connections, and every answer on an open one says `connection: close`: a client
- * that sends its next request on it in this moment gets an answer and then knows. What is open after `patienceMs` is cut.
+ * Stops a server without cutting a request. It accepts no new connections, and every answer on an open one has `connection: close`, so
+ * that a client's next request there is still answered. Connections that are open after `patienceMs` are cut.
  */
 export async function drain(server: HttpServer, patienceMs: number): Promise<void> {
   const http = server.server
   if (http.listening) {
     await acceptWaiting(http)
     http.prependListener('request', (_request, response) => response.setHeader('connection', 'close'))
-    // Not the server's own `close`, which cuts idle connections at once, with the requests that are on their way on them.
+    // Not the server's own `close`, which cuts idle connections at once, and requests on their way with them.
     const closed = promisify(Server.prototype.close).call(http)
-    // Again and again: a connection may become idle only when a long request ends.
+    // Repeated: a connection becomes idle when a long request ends.
     const linger = setInterval(() => http.closeIdleConnections(), LINGER_MS)
     const impatience = setTimeout(() => http.closeAllConnections(), patienceMs)
     await closed

@@ -5,7 +5,7 @@ import { startStore } from '../../test/store.ts'
 import { cursorScope, readListing } from '../catalogue/product-query.ts'
 import { encodeCursor } from './pagination.ts'
 
-// The tag of a cursor is no signature: whoever reads the source can make a cursor with any position in it.
+// The tag of a cursor is no signature: a reader of the source can make a cursor with any position in it.
 const store = await startStore({ after })
 const lamp = await store.addProduct({ name: 'A lamp' })
 await store.addProduct({ name: 'Another lamp' })
@@ -62,7 +62,7 @@ async function assertNoFault(path: string, scope: readonly unknown[], position: 
   return answer.status
 }
 
-test('no position that is forged into a cursor of orders or sessions is a fault of the store', async () => {
+test('no forged position in a cursor of orders or sessions causes a 500', async () => {
   const statuses = new Set<number>()
   for (const position of positions()) {
     statuses.add(await assertNoFault('/orders', ['orders', customer?.id, null], position, customer?.token))
@@ -75,7 +75,7 @@ test('no position that is forged into a cursor of orders or sessions is a fault 
   assert.deepEqual([...statuses].filter((status) => status > 0).sort(), [200, 400], 'some of the forged positions are possible ones')
 })
 
-test('no position that is forged into a cursor of products is a fault of the store', async () => {
+test('no forged position in a cursor of products causes a 500', async () => {
   for (const sort of ['name', 'price', '-created_at'] as const) {
     const scope = cursorScope(readListing({ sort }))
     const statuses = new Set<number>()
@@ -87,7 +87,7 @@ test('no position that is forged into a cursor of products is a fault of the sto
   }
 })
 
-test('no position that is forged into a cursor of a search is a fault of the store', async () => {
+test('no forged position in a cursor of a search causes a 500', async () => {
   const scope = cursorScope(readListing({ q: 'lamp' }))
   const statuses = new Set<number>()
   const [time, id] = ['2024-01-01T00:00:00.000Z', ID]
@@ -110,7 +110,7 @@ test('no position that is forged into a cursor of a search is a fault of the sto
   assert.deepEqual([...statuses].filter((status) => status > 0).sort(), [200, 400])
 })
 
-test('times past what PostgreSQL or JavaScript can hold are refused in the search for orders', async () => {
+test('times outside the range of PostgreSQL or JavaScript are refused in the search for orders', async () => {
   for (const time of [...TIMES, '2024-01-01T00:00:00+23:59', '0000-01-01T00:00:00Z', '9999-12-31T23:59:60Z', '2024-02-30T00:00:00Z']) {
     for (const name of ['from', 'to']) {
       const answer = await store.call('GET', `/admin/orders?${name}=${encodeURIComponent(time)}`, operator)

@@ -2,7 +2,7 @@ import { Type } from 'typebox'
 import type { HttpServer } from './http-server.ts'
 import { problemResponses } from './problem.ts'
 
-/** Names what is not ready, with a reason for operators; empty when all is well. */
+/** What is not ready, with a reason for operators; empty when everything is healthy. */
 export type ReadinessCheck = () => Promise<{ name: string; reason: string }[]>
 
 const Health = Type.Object(
@@ -16,7 +16,7 @@ const Health = Type.Object(
 const { 400: malformed } = problemResponses('malformed_request') as Record<number, object>
 const BAD_REQUEST = { 400: malformed as never }
 
-/** `/livez`: this process answers. `/readyz`: it can also do its work, so traffic may come. */
+/** `/livez`: this process answers. `/readyz`: it can do its work and may get traffic. */
 export function healthRoutes(server: HttpServer, check: ReadinessCheck): void {
   server.get(
     '/livez',
@@ -56,7 +56,7 @@ export function healthRoutes(server: HttpServer, check: ReadinessCheck): void {
         reply
           .code(503)
           .header('retry-after', '1')
-          // Reasons name slots and databases, which is nobody's business here.
+          // Reasons name slots and databases, which are not public.
           .send({ status: 'unavailable' as const, failing: failing.map(({ name }) => ({ name })) })
       )
     },

@@ -33,7 +33,7 @@ test('refuses a request without a Host, except in HTTP/1.0', async () => {
   assert.equal((await sendTwice('/livez', [], '1.0')).status, 200)
 })
 
-test('refuses a Host that is none', async () => {
+test('refuses an invalid Host', async () => {
   for (const host of ['a b', 'a/b', 'user@a', 'a, b', 'a:80:80', 'http://a', '[::1', 'a#b', 'a?b']) {
     assertProblem(await sendTwice('/livez', [`Host: ${host}`]), 400, 'malformed_request', host)
   }
@@ -42,7 +42,7 @@ test('refuses a Host that is none', async () => {
   }
 })
 
-test('takes a target in absolute form when it names the same host, and refuses it when it names another', async () => {
+test('accepts a target in absolute form when it names the same host, and refuses it when it names another', async () => {
   for (const path of ['/livez', '/products?limit=1']) {
     assert.equal((await sendTwice(`http://shop.example${path}`, ['Host: shop.example'])).status, 200, path)
     assert.equal((await sendTwice(`HTTPS://Shop.Example${path}`, ['Host: shop.example'])).status, 200, path)

@@ -3,10 +3,10 @@ import { AppError } from '../errors.ts'
 
 // RFC 3986 §3.2.2 and §3.2.3: a name, an IPv4 address or an IPv6 address in brackets, and a port. Empty where the target has no authority.
 const HOST = /^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~%!$&'()*+,;=-]*)(?::\d*)?$/
-// RFC 9112 §3.2.2, with what stands before the path.
+// RFC 9112 §3.2.2: scheme and authority, up to the path.
 const ABSOLUTE_FORM = /^https?:\/\/([^/?#]*)/i
 
-/** How many `Host` headers a request has. Node.js keeps the first and drops the others without a word. */
+/** The number of `Host` headers. Node.js keeps the first and silently drops the others. */
 function countHosts({ rawHeaders }: IncomingMessage): number {
   let count = 0
   for (let index = 0; index < rawHeaders.length; index += 2) {
@@ -17,8 +17,8 @@ function countHosts({ rawHeaders }: IncomingMessage): number {
 }
 
 /**
- * Why a request is refused that does not name one host (RFC 9112 §3.2), null when it does: a proxy in front may have looked at the other
- * one. Without any, only HTTP/1.0 is well-formed.
+ * The refusal of a request that does not name exactly one host (RFC 9112 §3.2), else null: a proxy in front may have used the other one.
+ * Only HTTP/1.0 may name none.
  */
 export function findHostFault(request: IncomingMessage): AppError | null {
   const count = countHosts(request)
@@ -30,14 +30,14 @@ export function findHostFault(request: IncomingMessage): AppError | null {
   return new AppError('malformed_request', 'The host of the target is not the one that Host names.')
 }
 
-/** The path and query of a target in absolute form, any other target as it is. */
+/** The path and query of a target in absolute form; any other target unchanged. */
 export function toOriginForm(target: string): string {
   if (target.startsWith('/')) return target
   const rest = target.replace(ABSOLUTE_FORM, '')
   return rest === target || rest.startsWith('/') ? rest : `/${rest}`
 }
 
-/** The target as it came: Fastify puts the rewritten one in its place. */
+/** The target that the client sent: Fastify replaces it by the rewritten one. */
 function originalTarget(request: IncomingMessage & { originalUrl?: string }): string {
   return request.originalUrl ?? request.url ?? ''
 }

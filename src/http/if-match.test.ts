@@ -19,7 +19,7 @@ test('reads the entity tags of a list, a comma between quotes as a part of its t
   assert.equal(readIfMatch(' * '), null)
 })
 
-test('refuses what is no list of entity tags', () => {
+test('refuses a header that is not a list of entity tags', () => {
   for (const header of ['', '"', '"1', '1"', '"1" "2"', ',', '*, "1"']) {
     assert.throws(
       () => readIfMatch(header),

@@ -1,8 +1,8 @@
-/** Deeper than this no body of the API goes; JSON.parse itself takes any depth. */
+/** More than any body of the API needs; JSON.parse accepts any depth. */
 const MAX_DEPTH = 32
-/** An order of 1,000 lines has some 3,100. */
+/** An order of 1,000 lines has about 3,100. */
 const MAX_VALUES = 5_000
-/** Below this many bytes a text cannot have so many values: most bodies need no scan. */
+/** A shorter text cannot exceed the maximum of values: most bodies need no scan. */
 const SMALL_BYTES = 4_096
 
 const QUOTE = 0x22
@@ -11,8 +11,8 @@ const BACKSLASH = 0x5c
 const [OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x7d]
 
 /**
- * Why a JSON text is refused before it is parsed, null when it is not. Parsing, checking and explaining take time by the number of values
- * and not by the number of bytes: a megabyte of short names takes 0.6 s. One pass over the bytes takes a millisecond.
+ * The reason for refusing a JSON text before it is parsed, null for none. Parsing, checking and explaining take time by the number of
+ * values, not of bytes: a megabyte of short names takes 0.6 s. This pass over the bytes takes a millisecond.
  */
 export function findExcess(json: Uint8Array, maxValues = MAX_VALUES): string | null {
   if (json.length < Math.min(SMALL_BYTES, maxValues)) return null

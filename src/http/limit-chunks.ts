@@ -2,16 +2,16 @@ import { PassThrough, pipeline } from 'node:stream'
 import { AppError } from '../errors.ts'
 import type { HttpServer } from './http-server.ts'
 
-/** The body limit of a route that reads its body as a stream, and bounds what it reads itself. */
+/** The body limit of a route that reads its body as a stream and bounds it itself. */
 export const NO_BODY_LIMIT = Number.MAX_SAFE_INTEGER
 
 const WINDOW_CHUNKS = 256
-/** What so many chunks have together, at least: 64 bytes each. Clients send what they have, in buffers of some hundred bytes and more. */
+/** Minimum of a window: 64 bytes a chunk. Clients send buffers of some hundred bytes and more. */
 const MIN_WINDOW_BYTES = 16_384
 
 /**
- * Ends the connection of a client that sends its body in tiny chunks (`Transfer-Encoding: chunked`): each costs what a large one costs, and
- * Node.js deals with up to 300,000 of them before anybody else gets a turn.
+ * Ends the connection of a client that sends its body in tiny chunks (`Transfer-Encoding: chunked`): each costs as much as a large one, and
+ * Node.js handles up to 300,000 of them before any other request.
  */
 export function limitChunks(server: HttpServer): void {
   server.addHook('preParsing', (request, _reply, payload, done) => {
@@ -26,7 +26,7 @@ export function limitChunks(server: HttpServer): void {
       chunks = 0
       bytes = 0
     })
-    // Who reads a stream by its iterator would keep the listener from hearing of single chunks.
+    // Reading a stream by its iterator would hide single chunks from the listener.
     const isStreamed = request.routeOptions.bodyLimit === NO_BODY_LIMIT
     done(null, isStreamed ? pipeline(payload, new PassThrough(), () => {}) : payload)
   })

@@ -43,7 +43,7 @@ test('answers a client that pipelines some requests', async () => {
   assert.equal(await pipeline(50), 50)
 })
 
-test('ends a connection with more unanswered requests than a client has reason to send, and does the work of none beyond', async () => {
+test('ends a connection with too many unanswered requests, and handles none past the limit', async () => {
   const before = asked
   assert.ok((await pipeline(1_000)) < 1_000)
   assert.ok(asked - before <= 64, String(asked - before))
@@ -60,7 +60,7 @@ test('counts for each connection, and forgets what was answered', async () => {
   socket.destroy()
 })
 
-test('ends the connection of a client that goes on sending a body after the refusal', async () => {
+test('ends the connection of a client that continues to send a body after the refusal', async () => {
   for (const headers of ['Transfer-Encoding: chunked', 'Content-Length: 100000']) {
     const socket = connect((server.server.address() as AddressInfo).port, '127.0.0.1')
     socket.on('error', () => {})

@@ -1,12 +1,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 
-/** Browsers and proxies send one request after the other; the few programs that pipeline wait for some answers in between. */
+/** Browsers and proxies do not pipeline; the few programs that do wait for some answers in between. */
 const MAX_UNANSWERED = 64
 
 /**
- * Whether a request has too many before it on its connection that are not answered yet, or not read by the client: then the connection is
- * ended. Node.js parses all that came in one piece before anybody else gets a turn, and keeps every answer until the client reads it.
+ * Whether too many requests before this one on its connection are unanswered, or their answers unread; such a connection is ended. Node.js
+ * parses everything it received before any other request, and keeps every answer until the client reads it.
  */
 export function createPipeliningLimit(): (request: IncomingMessage, response: ServerResponse) => boolean {
   const unanswered = new WeakMap<Socket, number>()

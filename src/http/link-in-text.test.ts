@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { containsLink } from './link-in-text.ts'
 
-test('finds what a mail program makes a link of, also in other dots, slashes, widths and invisible characters', () => {
+test('finds what a mail program turns into a link, also with other dots, slashes, widths and invisible characters', () => {
   for (const text of [
     'Win at http://evil.example/x',
     'HTTPS://evil.example',
@@ -52,7 +52,7 @@ test('finds what a mail program makes a link of, also in other dots, slashes, wi
   }
 })
 
-test('takes names as people and firms have them', () => {
+test('accepts the names of people and firms', () => {
   for (const text of [
     'Ada Lovelace',
     'J.R.R. Tolkien',
@@ -83,7 +83,7 @@ test('takes names as people and firms have them', () => {
   }
 })
 
-test('looks at the longest name that is taken, and at worse, in no time', () => {
+test('checks the longest accepted name, and longer ones, quickly', () => {
   const startedAt = performance.now()
   for (const text of [
     'a.'.repeat(100),

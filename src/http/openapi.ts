@@ -5,7 +5,7 @@ import { problemExamples } from './problem.ts'
 
 const NDJSON = 'application/x-ndjson'
 
-/** Settings of the OpenAPI 3.1 document, which is made from the routes' own schemas. `baseUrl` is where the routes under `basePath` are. */
+/** Settings of the OpenAPI 3.1 document, which is generated from the routes' schemas. `baseUrl` is the public address of `basePath`. */
 export function openApiOptions(baseUrl: string, basePath: string): SwaggerOptions {
   return {
     openapi: {

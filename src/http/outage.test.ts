@@ -109,7 +109,7 @@ async function startWiredStore(t: TestContext, logger = pino({ level: 'silent' }
   return { ...database, wire, call, lamp, authorization, placeOrder, readState }
 }
 
-test('says when to try again while the database is away, and goes on by itself when it is back', async (t) => {
+test('answers with Retry-After while the database is unavailable, and continues by itself when it is back', async (t) => {
   const { wire, call, authorization, placeOrder, readState } = await startWiredStore(t)
   wire.cut()
   // The first answers come from connections that broke, the second from ones that could not be opened.
@@ -134,7 +134,7 @@ test('says when to try again while the database is away, and goes on by itself w
   assert.deepEqual(await readState(), { orders: 1, keys: 0, available: 3 })
 })
 
-test('logs an outage by a line for each reason and no stack, however many requests it refuses', async (t) => {
+test('logs an outage by one line for each reason, without a stack, however many requests it refuses', async (t) => {
   const lines: { level: number; msg: string; reason?: string; refused?: number; err?: unknown; request_id?: string }[] = []
   t.mock.timers.enable({ apis: ['setTimeout'] })
   const refusals = new RefusalLog(pino({}, { write: (line: string) => void lines.push(JSON.parse(line)) }))
@@ -173,7 +173,7 @@ test('refusals of a store under load are few lines in its log', async (t) => {
   assert.ok(refusals.every((line) => line.err === undefined && typeof line.reason === 'string'))
 })
 
-test('writes nothing of an order whose database connection ends half-way, and places it when it is sent again', async (t) => {
+test('stores nothing of an order whose database connection breaks midway, and places it when it is sent again', async (t) => {
   const { pool, lamp, placeOrder, readState } = await startWiredStore(t)
   const headers = { 'idempotency-key': 'half-way' }
   const holder = await pool.connect()
@@ -191,7 +191,7 @@ test('writes nothing of an order whose database connection ends half-way, and pl
   assert.deepEqual(await readState(), { orders: 1, keys: 1, available: 3 })
 })
 
-test('gives a retry the order that was committed when nobody could say so', async (t) => {
+test('answers a retry with the order whose commit was never confirmed', async (t) => {
   const { wire, placeOrder, readState } = await startWiredStore(t)
   const headers = { 'idempotency-key': 'unheard' }
   wire.loseAnswersTo('commit')

@@ -41,7 +41,7 @@ test('refuses a cursor with any one character changed', () => {
   )
 })
 
-test('refuses a cursor that was cut anywhere or has something behind it', () => {
+test('refuses a cursor that is truncated or extended', () => {
   fc.assert(
     fc.property(scope, position, fc.constantFrom(...ALPHABET), (list, where, character) => {
       const cursor = encodeCursor(list, where)
@@ -81,7 +81,7 @@ test('refuses a cursor forged by someone who knows the tag, when it is not a pos
     assertRefused(list, forge(payload))
 })
 
-test('ends a page where no row is left', () => {
+test('has no next page after the last row', () => {
   const rows = [1, 2, 3]
   const page = (limit: number, from: number[]) => toPage(from.slice(0, limit + 1), limit, (row) => row, String)
   assert.deepEqual(page(2, rows), { data: [1, 2], has_more: true, next_cursor: '2' })
@@ -89,7 +89,7 @@ test('ends a page where no row is left', () => {
   assert.deepEqual(page(2, []), { data: [], has_more: false, next_cursor: null })
 })
 
-test('links to the next page with the same filters and nothing that ends the link early', () => {
+test('links to the next page with the same filters, encoded', () => {
   assert.equal(nextLink('https://x.example/v1', '/products', { q: 'a' }, null), undefined)
   const link = nextLink('https://x.example/v1', '/products', { q: 'b>c"; d&é', limit: 2, cursor: 'old', sort: undefined }, 'new')
   const url = /^<([^<>\s"]+)>; rel="next"$/.exec(link ?? '')?.[1] ?? ''

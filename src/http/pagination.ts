@@ -6,7 +6,7 @@ import { AppError } from '../errors.ts'
 export const Limit = Type.Integer({ minimum: 1, maximum: 100, default: 20, description: 'Items on a page.' })
 export const Cursor = Type.String({
   minLength: 1,
-  // Holds the sort key of a row: a name of 300 characters, each up to four bytes.
+  // Contains the sort key of a row: a name of 300 characters, up to four bytes each.
   maxLength: 2_000,
   description: 'The `next_cursor` of the page before, with the same filters.',
 })
@@ -37,9 +37,8 @@ export interface Page<T> {
 const TAG_BYTES = 6
 
 /**
- * A keyset cursor: where the next page starts, in a form that clients cannot use for anything else.
- * `scope` names the list, its sort and its filters; the tag makes a cursor useless in any other and an edited one visible.
- * It is no secret and no signature: a forged cursor shows nothing that the list itself would not show.
+ * A keyset cursor: the position of the next page. `scope` names the list, its sort and its filters; the tag makes a cursor invalid in any
+ * other list, and shows edits. It is neither secret nor a signature: a forged cursor shows only rows that the list itself shows.
  */
 export function encodeCursor(scope: readonly unknown[], position: readonly (string | number | boolean | null)[]): string {
   const payload = JSON.stringify(position)
@@ -65,7 +64,7 @@ export function invalidCursor(): AppError {
 
 const checks = new WeakMap<TSchema, (value: unknown) => boolean>()
 
-/** By a check that is made once for each schema: going through the schema each time takes longer than reading the page. */
+/** Compiles the check of each schema once: interpreting the schema takes longer than reading the page. */
 function isOf<T extends TSchema>(schema: T, value: unknown): value is Static<T> {
   let check = checks.get(schema)
   if (check === undefined) {
@@ -76,7 +75,7 @@ function isOf<T extends TSchema>(schema: T, value: unknown): value is Static<T> 
   return check(value)
 }
 
-/** The tag is no signature, so a forged cursor can hold anything. */
+/** Undefined for no JSON: the tag is not a signature, so a forged cursor can contain anything. */
 function parsePosition(payload: string): unknown {
   try {
     return JSON.parse(payload)
@@ -89,7 +88,7 @@ function tag(scope: readonly unknown[], payload: string): Buffer {
   return hash('sha256', JSON.stringify([scope, payload]), 'buffer').subarray(0, TAG_BYTES)
 }
 
-/** Makes a page of `rows`, of which one more than `limit` was asked for to learn whether there is a next page. */
+/** A page of `rows`, of which the query asked for `limit` + 1 to learn whether a next page exists. */
 export function toPage<Row, T>(rows: Row[], limit: number, toItem: (row: Row) => T, cursorAfter: (row: Row) => string): Page<T> {
   const shown = rows.slice(0, limit)
   const last = shown.at(-1)
@@ -106,12 +105,12 @@ export function nextLink(baseUrl: string, path: string, query: Record<string, un
   return `<${baseUrl}${path}?${parameters}>; rel="next"`
 }
 
-/** Clients and caches take headers of 8 to 16 kB in all: Node's own fetch fails past that. */
+/** Clients and caches accept headers of 8 to 16 kB in all: Node's own fetch fails past that. */
 const MAX_LINK_BYTES = 4_000
 
 /**
- * RFC 8288 links of a list: to the pages after and before, where there are any, and to its first page. `parameters` without cursor. Those
- * that do not fit into 4,000 bytes are left out, the first page before the others; undefined when none fits.
+ * RFC 8288 links of a list: to its first page, and to the previous and next pages if they exist. `parameters` without cursor. Links that
+ * exceed 4,000 bytes together are omitted, the first page's first; undefined when none fits.
  */
 export function pageLinks(
   address: string,

@@ -18,13 +18,13 @@ test('lists the same codes in the OpenAPI schema', () => {
   assert.deepEqual((Problem.properties.code as { enum?: string[] }).enum?.toSorted(), Object.keys(PROBLEMS).sort())
 })
 
-test('describes the refusals of a route under their own statuses, with those that any route can give', () => {
+test('describes the refusals of a route by status, with those of every route', () => {
   const responses = problemResponses('not_found', 'invalid_token', 'unauthenticated') as Record<string, { description: string }>
   assert.deepEqual(Object.keys(responses), ['401', '404', '500', '503'])
   assert.match(responses['401']?.description ?? '', /`invalid_token`.*`unauthenticated`/)
 })
 
-test('gives each code a title of its own', () => {
+test('gives each code its own title', () => {
   const titles = Object.values(PROBLEMS).map(({ title }) => title)
   assert.equal(new Set(titles).size, titles.length)
 })

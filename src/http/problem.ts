@@ -6,7 +6,7 @@ import { loggableError } from '../db/loggable-error.ts'
 import { AppError, type ErrorCode } from '../errors.ts'
 import type { RefusalLog } from './refusal-log.ts'
 
-/** Status and title of every error code. `docs/errors.md` lists the same, and a test holds the two equal. */
+/** Status and title of every error code. A test verifies that `docs/errors.md` lists the same. */
 export const PROBLEMS: Record<ErrorCode, { status: number; title: string }> = {
   malformed_request: { status: 400, title: 'The request is not valid HTTP' },
   malformed_json: { status: 400, title: 'The body is not valid JSON' },
@@ -27,10 +27,10 @@ export const PROBLEMS: Record<ErrorCode, { status: number; title: string }> = {
   sku_taken: { status: 409, title: 'The sku is taken' },
   illegal_transition: { status: 409, title: 'The order cannot make this move' },
   client_reference_taken: { status: 409, title: 'The client reference is taken' },
-  price_changed: { status: 409, title: 'The total is another now' },
+  price_changed: { status: 409, title: 'The total has changed' },
   too_many_pending_orders: { status: 409, title: 'Too many orders wait to be confirmed' },
-  purchase_limit: { status: 409, title: 'A customer can buy only so many' },
-  request_in_progress: { status: 409, title: 'The same request is being worked on' },
+  purchase_limit: { status: 409, title: 'The purchase limit is exceeded' },
+  request_in_progress: { status: 409, title: 'The same request is in progress' },
   precondition_failed: { status: 412, title: 'The state is no longer the expected one' },
   payload_too_large: { status: 413, title: 'The body is too large' },
   unsupported_media_type: { status: 415, title: 'The media type of the body is not the one of this call' },
@@ -72,12 +72,12 @@ export const Problem = Type.Object(
   { $id: 'Problem', description: 'RFC 9457 problem details; some codes add members.' },
 )
 
-/** Of calls that take no body and read one that is sent all the same: any but GET. */
+/** Of calls without a body, which read one that is sent nevertheless: any but GET. */
 export const NEEDLESS_BODY = ['malformed_json', 'payload_too_large', 'unsupported_media_type'] as const
 
 const ANY_ROUTE = ['unavailable', 'internal'] as const
 
-/** Response schemas for the refusals a route can give, besides those that any can, for the OpenAPI document. */
+/** Response schemas of a route's refusals, and of those that every route has, for the OpenAPI document. */
 export function problemResponses(...codes: ErrorCode[]) {
   const byStatus = Map.groupBy(new Set([...codes, ...ANY_ROUTE]), (code) => PROBLEMS[code].status)
   const responses: Record<number, unknown> = {}
@@ -108,15 +108,15 @@ export function problemExamples() {
 
 const EXAMPLE_REQUEST_ID = '01997a5e-4b1c-7d3a-9f60-2c8a1b0e7d44'
 
-/** What the log and the metrics see of a client that went away while its body was being read; nobody reads the answer. */
+/** For the log and the metrics, when the client disconnects while its body is read; nobody receives the answer. */
 const BROKEN_OFF = new AppError('malformed_request', 'The connection ended before the body did.')
 
-/** Whether an error is that of the request's own connection. Its codes are those of a broken connection to the database, too. */
+/** Whether an error is that of the request's own connection, whose codes a broken connection to the database has too. */
 export function isBrokenOff(error: unknown, { raw }: Pick<FastifyRequest, 'raw'>): boolean {
   return error instanceof Error && error === raw.errored
 }
 
-/** Sends any error as a problem. An unknown one is logged here, once, and tells the client nothing; refusals for an outage are sampled. */
+/** Sends any error as a problem. An unknown one is logged here, once, and reveals nothing; the log of 503 answers is sampled. */
 export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply, refusals: RefusalLog): FastifyReply {
   const known = isBrokenOff(error, request) ? BROKEN_OFF : toAppError(error, request)
   const { status, title } = PROBLEMS[known.code]
@@ -147,7 +147,7 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
 
 const MUCH_BYTES = 16_384
 
-/** Whether the client still sends a body of some size, which nobody will read: the connection ends with the answer. */
+/** Whether the client is still sending a large body, which is not read: then the connection ends with the answer. */
 function isSendingMuch({ complete, headers }: IncomingMessage): boolean {
   if (complete) return false
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > MUCH_BYTES
@@ -163,15 +163,15 @@ const NDJSON = 'application/x-ndjson'
 
 function toAppError(error: unknown, { server }: Pick<FastifyRequest, 'server'>): AppError {
   if (error instanceof AppError) return error
-  // Anything can be thrown, null too.
+  // Anything can be thrown, also null.
   const { code, statusCode } = (error ?? {}) as { code?: string; statusCode?: number }
   if (code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE') {
     return new AppError('unsupported_media_type', `Send the body as ${server.hasContentTypeParser(NDJSON) ? NDJSON : 'application/json'}.`)
   }
   const known = FASTIFY_CODES[code ?? '']
   if (known !== undefined) return known
-  if (isDatabaseOutage(error) || isTimeout(error)) return new AppError('unavailable', 'The store cannot answer now. Try again in a moment.')
-  // What is left of Fastify's own refusals of a request, such as a body shorter than its content-length.
+  if (isDatabaseOutage(error) || isTimeout(error)) return new AppError('unavailable', 'The store cannot answer now. Retry in a moment.')
+  // Fastify's other refusals of a request, such as a body shorter than its content-length.
   if (statusCode !== undefined && statusCode >= 400 && statusCode < 500) {
     return new AppError('malformed_request', 'The request could not be read.')
   }

@@ -3,17 +3,17 @@ import { loggableError } from '../db/loggable-error.ts'
 import { AppError } from '../errors.ts'
 
 const INTERVAL_MS = 10_000
-// Reasons are few; what an error says in other words each time must not fill the memory.
+// Bounds the memory when messages differ each time.
 const MAX_REASONS = 20
 const OTHER_REASONS = 'other reasons'
 
 /**
- * Logs requests that are answered 503: an outage refuses thousands of them, all for the same reason. The first of a reason is a line, and
- * after ten seconds one more tells how many followed. No stack: it would be that of the driver.
+ * Logs requests that are answered 503: an outage refuses thousands of them for the same reason. The first of a reason is logged, and ten
+ * seconds later the number of the others. Without a stack, which would be the driver's.
  */
 export class RefusalLog {
   readonly #logger: FastifyBaseLogger
-  /** Those since the last line, by reason. */
+  /** The number since the last line, by reason. */
   readonly #refused = new Map<string, number>()
 
   constructor(logger: FastifyBaseLogger) {

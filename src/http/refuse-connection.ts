@@ -3,7 +3,7 @@ import { PROBLEMS, REALM } from './problem.ts'
 
 interface ParserError extends Error {
   code?: string
-  /** The bytes that the parser had in hand; Fastify's types have them as JSON. */
+  /** The bytes that the parser read; Fastify's types have them as JSON. */
   rawPacket?: unknown
 }
 
@@ -14,10 +14,10 @@ interface Connection {
   destroy(): void
 }
 
-// Half of what Node.js takes as headers.
+// Half of Node's maximum of headers.
 const LONG_TOKEN = /\r\nauthorization:[^\r\n]{8192}/i
 
-/** Answers what Node's parser could not read as a request, for which there is no reply object. */
+/** Answers bytes that Node's parser could not read as a request, for which no reply object exists. */
 export function refuseConnection(error: ParserError, socket: Connection): void {
   if (error.code === 'ECONNRESET' || socket.destroyed || !socket.writable) {
     socket.destroy()

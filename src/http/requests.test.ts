@@ -32,13 +32,13 @@ test('refuses a body that is not UTF-8', async () => {
   assert.equal(await countOrders(), before)
 })
 
-test('refuses JSON that is no object, however deep, naming the body itself', async () => {
+test('refuses JSON that is not an object, however deep, naming the body itself', async () => {
   for (const raw of ['null', '1', '"text"', '[]', 'true', '['.repeat(100_000) + ']'.repeat(100_000)]) {
     assert.deepEqual(faults(assertProblem(await order({ raw }), 422, 'invalid_body', raw.slice(0, 20))), ['#'])
   }
 })
 
-test('refuses a body that is not said to be JSON, or no body at all', async () => {
+test('refuses a body without the JSON content type, and a missing body', async () => {
   const before = await countOrders()
   for (const type of [
     'text/plain',
@@ -57,7 +57,7 @@ test('refuses a body that is not said to be JSON, or no body at all', async () =
   assert.equal(await countOrders(), before)
 })
 
-test('takes JSON with a charset parameter and in any case', async () => {
+test('accepts JSON with a charset parameter and in any case', async () => {
   for (const type of ['application/json; charset=utf-8', 'Application/JSON']) {
     assert.equal((await order({ raw: goodBody, headers: { 'content-type': type } })).status, 201, type)
   }
@@ -69,7 +69,7 @@ test('refuses a body over the limit and places no order', async () => {
   assert.equal(await countOrders(), before)
 })
 
-test('answers 404 where there is nothing, whatever is sent there', async () => {
+test('answers 404 at an unknown address, whatever is sent there', async () => {
   for (const path of ['/', '/nope', '/order', '/orders/x/y/z', '/products/a/b', '/openapiXjson', '/me/', '/orders//', '//', '/%E2%82%AC']) {
     assertProblem(await store.call('GET', path, { token: ada.token }), 404, 'not_found', path)
     assertProblem(await store.call('DELETE', path), 404, 'not_found', path)
@@ -127,7 +127,7 @@ test('refuses query parameters that are unknown, doubled or out of range, naming
   }
 })
 
-test('refuses text that PostgreSQL cannot hold', async () => {
+test('refuses text that PostgreSQL cannot store', async () => {
   for (const text of ['%00', 'a%00b', '%ED%A0%80', '%FF', '%', '%zz']) {
     const problem = assertProblem(await store.call('GET', `/products?q=${text}`), 400, 'invalid_query', text)
     assert.deepEqual(faults(problem), ['q'], text)
@@ -159,13 +159,13 @@ test('names unknown properties by a JSON pointer in a URI fragment', async () =>
   assert.deepEqual(faults(assertProblem(answer, 422, 'invalid_body')).sort(), ['#/', '#/a~1b~0c%20d%EF%BF%BD'])
 })
 
-test('refuses a path that is no address', async () => {
+test('refuses an invalid path', async () => {
   for (const path of ['/products/%zz', '/products/%', '/products/%FF', '/orders/%ED%A0%80', '/%C0%AF']) {
     assertProblem(await store.call('GET', path, { token: ada.token }), 400, 'malformed_request', path)
   }
 })
 
-test('answers 404 for ids that are none', async () => {
+test('answers 404 for invalid ids', async () => {
   for (const id of [
     UNKNOWN_ID,
     'x',
@@ -183,7 +183,7 @@ test('answers 404 for ids that are none', async () => {
   }
 })
 
-test('gives a problem every member and no cache a copy of it', async () => {
+test('a problem has every member and is not cached', async () => {
   const answer = await store.call('GET', '/products?limit=0')
   assert.equal(answer.headers['content-type'], 'application/problem+json')
   assert.equal(answer.headers['cache-control'], 'no-store')
@@ -209,7 +209,7 @@ test('echoes a plain request id and replaces any other', async () => {
   }
 })
 
-test('tells a stranger nothing about the body that was sent', async () => {
+test('reveals nothing about the body to a caller without a token', async () => {
   for (const raw of ['{}', '{', goodBody, ' '.repeat(1_100_000)]) {
     const answer = await store.call('POST', '/orders', { raw })
     assert.equal(assertProblem(answer, 401, 'unauthenticated').errors, undefined)

@@ -19,7 +19,7 @@ declare module 'fastify' {
   }
 }
 
-/** Keeps a list of the routes that are added from now on. `allowedMethods` gives the methods of a path, to answer 405 with `Allow`. */
+/** Lists the routes that are added from now on. `allowedMethods` returns the methods of a path, for 405 with `Allow`. */
 export function listRoutes(server: HttpServer): { allowedMethods: (url: string) => string[] } {
   const listed: ListedRoute[] = []
   const patterns: { pattern: RegExp; isFixed: boolean; methods: string[] }[] = []
@@ -35,7 +35,7 @@ export function listRoutes(server: HttpServer): { allowedMethods: (url: string) 
       const path = url.split('?', 1)[0] ?? ''
       const matching = patterns.filter(({ pattern }) => pattern.test(path))
       const fixed = matching.filter((route) => route.isFixed)
-      // `/orders/quote` is not an order: where a path stands as such, what it would be as a parameter does not count.
+      // `/orders/quote` is not an order: a fixed path precedes one with a parameter.
       return [...new Set((fixed.length > 0 ? fixed : matching).flatMap((route) => route.methods))].sort()
     },
   }

@@ -12,7 +12,7 @@ import { createHttpServer } from './server.ts'
 const store = await startStore({ after })
 const ada = await store.register()
 
-test('answers what is no HTTP with a problem and closes the connection', async () => {
+test('answers malformed HTTP with a problem and closes the connection', async () => {
   for (const bytes of [
     'garbage\r\n\r\n',
     'GET /products HTTP/9.9\r\n\r\n',
@@ -63,7 +63,7 @@ function countConnections(): Promise<number> {
   return new Promise((resolve, reject) => store.server.server.getConnections((error, count) => (error ? reject(error) : resolve(count))))
 }
 
-test('tells the client nothing about a fault of ours, and the log everything', async (t) => {
+test('hides an internal error from the client and logs it in full', async (t) => {
   const lines: string[] = []
   const logger = pino({ level: 'error' }, { write: (line: string) => void lines.push(line) })
   const server = await createHttpServer({ logger, baseUrl: 'http://localhost', authenticate: () => Promise.reject(new Error('unused')) })
@@ -97,7 +97,7 @@ test('tells the client nothing about a fault of ours, and the log everything', a
   }
 })
 
-test('ends the connection of a client that sends a body in tiny chunks, and takes one in small ones', async () => {
+test('ends the connection of a client that sends a body in tiny chunks, and accepts small ones', async () => {
   const [operator] = await addBuyers(store, 1, 'admin')
   const body = JSON.stringify({ items: [], note: 'x'.repeat(20_000) })
   const chunked = (text: string, length: number) =>

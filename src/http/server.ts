@@ -20,23 +20,23 @@ import { compileValidator, parseJson, parseQuery } from './validation.ts'
 export interface HttpServerOptions {
   logger: Logger
   baseUrl: string
-  /** The prefix of every route, none unless said otherwise: `baseUrl` is its public address. */
+  /** The prefix of every route, none by default: `baseUrl` is its public address. */
   basePath?: string
-  /** Proxies whose X-Forwarded-For counts: addresses and networks, or how many; none unless said otherwise. */
+  /** Proxies whose X-Forwarded-For is trusted: addresses and networks, or their number; none by default. */
   trustProxy?: readonly string[] | number | false
-  /** Null, which it is unless said otherwise: browsers use the API from its own origin only. */
+  /** Null, the default: browsers use the API from its own origin only. */
   corsOrigins?: CorsOrigins | null
-  /** Tells who calls a route that is not public. */
+  /** Authenticates the caller of a route that is not public. */
   authenticate: Authenticate
   onAnswered?: OnAnswered
 }
 
-/** Hears of each answer that was sent: the route's pattern, nothing for an address that has none, and how long it took. */
+/** Called after each answer with the route's pattern, undefined for an unknown address, and the time it took. */
 export type OnAnswered = (method: string, route: string | undefined, status: number, ms: number) => void
 
-/** Of a body that a route takes and sets no limit for: twice what an account needs with every character escaped. */
+/** Default of a route with a body: twice the size of a registration with every character escaped. */
 const BODY_LIMIT_BYTES = 16_384
-/** Of a route that takes none: some clients send `{}` with every POST. */
+/** Of a route without a body: some clients send `{}` with every POST. */
 const NO_BODY_LIMIT_BYTES = 1_024
 const REQUEST_TIMEOUT_MS = 30_000
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
@@ -55,11 +55,11 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
     forceCloseConnections: 'idle',
     return503OnClosing: false,
     genReqId: requestId,
-    // `findHostFault` refuses a request without one, as a problem.
+    // `findHostFault` refuses a request without a host, as a problem.
     http: { requireHostHeader: false },
     rewriteUrl: ({ url = '' }) => toOriginForm(url),
     routerOptions: { querystringParser: parseQuery as never },
-    // These come before any hook.
+    // They occur before any hook.
     frameworkErrors: (error, request, reply) => {
       cors.allow(request, identify(request, reply))
       sendError(error, request, reply, refusals)
@@ -71,7 +71,7 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
   server.removeAllContentTypeParsers()
   server.addContentTypeParser('application/json', { parseAs: 'buffer' }, (_request, body, done) => {
     try {
-      // Many clients name a type even where they send no body, such as with a call that takes none.
+      // Many clients send a content type without a body.
       done(null, body.length === 0 ? undefined : parseJson(body as Buffer))
     } catch (error) {
       done(error as Error)
@@ -85,13 +85,13 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
   server.addHook('onRequest', (request, reply, done) => {
     cors.allow(request, identify(request, reply))
     if (cors.answerPreflight(request, reply)) return
-    // Here and not in a handler, which would only be asked after the body was read and found good.
+    // In this hook: a handler runs only after the body was read and validated.
     done(findHostFault(request.raw) ?? (request.is404 ? refuseAddress(allowedMethods(request.url)) : undefined))
   })
   enforceAccess(server, options.authenticate)
   limitChunks(server)
   server.addHook('preValidation', (request, _reply, done) => {
-    // Fastify has a body that was not sent checked as null, which would read as one of the wrong type.
+    // Fastify validates a missing body as null, which would be reported as a wrong type.
     const isMissing = request.body === undefined && request.routeOptions.schema?.body !== undefined
     done(isMissing ? refuseMissingBody(request) : undefined)
   })
@@ -110,7 +110,7 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
 
 /** The OpenAPI 3.1 document of every route. */
 export function openApiRoute(server: HttpServer): void {
-  // Made once: it takes milliseconds, and anybody may ask for it.
+  // Rendered once: it takes milliseconds, and the route is public.
   let document: Buffer | undefined
   server.get(
     '/openapi.json',
@@ -137,13 +137,13 @@ function refuseAddress(allowed: readonly string[]): AppError {
   return new AppError('method_not_allowed', `Allowed here: ${allow}.`, { headers: { allow } })
 }
 
-/** Fastify's setting. By a number alone it trusts nobody, for a client that comes past the proxies could then name any address. */
+/** Fastify's setting. Fastify ignores a bare number, because a client that bypasses the proxies could then name any address. */
 function trustedProxies(proxies: readonly string[] | number | false) {
   if (typeof proxies === 'number') return (_address: string, hop: number) => hop < proxies
   return proxies === false ? false : [...proxies]
 }
 
-/** The id that the client gave the request, if it is a plain one, or a new one. */
+/** The client's request id if it has a plain form, else a new one. */
 export function requestId(request: { headers: Record<string, unknown> }): string {
   const sent = request.headers['x-request-id']
   return typeof sent === 'string' && REQUEST_ID.test(sent) ? sent : randomUUIDv7()

@@ -19,14 +19,14 @@ after(() => server.close())
 const SECOND = 'GET /page HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n'
 const waysOf = (text: string) => text.match(/from memory|the usual way/g)
 
-test('answers from memory what has no body', async () => {
+test('answers requests without a body from memory', async () => {
   for (const headers of ['', 'Content-Length: 0\r\n']) {
     const answers = await exchange({ server }, `GET /page HTTP/1.1\r\nHost: a\r\n${headers}\r\n${SECOND}`)
     assert.deepEqual(waysOf(answers), ['from memory', 'from memory'], headers)
   }
 })
 
-test('lets a request with a body go the usual way, and takes none of its bytes for the next request', async () => {
+test('leaves a request with a body to Fastify, and reads none of its bytes as the next request', async () => {
   const inner = 'GET /page HTTP/1.1\r\nHost: b\r\n\r\n'
   for (const [headers, body] of [
     [`Content-Length: ${inner.length}\r\n`, inner],
@@ -37,7 +37,7 @@ test('lets a request with a body go the usual way, and takes none of its bytes f
   }
 })
 
-test('lets a request with two hosts go the usual way, where it is refused', async () => {
+test('leaves a request with two hosts to Fastify, which refuses it', async () => {
   const answers = await exchange({ server }, 'GET /page HTTP/1.1\r\nHost: a\r\nHost: b\r\nConnection: close\r\n\r\n')
   assert.match(answers, /^HTTP\/1\.1 400 /)
   assert.equal(waysOf(answers), null)

@@ -6,8 +6,8 @@ import { createPipeliningLimit } from './limit-pipelining.ts'
 import type { OnAnswered } from './server.ts'
 
 /**
- * Answers a GET or HEAD request from memory, with `headers` besides the answer's own (name, value, name, value …), and tells the
- * route's pattern and the status. Null: nothing was sent, and the request goes the usual way.
+ * Answers a GET or HEAD request from memory, with additional `headers` (name, value, name, value …), and returns the route's pattern and
+ * the status. Null: nothing was sent, and Fastify handles the request.
  */
 export type Shortcut = (
   request: IncomingMessage,
@@ -23,32 +23,31 @@ export interface ShortcutOptions {
   onAnswered?: OnAnswered
 }
 
-/** A body that nobody reads would stand before the next request of the connection; what goes the usual way is read to its end. */
+/** An unread body would precede the next request of the connection; Fastify reads it to its end. */
 function hasBody({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] !== undefined || (headers['content-length'] !== undefined && headers['content-length'] !== '0')
 }
 
 /**
- * Asks `shortcut` before Fastify routes a request and runs its hooks, which for an answer that is ready cost a fifth of all the work.
- * The answer has a request id and a log line like any other. What else a hook would do for every request is not done: see
- * docs/decisions/0021-ready-pages.md.
+ * Calls `shortcut` before Fastify routes a request and runs its hooks, which cost a fifth of the work for an answer that is in memory.
+ * The answer has a request id and a log line like any other; other hooks do not run. See docs/decisions/0021-ready-pages.md.
  */
 export function addShortcut(
   server: HttpServer,
   shortcut: Shortcut,
   { logger, requestIdOf, headers = [], onAnswered }: ShortcutOptions,
 ): void {
-  const usual = server.server.listeners('request') as ((request: IncomingMessage, response: ServerResponse) => void)[]
+  const listeners = server.server.listeners('request') as ((request: IncomingMessage, response: ServerResponse) => void)[]
   const isOverLimit = createPipeliningLimit()
   let isOpen = true
-  // Fastify tells the clients of a server that stops to close their connections.
+  // Fastify answers with `connection: close` while the server stops.
   server.addHook('preClose', async () => {
     isOpen = false
   })
   server.server.removeAllListeners('request')
   server.server.on('request', (request: IncomingMessage, response: ServerResponse) => {
     if (isOverLimit(request, response)) return
-    if (!isOpen || !answer(request, response)) for (const listener of usual) listener(request, response)
+    if (!isOpen || !answer(request, response)) for (const listener of listeners) listener(request, response)
   })
 
   function answer(request: IncomingMessage, response: ServerResponse): boolean {

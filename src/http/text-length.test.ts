@@ -17,14 +17,14 @@ test('counts the length of a text in code points', () => {
   assert.equal(accepts(['a', 'b']), false)
 })
 
-test('says what the length must be', () => {
+test('names the required length', () => {
   assert.deepEqual(
     check.Errors({ text: 'a' }).map((error) => error.message),
     ['must have 2 to 4 characters'],
   )
 })
 
-test('tells a property named maxLength from the keyword', () => {
+test('distinguishes a property named maxLength from the keyword', () => {
   const schema = Compile(countCodePoints(Type.Object({ maxLength: Type.Integer(), minLength: Type.String({ maxLength: 1 }) })))
   assert.equal(schema.Check({ maxLength: 3, minLength: 'a' }), true)
   assert.equal(schema.Check({ maxLength: 3, minLength: 'ab' }), false)

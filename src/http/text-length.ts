@@ -1,6 +1,6 @@
 /**
- * The schema with `minLength` and `maxLength` counted in code points, as JSON Schema says. TypeBox counts grapheme clusters, of
- * which a single one can be a megabyte of combining marks. For the check only: the original is what the OpenAPI document shows.
+ * The schema with `minLength` and `maxLength` in code points, as JSON Schema defines them. TypeBox counts grapheme clusters, of which one
+ * can be a megabyte of combining marks. For the check only: the OpenAPI document shows the original.
  */
 export function countCodePoints<T>(schema: T): T {
   return convert(schema) as T
@@ -11,7 +11,7 @@ function convert(node: unknown): unknown {
   if (typeof node !== 'object' || node === null) return node
   const { minLength, maxLength, ...rest } = node as Record<string, unknown>
   const converted = Object.fromEntries(Object.entries(rest).map(([name, child]) => [name, convert(child)]))
-  // A property that has such a name is a schema, not a number.
+  // A property of that name is a schema, not a number.
   const min = typeof minLength === 'number' ? minLength : 0
   const max = typeof maxLength === 'number' ? maxLength : Number.POSITIVE_INFINITY
   if (typeof minLength === 'object') converted.minLength = convert(minLength)
@@ -25,7 +25,7 @@ function convert(node: unknown): unknown {
 }
 
 function isWithin(text: string, min: number, max: number): boolean {
-  // A code point is one or two units of `length`: most texts need no count.
+  // A code point is one or two units of `length`: most texts need no exact count.
   if (text.length < min || text.length > 2 * max) return false
   if (text.length <= max && text.length >= 2 * min) return true
   let count = 0

@@ -11,7 +11,7 @@ export function traceparentOf(request: FastifyRequest): string {
   return newTraceparent()
 }
 
-/** A new trace that nobody samples. Its ids are made of UUIDv4s, which the runtime draws many of at once: neither can be zero. */
+/** A new trace, not sampled. Its ids are parts of UUIDv4s, which the runtime generates in batches; neither can be zero. */
 export function newTraceparent(): string {
   const [trace, span] = [randomUUID(), randomUUID()]
   return `00-${trace.replaceAll('-', '')}-${span.slice(0, 8)}${span.slice(9, 13)}${span.slice(14, 18)}-00`

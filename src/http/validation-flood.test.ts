@@ -57,7 +57,7 @@ test('refuses a body whatever the number of unknown names beside a bad value, an
   assert.deepEqual(await readState(), before)
 })
 
-test('names the unknown properties where they are all that is wrong', async () => {
+test('names the unknown properties when nothing else is wrong', async () => {
   const answer = await store.call('POST', '/orders', {
     token: ada.token,
     body: { items: [{ product_id: lamp.id, quantity: 1, ...unknownNames(20) }] },
@@ -80,7 +80,7 @@ test('refuses a query of more parameters than any call has, also of the same one
   assert.deepEqual(twice.errors[0].parameter, 'limit')
 })
 
-test('refuses a body that is too deep or has too many values before it is parsed, and says which', async () => {
+test('refuses a body that is too deep or has too many values before it is parsed, and names the reason', async () => {
   const order = (raw: string) => store.call('POST', '/orders', { token: ada.token, raw })
   const many = (value: string) => Array(6_000).fill(value).join()
   for (const raw of [`[${many('0')}]`, `[${many('[]')}]`, `{${many('"a":1')}}`, `{"items":[${many('{"a":1}')}]}`]) {
@@ -98,7 +98,7 @@ test('refuses a body that is too deep or has too many values before it is parsed
   assert.equal((await order(`${text}${' '.repeat(5_000)}`)).status, 201)
 })
 
-test('takes the largest order there can be, indented and with every character escaped', async () => {
+test('accepts the largest possible order, indented and with every character escaped', async () => {
   const escaped = (length: number) => '\\ud83d\\udca1'.repeat(length)
   const lines = Array.from({ length: 1_000 }, () => ({ product_id: lamp.id.toUpperCase(), quantity: 1 }))
   const address = { line1: 200, line2: 200, city: 100, region: 100, postal_code: 20, phone: 40, name: 200 }
@@ -110,7 +110,7 @@ test('takes the largest order there can be, indented and with every character es
   assertProblem(await store.call('POST', '/orders', { token: ada.token, raw }), 409, 'insufficient_stock')
 })
 
-test('limits the body of each call by what the call takes', async () => {
+test('limits the body of each call to what the call needs', async () => {
   for (const [method, path, limit] of [
     ['POST', '/auth/login', 16_384],
     ['POST', '/auth/register', 16_384],
@@ -124,7 +124,7 @@ test('limits the body of each call by what the call takes', async () => {
   }
 })
 
-test('cuts long names out of an explanation', async () => {
+test('truncates long names in an error', async () => {
   const name = 'n'.repeat(10_000)
   const body = { ...Object.fromEntries(Array.from({ length: 500 }, (_, index) => [`${name}${index}`.slice(-200), 1])), [name]: 1 }
   const answer = await store.call('POST', '/orders', { token: ada.token, body })

@@ -7,9 +7,9 @@ import { findExcess } from './json-limits.ts'
 import { countCodePoints } from './text-length.ts'
 
 const MAX_ERRORS = 100
-/** Of a name that is repeated in an explanation. */
+/** Of a name in an error's detail. */
 const MAX_NAME_LENGTH = 100
-/** More than any route has, each of them several times. */
+/** More than any route has, with repetitions. */
 const MAX_PARAMETERS = 100
 const UNKNOWN_PROPERTY = 'is not a known property'
 
@@ -25,13 +25,13 @@ export function parseJson(body: Buffer): unknown {
   }
 }
 
-/** A value that percent-decoding cannot make sense of becomes this lone surrogate, which validation then refuses. */
+/** A value that cannot be percent-decoded becomes this lone surrogate, which validation refuses. */
 const UNDECODABLE = '\ud800'
 
-/** Holds the name of the first parameter that was not read. */
+/** The key of the name of the first parameter that was not read. */
 const UNREAD = Symbol('unread')
 
-/** Query string → names and values, all text; a name that comes twice has a list. What is past the limit is left for the validator to refuse. */
+/** Query string → names and values, all text; a repeated name has a list. The validator refuses parameters past the limit. */
 export function parseQuery(query: string): Record<string, unknown> {
   const values: Record<string, unknown> = Object.create(null)
   for (const [index, pair] of query.split('&', MAX_PARAMETERS + 1).entries()) {
@@ -63,13 +63,13 @@ const FAULTS: Record<string, { code: ErrorCode; message: string }> = {
   params: { code: 'not_found', message: 'There is nothing at this address.' },
 }
 
-/** Compiles a route's TypeBox schema. Bodies are taken as they are; query values are first converted from text. */
+/** Compiles a route's TypeBox schema. Query values are first converted from text; bodies are not converted. */
 export const compileValidator: FastifySchemaCompiler<TSchema> = ({ schema, httpPart = 'body' }) => {
   const check = Compile(countCodePoints(schema))
   const { code, message } = FAULTS[httpPart] ?? { code: 'invalid_body', message: '' }
   return (input: unknown) => {
     const value = httpPart === 'querystring' ? convertQuery(schema, input) : input
-    // The check alone decides. The list of errors only explains: TypeBox ends it after a few, and it may be empty.
+    // The check alone decides. The list of errors only explains: TypeBox cuts it, and it may be empty.
     const isValid = check.Check(value)
     const unread = httpPart === 'querystring' ? (value as { [UNREAD]?: string })[UNREAD] : undefined
     if (isValid && unread === undefined && isStorable(value)) return { value }
@@ -79,7 +79,7 @@ export const compileValidator: FastifySchemaCompiler<TSchema> = ({ schema, httpP
   }
 }
 
-/** Text → number or boolean where the schema wants one and the text is exactly that; anything else stays for the check to refuse. */
+/** Text → number or boolean where the schema wants one and the text is exactly that; the check refuses other text. */
 function convertQuery(schema: TSchema, input: unknown): unknown {
   const { properties = {} } = schema as { properties?: Record<string, { type?: string }> }
   const values = { ...(input as Record<string, unknown>) }
@@ -100,7 +100,7 @@ type SchemaError = { keyword: string; instancePath: string; params: object; mess
 function describe(errors: readonly SchemaError[]): FieldError[] {
   const described = describeNamed(errors)
   if (described.length > 0) return described
-  // Nothing but the names that `additionalProperties: false` refuses one by one: the list ended before the error that names them all.
+  // Only the errors of single names under `additionalProperties: false`: the list was cut before the error that names them all.
   return errors.map(({ instancePath }) => ({ pointer: `#${encodeURI(cut(instancePath))}`, detail: UNKNOWN_PROPERTY }))
 }
 
@@ -117,7 +117,7 @@ function describeNamed(errors: readonly SchemaError[]): FieldError[] {
     .slice(0, MAX_ERRORS)
 }
 
-/** Whether PostgreSQL and UTF-8 can hold every text in a value: they know neither NUL nor lone surrogates. */
+/** Whether PostgreSQL can store every text in a value: not NUL, and in UTF-8 no lone surrogates. */
 export function isStorable(value: unknown): boolean {
   if (typeof value === 'string') return value.isWellFormed() && !value.includes('\0')
   return typeof value !== 'object' || value === null || Object.values(value).every(isStorable)
@@ -129,7 +129,7 @@ function findUnstorableText(value: unknown, pointer = '#'): FieldError[] {
   return Object.entries(value).flatMap(([key, child]) => findUnstorableText(child, `${pointer}/${escapePointer(key)}`))
 }
 
-// A URI fragment: characters that cannot stand there are percent-encoded after the pointer's own escapes (RFC 6901 §6).
+// A URI fragment: its reserved characters are percent-encoded after the pointer's own escapes (RFC 6901 §6).
 function escapePointer(name: string): string {
   return encodeURIComponent(cut(name).replaceAll('~', '~0').replaceAll('/', '~1'))
 }

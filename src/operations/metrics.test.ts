@@ -5,7 +5,7 @@ import { Metrics } from './metrics.ts'
 
 const linesOf = (text: string, name: string) => text.split('\n').filter((line) => line.startsWith(name))
 
-test('gives the same histogram of requests as prom-client makes of the same times', async () => {
+test('has the same histogram of requests as prom-client for the same times', async () => {
   const name = 'storefront_http_request_duration_seconds'
   const registry = new Registry()
   const buckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
@@ -27,7 +27,7 @@ test('gives the same histogram of requests as prom-client makes of the same time
   assert.deepEqual(made.toSorted(), linesOf(await registry.metrics(), name).toSorted())
 })
 
-test('lets no client add to the series: unknown methods and addresses share one', async () => {
+test('clients cannot add series: unknown methods and addresses share one', async () => {
   const metrics = new Metrics()
   for (let n = 0; n < 50; n++) metrics.requestAnswered(`METHOD${n}`, undefined, 404, 1)
   assert.deepEqual(linesOf(await metrics.text(), 'storefront_http_request_duration_seconds_count'), [
@@ -35,7 +35,7 @@ test('lets no client add to the series: unknown methods and addresses share one'
   ])
 })
 
-test('a source that fails or hangs costs its own values only, and they come back with it', async () => {
+test('a source that fails or hangs loses its own values only, until it answers again', async () => {
   const metrics = new Metrics()
   const hang = Promise.withResolvers<number>()
   const queues: Record<string, () => Promise<number>> = { email: async () => 3, webhook: async () => 4 }

@@ -13,15 +13,15 @@ interface CountedPool {
 }
 
 /**
- * What this process counts, under the names of docs/operations.md. The other rooms know nothing of it: app.ts passes them its methods
- * as callbacks, and tells it here whom to ask when somebody looks.
+ * The metrics of this process, under the names of docs/operations.md. Other rooms do not import it: app.ts passes them its methods as
+ * callbacks, and registers here the functions that are called when metrics are read.
  */
 export class Metrics {
   readonly #registry = new Registry()
   readonly #requests = new RequestTimes()
   readonly #readings = new Readings(this.#gauge('source_up', 'Whether the source of some other metrics answered just now.', ['source']))
   readonly #ordersPlaced = this.#counter('orders_placed_total', 'Orders placed.')
-  readonly #ordersReplayed = this.#counter('orders_replayed_total', 'Requests for an order that were answered as before, by their key.')
+  readonly #ordersReplayed = this.#counter('orders_replayed_total', 'Requests for an order that were answered again, by their key.')
   readonly #ordersRefused = this.#counter('orders_refused_total', 'Orders refused, by the code of the problem.', ['code'])
   readonly #orderBatches = new Histogram({
     name: 'storefront_order_batch_size',
@@ -29,36 +29,36 @@ export class Metrics {
     buckets: [1, 2, 4, 8, 16, 32, 64, 128],
     registers: [this.#registry],
   })
-  readonly #batchesUndone = this.#counter('order_batches_undone_total', 'Batches of orders that were placed a second time, with a look.')
-  readonly #published = this.#counter(
-    'events_published_total',
-    'Order events that the topic has stored, those that it had already included.',
+  readonly #batchesUndone = this.#counter(
+    'order_batches_undone_total',
+    'Batches of orders that were placed a second time, after a check of the current state.',
   )
+  readonly #published = this.#counter('events_published_total', 'Order events that the topic has stored, duplicates included.')
   readonly #mails = this.#counter('mails_total', 'Tries to send a mail, by their outcome.', ['kind', 'outcome'])
   readonly #webhooks = this.#counter('webhooks_total', 'Tries to deliver a webhook, by their outcome.', ['outcome'])
   readonly #lakeFiles = this.#counter('lake_files_total', 'Files written to the lake.')
   readonly #lakeRows = this.#counter('lake_rows_total', 'Rows written to the lake.')
   readonly #lakeFlushed = this.#gauge('lake_last_flush_timestamp_seconds', 'When a file was last written to the lake.')
-  readonly #queued = this.#gauge('queued', 'What waits in the database to go out, all processes taken together.', ['queue'])
-  readonly #oldest = this.#gauge('queue_oldest_untried_seconds', 'How long the oldest that is due waits for its first try.', ['queue'])
+  readonly #queued = this.#gauge('queued', 'Mails and webhooks that wait in the database, of all processes.', ['queue'])
+  readonly #oldest = this.#gauge('queue_oldest_untried_seconds', 'Age of the oldest one that is due and was never attempted.', ['queue'])
   readonly #connections = this.#gauge('database_pool_connections', 'Open connections to the database.', ['pool'])
   readonly #idle = this.#gauge('database_pool_idle_connections', 'Open connections that are not in use.', ['pool'])
-  readonly #waiting = this.#gauge('database_pool_waiting_requests', 'How many wait for a connection.', ['pool'])
+  readonly #waiting = this.#gauge('database_pool_waiting_requests', 'Requests that wait for a connection.', ['pool'])
   readonly #subscribers = this.#gauge('subscriber_state', '1 for the state that this process is in.', ['subscriber', 'state'])
   readonly #corrupt = this.#counter('subscriber_corrupt_messages_total', 'Messages of the topic that were left out.', ['subscriber'])
-  readonly #positions = this.#gauge('subscriber_position', 'Sequence of the last event that the subscriber is done with.', ['subscriber'])
-  readonly #lags = this.#gauge('subscriber_lag_events', 'Events behind that, at most.', ['subscriber'])
+  readonly #positions = this.#gauge('subscriber_position', 'Sequence of the last event that the subscriber has processed.', ['subscriber'])
+  readonly #lags = this.#gauge('subscriber_lag_events', 'Events after that, at most.', ['subscriber'])
 
   constructor() {
     this.#registry.registerMetric(this.#requests.asMetric)
-    // Nothing was flushed yet, and not in 1970.
+    // No value before the first flush, instead of 1970.
     this.#lakeFlushed.remove()
-    // Of a series that begins with 1 nobody sees the increase.
+    // Prometheus sees no increase in a series that begins with 1.
     for (const outcome of ['sent', 'retried', 'failed']) for (const kind of ['order', 'account']) this.#mails.inc({ kind, outcome }, 0)
     for (const outcome of ['delivered', 'retried', 'failed']) this.#webhooks.inc({ outcome }, 0)
   }
 
-  /** Also what Node.js tells of the process: memory, CPU, event loop, garbage collection. */
+  /** Adds Node's metrics of the process: memory, CPU, event loop, garbage collection. */
   collectProcess(): void {
     collectDefaultMetrics({ register: this.#registry })
   }
@@ -117,7 +117,7 @@ export class Metrics {
   }
 
   watchSecret(secret: { readonly isOutdated: boolean }): void {
-    const outdated = this.#gauge('secret_outdated', '1 when STOREFRONT_SECRET was changed and this process still has the one before.')
+    const outdated = this.#gauge('secret_outdated', '1 when STOREFRONT_SECRET was changed and this process still has the old one.')
     this.#readings.add('secret', async () => [{ gauge: outdated, value: secret.isOutdated ? 1 : 0 }])
   }
 
@@ -140,7 +140,7 @@ export class Metrics {
     })
   }
 
-  /** `readPosition` gives null when this process does not know it. */
+  /** `readPosition` returns null when this process does not know it. */
   watchSubscriber(
     subscriber: string,
     subscription: { readonly state: State },
@@ -167,7 +167,7 @@ export class Metrics {
     })
   }
 
-  /** What this process does, and what some process of the store is to do. */
+  /** The roles of this process, and those that the processes of the store should have together. */
   setRoles(roles: readonly string[], expected: readonly string[]): void {
     const own = this.#gauge('roles', '1 for each role that this process has.', ['role'])
     const wanted = this.#gauge('expected_roles', '1 for each role that some process of the store should have.', ['role'])
@@ -176,12 +176,12 @@ export class Metrics {
   }
 
   watchMailServer(server: { readonly isUp: boolean }): void {
-    const up = this.#gauge('smtp_up', 'Whether the mail server took mails, or would have, when it was last asked.')
+    const up = this.#gauge('smtp_up', 'Whether the mail server accepted mails, or would have, at the last check.')
     this.#readings.add('smtp', async () => [{ gauge: up, value: server.isUp ? 1 : 0 }])
   }
 
   watchDeadLetters(count: () => Promise<number>): void {
-    const letters = this.#gauge('dead_letters', 'Changes of orders that no event could be made of, and that were never published.')
+    const letters = this.#gauge('dead_letters', 'Changes of orders that could not become events and were never published.')
     this.#readings.add('dead_letters', async () => [{ gauge: letters, value: await count() }])
   }
 
@@ -192,7 +192,7 @@ export class Metrics {
     )
   }
 
-  /** The disk of DATA_DIR; `read` gives null while there is no such folder. */
+  /** The disk of DATA_DIR; `read` returns null while the folder does not exist. */
   watchDisk(read: () => Promise<{ freeBytes: number; sizeBytes: number } | null>): void {
     const free = this.#gauge('data_disk_free_bytes', 'Free space on the disk of DATA_DIR.')
     const size = this.#gauge('data_disk_size_bytes', 'Size of the disk of DATA_DIR.')

@@ -29,7 +29,7 @@ test('is ready only between the start and the stop of everything else, and alive
   await Promise.all([server.stop(), server.stop()])
 })
 
-test('a check that fails is answered and logged, and ends nothing', async (t) => {
+test('a check that fails is answered and logged, and does not end the process', async (t) => {
   const lines: string[] = []
   const logger = pino({}, { write: (line: string) => void lines.push(line) })
   const server = new OperationsServer({ ...common, logger, check: () => Promise.reject(new Error('no such luck')) })

@@ -5,10 +5,10 @@ import type { Metrics } from './metrics.ts'
 export interface OperationsServerOptions {
   host: string
   port: number
-  /** Whether a port that is taken ends the process; else it is said in the log, and the store goes on without. */
+  /** Whether a port in use fails the start; otherwise a warning is logged and the store runs without the port. */
   isRequired: boolean
   metrics: Metrics
-  /** Names what is not ready, with a reason; empty when all is well. */
+  /** What is not ready, with a reason; empty when everything is healthy. */
   check: () => Promise<{ name: string; reason: string }[]>
   logger: Logger
 }
@@ -36,7 +36,7 @@ export class OperationsServer {
     return address === null || typeof address === 'string' ? null : address.port
   }
 
-  /** Says on `/readyz` that the process is ready, or soon no longer. */
+  /** Shown by `/readyz`. */
   set phase(phase: 'started' | 'stopping') {
     this.#phase = phase
   }

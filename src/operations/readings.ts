@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Gauge } from 'prom-client'
 
-/** A value of a gauge, null when there is none now: then it is absent, and not the one of before. */
+/** A value of a gauge; null removes the previous value. */
 export interface Reading {
   gauge: Gauge
   labels?: Record<string, string>
@@ -12,12 +12,12 @@ interface Source {
   name: string
   read: () => Promise<readonly Reading[]>
   last: readonly Reading[]
-  underWay: Promise<boolean> | null
+  inFlight: Promise<boolean> | null
 }
 
-const PATIENCE_MS = 2_000
+const TIMEOUT_MS = 2_000
 
-/** Values that are asked for when somebody looks. A source that fails or hangs costs its own values only. */
+/** Values that are read when metrics are requested. A source that fails or hangs loses its own values only. */
 export class Readings {
   readonly #sources: Source[] = []
   /** 1 or 0 for each source. */
@@ -28,7 +28,7 @@ export class Readings {
   }
 
   add(name: string, read: Source['read']): void {
-    this.#sources.push({ name, read, last: [], underWay: null })
+    this.#sources.push({ name, read, last: [], inFlight: null })
   }
 
   async refresh(): Promise<void> {
@@ -36,12 +36,12 @@ export class Readings {
   }
 
   async #refresh(source: Source): Promise<void> {
-    // One that hangs is not asked a second time meanwhile.
-    source.underWay ??= this.#read(source).finally(() => {
-      source.underWay = null
+    // A source that hangs is not called a second time meanwhile.
+    source.inFlight ??= this.#read(source).finally(() => {
+      source.inFlight = null
     })
     const giveUp = new AbortController()
-    const isRead = await Promise.race([source.underWay, delay(PATIENCE_MS, false, { signal: giveUp.signal }).catch(() => false)])
+    const isRead = await Promise.race([source.inFlight, delay(TIMEOUT_MS, false, { signal: giveUp.signal }).catch(() => false)])
     giveUp.abort()
     if (!isRead) forget(source.last)
     this.#ok.set({ source: source.name }, isRead ? 1 : 0)
