@@ -1,5 +1,5 @@
 import type { Logger } from 'pino'
-import { isDatabaseOutage, isTimeout } from '../db/constraints.ts'
+import { isDatabaseOutage, isTimeout } from '../db/failures.ts'
 
 /** Runs a check at an interval, one at a time. Outages of the database are not logged here: others report them. */
 export class Polling {
