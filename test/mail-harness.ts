@@ -13,7 +13,7 @@ import { eventually } from './eventually.ts'
 
 const logger = pino({ level: 'silent' })
 
-/** A subscriber on a database of its own, whose mails are kept here; `send` may make them fail. */
+/** A mail subscriber on its own database that collects the mails; `send` may make them fail. */
 export async function startMailSubscriber(
   t: Cleanup,
   options: Partial<EmailSubscriberOptions> & { send?: (mail: Mail) => Promise<void> } = {},

@@ -54,7 +54,7 @@ async function readEncrypted({ pool }: TestDatabase) {
   const { rows: webhooks } = await pool.query<{ text: string }>(
     `select unnest(array[sealed_secret, previous_sealed_secret]) as text from webhook_endpoints`,
   )
-  const { rows: mails } = await pool.query<{ text: string }>(`select data->>'sealed' as text from pgboss.job where data ? 'sealed'`)
+  const { rows: mails } = await pool.query<{ text: string }>(`select data->>'encrypted' as text from pgboss.job where data ? 'encrypted'`)
   return {
     keys: keys.map(({ text }) => text.toString('base64')),
     webhooks: webhooks.map(({ text }) => text).filter((text) => text !== null),
@@ -136,7 +136,7 @@ test('a signing key that cannot be decrypted undoes the change; such webhooks an
     await inTransaction(db.pool, (tx) => createEncryption(OLD, 'account mail').encrypt(tx, 'not for this purpose')),
   ])
   await db.pool.query(
-    `update pgboss.job set data = jsonb_set(data, '{sealed}', '"AAAA"') where id = (select id from pgboss.job where data ? 'sealed' limit 1)`,
+    `update pgboss.job set data = jsonb_set(data, '{encrypted}', '"AAAA"') where id = (select id from pgboss.job where data ? 'encrypted' limit 1)`,
   )
   const change = await changeSecretTo(NEW, OLD, options)
   assert.deepEqual(change, {

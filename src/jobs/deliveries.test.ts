@@ -45,7 +45,7 @@ async function startLetters(t: TestContext) {
   }
 }
 
-test('stores each outcome in its own row, and tells the queue what becomes of the job', async (t) => {
+test('stores each outcome in its own row, and returns the outcome of the job', async (t) => {
   const { record, letter } = await startLetters(t)
   assert.equal(await record(FIRST, { to: 'retry', reason: 'nobody at home' }), 'retry')
   assert.deepEqual(await letter(), ['queued', 1, 1, 'nobody at home', null])
@@ -61,7 +61,7 @@ test('a snoozed delivery gets a new job for later, and its attempt counts only i
   const { record, letter, jobsOf } = await startLetters(t)
   assert.equal(await record(FIRST, { to: 'snooze', reason: 'on holiday', seconds: 60, isAttempt: true }), 'done')
   assert.deepEqual(await letter(), ['queued', 1, 2, 'on holiday', null])
-  // The job of before is replaced: what it reports afterwards changes nothing.
+  // The first job is replaced: its later outcome changes nothing.
   await record(FIRST, { to: 'snooze', reason: 'late', seconds: 5, isAttempt: true })
   await record({ ...FIRST, number: 2 }, { to: 'snooze', reason: 'no key', seconds: 30, isAttempt: false })
   assert.deepEqual(await letter(), ['queued', 0, 3, 'no key', null])
@@ -71,7 +71,7 @@ test('a snoozed delivery gets a new job for later, and its attempt counts only i
   ])
 })
 
-test('a requeued delivery is like a new one, and an earlier job cannot fail it but can have delivered it', async (t) => {
+test('a requeued delivery is like a new one: its earlier job cannot fail it, but may have delivered it', async (t) => {
   const { pool, record, requeue, letter, jobsOf } = await startLetters(t)
   await record(FIRST, { to: 'failed', reason: 'moved away' })
   assert.deepEqual(await Promise.all([requeue(), requeue()]).then((counts) => counts.toSorted()), [0, 1])

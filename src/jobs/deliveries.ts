@@ -73,7 +73,7 @@ function hasKeyOf<Key extends string>({ key }: DeliveryKind<Key>, job: DeliveryJ
 }
 
 /**
- * Stores the outcome of an attempt, and returns what becomes of its job. A row that is no longer queued or has a newer job stays as it is,
+ * Stores the outcome of an attempt, and returns the outcome of its job. A row that is no longer queued or has a newer job stays unchanged,
  * unless the delivery succeeded: the receiver has it then.
  */
 export async function recordOutcome<Key extends string>(

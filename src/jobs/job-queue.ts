@@ -7,38 +7,38 @@ import { COMMAND_BOUNDS, SERVING_BOUNDS, type SessionBounds, setUpSession } from
 import { sql } from '../db/sql.ts'
 import { type Job, type JobOutcome, type JobWorker, POLL_SECONDS, startWorker, type WorkOptions } from './job-worker.ts'
 
-/** A queue of jobs and how its jobs are retried: after `retryDelaySeconds`, then about twice as long each time. */
+/** A queue and the retry policy of its jobs: the first retry after `retryDelaySeconds`, each later one after about twice as long. */
 export interface QueueDefinition {
   name: string
   retryDelaySeconds: number
-  /** The longest pause between two tries; 0 retries at once, for tests. */
+  /** The longest pause between two attempts; 0 retries at once, for tests. */
   retryDelayMaxSeconds: number
-  /** How long a job that is done or given up is kept to be looked at. */
+  /** How long a completed or failed job is kept for inspection. */
   keepSeconds: number
 }
 
 export interface NewJob {
-  /** A UUID. A job whose id the queue has already is dropped. */
+  /** A UUID. A job whose id the queue already has is dropped. */
   id: string
   data: object
-  /** Not run before then; at once when it is missing. */
+  /** The job runs no earlier than this; at once when missing. */
   startAfter?: Date
-  /** Not before so long from the database's now. */
+  /** The same, counted from the database's `now()`. */
   startAfterSeconds?: number
-  /** Jobs of one group are held to `WorkOptions.perGroup`. */
+  /** Groups jobs for `WorkOptions.perGroup`. */
   group?: string
 }
 
-/** Jobs kept in PostgreSQL: run at least once, retried with growing pauses, by any process that works on the queue. */
+/** Jobs in PostgreSQL: each runs at least once, in any process with a worker on the queue, and is retried with growing pauses. */
 export interface JobQueue {
   start(): Promise<void>
-  /** Stops every worker first. What is still in hand then is run again later, here or elsewhere. Idempotent, safe before start. */
+  /** Stops every worker first. A job that is still running then runs again later, in any process. Idempotent, safe before start. */
   stop(): Promise<void>
-  /** Adds jobs in the caller's transaction, in one statement: they exist if it commits. */
+  /** Inserts jobs in the caller's transaction, by one statement: they exist if it commits. */
   send(tx: Transaction, queue: string, jobs: readonly NewJob[]): Promise<void>
   /**
-   * Has `run` done at the times of a cron expression (UTC), each time by one of the processes that schedule it. What goes wrong is
-   * logged and left to the next time.
+   * Calls `run` at the times of a cron expression (UTC), each time in one of the processes that schedule it. An error is logged, and
+   * `run` is called again at the next time.
    */
   schedule(queue: string, cron: string, run: () => Promise<void>): Promise<void>
   work<Data extends object>(queue: string, options: WorkOptions, handler: (job: Job<Data>) => Promise<JobOutcome>): Promise<JobWorker>
@@ -47,31 +47,31 @@ export interface JobQueue {
 export interface JobQueueOptions {
   url: string
   logger: Logger
-  /** Whether this process also finds the jobs of dead processes and deletes old ones. On unless said otherwise. */
+  /** Whether this process also releases the jobs of dead processes and deletes old jobs. True by default. */
   supervise?: boolean
-  /** How often it looks for those, 15 unless said otherwise. */
+  /** How often it does so. 15 by default. */
   superviseSeconds?: number
-  /** Whether this process also sees to it that scheduled jobs come when they are due. Off unless said otherwise. */
+  /** Whether this process also starts scheduled jobs when they are due. False by default. */
   runsScheduler?: boolean
 }
 
 const APPLICATION_NAME = 'storefront-jobs'
 const CONNECTIONS = 3
-// The queue's own maintenance deletes old jobs by one statement.
+// pg-boss deletes old jobs by one statement.
 const JOB_BOUNDS: SessionBounds = { ...SERVING_BOUNDS, statementMs: 600_000, transactionMs: 600_000 }
 const SCHEDULED_WORK: WorkOptions = { batchSize: 1, concurrency: 1, fetchers: 1 }
-// A job of a process that died is given out again after a missed heartbeat: 10 s is the least pg-boss allows.
+// After a missed heartbeat the job of a dead process is released. 10 s is the least that pg-boss allows.
 const HEARTBEAT_SECONDS = 10
-// How often it is looked whether a scheduled job is due.
+// How often scheduled jobs are checked.
 const CLOCK_SECONDS = 10
 const SUPERVISE_SECONDS = 15
 const CLEANUP_SECONDS = 3_600
-// A job waits for a worker as long as it takes: pg-boss would drop it after 14 days.
+// A job waits for a worker for a year: by default pg-boss drops it after 14 days.
 const RETENTION_SECONDS = 365 * 86_400
-// A handler decides when to give up; this only ends a job that kills its process every time.
+// A handler decides when to give up. This bound is for a job that kills its process every time.
 const RETRY_LIMIT = 1_000
 
-/** A job id made of what the job is about: a UUIDv8 (RFC 9562 §5.8) of its SHA-256, so that the same job cannot be there twice. */
+/** A UUIDv8 (RFC 9562 §5.8) from the SHA-256 of the job's subject, so that the same job cannot be queued twice. */
 export function jobIdOf(subject: string): string {
   const bytes = createHash('sha256').update(subject).digest().subarray(0, 16)
   bytes.writeUInt8((bytes.readUInt8(6) & 0x0f) | 0x80, 6)
@@ -79,7 +79,7 @@ export function jobIdOf(subject: string): string {
   return bytes.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
 }
 
-/** Makes or upgrades the job queue's tables and its queues. Several processes may call it at once: pg-boss locks. */
+/** Creates or upgrades the tables of pg-boss and these queues. Several processes may call it at once: pg-boss locks. */
 export async function installJobQueues(options: JobQueueOptions & { queues: readonly QueueDefinition[] }): Promise<void> {
   const boss = createBoss({ ...options, supervise: false }, { migrate: true })
   boss.on('error', (error) => logError(options.logger, error))
@@ -102,20 +102,20 @@ async function installQueue(boss: PgBoss, queue: QueueDefinition): Promise<void>
     heartbeatSeconds: HEARTBEAT_SECONDS,
   }
   await boss.createQueue(queue.name, settings)
-  // Creating does nothing to a queue that exists: an upgrade's new settings come by this.
+  // `createQueue` leaves an existing queue unchanged; this applies new settings after an upgrade.
   await boss.updateQueue(queue.name, settings)
 }
 
-/** What waits in a queue. */
+/** How much waits in a queue. */
 export interface QueueLength {
   queued: number
-  /** How long the oldest that is due waits for its first try; 0 when none does. */
+  /** How long the oldest due job has waited for its first attempt; 0 when none waits. */
   oldestUntriedSeconds: number
 }
 
 export const EMPTY_QUEUE: QueueLength = { queued: 0, oldestUntriedSeconds: 0 }
 
-/** The jobs of a queue that are neither done nor given up. */
+/** Counts the jobs of a queue that are neither completed nor failed. */
 export async function readJobQueue(db: Queryable, queue: string): Promise<QueueLength> {
   const { rows } = await db.query<QueueLength>(
     sql`select
@@ -128,8 +128,8 @@ export async function readJobQueue(db: Queryable, queue: string): Promise<QueueL
 }
 
 /**
- * Queues the jobs again that were active in the copy which was restored, and would wait for a missed heartbeat. For a server that was started
- * with that copy: a job that is older than the server's start has no process.
+ * Releases the jobs that were active when the restored backup was made: otherwise they wait for a missed heartbeat. Only for a server that was
+ * started on the restored files, where no process can be running a job from before that start.
  */
 export async function releaseRestoredJobs(db: Queryable): Promise<void> {
   await db.query(
@@ -142,8 +142,8 @@ export async function releaseRestoredJobs(db: Queryable): Promise<void> {
 const CHANGE_BATCH = 1_000
 
 /**
- * Replaces what the jobs of a queue carry, of those that are done and kept as well; a job for which `change` gives null stays as it is.
- * Returns the numbers of both.
+ * Replaces the data of a queue's jobs, including completed ones that are kept. A job for which `change` returns null stays unchanged.
+ * Returns the number of both.
  */
 export async function changeJobData<Data extends object>(
   tx: Transaction,
@@ -173,10 +173,10 @@ export async function changeJobData<Data extends object>(
   }
 }
 
-/** `migrate`: whether it also makes and upgrades its tables, which only their owner may. */
+/** `migrate`: whether pg-boss also creates and upgrades its tables, which only their owner may do. */
 function createBoss(options: JobQueueOptions, { migrate }: { migrate: boolean }): PgBoss {
   const { supervise = true, superviseSeconds = SUPERVISE_SECONDS, runsScheduler = false } = options
-  // Beyond the package's types: it hands all that it does not know to `pg.Pool`.
+  // Not in the package's types: pg-boss passes unknown options to `pg.Pool`.
   const forPool = { onConnect: (client: pg.ClientBase) => setUpSession(client, migrate ? COMMAND_BOUNDS : JOB_BOUNDS) }
   return new PgBoss({
     ...forPool,
@@ -195,17 +195,17 @@ function createBoss(options: JobQueueOptions, { migrate }: { migrate: boolean })
   })
 }
 
-/** The job queue of this process. `installJobQueues` must have run on the database before. */
+/** The job queue of this process. Requires that `installJobQueues` has run on the database. */
 export function createJobQueue(options: JobQueueOptions): JobQueue {
   const { logger } = options
   const boss = createBoss(options, { migrate: false })
   const workers = new Set<JobWorker>()
   let stopped: Promise<void> | undefined
   boss.on('error', (error) => {
-    // After the stop these are only the last words of what was cut off.
+    // After the stop these are errors of connections that it closed.
     if (stopped === undefined) logError(logger, error)
   })
-  boss.on('warning', (warning) => logger.warn({ warning: warning.message }, 'the job queue warns'))
+  boss.on('warning', (warning) => logger.warn({ warning: warning.message }, 'the job queue reported a warning'))
 
   async function stop(): Promise<void> {
     await Promise.all([...workers].map((worker) => worker.stop()))
@@ -256,7 +256,7 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
   }
 }
 
-// All other fields are PostgreSQL's, whose `detail` can hold the values of a row.
+// All other fields are PostgreSQL's, whose `detail` can contain the values of a row.
 function logError(logger: Logger, { message, stack }: Error): void {
   logger.error({ err: { message, stack } }, 'the job queue had an error')
 }

@@ -7,7 +7,7 @@ import { inTransaction } from '../db/transaction.ts'
 import { createJobQueue, installJobQueues } from './job-queue.ts'
 import type { JobOutcome } from './job-worker.ts'
 
-test('settles each job of a batch on its own', async (t) => {
+test('stores the outcome of each job of a batch on its own', async (t) => {
   const { db, jobs } = await setUp(t)
   await send(db, jobs, ['broken', 'done', 'failed', 'throws'])
   const runs: Record<string, number> = {}
@@ -47,7 +47,7 @@ test('a worker that is woken finds a job at once', async (t) => {
   assert.ok(longest < 500)
 })
 
-test('jobs that fail together are not tried again together: the pauses grow and are spread', async (t) => {
+test('jobs that fail together are not retried together: their pauses grow and are spread', async (t) => {
   const { db, jobs } = await setUp(t)
   await installJobQueues({ url: db.url, logger, queues: [{ ...QUEUE, retryDelaySeconds: 100, retryDelayMaxSeconds: 3_600 }] })
   await send(
@@ -69,7 +69,7 @@ test('jobs that fail together are not tried again together: the pauses grow and 
   assert.ok(Math.max(...pauses) - Math.min(...pauses) > 25, pauses.join())
 })
 
-test('of a group no more jobs are in hand than its share, and others go on', async (t) => {
+test('runs no more jobs of a group at once than its share, while other jobs continue', async (t) => {
   const { db, jobs } = await setUp(t)
   const gate = Promise.withResolvers<void>()
   t.after(() => gate.resolve())
@@ -134,7 +134,7 @@ test('two processes share the jobs of a queue and run none twice', async (t) => 
   assert.deepEqual(runs.toSorted(), labels.toSorted())
 })
 
-test('a stop waits for the job in hand, takes no other, and may come before the start and twice', async (t) => {
+test('a stop waits for the running job, fetches no other, and may come before the start and twice', async (t) => {
   const { db, jobs } = await setUp(t)
   await createJobQueue({ url: db.url, logger }).stop()
   const begun = Promise.withResolvers<void>()

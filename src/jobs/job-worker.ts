@@ -6,33 +6,33 @@ export interface Job<Data> {
   data: Data
 }
 
-/** `retry` puts the job back for later, `failed` parks it for good. A handler that throws means `retry`. */
+/** `retry` runs the job again after a pause, `failed` never. A handler that throws means `retry`. */
 export type JobOutcome = 'done' | 'retry' | 'failed'
 
 export interface WorkOptions {
-  /** Jobs fetched at once. Each job is settled on its own; all are settled when the last of them has ended. */
+  /** Jobs fetched at once. Each has its own outcome; all outcomes are stored when the last job of the batch has ended. */
   batchSize: number
-  /** Jobs of a batch in hand at once. */
+  /** Jobs of a batch that run at once. */
   concurrency: number
-  /** Batches in hand at once in this process, so that one slow job holds up no more than its own batch. */
+  /** Batches that run at once in this process: a slow job delays only its own batch. */
   fetchers: number
-  /** Jobs of one group in hand at once in this process, at most `fetchers`; no bound when it is missing. */
+  /** Jobs of one group that run at once in this process, at most `fetchers`; unbounded when missing. */
   perGroup?: number
 }
 
-/** The work of this process on one queue. */
+/** The worker of this process on one queue. */
 export interface JobWorker {
-  /** Looks for jobs now, where otherwise they are found within a second. */
+  /** Fetches jobs now instead of within a second. */
   wake(): void
-  /** Takes no more jobs and waits for those in hand, five seconds at most. Idempotent. */
+  /** Fetches no more jobs and waits for the running ones, five seconds at most. Idempotent. */
   stop(): Promise<void>
 }
 
-/** How often a worker looks for jobs. */
+/** How often a worker fetches jobs. */
 export const POLL_SECONDS = 1
 const STOP_PATIENCE_MS = 5_000
 
-/** Works on a queue: a handler that throws has its job tried again. */
+/** Starts a worker on a queue. When the handler throws, the error is logged and the job retried. */
 export async function startWorker<Data extends object>(
   boss: PgBoss,
   logger: Logger,
@@ -41,7 +41,7 @@ export async function startWorker<Data extends object>(
   handler: (job: Job<Data>) => Promise<JobOutcome>,
 ): Promise<JobWorker> {
   const { batchSize, fetchers, perGroup } = options
-  // pg-boss bounds a group over the fetchers of one call; of those, `wake` would reach the first only.
+  // pg-boss applies a group's bound to the fetchers of one call, of which `wake` reaches only the first.
   const calls = perGroup === undefined ? fetchers : 1
   const fetching = {
     batchSize,
@@ -60,12 +60,12 @@ export async function startWorker<Data extends object>(
   }
 
   async function outcomeOf(job: Job<Data> & { signal: AbortSignal }): Promise<JobOutcome> {
-    // The queue is stopping, or has given the job to somebody else.
+    // The queue is stopping, or another process has the job by now.
     if (job.signal.aborted) return 'retry'
     try {
       return await handler(job)
     } catch (error) {
-      logger.error({ err: error, queue, job: job.id }, 'a job threw an error and is tried again')
+      logger.error({ err: error, queue, job: job.id }, 'a job threw an error and is retried')
       return 'retry'
     }
   }
@@ -82,7 +82,7 @@ export async function startWorker<Data extends object>(
   }
 }
 
-// pg-boss's `failed` is retried and its `deadletter` is final; no queue here has a dead-letter queue, so the job stays as failed.
+// pg-boss retries `failed`; its `deadletter` is final and, as no queue here has a dead-letter queue, leaves the job as failed.
 const STATUSES = { done: 'completed', retry: 'failed', failed: 'deadletter' } as const satisfies Record<JobOutcome, string>
 
 async function inLanes<T, R>(items: readonly T[], lanes: number, run: (item: T) => Promise<R>): Promise<R[]> {

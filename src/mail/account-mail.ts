@@ -9,7 +9,7 @@ import { describeError, type Mailer, MailRefused, type OnMailTried } from './mai
 import type { RenderedMail } from './render-mail.ts'
 import type { ReadTemplate } from './templates.ts'
 
-/** For `installJobQueues`. These mails are waited for, so the pauses between tries stay short. */
+/** For `installJobQueues`. People wait for these mails, so the pauses between attempts stay short. */
 export const ACCOUNT_MAIL_QUEUE: QueueDefinition = {
   name: 'account-mail',
   retryDelaySeconds: 2,
@@ -26,44 +26,47 @@ const KINDS = ['verify_email', 'reset_password', 'already_registered', 'password
 export interface AccountMailContent {
   kind: (typeof KINDS)[number] | 'none'
   to?: string
-  /** The one-time token that it carries. */
+  /** The one-time token in it. */
   token?: string
   expiresAt: Date
 }
 
 interface EncryptedMail {
-  sealed: string
-  /** RFC 3339. Past it, the mail is not sent any more. */
+  encrypted: string
+  /** RFC 3339. The mail is not sent after this time. */
   expires_at: string
 }
 
 /** Queues an account mail: it is sent if `tx` commits. */
 export async function queueAccountMail(tx: Transaction, jobs: JobQueue, encryption: Encryption, mail: AccountMailContent): Promise<void> {
   const { expiresAt, ...content } = mail
-  const data: EncryptedMail = { sealed: await encryption.encrypt(tx, JSON.stringify(content)), expires_at: expiresAt.toISOString() }
+  const data: EncryptedMail = {
+    encrypted: await encryption.encrypt(tx, JSON.stringify(content)),
+    expires_at: expiresAt.toISOString(),
+  }
   await jobs.send(tx, ACCOUNT_MAIL_QUEUE.name, [{ id: randomUUIDv7(), data }])
 }
 
-/** Encrypts the mails that are queued again. Returns their number, and that of mails that cannot be decrypted: they stay as they are. */
+/** Encrypts the queued mails with the new secret. Returns their number, and that of mails that cannot be decrypted and stay unchanged. */
 export async function reencryptQueuedMails(tx: Transaction, reencrypt: Reencrypt): Promise<{ reencrypted: number; undecryptable: number }> {
   const { changed, unchanged } = await changeJobData<EncryptedMail>(tx, ACCOUNT_MAIL_QUEUE.name, (mail) => {
-    const sealed = reencrypt(mail.sealed)
-    return sealed === null ? null : { ...mail, sealed }
+    const encrypted = reencrypt(mail.encrypted)
+    return encrypted === null ? null : { ...mail, encrypted }
   })
   return { reencrypted: changed, undecryptable: unchanged }
 }
 
 export interface AccountMailWorkerOptions {
   jobs: JobQueue
-  /** Closed by whoever made it, after this worker has stopped. */
+  /** Closed by the caller, after this worker has stopped. */
   mailer: Mailer
   encryption: Encryption
-  /** The page of the shop that takes one-time tokens; null when a mail is to show the token itself. */
+  /** The page of the shop that accepts one-time tokens; null when a mail shows the token itself. */
   accountUrl: string | null
   readTemplate: ReadTemplate
   logger: Logger
   now: () => Date
-  /** Hears what became of each try. */
+  /** Called with the outcome of each attempt. */
   onTried?: OnMailTried
 }
 
@@ -79,9 +82,9 @@ export function createAccountMailWorker(options: AccountMailWorkerOptions) {
       onTried?.('failed')
       return 'failed'
     }
-    const text = encryption.decrypt(data.sealed)
+    const text = encryption.decrypt(data.encrypted)
     if (text === null) {
-      logger.warn({ job: id }, "an account mail cannot be decrypted and waits: this process has not the store's STOREFRONT_SECRET")
+      logger.warn({ job: id }, "an account mail cannot be decrypted and waits: this process does not have the store's STOREFRONT_SECRET")
       return 'retry'
     }
     const { kind, to = '', token = '' }: AccountMailContent = JSON.parse(text)
@@ -94,7 +97,7 @@ export function createAccountMailWorker(options: AccountMailWorkerOptions) {
       const isRefused = error instanceof MailRefused
       logger.warn(
         { job: id, kind, reason: describeError(error) },
-        isRefused ? 'an account mail was refused' : 'an account mail is tried again',
+        isRefused ? 'an account mail was refused' : 'an account mail could not be sent and is retried',
       )
       onTried?.(isRefused ? 'failed' : 'retried')
       return isRefused ? 'failed' : 'retry'
@@ -125,7 +128,7 @@ function createAccountMailRenderer(accountUrl: string | null, readTemplate: Read
   const writer = new mustache.Writer()
 
   return (kind: (typeof KINDS)[number], token: string): RenderedMail => {
-    // In the fragment: no browser sends that to a server, or to another site as a referrer.
+    // In the fragment, which browsers send neither to a server nor to another site as a referrer.
     const link = accountUrl === null || token === '' ? null : `${accountUrl}#${kind.replaceAll('_', '-')}=${token}`
     const plain = writer.render(texts.get(kind) ?? '', { token, link }, {}, { escape: String })
     const endOfSubject = plain.indexOf('\n')

@@ -5,7 +5,7 @@ import { EMPTY_QUEUE, type JobQueue, type QueueDefinition, type QueueLength } fr
 import { planSendTimes } from './plan-send-times.ts'
 import type { MailContent } from './render-mail.ts'
 
-/** For `installJobQueues`. With the attempts that a mail has, it is tried for about a day before it is given up. */
+/** For `installJobQueues`. With these pauses the 16 attempts of a mail take about a day. */
 export const EMAIL_QUEUE: QueueDefinition = {
   name: 'email',
   retryDelaySeconds: 2,
@@ -24,18 +24,18 @@ export const MAIL_DELIVERIES: DeliveryKind<'event_id'> = {
   onUncounted: [],
 }
 
-/** A mail to be: one row of `email_deliveries`. */
+/** A new row of `email_deliveries`. */
 export interface NewDelivery {
   orderId: string
   eventType: string
   content: MailContent
-  /** When it may go out at the earliest. */
+  /** The mail is sent no earlier. */
   sendAfter: Date
 }
 
 export type MailJob = DeliveryJob<'event_id'>
 
-/** The mails that wait, and the age of the oldest one that is due and was never tried. */
+/** The number of queued mails, and the age of the oldest due one that was never attempted. */
 export async function readMailQueue(db: Queryable): Promise<QueueLength> {
   const { rows } = await db.query<QueueLength>(
     `select
@@ -47,13 +47,13 @@ export async function readMailQueue(db: Queryable): Promise<QueueLength> {
   return rows[0] ?? EMPTY_QUEUE
 }
 
-/** The event ids of `eventIds` that have no mail yet. */
+/** Those of `eventIds` without a mail. */
 export async function findUnknown(tx: Transaction, eventIds: readonly string[]): Promise<Set<string>> {
   const { rows } = await tx.query<{ event_id: string }>('select event_id from email_deliveries where event_id = any($1)', [eventIds])
   return new Set(eventIds).difference(new Set(rows.map(({ event_id }) => event_id)))
 }
 
-/** One row and one job for each mail whose event has none yet. Returns how many. */
+/** Inserts one row and one job for each mail whose event has none. Returns their number. */
 export async function insertDeliveries(tx: Transaction, jobs: JobQueue, mails: readonly NewDelivery[], now: Date): Promise<number> {
   const { rows } = await tx.query<{ event_id: string }>(
     `insert into email_deliveries (event_id, order_id, user_id, event_type, status, content, send_after)
@@ -77,16 +77,16 @@ export async function insertDeliveries(tx: Transaction, jobs: JobQueue, mails: r
   return rows.length
 }
 
-/** A mail that may go out now is not held to the clock of another process. */
+/** No start time for a mail that may be sent now: the database's clock may be behind this process's. */
 function startAt(time: Date | undefined, now: Date): { startAfter?: Date } {
   return time !== undefined && time > now ? { startAfter: time } : {}
 }
 
 export interface Attempt {
   number: number
-  /** Null when the account is gone. */
+  /** Null when the account was deleted. */
   address: string | null
-  /** Null also when nobody has proven to have the mailbox: the account may be a stranger's, and its name anything. */
+  /** Null also while the address is not verified: a stranger may have chosen the account's name. */
   name: string | null
   content: MailContent
 }

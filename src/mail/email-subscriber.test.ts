@@ -121,7 +121,7 @@ test('nothing is queued when the batch cannot be queued whole', async (t) => {
   assert.deepEqual(rows, [{ deliveries: 0, jobs: 0 }])
 })
 
-test('mails wait while the mail server is away and go out when it is back', async (t) => {
+test('mails wait while the mail server is unavailable and are sent when it is back', async (t) => {
   const { db, server, subscriber } = await setUp(t)
   const event = makeOrderEvent({ order: { user_id: await insertUser(db, 'ada@example.com') } })
   await server.stop()
@@ -139,7 +139,7 @@ test('mails wait while the mail server is away and go out when it is back', asyn
   assert.equal(back.mails.length, 1)
 })
 
-test('a recipient refused for good fails at once with the reason, and its neighbours get their mail once', async (t) => {
+test('a permanently refused recipient fails at once with the reason, and other mails of the batch are sent once', async (t) => {
   const { db, server, subscriber } = await setUp(t)
   server.refuse('gone@example.com', { code: 550, text: '5.1.1 <gone@example.com> unknown' })
   server.refuse('busy@example.com', { code: 451, text: '4.7.1 try later', times: 2 })
@@ -170,7 +170,7 @@ test('a mail that keeps failing is given up after its last try, and holds up no 
   assert.equal(mailer.mails.filter(({ eventId }) => eventId === poison.id).length, 2)
 })
 
-test('a mail for an account that is gone fails and is not tried again', async (t) => {
+test('a mail for a deleted account fails and is not retried', async (t) => {
   const { db, server, subscriber } = await setUp(t)
   const event = makeOrderEvent()
   const other = makeOrderEvent({ order: { user_id: await insertUser(db, 'ada@example.com') } })
@@ -230,7 +230,7 @@ test('a hundred mails of one batch all go out, each once', async (t) => {
   assert.equal(new Set(server.mails.map(({ messageId }) => messageId)).size, 100)
 })
 
-test('a stop waits for the mail in hand and closes the mailer, and may come before the start and twice', async (t) => {
+test('a stop waits for the mail in flight and closes the mailer, and may come before the start and twice', async (t) => {
   const begun = Promise.withResolvers<void>()
   const gate = Promise.withResolvers<void>()
   const mailer = recordingMailer(async () => {

@@ -31,24 +31,24 @@ export interface EmailSubscriberOptions {
   render: RenderMail
   logger: Logger
   now: () => Date
-  /** How many mails an hour an account gets; what is beyond goes out later. Null for no limit. */
+  /** Mails per hour and account; more are sent later. Null for no limit. */
   maxPerHour: number | null
-  /** How often a mail is tried before it is given up. */
+  /** After this number of attempts a mail has failed. */
   maxAttempts?: number
-  /** Hears what became of each try. */
+  /** Called with the outcome of each attempt. */
   onTried?: OnMailTried
 }
 
 export interface EmailSubscriber {
   handle: MessageHandler
   start(): Promise<void>
-  /** Waits for the mails in hand, five seconds at most, and closes the mailer. Idempotent, safe before start. */
+  /** Waits for mails in flight, five seconds at most, and closes the mailer. Idempotent, safe before start. */
   stop(): Promise<void>
 }
 
 /**
- * Turns each order event that has a mail into one to the customer: at least once, deduped by event id. The handler only queues,
- * so a mail server that is slow or down holds up nothing else. `jobs` must have been started.
+ * Sends the customer a mail for each order event that has one: at least once, deduped by event id. The handler only queues, so a mail
+ * server that is slow or down delays nothing else. `jobs` must have been started.
  */
 export function createEmailSubscriber(options: EmailSubscriberOptions): EmailSubscriber {
   const { pool, jobs, mailer, render, logger, now, maxPerHour, maxAttempts = MAX_ATTEMPTS, onTried } = options
@@ -110,7 +110,7 @@ export function createEmailSubscriber(options: EmailSubscriberOptions): EmailSub
   }
 }
 
-/** Queues one mail for each event that has none yet. Returns how many. */
+/** Queues one mail for each event that has none. Returns their number. */
 async function queueMails(tx: Transaction, jobs: JobQueue, events: readonly OrderEvent[], limit: number | null, now: Date) {
   const unknown = await findUnknown(tx, [...new Set(events.map((event) => event.id))])
   const fresh = [...new Map(events.map((event) => [event.id, event])).values()].filter((event) => unknown.has(event.id))

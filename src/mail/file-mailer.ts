@@ -5,14 +5,14 @@ import { createTransport } from 'nodemailer'
 import { hostOf, type Mail, type Mailer, toMessage } from './mailer.ts'
 
 export interface FileMailerOptions {
-  /** Made when it is missing. */
+  /** Created when missing. */
   directory: string
   from: string
 }
 
 /**
- * Writes each mail to `<event id>.eml` (RFC 5322) instead of sending it. A file appears whole or not at all and is on
- * disk when `send` returns; the same mail again replaces its own file.
+ * Writes each mail to `<event id>.eml` (RFC 5322) instead of sending it. A file is complete when it becomes visible, and on disk when
+ * `send` returns. The same mail again replaces its file.
  */
 export function createFileMailer({ directory, from }: FileMailerOptions): Mailer {
   hostOf(from)
@@ -48,7 +48,7 @@ async function writeWhole(directory: string, name: string, content: Buffer): Pro
     await rm(temporary, { force: true })
     throw error
   }
-  // The new name is on disk only with its folder.
+  // Only the folder's sync makes the new name durable.
   const folder = await open(directory, 'r')
   await folder.sync().finally(() => folder.close())
 }

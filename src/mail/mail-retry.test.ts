@@ -11,7 +11,7 @@ import { MailRefused } from './mailer.ts'
 const HOUR_MS = 3_600_000
 const UNLIMITED = { maxPerHour: null, now: new Date() }
 
-test('mails that were given up are tried again, one or all, even when their jobs are long gone', async (t) => {
+test('failed mails are retried, one or all, also after their jobs were deleted', async (t) => {
   let isMended = false
   const { db, jobs, mails, publish } = await startMailSubscriber(t, {
     async send({ to }) {
@@ -56,7 +56,7 @@ test('a mail that is retried twice at once is queued once', async (t) => {
   assert.equal(mails.length, 1)
 })
 
-test('a job of before sends nothing while the mail is being tried again', async (t) => {
+test('an earlier job sends nothing while a retry of its mail is in flight', async (t) => {
   const gate = Promise.withResolvers<void>()
   t.after(() => gate.resolve())
   let tries = 0
@@ -148,7 +148,7 @@ test('an account’s mails beyond the limit wait for their hour and are not lost
   assert.deepEqual(jobs.rows, [{ start_after: last.send_after }])
 })
 
-test('mails that are tried again count anew, and those beyond an account’s limit wait for their hour', async (t) => {
+test('retried mails count like new ones, and those beyond an account’s limit wait for their hour', async (t) => {
   const clock = { ms: Date.now() - 2 * HOUR_MS }
   const now = () => new Date(clock.ms)
   let isMended = false

@@ -92,7 +92,7 @@ test('line breaks in names and subjects cannot add a header or a recipient', asy
   }
 })
 
-test('a recipient refused for good is told apart from one refused for now, without naming the address', async (t) => {
+test('distinguishes a permanently refused recipient from a temporarily refused one, without naming the address', async (t) => {
   const server = await startSmtpServer(t)
   server.refuse('gone@example.com', { code: 550, text: '5.1.1 <gone@example.com> no such user' })
   server.refuse('busy@example.com', { code: 451, text: '4.7.1 greylisted, try later', times: 1 })
@@ -109,7 +109,7 @@ test('a recipient refused for good is told apart from one refused for now, witho
   assert.equal(server.mails.length, 1)
 })
 
-test('a mail server that is away is no refusal of the mail', async (t) => {
+test('an unavailable mail server is no refusal of the mail', async (t) => {
   const server = await startSmtpServer(t)
   await server.stop()
   const mailer = createSmtpMailer({ url: server.url, from: FROM })

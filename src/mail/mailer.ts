@@ -8,24 +8,24 @@ export interface Mail {
   subject: string
   text: string
   html: string
-  /** When the change was made that the mail tells of. */
+  /** When the change was made that the mail reports. */
   date: Date
-  /** `orders` unless said otherwise. */
+  /** `orders` by default. */
   about?: 'orders' | 'account'
 }
 
-/** Hands mails over for delivery. */
+/** Sends mails to a mail server, or stores them. */
 export interface Mailer {
   /**
-   * Returns when the mail was taken over for good. Throws MailRefused when it never will be; after any other error the
-   * same mail may be sent again, and carries the same Message-ID then.
+   * Returns when the receiving side has accepted the mail. Throws MailRefused when it never will. After any other error the same mail
+   * may be sent again, with the same Message-ID.
    */
   send(mail: Mail): Promise<void>
-  /** Idempotent. Gives up what is still being sent. */
+  /** Idempotent. Aborts mails in flight. */
   close(): Promise<void>
 }
 
-/** The receiving side said that this mail will never be taken. The message names no address. */
+/** The receiving side will never accept this mail. The message contains no address. */
 export class MailRefused extends Error {
   override readonly name = 'MailRefused'
 }
@@ -35,13 +35,13 @@ export type OnMailTried = (outcome: 'sent' | 'retried' | 'failed') => void
 const ADDRESS = /[^\s<>"'(),;:]+@[^\s<>"'(),;:]+/g
 const REASON_MAX_LENGTH = 300
 
-/** What went wrong, short and without e-mail addresses, for the database and the log. */
+/** The reason of an error, short and without e-mail addresses, for the database and the log. */
 export function describeError(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error)
   return oneLine(text.replace(ADDRESS, '(address)')).slice(0, REASON_MAX_LENGTH)
 }
 
-/** Text that others wrote, without what could begin a new line, and so a header, or steer a terminal. */
+/** Foreign text without line breaks and control characters, which could start a header or control a terminal. */
 export function oneLine(text: string): string {
   return text.replace(/[\p{Cc}\u2028\u2029]+/gu, ' ').trim()
 }
@@ -53,7 +53,7 @@ export function hostOf(from: string): string {
   return host
 }
 
-/** The message of a mail, RFC 5322, sent `from`. The same mail gives the same bytes each time. */
+/** The RFC 5322 message of a mail. The same mail results in the same bytes each time. */
 export function toMessage(mail: Mail, from: string): SendMailOptions {
   const host = hostOf(from)
   return {
@@ -65,7 +65,7 @@ export function toMessage(mail: Mail, from: string): SendMailOptions {
     date: mail.date,
     messageId: `<${mail.eventId}@${host}>`,
     headers: {
-      // RFC 3834: no out-of-office answers, please. RFC 2919: what filters sort by.
+      // RFC 3834 asks for no automatic replies. RFC 2919 is for filters.
       'Auto-Submitted': 'auto-generated',
       'List-Id': mail.about === 'account' ? `Your account <account.${host}>` : `Your orders <orders.${host}>`,
       'X-Storefront-Event': mail.eventId,

@@ -4,7 +4,7 @@ import { isWebAddress, type OrderEvent } from '../orders/events.ts'
 import { oneLine } from './mailer.ts'
 import type { ReadTemplate } from './templates.ts'
 
-/** What a mail says of an order change: as little of the event as its templates need, in a form a job can carry. */
+/** What a mail says about an order change: only what the templates need of the event, as JSON. */
 export interface MailContent {
   event_id: string
   /** The last part of the event's type, which names the template. */
@@ -19,8 +19,7 @@ export interface MailContent {
     currency: string
   }
   reason: string | null
-  /** Missing in jobs of releases that knew none. */
-  tracking?: { carrier: string; number: string; url?: string } | null
+  tracking: { carrier: string; number: string; url?: string } | null
 }
 
 export interface RenderedMail {
@@ -29,7 +28,7 @@ export interface RenderedMail {
   html: string
 }
 
-/** Renders a mail for the customer, whose name may be unknown. Throws when there is no template for its kind. */
+/** Renders a mail for a customer. Throws when there is no template for its kind. */
 export type RenderMail = (content: MailContent, customerName: string | null) => RenderedMail
 
 const KINDS = ['created', 'confirmed', 'shipped', 'delivered', 'cancelled', 'returned'] as const
@@ -48,7 +47,7 @@ const VALUES = [
   'tracking_url',
 ]
 
-/** Whether an event is one that customers get a mail about. */
+/** Whether customers get a mail about this event. */
 export function hasMail(event: OrderEvent): boolean {
   return (KINDS as readonly string[]).includes(kindOf(event))
 }
@@ -117,7 +116,7 @@ function toView(content: MailContent, customerName: string | null, locale: strin
     reason: content.reason === null ? '' : oneLine(content.reason),
     carrier: oneLine(carrier),
     tracking_number: oneLine(number),
-    // Whoever wrote the row: no link of a mail runs a script or shows another address than it has.
+    // The row may contain any text: a link in a mail must not run a script or hide its address.
     tracking_url: isWebAddress(url) ? new URL(url).href : '',
   }
 }

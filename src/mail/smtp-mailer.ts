@@ -4,31 +4,31 @@ import { OperatorError } from '../errors.ts'
 import { describeError, hostOf, type Mailer, MailRefused, toMessage } from './mailer.ts'
 
 export interface SmtpMailerOptions {
-  /** `smtp://user:password@host:587` or `smtps://…`. It carries a password: not for logs. */
+  /** `smtp://user:password@host:587` or `smtps://…`. Contains a password: not for logs. */
   url: string
   from: string
-  /** PEM file of the authority that signed the server's certificate, null or missing for those that Node.js knows. */
+  /** PEM file of the authority that signed the server's certificate; null or missing for the authorities of Node.js. */
   caFile?: string | null
 }
 
-/** How long a question to the server may take in each of its steps. A process that stops does not wait for the answer. */
+/** The timeout of each step of a probe. A process that stops does not wait for it. */
 const PROBE_STEP_MS = 5_000
 
 export interface SmtpMailer extends Mailer {
-  /** Connects and logs in by a connection of its own. Throws when the server does not take that. */
+  /** Connects and logs in on a separate connection. Throws when the server refuses or does not answer. */
   probe(): Promise<void>
 }
 
-/** Sends mails by SMTP (RFC 5321), over a few connections that are kept open for the next mail. */
+/** Sends mails by SMTP (RFC 5321), over a few connections that stay open for the next mail. */
 export function createSmtpMailer({ url, from, caFile = null }: SmtpMailerOptions): SmtpMailer {
   hostOf(from)
-  // What it takes to be let in, the same for mails and for questions.
+  // The same for mails and probes.
   const server = { url, ...(caFile === null ? {} : { tls: { ca: readAuthority(caFile) } }) }
   const transport = createTransport({
     ...server,
     pool: true,
     maxConnections: 5,
-    // The job queue is what tries again; once here covers a connection that the server had closed meanwhile.
+    // The job queue retries. This one covers a connection that the server had closed while it was idle.
     maxRequeues: 1,
     idleTimeout: 30_000,
     dnsTimeout: 10_000,
@@ -68,16 +68,16 @@ function readAuthority(file: string): string {
   }
 }
 
-// https://nodejs.org/api/tls.html#x509-certificate-error-codes as they stand in the message: nodemailer puts a code of its own on the error.
+// The messages of https://nodejs.org/api/tls.html#x509-certificate-error-codes: nodemailer replaces the error's code by its own.
 const UNTRUSTED = /self-signed certificate|unable to (get (local )?issuer certificate|verify the first certificate)/
 
-/** Names the setting where the mail server's certificate is signed by an authority that is not known. */
+/** Adds the setting to the message when the authority that signed the server's certificate is unknown. */
 function nameAuthority(error: Error): Error {
   if (!UNTRUSTED.test(error.message)) return error
   return Object.assign(error, { message: `${error.message}; set SMTP_CA to the file of the authority that signed it` })
 }
 
-// A refused login, sender or connection (5xx as well) is the operator's to mend and concerns every mail: those wait.
+// A refused login, sender or connection (also by 5xx) concerns every mail and is the operator's to repair: mails wait for that.
 function isAboutThisMail(error: NodemailerError): boolean {
   return error.permanent === true && (error.command === 'RCPT TO' || error.command === 'DATA')
 }

@@ -42,7 +42,7 @@ const ABOUT_THE_MAIL: SmtpStep[] = ['RCPT', 'DATA', 'body']
 
 for (const step of STEPS) {
   const isFinal = ABOUT_THE_MAIL.includes(step)
-  test(`5xx to ${step} ${isFinal ? 'refuses the mail for good' : 'is the operator’s to mend: the mail waits'}`, async (t) => {
+  test(`5xx to ${step} ${isFinal ? 'refuses the mail permanently' : 'is for the operator to repair: the mail waits'}`, async (t) => {
     const steps = step === 'EHLO' ? (['EHLO', 'HELO'] as const) : [step]
     const { server, open } = await setUp(t)
     for (const each of steps) server.answer(each, PERMANENT)

@@ -33,7 +33,7 @@ function watchServer(t: Parameters<typeof onCleanup>[0], url: string, pauses = F
   return { watch, lines, clock, count, untilProbed }
 }
 
-test('a server that is away is reported once when a minute has passed, and once when it is back', async (t) => {
+test('an unavailable server is reported once when a minute has passed, and once when it is back', async (t) => {
   const server = await startSmtpServer(t)
   const { watch, lines, clock, untilProbed } = watchServer(t, server.url)
   await watch.start()
@@ -49,7 +49,7 @@ test('a server that is away is reported once when a minute has passed, and once 
   await untilProbed(5)
   assert.deepEqual(
     lines.map(({ level, msg }) => [level, msg]),
-    [[40, 'the mail server has been away for a minute: mails wait']],
+    [[40, 'the mail server has been unavailable for a minute: mails wait']],
   )
   clock.now += 60_000
   await startSmtpServer(t, server.port)

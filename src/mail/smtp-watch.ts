@@ -2,26 +2,26 @@ import type { Logger } from 'pino'
 import { describeError, type Mailer, MailRefused } from './mailer.ts'
 
 const AWAY_AFTER_MS = 60_000
-/** How often the server is asked while nothing is sent, and while it fails. */
+/** How often the server is probed while nothing is sent, and while it fails. */
 const PAUSES = { idleMs: 30_000, failingMs: 10_000 }
 
 export interface SmtpWatchOptions {
   mailer: Mailer
-  /** Asks the server whether it would take mails. Throws when it would not. */
+  /** Throws when the server would not accept mails. */
   probe: () => Promise<unknown>
   logger: Logger
   now: () => Date
   pauses?: typeof PAUSES
 }
 
-/** Whether the mail server can be used, known also when there is nothing to send. What takes a minute is reported, once. */
+/** Watches whether the mail server is available, also when there is nothing to send. An outage of a minute is logged, once. */
 export class SmtpWatch {
   readonly #options: SmtpWatchOptions
   readonly #pauses: typeof PAUSES
   #timer: NodeJS.Timeout | undefined
   #isStopped = false
   #isProbing = false
-  /** A mail failed: the server is asked, however lately another one went out. */
+  /** A mail failed: the server is probed even if another mail was sent just before. */
   #isSuspected = false
   #probedAt = Number.NEGATIVE_INFINITY
   #sentAt = Number.NEGATIVE_INFINITY
@@ -36,12 +36,12 @@ export class SmtpWatch {
     return this.#failing === null
   }
 
-  /** Why the server has not been usable for a minute or longer, null when it has been. */
+  /** Why the server has been unavailable for a minute or longer; null otherwise. */
   get awayReason(): string | null {
     return this.#failing !== null && this.#failingMs() >= AWAY_AFTER_MS ? this.#failing.reason : null
   }
 
-  /** The mailer, whose successes and failures tell the watch. */
+  /** The mailer, which reports its successes and failures to the watch. */
   get mailer(): Mailer {
     const { mailer } = this.#options
     return {
@@ -51,7 +51,7 @@ export class SmtpWatch {
           this.#sentAt = performance.now()
           this.#recover()
         } catch (error) {
-          // A server that refuses one mail is there. After other failures it is asked.
+          // A server that refuses one mail is available. After other failures it is probed.
           if (error instanceof MailRefused) this.#recover()
           else this.#suspect()
           throw error
@@ -65,7 +65,7 @@ export class SmtpWatch {
     this.#schedule(this.#pauses.idleMs)
   }
 
-  /** Idempotent, safe before start. A question in flight ends by itself. */
+  /** Idempotent, safe before start. A probe in flight ends by its own timeouts. */
   async stop(): Promise<void> {
     this.#isStopped = true
     clearTimeout(this.#timer)
@@ -86,20 +86,20 @@ export class SmtpWatch {
   async #probe(): Promise<void> {
     this.#isProbing = true
     const isIdle = performance.now() - this.#sentAt >= this.#pauses.idleMs
-    if (this.#isSuspected || this.#failing !== null || isIdle) await this.#ask()
+    if (this.#isSuspected || this.#failing !== null || isIdle) await this.#runProbe()
     this.#isSuspected = false
     this.#isProbing = false
     this.#schedule(this.#failing === null ? this.#pauses.idleMs : this.#pauses.failingMs)
   }
 
-  async #ask(): Promise<void> {
+  async #runProbe(): Promise<void> {
     this.#probedAt = performance.now()
     const since = this.#options.now().getTime()
     try {
       await this.#options.probe()
       this.#recover()
     } catch (error) {
-      // A mail that went out meanwhile knows better.
+      // A mail that was sent meanwhile is newer evidence.
       if (!this.#isStopped && this.#sentAt < this.#probedAt) this.#fail(since, describeError(error))
     }
   }
@@ -108,7 +108,7 @@ export class SmtpWatch {
     this.#failing = { since, isReported: false, ...this.#failing, reason }
     if (this.#failing.isReported || this.#failingMs() < AWAY_AFTER_MS) return
     this.#failing.isReported = true
-    this.#options.logger.warn({ reason }, 'the mail server has been away for a minute: mails wait')
+    this.#options.logger.warn({ reason }, 'the mail server has been unavailable for a minute: mails wait')
   }
 
   #recover(): void {

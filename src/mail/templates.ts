@@ -7,7 +7,7 @@ import { OperatorError } from '../errors.ts'
 const OWN = fileURLToPath(new URL('templates', import.meta.url))
 const EXTENSION = '.mustache'
 
-/** A template that cannot be used. Its message is one line that names the file. */
+/** A template that cannot be used. The message is one line and names the file. */
 export class TemplateError extends OperatorError {
   override readonly name = 'TemplateError'
   override readonly exitStatus = 2
@@ -23,8 +23,8 @@ export interface TemplateNames {
 export type ReadTemplate = (name: string, names: TemplateNames) => string
 
 /**
- * A reader of the mail templates in `directory`, and of the built-in one where it has no file of that name; null for built-in ones
- * only. Throws TemplateError when there is no such folder, or when it holds a template that no mail is made from.
+ * Reads the mail templates of `directory`, and built-in ones where it has no file of that name; null for built-in ones only. Throws
+ * TemplateError when the folder does not exist or contains an unknown template.
  */
 export function createTemplateReader(directory: string | null): ReadTemplate {
   if (directory !== null) assertOnlyKnown(directory)
@@ -55,13 +55,13 @@ function listTemplates(directory: string): string[] {
     .toSorted()
 }
 
-/** Mustache leaves out what it does not know without a word: a misspelt name would be a hole in every mail. */
+/** Mustache renders unknown names as nothing: a misspelt name would leave a gap in every mail. */
 function check(path: string, text: string, { values, partials }: TemplateNames): void {
   for (const { kind, name } of tagsOf(path, text)) {
     const known = kind === '>' ? partials : values
     if (!known.includes(name)) throw new TemplateError(`${path}: {{${kind}${name}}} is not known; there are ${known.join(', ')}`)
   }
-  // The first line of a text that is no partial is the subject.
+  // The first line of each text is the subject, except in partials.
   const isMail = path.endsWith(`.txt${EXTENSION}`) && !partials.some((name) => path.endsWith(`${sep}${name}.txt${EXTENSION}`))
   if (isMail && !/^.*\S.*\n/.test(text)) throw new TemplateError(`${path}: the first line must be the subject, and the text must follow it`)
 }

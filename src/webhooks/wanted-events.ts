@@ -2,24 +2,23 @@ import type { OrderEvent } from '../orders/events.ts'
 import type { Recipient } from './webhook-endpoints.ts'
 
 const DAY_MS = 86_400_000
-// So long an event is posted that comes late, or again.
+// An event that arrives late or again is posted up to this age.
 const POSTABLE_MS = 30 * DAY_MS
-// As far as Standard Webhooks lets a receiver's clock be off: an event's time is by the clock of the API that made the change, before its
-// commit, and an endpoint's by the database's.
+// The tolerance of Standard Webhooks: an event has the time of the API's clock before the commit, an endpoint that of the database.
 const CLOCKS_DIFFER_MS = 5 * 60_000
 
-/** How long it is known what became of an event: longer than it is posted, so that none is forgotten and posted again. */
+/** How long deliveries are kept: longer than an event is posted, so that none is forgotten and posted again. */
 export const KNOWN_MS = POSTABLE_MS + DAY_MS
 
 export interface Wanted {
   pairs: { recipient: Recipient; event: OrderEvent }[]
-  /** How many events somebody would get, were they not too old. */
+  /** The number of events that some endpoint would get if they were newer. */
   tooOld: number
 }
 
 /**
- * Which events are queued for which recipients: those of its types that are no older than the recipient itself, and none so old that it
- * may have been forgotten whether it was delivered. Pure.
+ * The events to queue for each recipient: those of its types that are no older than the recipient, and none whose delivery may have been
+ * forgotten. Pure.
  */
 export function pairWanted(recipients: readonly Recipient[], events: readonly OrderEvent[], now: Date): Wanted {
   const { postable = [], tooOld = [] } = Object.groupBy(events, ({ time }) =>

@@ -8,7 +8,7 @@ import { DISABLED } from './webhook-endpoints.ts'
 import { FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS } from './webhook-pauses.ts'
 import { WebhookRefused } from './webhook-url.ts'
 
-/** For `installJobQueues`. In three days these pauses make room for about 30 tries. */
+/** For `installJobQueues`. With these pauses three days have room for about 30 attempts. */
 export const WEBHOOK_QUEUE: QueueDefinition = {
   name: 'webhook',
   retryDelaySeconds: FIRST_PAUSE_SECONDS,
@@ -31,8 +31,8 @@ export const WEBHOOK_DELIVERIES: DeliveryKind<'endpoint_id' | 'event_id'> = {
 export type WebhookJob = DeliveryJob<'endpoint_id' | 'event_id'>
 
 /**
- * One row for each pair that has none yet, and one job for each of them unless the recipient is disabled: then the delivery has failed
- * from the start. Returns how many jobs.
+ * Inserts one row for each pair that has none, and one job for each row; the delivery to a disabled recipient has failed from the start and
+ * gets no job. Returns the number of jobs.
  */
 export async function insertDeliveries(tx: Transaction, jobs: JobQueue, wanted: Wanted['pairs'], now: Date): Promise<number> {
   if (wanted.length === 0) return 0
@@ -69,7 +69,7 @@ export interface Attempt {
   number: number
   first_tried_at: Date
   url: string
-  /** Those that sign now, the newest first. */
+  /** The secrets that sign now, encrypted, the newest first. */
   sealed_secrets: string[]
   body: string
 }
@@ -93,7 +93,7 @@ export async function beginAttempt(pool: Pool, job: WebhookJob, now: Date): Prom
   return rows[0] ?? null
 }
 
-/** The deliveries that wait, for any endpoint, and the age of the oldest one that was never tried. */
+/** The number of queued deliveries, and the age of the oldest one that was never attempted. */
 export async function readWebhookQueue(db: Queryable): Promise<QueueLength> {
   const { rows } = await db.query<QueueLength>(
     `select

@@ -7,17 +7,17 @@ import { ORDER_EVENT_TYPES } from '../orders/events.ts'
 import { generateWebhookSecret } from './webhook-signature.ts'
 import { readWebhookUrl, WebhookRefused } from './webhook-url.ts'
 
-/** Why a delivery failed that was never tried. */
+/** The reason of a delivery that failed without an attempt. */
 export const DISABLED = 'the endpoint was disabled'
 
 export interface NewEndpoint {
   url: string
-  /** Types of order events, or null for every one, those of later releases included. */
+  /** Types of order events; null for all, including those of later releases. */
   eventTypes: readonly string[] | null
   isPrivateAllowed: boolean
 }
 
-/** Adds an endpoint, which gets what happens from now on. The secret cannot be read again. Throws WebhookRefused. */
+/** Adds an endpoint, which gets events from now on. The secret cannot be read again. Throws WebhookRefused. */
 export async function addEndpoint(pool: Pool, encryption: Encryption, endpoint: NewEndpoint): Promise<{ id: string; secret: string }> {
   const url = readWebhookUrl(endpoint.url, endpoint.isPrivateAllowed)
   const unknown = endpoint.eventTypes?.find((type) => !(ORDER_EVENT_TYPES as readonly string[]).includes(type))
@@ -25,12 +25,12 @@ export async function addEndpoint(pool: Pool, encryption: Encryption, endpoint: 
   const id = randomUUIDv7()
   const secret = generateWebhookSecret()
   await inTransaction(pool, async (tx) => {
-    const sealed = await encryption.encrypt(tx, secret)
+    const encrypted = await encryption.encrypt(tx, secret)
     const existing = await findEqual(tx, url, endpoint.eventTypes)
     // Its receiver would get each event twice, signed by two secrets.
     if (existing !== null) throw new WebhookRefused(`the endpoint ${existing} has this URL and these events already`)
     await tx.query(
-      sql`insert into webhook_endpoints (id, url, event_types, sealed_secret) values (${id}, ${url}, ${endpoint.eventTypes}, ${sealed})`,
+      sql`insert into webhook_endpoints (id, url, event_types, sealed_secret) values (${id}, ${url}, ${endpoint.eventTypes}, ${encrypted})`,
     )
   })
   return { id, secret }
@@ -53,24 +53,24 @@ async function findEqual(tx: Transaction, url: string, eventTypes: NewEndpoint['
 const BOTH_SIGN_HOURS = 24
 
 /**
- * Gives an endpoint a new secret and returns it, null when there is none. For 24 hours both sign, so that the receiver can change over; a
- * secret that was on its way out before goes at once.
+ * Gives an endpoint a new secret and returns it; null without such an endpoint. For 24 hours both secrets sign, so that the receiver can
+ * change over. A secret from before an earlier rotation no longer signs.
  */
 export async function rotateSecret(pool: Pool, encryption: Encryption, id: string, now: Date): Promise<string | null> {
   const secret = generateWebhookSecret()
   const until = new Date(now.getTime() + BOTH_SIGN_HOURS * 3_600_000)
   return inTransaction(pool, async (tx) => {
-    const sealed = await encryption.encrypt(tx, secret)
+    const encrypted = await encryption.encrypt(tx, secret)
     const { rowCount } = await tx.query(
       sql`update webhook_endpoints
-       set sealed_secret = ${sealed}, previous_sealed_secret = sealed_secret, previous_secret_until = ${until}
+       set sealed_secret = ${encrypted}, previous_sealed_secret = sealed_secret, previous_secret_until = ${until}
        where id = ${id}`,
     )
     return rowCount === 1 ? secret : null
   })
 }
 
-/** Encrypts every endpoint's secrets again. Returns their number, and the endpoints whose present secret cannot be decrypted: it stays as it is. */
+/** Encrypts all secrets again. Returns their number, and the endpoints whose present secret cannot be decrypted and stays unchanged. */
 export async function reencryptSecrets(tx: Transaction, reencrypt: Reencrypt): Promise<{ reencrypted: number; undecryptable: string[] }> {
   const { rows } = await tx.query<{ id: string; present: string; previous: string | null }>(
     `select id, sealed_secret as present, previous_sealed_secret as previous
@@ -94,13 +94,13 @@ export async function reencryptSecrets(tx: Transaction, reencrypt: Reencrypt): P
   return { reencrypted, undecryptable }
 }
 
-/** With its deliveries. Returns whether there was one. */
+/** Removes an endpoint and its deliveries. Returns whether it existed. */
 export async function removeEndpoint(pool: Pool, id: string): Promise<boolean> {
   const { rowCount } = await pool.query('delete from webhook_endpoints where id = $1', [id])
   return rowCount === 1
 }
 
-/** Lets an endpoint get webhooks again. Returns whether there is one. What it missed is `failed` and can be redelivered. */
+/** Enables an endpoint again. Returns whether it exists. Deliveries that it missed are `failed` and can be redelivered. */
 export async function enableEndpoint(pool: Pool, id: string): Promise<boolean> {
   const { rowCount } = await pool.query(
     `update webhook_endpoints
@@ -134,7 +134,7 @@ export async function listEndpoints(db: Queryable): Promise<ListedEndpoint[]> {
   return rows
 }
 
-/** How many endpoints take what they get, fail, or are disabled. */
+/** The number of endpoints by state. */
 export async function countEndpoints(db: Queryable): Promise<{ enabled: number; failing: number; disabled: number }> {
   const { rows } = await db.query<{ enabled: number; failing: number; disabled: number }>(
     `select
@@ -146,7 +146,7 @@ export async function countEndpoints(db: Queryable): Promise<{ enabled: number; 
   return rows[0] ?? { enabled: 0, failing: 0, disabled: 0 }
 }
 
-/** An endpoint as deliveries are queued for it. */
+/** An endpoint, as far as queueing needs it. */
 export interface Recipient {
   id: string
   event_types: string[] | null
@@ -159,7 +159,7 @@ export async function hasEndpoints(db: Queryable): Promise<boolean> {
   return rows.length > 0
 }
 
-/** Every endpoint, held so that none is disabled or removed before `tx` ends. */
+/** All endpoints, locked so that none is disabled or removed before `tx` ends. */
 export async function lockRecipients(tx: Transaction): Promise<Recipient[]> {
   const { rows } = await tx.query<Recipient>(
     'select id, event_types, created_at, disabled_at is not null as is_disabled from webhook_endpoints for share',
@@ -167,12 +167,12 @@ export async function lockRecipients(tx: Transaction): Promise<Recipient[]> {
   return rows
 }
 
-/** Notes that a delivery succeeded. */
-export async function recordEndpointWell(pool: Pool, id: string): Promise<void> {
+/** Records that a delivery succeeded. */
+export async function clearEndpointFailing(pool: Pool, id: string): Promise<void> {
   await pool.query('update webhook_endpoints set failing_since = null where id = $1 and failing_since is not null', [id])
 }
 
-/** Notes that a delivery failed. Returns since when all have. */
+/** Records that a delivery failed. Returns since when all have failed. */
 export async function recordEndpointFailing(pool: Pool, id: string, now: Date): Promise<Date | null> {
   const { rows } = await pool.query<{ failing_since: Date }>(
     `update webhook_endpoints
@@ -184,7 +184,7 @@ export async function recordEndpointFailing(pool: Pool, id: string, now: Date): 
   return rows[0]?.failing_since ?? null
 }
 
-/** Stops an endpoint's webhooks, those that wait included. Returns whether it was not disabled before. */
+/** Disables an endpoint and fails its queued deliveries. Returns whether it was enabled. */
 export async function disableEndpoint(pool: Pool, id: string, reason: string, now: Date): Promise<boolean> {
   return inTransaction(pool, async (tx) => {
     const { rowCount } = await tx.query(
@@ -193,7 +193,7 @@ export async function disableEndpoint(pool: Pool, id: string, reason: string, no
        where id = $1 and disabled_at is null`,
       [id, reason, now],
     )
-    // A statement of its own, so that it sees what was queued while the first one waited for the lock.
+    // A separate statement, which sees deliveries that were queued while the first one waited for the lock.
     await tx.query(
       sql`update webhook_deliveries
        set status = 'failed', last_error = coalesce(last_error, ${DISABLED})

@@ -6,31 +6,31 @@ import type { SignedHeaders } from './webhook-signature.ts'
 import { mayBePublic } from './webhook-url.ts'
 
 export interface WebhookSenderOptions {
-  /** Whether loopback, private and other addresses off the public internet may be reached, and plain http be spoken. */
+  /** Whether plain http, and addresses that are not public, such as loopback and private ones, are allowed. */
   isPrivateAllowed: boolean
-  /** For everything from the name's resolution to the answer's status. */
+  /** From the name's resolution to the response's status. */
   timeoutMs?: number
 }
 
 export interface WebhookAnswer {
   status: number
-  /** The header `Retry-After` as it came. */
+  /** The header `Retry-After`, unparsed. */
   retryAfter: string | null
 }
 
 export interface WebhookSender {
-  /** Posts once and gives the answer, be it a redirect, which is not followed. Throws when there is none. */
+  /** Posts once and returns the response, also a redirect, which is not followed. Throws without a response. */
   send(url: string, headers: SignedHeaders, body: string): Promise<WebhookAnswer>
-  /** Ends what is still going on. Idempotent. */
+  /** Aborts requests in flight. Idempotent. */
   close(): void
 }
 
 const TIMEOUT_MS = 15_000
-// An answer's body is of no interest; reading a little of it keeps the connection for the next delivery.
+// The response's body is ignored; reading a small one keeps the connection for the next delivery.
 const BODY_MAX_BYTES = 16_384
 const IDLE_MS = 30_000
 
-/** Sends webhooks over connections that go nowhere but where they may. */
+/** Sends webhooks over connections to allowed addresses only. */
 export function createWebhookSender({ isPrivateAllowed, timeoutMs = TIMEOUT_MS }: WebhookSenderOptions): WebhookSender {
   const connecting = { keepAlive: true, timeout: IDLE_MS, maxFreeSockets: 8, ...(isPrivateAllowed ? {} : { lookup: publicLookup }) }
   const agents = { 'http:': new http.Agent(connecting), 'https:': new https.Agent(connecting) }
@@ -44,13 +44,13 @@ export function createWebhookSender({ isPrivateAllowed, timeoutMs = TIMEOUT_MS }
     request.end(body)
     try {
       const [response] = (await once(request, 'response')) as [http.IncomingMessage]
-      // From here on a fault concerns the rest of the body only.
+      // From here on an error concerns only the rest of the body.
       request.on('error', () => {})
       drain(response)
       return { status: response.statusCode ?? 0, retryAfter: response.headers['retry-after'] ?? null }
     } catch (error) {
       const isStale = request.reusedSocket && (error as { code?: string }).code === 'ECONNRESET'
-      // The receiver had closed an idle connection just then: that says nothing about it.
+      // The receiver closed the idle connection at the same moment: no evidence against it.
       if (isStale && !signal.aborted) return post(url, headers, body, signal)
       throw signal.aborted ? new Error(`no answer within ${timeoutMs / 1_000} s`) : error
     }
@@ -61,7 +61,7 @@ export function createWebhookSender({ isPrivateAllowed, timeoutMs = TIMEOUT_MS }
       const url = new URL(text)
       // The setting may have changed since the endpoint was added.
       if (!isPrivateAllowed && url.protocol !== 'https:') throw new PrivateAddress('plain http is not allowed')
-      // For an address instead of a name, a socket asks no lookup.
+      // A socket calls no lookup for an address.
       if (!isPrivateAllowed && !mayBePublic(url)) throw new PrivateAddress(`${url.hostname} is not a public address`)
       return post(url, headers, body, AbortSignal.timeout(timeoutMs))
     },
@@ -72,7 +72,7 @@ export function createWebhookSender({ isPrivateAllowed, timeoutMs = TIMEOUT_MS }
   }
 }
 
-// CloudEvents 1.0, HTTP protocol binding, structured content mode: libraries know the body for an event by this type alone.
+// CloudEvents 1.0, HTTP protocol binding, structured content mode: libraries recognise an event by this type.
 const BASIC_HEADERS = { 'content-type': 'application/cloudevents+json; charset=utf-8', 'user-agent': 'Storefront-Webhooks' }
 
 function drain(response: http.IncomingMessage): void {

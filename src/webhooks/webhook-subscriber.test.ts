@@ -37,7 +37,7 @@ test('an event goes once to every endpoint that wants it, signed with the endpoi
   assert.deepEqual(jobs, [{ count: 3 }])
 })
 
-test('a delivery that is not taken is tried again with the same id, whatever the answer was', async (t) => {
+test('a delivery that is not accepted is retried with the same id, whatever the response was', async (t) => {
   const { add, publish, waitFor, endpoint } = await startWebhooks(t)
   const receiver = await startWebhookReceiver(t)
   const { id, secret } = await add(receiver.url)

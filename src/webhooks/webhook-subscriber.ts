@@ -9,16 +9,16 @@ import { removeLostEvents } from '../topic/remove-lost-events.ts'
 import type { MessageHandler } from '../topic/topic.ts'
 import { pairWanted } from './wanted-events.ts'
 import { type Attempt, beginAttempt, insertDeliveries, WEBHOOK_DELIVERIES, WEBHOOK_QUEUE, type WebhookJob } from './webhook-deliveries.ts'
-import { disableEndpoint, hasEndpoints, lockRecipients, recordEndpointFailing, recordEndpointWell } from './webhook-endpoints.ts'
+import { clearEndpointFailing, disableEndpoint, hasEndpoints, lockRecipients, recordEndpointFailing } from './webhook-endpoints.ts'
 import { pauseAfter, readRetryAfter } from './webhook-pauses.ts'
 import type { WebhookSender } from './webhook-sender.ts'
 import { signWebhook } from './webhook-signature.ts'
 
-// One endpoint has one fetcher's batch in hand at most: those that hang until the timeout leave the rest to the others.
+// An endpoint gets one fetcher's batch at most, so one that hangs until the timeout leaves the other fetchers to other endpoints.
 const WORK = { batchSize: 4, concurrency: 4, fetchers: 6, perGroup: 4 }
 const PATIENCE_MS = 3 * 86_400_000
 const GONE = 410
-// Those whose `Retry-After` counts: too many requests, and not available.
+// The statuses whose `Retry-After` counts: too many requests, and unavailable.
 const BUSY = [429, 503]
 const REASON_MAX_LENGTH = 300
 const SECRET_PAUSE_SECONDS = 30
@@ -29,29 +29,29 @@ export interface WebhookSubscriberOptions {
   jobs: JobQueue
   /** Closed by `stop`. */
   sender: WebhookSender
-  /** Opens the endpoints' secrets. */
+  /** Decrypts the endpoints' secrets. */
   encryption: Encryption
   logger: Logger
   now: () => Date
-  /** Hears what became of each try. */
+  /** Called with the outcome of each attempt. */
   onTried?: (outcome: 'delivered' | 'retried' | 'failed') => void
 }
 
 export interface WebhookSubscriber {
   handle: MessageHandler
   start(): Promise<void>
-  /** Waits for the deliveries in hand, five seconds at most. Idempotent, safe before start. */
+  /** Waits for deliveries in flight, five seconds at most. Idempotent, safe before start. */
   stop(): Promise<void>
 }
 
 /**
- * Posts each order event to every endpoint that wants it and was there: at least once, deduped by event id, in no fixed order. The handler
- * only queues, so an endpoint that is slow or down holds up nothing else. `jobs` must have been started.
+ * Posts each order event to every endpoint that wants it and existed at its time: at least once, deduped by event id, in no fixed order. The
+ * handler only queues, so an endpoint that is slow or down delays nothing else. `jobs` must have been started.
  */
 export function createWebhookSubscriber(options: WebhookSubscriberOptions): WebhookSubscriber {
   const { pool, jobs, sender, encryption, logger, now, onTried } = options
   let worker: JobWorker | undefined
-  /** Endpoints that a warning was logged for. */
+  /** Endpoints for which the warning was logged. */
   const undecryptable = new Set<string>()
 
   async function deliver({ data: job }: Job<WebhookJob>): Promise<JobOutcome> {
@@ -69,7 +69,7 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions): Webh
     )
     if (refusal !== null) return fail(job, attempt, refusal)
     const result = await record(job, { to: 'delivered' })
-    await recordEndpointWell(pool, job.endpoint_id)
+    await clearEndpointFailing(pool, job.endpoint_id)
     onTried?.('delivered')
     return result
   }
@@ -78,7 +78,7 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions): Webh
     return recordOutcome(pool, jobs, WEBHOOK_DELIVERIES, job, outcome, now())
   }
 
-  /** Null when the receiver took it. */
+  /** Null when the receiver accepted it. */
   async function post(job: WebhookJob, { url, body }: Attempt, secrets: readonly string[]): Promise<Refusal | null> {
     try {
       const { status, retryAfter } = await sender.send(url, signWebhook(secrets, job.event_id, now(), body), body)
@@ -124,7 +124,7 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions): Webh
         const { pairs, tooOld } = pairWanted(await lockRecipients(tx), events, now())
         return { queued: await insertDeliveries(tx, jobs, pairs, now()), tooOld }
       })
-      if (tooOld > 0) logger.warn({ events: tooOld }, 'events older than 30 days are not posted any more')
+      if (tooOld > 0) logger.warn({ events: tooOld }, 'events older than 30 days are not posted')
       if (queued > 0) worker?.wake()
     },
 
@@ -139,7 +139,7 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions): Webh
   }
 }
 
-/** Why a receiver did not take a webhook. */
+/** Why a receiver did not accept a webhook. */
 interface Refusal {
   reason: string
   isGone: boolean
@@ -152,7 +152,7 @@ function retryAt(reason: string, { number }: Attempt, pauseSeconds: number | nul
   return { to: 'snooze', reason, seconds: pauseAfter(number, pauseSeconds), isAttempt: true }
 }
 
-/** Short and on one line. No URL is in it: Node's errors name hosts and addresses only. */
+/** Short and on one line. Contains no URL: errors of Node.js name only hosts and addresses. */
 function describe({ message }: Error): string {
   return message.replace(/[\p{Cc}\u2028\u2029]+/gu, ' ').slice(0, REASON_MAX_LENGTH)
 }

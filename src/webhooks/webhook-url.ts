@@ -2,7 +2,7 @@ import { isIP } from 'node:net'
 import { OperatorError } from '../errors.ts'
 import { isPublicAddress } from './public-address.ts'
 
-/** A webhook that cannot be set up as asked. Its message is one line for a terminal and holds nothing secret. */
+/** A webhook that cannot be set up as requested. The message is one line and contains no secret. */
 export class WebhookRefused extends OperatorError {
   override readonly name = 'WebhookRefused'
   override readonly exitStatus = 2
@@ -10,7 +10,7 @@ export class WebhookRefused extends OperatorError {
 
 const MAX_LENGTH = 2_000
 
-/** Checks an endpoint's URL, and gives it as it is stored. Throws WebhookRefused. */
+/** Checks an endpoint's URL and returns its normal form. Throws WebhookRefused. */
 export function readWebhookUrl(text: string, isPrivateAllowed: boolean): string {
   if (!URL.canParse(text)) throw new WebhookRefused('the URL cannot be read; it must look like https://shop.example/hooks')
   const url = new URL(text)
@@ -18,7 +18,7 @@ export function readWebhookUrl(text: string, isPrivateAllowed: boolean): string 
     const http = isPrivateAllowed ? ' or http://' : url.protocol === 'http:' ? ', or set WEBHOOK_ALLOW_PRIVATE=on' : ''
     throw new WebhookRefused(`the URL must start with https://${http}`)
   }
-  // They would be shown and logged in many places; the signature is what proves the sender.
+  // They would appear in lists and logs. The signature proves the sender.
   if (url.username !== '' || url.password !== '') throw new WebhookRefused('the URL must hold no user name and no password')
   if (url.hash !== '') throw new WebhookRefused('the URL must hold no fragment')
   if (url.href.length > MAX_LENGTH) throw new WebhookRefused(`the URL is longer than ${MAX_LENGTH} characters`)
@@ -27,7 +27,7 @@ export function readWebhookUrl(text: string, isPrivateAllowed: boolean): string 
   return url.href
 }
 
-/** False for an IP address that is not public. A name is checked when it is resolved, for each connection anew. */
+/** False for an IP address that is not public. A name is checked whenever it is resolved, for each connection. */
 export function mayBePublic(url: URL): boolean {
   const host = url.hostname.replace(/^\[|\]$/g, '')
   return isIP(host) === 0 || isPublicAddress(host)
