@@ -124,7 +124,7 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions): Webh
         const { pairs, tooOld } = pairWanted(await lockRecipients(tx), events, now())
         return { queued: await insertDeliveries(tx, jobs, pairs, now()), tooOld }
       })
-      if (tooOld > 0) logger.warn({ events: tooOld }, 'events older than 30 days are not posted')
+      if (tooOld > 0) logger.warn({ events: tooOld }, 'events older than 30 days are not posted any more')
       if (queued > 0) worker?.wake()
     },
 
