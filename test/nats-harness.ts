@@ -7,7 +7,7 @@ import { type Cleanup, onCleanup } from './cleanup.ts'
 import type { TestDatabase } from './database.ts'
 import { silent } from './stream-harness.ts'
 
-/** Settings that name these servers and nothing else. */
+/** Settings with these servers only. */
 export const natsSettings = (servers: string, others: Partial<NatsSettings> = {}): NatsSettings => ({
   servers,
   credentialsFile: null,
@@ -19,7 +19,7 @@ export const natsSettings = (servers: string, others: Partial<NatsSettings> = {}
 
 type NamedDatabase = Pick<TestDatabase, 'name' | 'pool' | 'url'>
 
-/** A topic on a stream that has the database's name, and so is no other test's. */
+/** A topic on a stream with the database's name, so no other test uses it. */
 export function connectNatsTopic(t: Cleanup, db: NamedDatabase, servers: string, others: Partial<NatsTopicOptions> = {}): Topic {
   const { name, pool, url } = db
   const topic = createNatsTopic({ nats: natsSettings(servers), replicas: 1, name, pool, url, logger: silent, ...others })
@@ -27,7 +27,7 @@ export function connectNatsTopic(t: Cleanup, db: NamedDatabase, servers: string,
   return topic
 }
 
-/** What an operator would use to look at the broker. */
+/** A manager as an operator would use it to inspect the broker. */
 export async function connectManager(t: Cleanup, servers: string): Promise<JetStreamManager> {
   const connection = await connect({ servers: new URL(servers).host })
   onCleanup(t, () => connection.close())

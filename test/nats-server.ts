@@ -9,25 +9,25 @@ import { eventually } from './eventually.ts'
 import { freePort } from './free-port.ts'
 
 const PROGRAM = 'nats-server'
-// Debian's package puts it where a user's PATH may not lead.
+// Debian's package installs it in a folder that is not on every user's PATH.
 const PATH = `${process.env.PATH}${delimiter}/usr/local/sbin${delimiter}/usr/sbin`
 
-/** Why a test that needs the broker is skipped; false when it is there, and in CI, where a skip would hide what was not tested. */
+/** Why a test that needs the broker is skipped. False when the broker is installed, and in CI, where a skip would hide a gap. */
 export const NO_NATS = process.env.CI === 'true' || isOnPath() ? false : `${PROGRAM} is not on the PATH`
 
 export interface NatsServer {
   url: string
   port: number
   directory: string
-  /** Ends the process; `SIGKILL` unless said otherwise. The stored messages stay. */
+  /** Ends the process, by default with SIGKILL. The stored messages stay. */
   end(signal?: NodeJS.Signals): Promise<void>
   /** Starts it again on the same port and messages. */
   start(): Promise<void>
-  /** Throws away all that it has stored. Only while it is ended. */
+  /** Deletes all stored messages. Only while the process is not running. */
   wipe(): void
 }
 
-/** A NATS server of its own with JetStream, on 127.0.0.1, ended with the test. `config` is added to its configuration file. */
+/** A new NATS server with JetStream, on 127.0.0.1, ended with the test. `config` is added to its configuration file. */
 export async function startNatsServer(t: Cleanup, config = ''): Promise<NatsServer> {
   const directory = mkdtempSync(join(tmpdir(), 'storefront-nats-'))
   const port = await freePort()

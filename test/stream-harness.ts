@@ -37,7 +37,7 @@ export async function startStream(
   return stream
 }
 
-/** Rows of `orders` written by one statement, as no use case would but any client of the database may. Returns their ids. */
+/** Inserts orders by one statement, which no use case does but any client of the database may. Returns their ids. */
 export async function insertOrders(db: Queryable, count: number, lines = 1): Promise<string[]> {
   const ids = Array.from({ length: count }, () => randomUUID())
   const items = JSON.stringify(Array.from({ length: lines }, () => makeOrderItem({ sku: randomUUID() })))
@@ -74,7 +74,7 @@ export async function currentPosition(db: TestDatabase): Promise<Lsn> {
 /** The end of a commit in the write-ahead log. */
 export const endOf = (commit: Commit | undefined): Lsn => BigInt(`0x${commit?.position.split('/')[1]}`)
 
-/** When the server last heard of its reader, as text that sorts; null before that. */
+/** Time of the reader's last reply to the server, as text that sorts; null before the first. */
 export async function lastReply(db: StreamDatabase): Promise<string | null> {
   const { rows } = await db.pool.query<{ reply: string | null }>(
     `select extract(epoch from reply_time)::text as reply
@@ -84,13 +84,13 @@ export async function lastReply(db: StreamDatabase): Promise<string | null> {
   return rows[0]?.reply ?? null
 }
 
-/** Returns when all that was written so far is on its way to the reader. A busy reader holds no more than it may: see `untilHeld`. */
+/** Returns when everything written so far has been sent to the reader. A busy reader stops at its limits: see `untilHeld`. */
 export async function untilSent(db: StreamDatabase): Promise<void> {
   const written = await currentPosition(db)
   await eventually(async () => (await sentPosition(db)) >= written, { what: 'all changes on their way to the reader' })
 }
 
-/** Returns when the reader of a busy handler is sent nothing more: all that was written, or what it and the sockets hold. */
+/** Returns when nothing more is sent to the reader of a busy handler: all is sent, or the reader and the sockets are full. */
 export async function untilHeld(db: StreamDatabase, atLeast: Lsn): Promise<void> {
   let sent = 0n
   await eventually(
@@ -101,7 +101,7 @@ export async function untilHeld(db: StreamDatabase, atLeast: Lsn): Promise<void>
       await pause(200)
       return false
     },
-    { what: 'a reader that holds all it may' },
+    { what: 'a reader at its limits' },
   )
 }
 

@@ -15,23 +15,23 @@ import type { TestDatabase } from './database.ts'
 import { eventually } from './eventually.ts'
 import { makeOrderEvent } from './order-event-factory.ts'
 
-/** A topic that is empty at first, and what a test does to it from outside. */
+/** An empty topic, and the faults that a test can cause in it. */
 export interface TopicUnderTest {
   topic: Topic
   /** Another topic object on the same messages, as another process would have it. */
   connect(): Promise<Topic>
   /** Breaks the connection of the active subscription of this name, from the broker's side. */
   breakConnection(subscriber: string): Promise<void>
-  /** Takes away what stores the messages, for everybody, until `mendBroker` gives it back with what it had stored. */
+  /** Makes the storage of the messages unavailable to all clients until `mendBroker`, which restores it with its content. */
   breakBroker(): Promise<void>
   mendBroker(): Promise<void>
-  /** Puts a message on the topic that is none of the store's. `event` is a JSON text. */
+  /** Puts a foreign message on the topic. `event` is a JSON text. */
   inject(id: string, event: string): Promise<void>
 }
 
 export type MakeTopic = (t: TestContext) => Promise<TopicUnderTest>
 
-/** `count` messages of as many orders, at positions that grow. */
+/** `count` messages of one order each, at increasing positions. */
 export function makeOutgoing(count: number, from = 1): OutgoingMessage[] {
   return Array.from({ length: count }, (_, index) => ({
     position: `1/${(from + index).toString(16).padStart(16, '0')}`,
@@ -44,7 +44,7 @@ export const idsOf = (messages: readonly (OutgoingMessage | StoredMessage)[]): s
 
 /** Ends, from the database's side, the connection that holds the lock of the active subscription of this name. */
 export async function endSubscriberConnection(db: TestDatabase, subscriber: string): Promise<void> {
-  // Of several, the one that holds the subscriber's lock.
+  // Of several connections with the name, only the one that holds the subscriber's lock.
   const { rowCount } = await db.pool.query(
     `select pg_terminate_backend(pid) from pg_stat_activity join pg_locks using (pid)
     where datname = $1 and application_name = $2 and locktype = 'advisory' and granted`,
@@ -53,7 +53,7 @@ export async function endSubscriberConnection(db: TestDatabase, subscriber: stri
   assert.equal(rowCount, 1)
 }
 
-/** What a handler was given. */
+/** The messages that a handler received. */
 export class Recording {
   readonly messages: TopicMessage[] = []
   readonly handle: MessageHandler = async (messages) => void this.messages.push(...messages)
@@ -67,7 +67,7 @@ export class Recording {
   }
 }
 
-/** Holds a handler until it is let go. */
+/** Blocks a handler until the gate opens. */
 export class Gate {
   readonly #entered = Promise.withResolvers<void>()
   readonly #open = Promise.withResolvers<void>()
@@ -80,7 +80,7 @@ export class Gate {
   }
 }
 
-/** A gate that is open after the test. Make it before anything that must be stopped: `t.after` runs first in, first out. */
+/** A gate that opens after the test. Create it before anything that must be stopped: `t.after` runs in order of registration. */
 export function makeGate(t: TestContext): Gate {
   const gate = new Gate()
   t.after(() => gate.open())

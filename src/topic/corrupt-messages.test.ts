@@ -17,7 +17,7 @@ import type { CorruptMessage } from './topic.ts'
 // biome-ignore lint/suspicious/noExplicitAny: made to be wrong
 type Anything = any
 
-/** Whatever takes no event stands for the whole message. */
+/** A value that takes no event replaces the whole message. */
 const DEFECTS: [reason: string, spoil: (event: Anything) => unknown][] = [
   ['it has no order', () => null],
   ['it has no order', () => []],
@@ -52,12 +52,12 @@ function spoiled(spoil: (event: Anything) => unknown): unknown {
   return spoil.length === 0 ? result : event
 }
 
-test('tells an order event from what is none, and says why', () => {
+test('separates order events from other messages, with the reason', () => {
   assert.equal(findEventDefect(makeOrderEvent()), null)
   for (const [reason, spoil] of DEFECTS) assert.equal(findEventDefect(spoiled(spoil)), reason, String(spoil))
 })
 
-test('mails, webhooks and lake come past every kind of message that is no order event, in one way', async (t) => {
+test('mails, webhooks and lake all skip every kind of message that is no order event', async (t) => {
   const directory = await makeLakeDirectory(t)
   const [mails, webhooks] = [await startMailSubscriber(t), await startWebhooks(t)]
   const sink = await startSink(t, directory, { flushRows: 2 })
@@ -89,7 +89,7 @@ test('mails, webhooks and lake come past every kind of message that is no order 
   await eventually(async () => (await readSequences(directory)).length === 2, { what: 'a lake file' })
 })
 
-test('a line with half a character or none is an event like any other', async (t) => {
+test('an event is valid with an unpaired surrogate or a NUL in a line', async (t) => {
   const sink = await startSink(t, await makeLakeDirectory(t))
   const items = [makeOrderItem({ product_id: '\ud800', sku: '\0', name: 'a\udc00b' })]
   const event = makeOrderEvent({ order: { items } })
@@ -98,7 +98,7 @@ test('a line with half a character or none is an event like any other', async (t
   await sink.flush()
 })
 
-test('verify tells of corrupt messages, and once they are deleted replay publishes what they stood in the way of', async (t) => {
+test('verify reports corrupt messages, and once they are deleted replay publishes the events that they blocked', async (t) => {
   const store = await startAuditedStore(t)
   const stop = await store.startPipeline()
   const [order = ''] = await store.trade(1)

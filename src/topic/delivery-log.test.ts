@@ -16,7 +16,7 @@ const STORED = new Date('2026-03-01T10:00:05.000Z')
 const WARN = pino.levels.values.warn
 const LATER = new Date('2026-03-01T11:00:00.000Z')
 
-test('tells when an event was published and when it reached the lake, whichever is written first', async (t) => {
+test('returns when an event was published and when it reached the lake, in either order of writing', async (t) => {
   const { pool } = await createTestDatabase(t)
   const steps = [
     [PUBLISHED, (log: DeliveryLog, event: PublishedEvent) => log.published([event])],
@@ -29,7 +29,7 @@ test('tells when an event was published and when it reached the lake, whichever 
   }
 })
 
-test('knows nothing of what has not happened', async (t) => {
+test('returns nothing for deliveries that have not happened', async (t) => {
   const { pool } = await createTestDatabase(t)
   const [event, other] = makePublished(2)
   await write(pool, PUBLISHED, (log) => log.published([event]))
@@ -37,7 +37,7 @@ test('knows nothing of what has not happened', async (t) => {
   assert.deepEqual(await deliveriesOf(pool, other), new Map())
 })
 
-test('keeps the first time of what is told again, with what is new beside it', async (t) => {
+test('keeps the first time of repeated events, and records the new ones', async (t) => {
   const { pool } = await createTestDatabase(t)
   const [late, ...events] = makePublished(4)
   await write(pool, PUBLISHED, (log) => log.published(events.slice(0, 2)))
@@ -51,21 +51,21 @@ test('keeps the first time of what is told again, with what is new beside it', a
   assert.deepEqual((await deliveriesOf(pool, late)).get(1)?.publishedAt, STORED, 'what turned out to be there was published before')
 })
 
-test('keeps the first times of an event that comes again by another message, after the topic was lost', async (t) => {
+test('keeps the first times of an event that is published again by another message, after the topic was lost', async (t) => {
   const { pool } = await createTestDatabase(t)
   const [event] = makePublished(1)
   const again = { ...event, sequence: event.sequence + EPOCH_SEQUENCES }
   await write(pool, PUBLISHED, (log) => log.published([event]))
   await write(pool, LATER, (log) => log.published([again]))
   assert.deepEqual(await deliveriesOf(pool, event), new Map([[1, { publishedAt: PUBLISHED, mail: null, lakeAt: null }]]))
-  // It was lost before the lake had it.
+  // The first message was lost before the lake had it.
   await write(pool, LATER, (log) => log.inLake([again.sequence]))
   assert.deepEqual(await deliveriesOf(pool, event), new Map([[1, { publishedAt: PUBLISHED, mail: null, lakeAt: LATER }]]))
   await write(pool, STORED, (log) => log.inLake([event.sequence]))
   assert.deepEqual(await deliveriesOf(pool, event), new Map([[1, { publishedAt: PUBLISHED, mail: null, lakeAt: STORED }]]))
 })
 
-test('says when more waits than it keeps, and writes the rest', async (t) => {
+test('warns when more entries wait than it keeps, and writes the rest', async (t) => {
   const { pool } = await createTestDatabase(t)
   const lines: { level: number; events: number }[] = []
   const logger = pino({}, { write: (line: string) => void lines.push(JSON.parse(line)) })
@@ -105,7 +105,7 @@ test("takes the time of publication from the topic's table", async (t) => {
   )
 })
 
-test('tells by stretches of the topic when its messages reached the lake', async (t) => {
+test('returns by ranges of sequences when messages reached the lake', async (t) => {
   const { pool, url } = await createTestDatabase(t)
   const events = Array.from({ length: 7 }, () => makeOrderEvent())
   const topic = createPostgresTopic({ pool, url, logger: silent })
@@ -123,7 +123,7 @@ test('tells by stretches of the topic when its messages reached the lake', async
   )
 })
 
-/** Of as many orders, one behind the other. */
+/** Events of one order each, at consecutive sequences. */
 function makePublished(count: number, first = FIRST): [PublishedEvent, PublishedEvent, ...PublishedEvent[]] {
   return Array.from({ length: count }, (_, index) => ({ eventId: `${randomUUID()}.1`, sequence: first + index })) as [
     PublishedEvent,

@@ -15,7 +15,7 @@ const opening = {
   isReconciled: true,
 }
 
-test('of several processes one opens the next incarnation, as the role of the API, and numbers only go up', async (t) => {
+test('one of several processes opens the next incarnation, as the role of the API, and numbers only increase', async (t) => {
   const { addresses, pool } = await createTestDatabase(t)
   const api = createPool({ url: addresses.api, size: 4, applicationName: 'test', onError: () => {} })
   t.after(() => api.end())
@@ -26,13 +26,13 @@ test('of several processes one opens the next incarnation, as the role of the AP
   const [, second] = await listIncarnations(api)
   assert.deepEqual(second?.lost, { after: 7, upTo: 9 })
   assert.ok(second.number > 0)
-  // One that knows of less moves nothing back.
+  // An opening with lower numbers decreases nothing.
   assert.equal(await openIncarnation(api, { ...opening, expected: second.number }), true)
   const [, , third] = await listIncarnations(api)
   assert.ok((third?.number ?? 0) > second.number)
   const { rows: ends } = await pool.query<{ end: number }>('select order_number::integer as end from database_incarnations order by number')
   const [, secondEnd = 0, thirdEnd = 0] = ends.map(({ end }) => end)
-  // By the seconds from 2026, which the incarnation's number is: another restore of the same backup gets other numbers.
+  // The incarnation's number is the seconds since 2026, so another restore of the same backup gets other numbers.
   assert.equal(secondEnd, 250_000 + 10_000 + 100 * (second.number % 100_000))
   assert.ok(thirdEnd >= secondEnd + 10_000 && (thirdEnd - secondEnd) % 100 === 0)
   const { rows } = await pool.query(

@@ -41,7 +41,7 @@ async function makeEffects(t: TestContext) {
   return { db, topic: createPostgresTopic({ pool: db.pool, url: db.url, logger: silent }), read }
 }
 
-test('another process takes over from one that was killed, within ten seconds', async (t) => {
+test('another process takes over from a killed one within ten seconds', async (t) => {
   const { db, topic, read } = await makeEffects(t)
   const sent = makeOutgoing(2)
   await topic.publish(sent)

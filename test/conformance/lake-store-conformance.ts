@@ -21,7 +21,7 @@ async function read(store: LakeStore, name: string, options?: { isFresh?: boolea
 
 const namesOf = async (listing: Promise<{ name: string }[]>) => (await listing).map(({ name }) => name)
 
-/** The suite that every adapter of LakeStore passes. */
+/** The suite that every adapter of LakeStore must pass. */
 export function lakeStoreConformance(kind: string, makeLake: MakeLake): void {
   describe(kind, () => {
     writing(makeLake)
@@ -30,13 +30,13 @@ export function lakeStoreConformance(kind: string, makeLake: MakeLake): void {
 }
 
 function writing(makeLake: MakeLake): void {
-  test('publishes a file under its name, with its bytes', async (t) => {
+  test('publishes a file under its name with its bytes', async (t) => {
     const { store } = await makeLake(t)
     assert.equal(await put(store, `${FOLDER}/a.parquet`, 'one'), 'stored')
     assert.equal(await read(store, `${FOLDER}/a.parquet`), 'one')
   })
 
-  test('never puts a file in place of another, and takes the same bytes again for stored', async (t) => {
+  test('never replaces a file by another one, and accepts the same bytes again as stored', async (t) => {
     const { store } = await makeLake(t)
     await put(store, `${FOLDER}/a.parquet`, 'one')
     assert.equal(await put(store, `${FOLDER}/a.parquet`, 'two'), 'taken')
@@ -44,7 +44,7 @@ function writing(makeLake: MakeLake): void {
     assert.equal(await read(store, `${FOLDER}/a.parquet`), 'one')
   })
 
-  test('gives a name to one of two that want it at once', async (t) => {
+  test('publishes one of two files with the same name at once', async (t) => {
     const { store, connect } = await makeLake(t)
     const other = await connect()
     for (let round = 0; round < 5; round++) {
@@ -55,7 +55,7 @@ function writing(makeLake: MakeLake): void {
     }
   })
 
-  test('deletes a file, also one that is gone already', async (t) => {
+  test('deletes a file, also one that is already gone', async (t) => {
     const { store } = await makeLake(t)
     await put(store, `${FOLDER}/a.parquet`, 'one')
     await put(store, `${FOLDER}/b.parquet`, 'two')
@@ -65,7 +65,7 @@ function writing(makeLake: MakeLake): void {
     assert.equal(await put(store, `${FOLDER}/a.parquet`, 'three'), 'stored')
   })
 
-  test('copies a file aside, once or twice, and leaves it where it is', async (t) => {
+  test('copies a file aside, once or twice, and leaves the original', async (t) => {
     const { store, readObject } = await makeLake(t)
     const name = `${FOLDER}/a.parquet`
     await put(store, name, 'bytes')
@@ -78,7 +78,7 @@ function writing(makeLake: MakeLake): void {
     assert.deepEqual(await store.list(''), [])
   })
 
-  test('sets a file aside, where no listing finds it and its bytes are kept', async (t) => {
+  test('sets a file aside, with its bytes, where no listing finds it', async (t) => {
     const { store, readObject } = await makeLake(t)
     await put(store, `${FOLDER}/a.parquet`, 'half a fi')
     const aside = await store.setAside(`${FOLDER}/a.parquet`)
@@ -87,7 +87,7 @@ function writing(makeLake: MakeLake): void {
     assert.equal(await readObject(`${FOLDER}/a.parquet.corrupt`), 'half a fi')
   })
 
-  test('removes a workspace after the work, and those that a killed process left a day ago', async (t) => {
+  test('removes a workspace after the work, and day-old ones of killed processes', async (t) => {
     const { store, workspaces } = await makeLake(t)
     await store.withWorkspace(async (kept) => {
       const left = join(workspaces, 'left')
@@ -104,7 +104,7 @@ function writing(makeLake: MakeLake): void {
 }
 
 function reading(makeLake: MakeLake): void {
-  test('lists complete files by name, from a prefix on and behind a name, however many there are', async (t) => {
+  test('lists any number of complete files by name, with a prefix and after a name', async (t) => {
     const { store } = await makeLake(t)
     assert.deepEqual(await store.list('orders/'), [])
     const names = ['01/a', '01/b', '01/c.1', '02/a', '02/b', '10/a'].map((name) => `orders/ingest_date=2026-03-${name}.parquet`)
@@ -118,7 +118,7 @@ function reading(makeLake: MakeLake): void {
     assert.deepEqual(await namesOf(store.list('.pending/')), ['.pending/a.parquet'])
   })
 
-  test('tells size, time and a tag that is another one for other bytes', async (t) => {
+  test('reports size, time and a tag that differs for different bytes', async (t) => {
     const { store } = await makeLake(t)
     const before = Date.now()
     const name = `${FOLDER}/a.parquet`
@@ -132,7 +132,7 @@ function reading(makeLake: MakeLake): void {
     assert.equal(await read(store, name), 'five!')
   })
 
-  test('gives copies in the order that was asked for, under paths that tell the ingest date', async (t) => {
+  test('returns copies in the requested order, under paths that contain the ingest date', async (t) => {
     const { store } = await makeLake(t)
     const names = ['orders/ingest_date=2026-03-02/b.parquet', `${FOLDER}/a.parquet`]
     for (const name of names) await put(store, name, name)

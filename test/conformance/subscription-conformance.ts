@@ -14,7 +14,7 @@ export function subscriptionConformance(makeTopic: MakeTopic): void {
 }
 
 function sharing(makeTopic: MakeTopic): void {
-  test('of two subscriptions with one name one is active, and the other takes over when it stops', async (t) => {
+  test('one of two subscriptions with the same name is active, and the other takes over when it stops', async (t) => {
     const { topic, connect } = await makeTopic(t)
     const recordings = [new Recording(), new Recording()]
     const subscriptions: Subscription[] = []
@@ -61,7 +61,7 @@ function sharing(makeTopic: MakeTopic): void {
 }
 
 function stopping(makeTopic: MakeTopic): void {
-  test('stop tells the handler, waits for its batch and remembers it', async (t) => {
+  test('stop signals the handler, waits for its batch and stores its position', async (t) => {
     const gate = makeGate(t)
     const { topic } = await makeTopic(t)
     const sent = makeOutgoing(3)
@@ -99,7 +99,7 @@ function stopping(makeTopic: MakeTopic): void {
     assert.equal(seen.messages.length, 1)
   })
 
-  test('stops while it stands by', async (t) => {
+  test('stops while on standby', async (t) => {
     const { topic } = await makeTopic(t)
     const seen = new Recording()
     await subscribe(t, topic, 'reader', seen.handle)

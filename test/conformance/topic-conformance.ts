@@ -7,7 +7,7 @@ import { idsOf, type MakeTopic, makeGate, makeOutgoing, Recording, subscribe } f
 import { corruptMessagesConformance } from './corrupt-messages-conformance.ts'
 import { subscriptionConformance } from './subscription-conformance.ts'
 
-/** The suite that every adapter of Topic passes. */
+/** The suite that every adapter of Topic must pass. */
 export function topicConformance(name: string, makeTopic: MakeTopic): void {
   describe(name, () => {
     publishing(makeTopic)
@@ -32,7 +32,7 @@ function publishing(makeTopic: MakeTopic): void {
     assert.deepEqual(seen.messages[1_700]?.event, sent[1_700]?.event)
   })
 
-  test('gives sequences that grow from message to message', async (t) => {
+  test('assigns sequences that increase from message to message', async (t) => {
     const { topic } = await makeTopic(t)
     const seen = new Recording()
     const sent = makeOutgoing(50)
@@ -91,7 +91,7 @@ function publishing(makeTopic: MakeTopic): void {
     assert.deepEqual(seen.ids, idsOf([a, b, c, end]))
   })
 
-  test('takes an empty batch, and is read to its end while it is empty', async (t) => {
+  test('accepts an empty batch, and can be read to its end while it is empty', async (t) => {
     const { topic } = await makeTopic(t)
     await topic.publish([])
     assert.equal(await topic.newestPosition(), null)
@@ -99,7 +99,7 @@ function publishing(makeTopic: MakeTopic): void {
     assert.deepEqual(await topic.read(await topic.newestSequence(), 10), [])
   })
 
-  test('knows up to where it has every commit, and nothing when it is empty', async (t) => {
+  test('returns a position up to which it has every commit, null when it is empty', async (t) => {
     const { topic, connect } = await makeTopic(t)
     assert.equal(await topic.newestPosition(), null)
     const sent = makeOutgoing(1_500)
@@ -111,7 +111,7 @@ function publishing(makeTopic: MakeTopic): void {
     assert.equal(await (await connect()).newestPosition(), positions[1_499])
   })
 
-  test('carries every character of an event', async (t) => {
+  test('transports every character of an event', async (t) => {
     const { topic } = await makeTopic(t)
     const note = 'quotes \' " \\ – Ünïcødé 🛒 \n\t \u0001 $1 %s {}'
     const event = makeOrderEvent({ order: { note, client_reference: 'x'.repeat(100_000) } })
@@ -124,7 +124,7 @@ function publishing(makeTopic: MakeTopic): void {
 }
 
 function reading(makeTopic: MakeTopic): void {
-  test('tells the newest sequence, below that of every message to come', async (t) => {
+  test('returns the newest sequence, below that of every message to come', async (t) => {
     const { topic } = await makeTopic(t)
     const before = await topic.newestSequence()
     const sent = makeOutgoing(3)
@@ -188,7 +188,7 @@ function reading(makeTopic: MakeTopic): void {
     assert.deepEqual(seen.ids.slice(-5), idsOf(sent))
   })
 
-  test('a position that cannot be read is asked for again', async (t) => {
+  test('retries reading a position that cannot be read', async (t) => {
     const { topic } = await makeTopic(t)
     await topic.publish(makeOutgoing(2))
     const seen = new Recording()

@@ -19,7 +19,7 @@ async function connect(t: TestContext) {
 }
 
 describe('acknowledgements', { skip: NO_NATS }, () => {
-  test('go to the message they are for, refusals too', async (t) => {
+  test('are matched to their messages, refusals too', async (t) => {
     const { acks, manager } = await connect(t)
     const name = `acks-${randomUUID()}`
     await manager.streams.add({ name, subjects: [`${name}.>`] })
@@ -49,7 +49,7 @@ describe('acknowledgements', { skip: NO_NATS }, () => {
     assert.ok(outcomes[3] instanceof NoRespondersError)
   })
 
-  test('that do not come are waited for two and a half seconds, or until the connection is closed', async (t) => {
+  test('time out after two and a half seconds, or fail when the connection is closed', async (t) => {
     const { acks, close, connection } = await connect(t)
     const subject = `silent.${randomUUID()}`
     connection.subscribe(subject, { callback: () => {} })

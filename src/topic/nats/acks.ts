@@ -19,8 +19,8 @@ interface Waiting {
 }
 
 /**
- * Publishes to JetStream on one connection and hands out each PubAck. The driver's own `publish` makes a timer, an abortable
- * request and two errors for each message, which is half the work of draining a backlog.
+ * Publishes to JetStream on one connection and returns each PubAck. The driver's own `publish` creates a timer, an abortable request
+ * and two errors per message, which is half of the work of draining a backlog.
  */
 export class PubAcks {
   readonly #connection: NatsConnection
@@ -33,13 +33,13 @@ export class PubAcks {
 
   constructor(connection: NatsConnection) {
     this.#connection = connection
-    void connection.closed().then(() => this.#giveUp(new Error('the connection to NATS was closed'), Number.POSITIVE_INFINITY))
+    void connection.closed().then(() => this.#rejectWaiting(new Error('the connection to NATS was closed')))
   }
 
-  /** Throws what the broker refuses the message for, and TimeoutError when it does not answer: then it may be stored. */
+  /** Throws the broker's error when it refuses the message, and TimeoutError when it does not answer: the message may then be stored. */
   async publish(subject: string, payload: Uint8Array, headers: MsgHdrs): Promise<PubAck> {
-    // The broker ends it when it forbids it, and may allow it later.
-    if (this.#subscription?.isClosed() ?? true) this.#subscription = this.#listen()
+    // The broker closes a subscription that it does not allow, and may allow it later.
+    if (this.#subscription?.isClosed() ?? true) this.#subscription = this.#subscribe()
     this.#sent += 1
     const token = this.#sent.toString(36)
     this.#connection.publish(subject, payload, { headers, reply: `${this.#inbox}.${token}` })
@@ -47,13 +47,13 @@ export class PubAcks {
     return new Promise((resolve, reject) => this.#waiting.set(token, { sentAt: performance.now(), resolve, reject }))
   }
 
-  #listen(): Subscription {
-    return this.#connection.subscribe(`${this.#inbox}.*`, { callback: (error, message) => this.#take(error, message) })
+  #subscribe(): Subscription {
+    return this.#connection.subscribe(`${this.#inbox}.*`, { callback: (error, message) => this.#onReply(error, message) })
   }
 
-  #take(error: Error | null, message: Msg): void {
+  #onReply(error: Error | null, message: Msg): void {
     if (error !== null) {
-      this.#giveUp(error, Number.POSITIVE_INFINITY)
+      this.#rejectWaiting(error)
       return
     }
     const token = message.subject.slice(this.#inbox.length + 1)
@@ -69,13 +69,13 @@ export class PubAcks {
 
   #expire(): void {
     this.#timer = null
-    this.#giveUp(new TimeoutError(), performance.now() - ACK_TIMEOUT_MS)
+    this.#rejectWaiting(new TimeoutError(), performance.now() - ACK_TIMEOUT_MS)
     const [oldest] = this.#waiting.values()
     if (oldest !== undefined)
       this.#timer = setTimeout(() => this.#expire(), Math.max(oldest.sentAt + ACK_TIMEOUT_MS - performance.now(), 1)).unref()
   }
 
-  #giveUp(error: unknown, sentUntil: number): void {
+  #rejectWaiting(error: unknown, sentUntil = Number.POSITIVE_INFINITY): void {
     for (const [token, { sentAt, reject }] of this.#waiting) {
       if (sentAt > sentUntil) break
       this.#waiting.delete(token)

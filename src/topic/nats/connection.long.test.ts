@@ -13,7 +13,7 @@ import { idsOf, makeOutgoing, Recording, subscribe } from '../../../test/topic-h
 import { readConfig } from '../../config.ts'
 import { NatsClient, natsConnectOptions } from './connection.ts'
 
-/** The topic as an operator sets it up. */
+/** The topic as an operator configures it. */
 async function makeTopic(t: TestContext, settings: Record<string, string>) {
   const nats = readConfig(settings).nats
   assert.ok(nats !== null)
@@ -62,7 +62,7 @@ describe('the login', () => {
 })
 
 describe('TLS', { skip: NO_NATS || NO_CERTIFICATES }, () => {
-  /** A server with a certificate of `authority`, for the address that it has unless told otherwise. */
+  /** A server with a certificate of `authority`, by default for the server's own address. */
   const startTlsServer = async (t: TestContext, authority: Authority, more = '', name?: string) => {
     const { certFile, keyFile } = authority.issue('server', name)
     const files = { cert_file: certFile, key_file: keyFile, ca_file: authority.caFile }
@@ -71,7 +71,7 @@ describe('TLS', { skip: NO_NATS || NO_CERTIFICATES }, () => {
     return { port, NATS_URL: `tls://127.0.0.1:${port}`, NATS_CA: authority.caFile }
   }
 
-  test('is spoken with a server of the named authority, and with no other', async (t) => {
+  test('connects to a server of the configured authority, and to no other', async (t) => {
     const [authority, foreign] = [new Authority(t), new Authority(t)]
     const { port, NATS_URL, NATS_CA } = await startTlsServer(t, authority)
     await assertWorks(t, { NATS_URL, NATS_CA })
@@ -80,33 +80,33 @@ describe('TLS', { skip: NO_NATS || NO_CERTIFICATES }, () => {
     await assertRefused(t, { NATS_URL }, /certificate/)
   })
 
-  test('is not spoken with a server whose certificate is for another one', async (t) => {
+  test('does not connect to a server whose certificate is for another address', async (t) => {
     const { NATS_URL, NATS_CA } = await startTlsServer(t, new Authority(t), '', 'DNS:localhost, IP:127.0.0.2')
     await assertRefused(t, { NATS_URL, NATS_CA }, /IP: 127\.0\.0\.1 is not in the cert's list/)
     await assertWorks(t, { NATS_URL: NATS_URL.replace('127.0.0.1', 'localhost'), NATS_CA })
   })
 
-  test('shows the certificate of the client, without which a server that verifies lets nobody in', async (t) => {
+  test('presents a certificate of the client, without which a verifying server accepts no client', async (t) => {
     const [authority, foreign] = [new Authority(t), new Authority(t)]
     const { NATS_URL, NATS_CA } = await startTlsServer(t, authority, ', verify: true')
     const login = ({ certFile, keyFile }: Certificate) => ({ NATS_URL, NATS_CA, NATS_CERT: certFile, NATS_KEY: keyFile })
     await assertWorks(t, login(authority.issue('client')))
-    // In TLS 1.3 the server refuses after the handshake; the driver waits for its greeting and does not tell the reason.
+    // In TLS 1.3 the server refuses after the handshake; the driver waits for its greeting and does not report the reason.
     const refused = /timeout|certificate|closed/i
     await Promise.all([{ NATS_URL, NATS_CA }, login(foreign.issue('client'))].map((settings) => assertRefused(t, settings, refused)))
   })
 
-  test('is required: a server without it learns no password', async (t) => {
+  test('is required: a server without it receives no password', async (t) => {
     const { port } = await startNatsServer(t, 'authorization { user: "store", password: "secret" }')
     await assertRefused(t, { NATS_URL: `tls://store:secret@127.0.0.1:${port}` }, /does not support 'tls'/)
   })
 })
 
 describe('a credentials file', { skip: NO_NATS }, () => {
-  // Those that docs/operations.md names.
+  // The permissions that docs/operations.md names.
   const permissions = { publish: ['$JS.API.>', 'orders.>'], subscribe: ['_INBOX.>'] }
 
-  test('lets in with the permissions that the documentation names, and another one does not', async (t) => {
+  test('works with the permissions that the documentation names, and not without one of them', async (t) => {
     const operator = new NatsOperator()
     const { url, directory } = await startNatsServer(t, operator.config)
     const settings = (name: string, text: string) => {

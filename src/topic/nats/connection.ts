@@ -7,9 +7,9 @@ import type { Logger } from 'pino'
 import { PubAcks } from './acks.ts'
 
 export interface NatsSettings {
-  /** `nats://` or `tls://` addresses of servers, with commas between; `user:password@` or `token@` in the first that has one counts. */
+  /** `nats://` or `tls://` addresses of servers, separated by commas. The first `user:password@` or `token@` is used. */
   servers: string
-  /** Paths, null for none: a credentials file (JWT and NKey), and PEM files of the authority and of the client's certificate. */
+  /** Paths, null for none: a credentials file (JWT and NKey), and PEM files of the authority and the client's certificate. */
   credentialsFile: string | null
   caFile: string | null
   certFile: string | null
@@ -18,7 +18,7 @@ export interface NatsSettings {
 
 const CONNECT_TIMEOUT_MS = 5_000
 const RECONNECT_MS = 250
-// A server that is cut off is noticed after two of these.
+// A server that is cut off is detected after two intervals.
 const PING_INTERVAL_MS = 2_500
 
 export interface Jetstream {
@@ -28,7 +28,7 @@ export interface Jetstream {
   manager: JetStreamManager
 }
 
-/** One connection to the broker for a process, made when it is first needed; it reconnects by itself, to any server. */
+/** The process's connection to the broker, opened at first use; it reconnects by itself, to any server. */
 export class NatsClient {
   readonly #settings: NatsSettings
   readonly #name: string
@@ -42,7 +42,7 @@ export class NatsClient {
     this.#logger = logger
   }
 
-  /** Throws when no server can be reached, or none lets this client in. */
+  /** Throws when no server can be reached, or none accepts this client. */
   async get(): Promise<Jetstream> {
     if (this.#closed) throw new Error('the connection to NATS was closed')
     this.#connecting ??= this.#connect().catch((error) => {
@@ -62,7 +62,7 @@ export class NatsClient {
   async #connect(): Promise<Jetstream> {
     const connection = await connect(natsConnectOptions(this.#settings, this.#name))
     void this.#logStatus(connection)
-    // Gone for good, by `close` or by a server's final word: the next caller connects anew.
+    // Closed permanently, by `close` or by a server: the next caller opens a new connection.
     void connection.closed().then(() => {
       this.#connecting = null
     })
@@ -79,13 +79,13 @@ export class NatsClient {
   }
 }
 
-/** What the driver is given. Reads the files named in the settings; throws when one cannot be read. */
+/** The driver's options. Reads the files named in the settings; throws when one cannot be read. */
 export function natsConnectOptions(settings: NatsSettings, name: string): NodeConnectionOptions {
   const urls = settings.servers.split(',').map((server) => new URL(server.trim()))
   const login = urls.find(({ username }) => username !== '')
   const { caFile, certFile, keyFile, credentialsFile } = settings
   const tls = {
-    // Not among the driver's own options: it hands on what it does not know to node:tls.
+    // Not one of the driver's own options: it passes unknown ones on to node:tls.
     checkServerIdentity: identityCheckFor(urls),
     ...(caFile === null ? {} : { caFile }),
     ...(certFile === null ? {} : { certFile }),
@@ -101,9 +101,9 @@ export function natsConnectOptions(settings: NatsSettings, name: string): NodeCo
     maxReconnectAttempts: -1,
     reconnectTimeWait: RECONNECT_MS,
     reconnectJitter: RECONNECT_MS,
-    // A password that is being changed on the servers is no reason to give up for good.
+    // Continue while a password is being changed on the servers.
     ignoreAuthErrorAbort: true,
-    // Else every request makes two errors beforehand, for their stacks.
+    // Otherwise every request creates two errors in advance, for their stacks.
     noAsyncTraces: true,
     ...(login === undefined ? {} : loginOf(login)),
     ...(credentialsFile === null ? {} : { authenticator: credsAuthenticator(readFileSync(credentialsFile)) }),
@@ -112,8 +112,8 @@ export function natsConnectOptions(settings: NatsSettings, name: string): NodeCo
 }
 
 /**
- * Of a server that is named by its IP address the driver has no name, and node:tls then checks for `localhost`
- * (https://github.com/nats-io/nats.js/issues/303): the certificate must be for an address that the settings name.
+ * For a server with an IP address the driver passes no name, and node:tls then checks the certificate for `localhost`
+ * (https://github.com/nats-io/nats.js/issues/303). This check requires a certificate for one of the addresses in the settings.
  */
 function identityCheckFor(urls: readonly URL[]) {
   const addresses = urls
@@ -131,12 +131,12 @@ function loginOf({ username, password }: URL) {
   return { user: decodeURIComponent(username), pass: decodeURIComponent(password) }
 }
 
-/** Whether the driver reports that the broker is away, does not answer, or does not let this client in. */
+/** Whether the driver reports that the broker is unavailable, does not answer, or does not accept this client. */
 export function isBrokerError(error: unknown): error is Error {
   return Object.values(errors).some((type) => error instanceof type)
 }
 
-/** The server's `err_code`, as `nats errors ls` lists them; null for what is no answer of JetStream. */
+/** The server's `err_code`, as `nats errors ls` lists them; null for any other error. */
 export function jetstreamErrorCode(error: unknown): number | null {
   return error instanceof JetStreamApiError ? error.code : null
 }

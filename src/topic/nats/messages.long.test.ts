@@ -27,7 +27,7 @@ function makeVersions(): OutgoingMessage[] {
   return [first, second, makeOrderEvent()].map((event) => ({ position: '', event }))
 }
 
-/** Has the broker itself hold back from the consumer that is made next all but some messages, and say that nothing waits. */
+/** Makes the broker withhold all but some messages from the next consumer, and report that nothing is pending. */
 async function restrictFirstConsumer(t: TestContext, filter: string): Promise<{ made: number }> {
   const consumers = { made: 0 }
   const api: ConsumerAPI = Object.getPrototypeOf((await connectManager(t, url)).consumers)
@@ -56,7 +56,7 @@ function spoil(directory: string, message: OutgoingMessage | undefined): void {
 
 type Reader = (t: TestContext, topic: Topic) => Promise<Recording>
 
-/** A subscription that must be failing until a message is through. */
+/** A subscription that must be failing until a message has been handled. */
 async function readBySubscription(t: TestContext, topic: Topic): Promise<Recording> {
   const recording = new Recording()
   const subscription: Subscription = await subscribe(t, topic, 'reader', async (messages, signal) => {
@@ -86,7 +86,7 @@ const FAULTS = [
 describe('reading from NATS', { skip: NO_NATS }, () => {
   for (const [name, read] of READERS)
     for (const { what, filter } of FAULTS)
-      test(`${name} goes on with another consumer when one ${what}`, async (t) => {
+      test(`${name} continues with another consumer when one ${what}`, async (t) => {
         const { topic } = await makeTopic(t)
         const consumers = await restrictFirstConsumer(t, filter)
         const sent = makeVersions()
@@ -96,7 +96,7 @@ describe('reading from NATS', { skip: NO_NATS }, () => {
         assert.equal(consumers.made, 2)
       })
 
-  test('passes over messages that were deleted, wherever they were', async (t) => {
+  test('skips messages that were deleted, wherever they were', async (t) => {
     const { topic, manager, stream } = await makeTopic(t)
     const sent = makeOutgoing(9)
     await topic.publish(sent)
@@ -111,7 +111,7 @@ describe('reading from NATS', { skip: NO_NATS }, () => {
     assert.deepEqual([recording.ids, consumers.made], [left, 2])
   })
 
-  test('keeps what came before the message that was left out', async (t) => {
+  test('keeps the messages before the one that was left out', async (t) => {
     const { topic } = await makeTopic(t)
     const consumers = await restrictFirstConsumer(t, '*.1')
     const sent = [...makeOutgoing(2), ...makeVersions()]
@@ -126,7 +126,7 @@ describe('reading from NATS', { skip: NO_NATS }, () => {
     assert.deepEqual([recording.ids, made], [idsOf(sent), [1, 1, 1, 2, 2]])
   })
 
-  test('passes over deleted messages that are large, of which some servers forget that they were', async (t) => {
+  test('skips large deleted messages, whose deletion some servers forget', async (t) => {
     const { db, topic, manager, stream } = await makeTopic(t)
     await topic.start()
     for (let number = 1; number <= 12; number++) await manager.jetstream().publish(`${db.name}.large.${number}`, Buffer.alloc(900_000))
@@ -138,7 +138,7 @@ describe('reading from NATS', { skip: NO_NATS }, () => {
     )
   })
 
-  test('passes over a message that a single server can no longer read', async (t) => {
+  test('skips a message that a single server can no longer read', async (t) => {
     const own = await startNatsServer(t)
     const db = await createTestDatabase(t)
     const topic = connectNatsTopic(t, db, own.url)
@@ -154,7 +154,7 @@ describe('reading from NATS', { skip: NO_NATS }, () => {
     await eventually(async () => subscription.state === 'active')
   })
 
-  test('passes over messages that are too old for the stream', async (t) => {
+  test('skips messages that are too old for the stream', async (t) => {
     const { topic, manager, stream } = await makeTopic(t)
     const sent = makeOutgoing(5)
     await topic.publish(sent)
@@ -162,14 +162,14 @@ describe('reading from NATS', { skip: NO_NATS }, () => {
     assert.deepEqual(idsOf(await topic.read(0, 10)), idsOf(sent.slice(3)))
   })
 
-  test('says so when the stream was made anew, and then reads the new one', async (t) => {
+  test('throws when the stream was recreated, and then reads the new one', async (t) => {
     const { topic, manager, stream } = await makeTopic(t)
     const sent = makeOutgoing(2)
     await topic.publish(sent)
     const { config } = await manager.streams.info(stream)
     await manager.streams.delete(stream)
     await manager.streams.add(config)
-    await assert.rejects(topic.read(0, 10), /made anew/)
+    await assert.rejects(topic.read(0, 10), /was recreated/)
     assert.deepEqual(await topic.read(0, 10), [])
   })
 })

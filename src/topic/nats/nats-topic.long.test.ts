@@ -21,7 +21,7 @@ const url = server?.url ?? ''
 async function makeTopic(t: TestContext) {
   const db = await createTestDatabase(t)
   let isAway = false
-  const connect = async () => patient(connectNatsTopic(t, db, url), () => isAway)
+  const connect = async () => withRetries(connectNatsTopic(t, db, url), () => isAway)
   const breakConnection = (subscriber: string) => endSubscriberConnection(db, subscriber)
   const inject = async (id: string, event: string) => {
     await (await connectManager(t, url)).jetstream().publish(`${db.name}.${id}`, event)
@@ -38,15 +38,12 @@ async function makeTopic(t: TestContext) {
   return { db, topic: await connect(), connect, breakConnection, breakBroker, mendBroker, inject }
 }
 
-/**
- * The topic, told again what the broker did not acknowledge in time, as the change stream does: a broker may stand still for a while.
- * One that a test has taken away is not waited for.
- */
-function patient(topic: Topic, isAway: () => boolean): Topic {
+/** A topic that retries messages without an acknowledgement, as the change stream does, unless a test has stopped the broker. */
+function withRetries(topic: Topic, isStopped: () => boolean): Topic {
   const publishOnce = topic.publish.bind(topic)
   const publish: Topic['publish'] = (messages) =>
     publishOnce(messages).catch((error) => {
-      if (error instanceof TimeoutError && !isAway()) return publish(messages)
+      if (error instanceof TimeoutError && !isStopped()) return publish(messages)
       throw error
     })
   return Object.assign(topic, { publish })
@@ -55,7 +52,7 @@ function patient(topic: Topic, isAway: () => boolean): Topic {
 describe('with a broker', { skip: NO_NATS }, () => {
   topicConformance('the topic in NATS', makeTopic)
 
-  test('makes a stream that keeps every message, once, on disk', async (t) => {
+  test('creates a stream that keeps every message once, on disk', async (t) => {
     const { db, topic } = await makeTopic(t)
     const manager = await connectManager(t, url)
     await topic.start()
@@ -69,7 +66,7 @@ describe('with a broker', { skip: NO_NATS }, () => {
     assert.deepEqual(state.subjects, { [`${db.name}.${event?.event.id}`]: 1 })
   })
 
-  test('refuses to start on a stream that would throw messages away, and says what it must be', async (t) => {
+  test('refuses to start on a stream that would drop messages, and reports the required settings', async (t) => {
     const { db, topic } = await makeTopic(t)
     const manager = await connectManager(t, url)
     await manager.streams.add({ name: db.name.toUpperCase(), subjects: [`${db.name}.>`], discard: DiscardPolicy.Old })
@@ -77,7 +74,7 @@ describe('with a broker', { skip: NO_NATS }, () => {
     await assert.rejects(topic.publish(makeOutgoing(1)), StreamMisconfigured)
   })
 
-  test('leaves out bytes that are no JSON, or are compressed in a way that it does not know', async (t) => {
+  test('skips payloads that are not JSON, or are compressed in an unknown way', async (t) => {
     const { db, topic } = await makeTopic(t)
     await topic.start()
     const broker = (await connectManager(t, url)).jetstream()
@@ -98,7 +95,7 @@ describe('with a broker', { skip: NO_NATS }, () => {
     assert.equal(told.length, 3)
   })
 
-  test('carries an order of a thousand long lines, more than a server takes in one message', async (t) => {
+  test('transports an order of a thousand long lines, more than a server accepts in one message', async (t) => {
     const { topic } = await makeTopic(t)
     const items = Array.from({ length: 1_000 }, (_, index) => makeOrderItem({ sku: `SKU-${index}`, name: `🛒 ${index} `.repeat(100) }))
     const event = makeOrderEvent({ order: { items } })
@@ -107,7 +104,7 @@ describe('with a broker', { skip: NO_NATS }, () => {
     assert.deepEqual((await topic.read(0, 1))[0]?.event, event)
   })
 
-  test('the topic in PostgreSQL is refused once the store has been on the broker', async (t) => {
+  test('the topic in PostgreSQL is refused once the store has used the broker', async (t) => {
     const { db, topic } = await makeTopic(t)
     const before = createPostgresTopic({ pool: db.pool, url: db.url, logger: pino({ level: 'silent' }) })
     await before.start()
@@ -117,7 +114,7 @@ describe('with a broker', { skip: NO_NATS }, () => {
 })
 
 describe('with a broker that loses its disk', { skip: NO_NATS }, () => {
-  test('a stream that was lost and made anew skips no subscriber, counts on in the next epoch, and is reported', async (t) => {
+  test('a stream that was lost and recreated continues in the next epoch, skips no subscriber, and is reported', async (t) => {
     const own = await startNatsServer(t)
     const db = await createTestDatabase(t)
     const lines: string[] = []
@@ -147,6 +144,6 @@ describe('with a broker that loses its disk', { skip: NO_NATS }, () => {
     )
     assert.deepEqual(idsOf(await topic.read(0, 10)), idsOf(replayed))
     assert.deepEqual(idsOf(await topic.read(seen.messages[6]?.sequence ?? 0, 10)), idsOf(sent.slice(5)))
-    assert.ok(lines.some((line) => /was lost and made anew/.test(line)))
+    assert.ok(lines.some((line) => /was lost and recreated/.test(line)))
   })
 })

@@ -8,24 +8,24 @@ import { NatsSource, POSITION_HEADER } from './messages.ts'
 import { NatsPublisher } from './publisher.ts'
 import { newestIn, type OrderStream, openStream, StreamMisconfigured } from './stream.ts'
 
-// Consumers made for one read, each led by a server of the broker's choice: with one of three out of step, one read in two thousand fails.
-const READ_TRIES = 7
+// Consumers for one read, each led by a server of the broker's choice: with one of three servers out of step, one read in 2,000 fails.
+const READ_ATTEMPTS = 7
 
 export interface NatsTopicOptions {
   nats: NatsSettings
-  /** How many servers keep each message: 1, 3 or 5. */
+  /** The number of servers that store each message: 1, 3 or 5. */
   replicas: number
-  /** Names the stream (in capitals) and its subjects; `orders` unless several stores share an account of the broker. */
+  /** Names the stream (in capitals) and its subjects. Default `orders`; stores that share an account of the broker need different ones. */
   name?: string
   /** For the subscribers' locks and positions, and the topic's epochs. */
   pool: Pool
   url: string
   logger: Logger
-  /** Hears of what `publish` has stored or found stored. */
+  /** Called with the events that `publish` has stored or found stored. */
   onStored?: (events: PublishedEvent[]) => void
 }
 
-/** What belongs to the stream as it was found: forgotten when something fails, since the stream may have been made anew. */
+/** The stream as it was opened. Dropped after any failure, because the stream may have been recreated. */
 interface OpenTopic {
   jetstream: Jetstream
   stream: OrderStream
@@ -43,7 +43,7 @@ class NatsTopic implements Topic {
   readonly #name: string
   readonly #client: NatsClient
   #opening: Promise<OpenTopic> | null = null
-  /** Ends when every publish that was asked for has ended: they go one after the other. */
+  /** Settles when every publish has ended: they run one after the other. */
   #publishing: Promise<unknown> = Promise.resolve()
 
   constructor(options: NatsTopicOptions) {
@@ -55,7 +55,7 @@ class NatsTopic implements Topic {
   async start(): Promise<void> {
     await this.#use(async () => {}).catch((error) => {
       if (error instanceof StreamMisconfigured) throw error
-      this.#options.logger.error({ err: error }, 'NATS cannot be used yet, will try again')
+      this.#options.logger.error({ err: error }, 'NATS cannot be used yet, will retry')
     })
   }
 
@@ -103,7 +103,7 @@ class NatsTopic implements Topic {
     })
   }
 
-  /** Does something to the stream, which is looked up, and made if need be, at the start and after each failure. */
+  /** Runs `work` with the stream, which is opened (and created if it is missing) at first use and after each failure. */
   async #use<T>(work: (topic: OpenTopic) => Promise<T>): Promise<T> {
     this.#opening ??= this.#open()
     const opening = this.#opening
@@ -129,7 +129,7 @@ async function readBehind(jetstream: Jetstream, stream: OrderStream, after: numb
   const position = () => messages.at(-1)?.sequence ?? Math.max(after, stream.base)
   const newest = async () => stream.base + (await newestIn(jetstream, stream))
   let last = await newest()
-  let tries = READ_TRIES
+  let attemptsLeft = READ_ATTEMPTS
   while (messages.length < limit && position() < last) {
     const source = await NatsSource.open(jetstream, stream, position())
     try {
@@ -140,8 +140,8 @@ async function readBehind(jetstream: Jetstream, stream: OrderStream, after: numb
         if (more.length === 0) last = await newest()
       }
     } catch (error) {
-      tries -= 1
-      if (!(error instanceof SourceStalled) || tries === 0) throw error
+      attemptsLeft -= 1
+      if (!(error instanceof SourceStalled) || attemptsLeft === 0) throw error
     } finally {
       await source.close().catch(() => {})
     }

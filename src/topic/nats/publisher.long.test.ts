@@ -26,10 +26,10 @@ import { type OrderStream, openStream } from './stream.ts'
 
 const server = NO_NATS ? null : await startNatsServer({ after })
 const url = server?.url ?? ''
-/** How long a mishap takes to be told: others are stored meanwhile. */
+/** Delay of a failure's report, in which other messages are stored. */
 const MISHAP_MS = 100
 
-/** A topic that tells what it has stored, and the broker's own look at it. */
+/** A topic that records what it has stored, and the broker's own view of it. */
 async function makeTopic(t: TestContext) {
   const db = await createTestDatabase(t)
   const told: PublishedEvent[] = []
@@ -37,7 +37,7 @@ async function makeTopic(t: TestContext) {
   return { db, topic, told, manager: await connectManager(t, url) }
 }
 
-/** Publishers on one stream, and what lies in it. */
+/** Publishers on one stream, and its content. */
 async function makePublisher(t: TestContext) {
   const { name, pool } = await createTestDatabase(t)
   const client = new NatsClient(natsSettings(url), 'test', silent)
@@ -59,12 +59,12 @@ async function makePublisher(t: TestContext) {
 }
 
 /**
- * `message` and `acknowledgement` get lost, the latter of a message that is stored. `proposed` and `refused`: what servers answer about a
- * second copy while the first one is under way, which then gets lost.
+ * `message`: it is lost. `acknowledgement`: it is lost, the message is stored. `proposed` and `refused`: a server's replies to a second
+ * copy while the first one is in flight, which is then lost.
  */
 type Mishap = 'message' | 'acknowledgement' | 'proposed' | 'refused'
 
-/** What goes wrong, once for each event id. */
+/** The failure, once per event id. */
 class MishapAcks extends PubAcks {
   readonly #stream: string
   readonly #mishaps: Map<string, Mishap>
@@ -89,7 +89,7 @@ class MishapAcks extends PubAcks {
   }
 }
 
-/** The row of an order that has gone through these statuses, a second each. */
+/** The row of an order that passed through these statuses, one second each. */
 function makeRecord(statuses: readonly OrderStatus[]): OrderRecord {
   const { data } = makeOrderEvent()
   const { total, ...order } = data.order
@@ -112,7 +112,7 @@ function makeRecord(statuses: readonly OrderStatus[]): OrderRecord {
   }
 }
 
-/** Waits until the broker knows the message no more by its id. */
+/** Waits until the broker has forgotten the message id. */
 async function forget(manager: JetStreamManager, { name }: OrderStream, message: OutgoingMessage | undefined): Promise<void> {
   await manager.streams.update(name, { duplicate_window: nanos(100) })
   await eventually(async () => {
@@ -124,7 +124,7 @@ async function forget(manager: JetStreamManager, { name }: OrderStream, message:
 const bySequence = (events: readonly PublishedEvent[]) => events.toSorted((a, b) => a.sequence - b.sequence)
 
 describe('publishing to NATS', { skip: NO_NATS }, () => {
-  test('puts an event where the AsyncAPI document says that it is, compressed above 64 KiB', async (t) => {
+  test('publishes an event where the AsyncAPI document says, compressed above 64 KiB', async (t) => {
     const document = JSON.parse(readFileSync(new URL('../../../docs/asyncapi.json', import.meta.url), 'utf8'))
     const topic = connectNatsTopic(t, await createTestDatabase(t), url, { name: 'orders' })
     const manager = await connectManager(t, url)
@@ -144,7 +144,7 @@ describe('publishing to NATS', { skip: NO_NATS }, () => {
     }
   })
 
-  test('tells of each event at which sequence it is, also of one that the broker knows already', async (t) => {
+  test('reports the sequence of each event, also of one that the broker has already', async (t) => {
     const { topic, told } = await makeTopic(t)
     const sent = makeOutgoing(700)
     await topic.publish(sent.slice(0, 600))
@@ -158,7 +158,7 @@ describe('publishing to NATS', { skip: NO_NATS }, () => {
     )
   })
 
-  test('drops an event that it has, however long after the broker has forgotten the message id, and keeps the order', async (t) => {
+  test('drops an event that it has, also after the broker has forgotten the message id, and keeps the order', async (t) => {
     const { publisher, stream, told, manager, readStored } = await makePublisher(t)
     const [old, fresh] = [makeOutgoing(700), makeOutgoing(700, 1_000)]
     await publisher.publish(old)
@@ -178,14 +178,14 @@ describe('publishing to NATS', { skip: NO_NATS }, () => {
     assert.deepEqual(told.find(({ eventId }) => eventId === ids[0])?.at, time, 'it was stored then')
   })
 
-  test('two at once with the same events in another order store each once', async (t) => {
+  test('two publishers at once with the same events in different order store each event once', async (t) => {
     const { publisher, connect, readStored } = await makePublisher(t)
     const sent = makeOutgoing(1_500)
     await Promise.all([publisher.publish(sent), connect().publish(sent.toReversed())])
     assert.deepEqual((await readStored()).map(({ id }) => id).toSorted(), idsOf(sent).toSorted())
   })
 
-  test('stores each event once and those of an order in order whatever gets lost, and tells up to where all are stored', async (t) => {
+  test('stores each event once, and those of an order in order, whatever is lost, with a position up to which all are stored', async (t) => {
     const { jetstream, stream, connect, readStored } = await makePublisher(t)
     const sent = makeOutgoing(1_500)
     const [eventAt, idAt] = [(index: number) => sent[index]?.event as OrderEvent, (index: number) => eventAt(index).id]
@@ -215,7 +215,7 @@ describe('publishing to NATS', { skip: NO_NATS }, () => {
       assert.equal(Number(version), (versions.get(order) ?? 0) + 1, id)
       versions.set(order, Number(version))
     }
-    // Whoever goes on behind any of them misses nothing.
+    // A reader that continues after any of them misses nothing.
     const positions = new Map(sent.map(({ event, position }) => [event.id, position]))
     const missing = new Set(positions.values())
     for (const { id = '', position } of stored) {
@@ -227,13 +227,13 @@ describe('publishing to NATS', { skip: NO_NATS }, () => {
     }
   })
 
-  test('notices that another process has made the stream anew, and tells of its messages there', async (t) => {
+  test('notices that another process has recreated the stream, and reports its messages there', async (t) => {
     const { db, topic, told, manager } = await makeTopic(t)
     const [before, lost, after] = makeOutgoing(3).map((message) => [message]) as [OutgoingMessage[], OutgoingMessage[], OutgoingMessage[]]
     await topic.publish(before)
     await manager.streams.delete(db.name.toUpperCase())
     await connectNatsTopic(t, db, url).start()
-    await assert.rejects(topic.publish(lost), /made anew/)
+    await assert.rejects(topic.publish(lost), /was recreated/)
     told.length = 0
     await topic.publish(after)
     assert.deepEqual(
@@ -242,7 +242,7 @@ describe('publishing to NATS', { skip: NO_NATS }, () => {
     )
   })
 
-  test('stores an event again whose message was deleted while the broker remembers its id, as often as it is deleted', async (t) => {
+  test('stores an event again after each deletion of its message, also while the broker remembers the message id', async (t) => {
     const { publisher, stream, told, manager, readStored } = await makePublisher(t)
     const sent = makeOutgoing(20)
     await publisher.publish(sent)
@@ -264,7 +264,7 @@ describe('publishing to NATS', { skip: NO_NATS }, () => {
     assert.deepEqual(await ids(), idsOf(sent).toSorted())
   })
 
-  test('puts the earlier versions of an order that the stream has lost in front of a later one', async (t) => {
+  test('publishes the earlier versions of an order that the stream has lost before a later one', async (t) => {
     const { publisher, manager, stream, readStored } = await makePublisher(t)
     const events = toOrderEvents(makeRecord(['pending', 'confirmed', 'shipped']))
     const other = toOrderEvents(makeRecord(['pending', 'cancelled']))
@@ -279,14 +279,14 @@ describe('publishing to NATS', { skip: NO_NATS }, () => {
       stored.slice(1).map(([id]) => id),
       [...events, other[1]].map((event) => event?.id),
     )
-    // Whoever goes on behind one of the earlier versions misses nothing.
+    // A reader that continues after one of the earlier versions misses nothing.
     assert.ok(stored.slice(1).every(([, position = '']) => position <= '1/04'))
     const readEvent = async (id: string) =>
       (await manager.streams.getMessage(stream.name, { last_by_subj: `${stream.name.toLowerCase()}.${id}` }))?.json()
     for (const event of events) assert.deepEqual(await readEvent(event.id), event)
   })
 
-  test('takes back what went to a stream that was recreated meanwhile, so that the versions before it can go in front', async (t) => {
+  test('deletes what it published to a stream that was recreated meanwhile, so that earlier versions can precede it', async (t) => {
     const { jetstream, stream, connect, manager, readStored } = await makePublisher(t)
     const recreate = async () => {
       await manager.streams.delete(stream.name)
@@ -307,7 +307,7 @@ describe('publishing to NATS', { skip: NO_NATS }, () => {
     await connect().publish(versions.slice(0, 1))
     const publisher = connect(new RecreatingAcks(jetstream.connection))
     await publisher.publish(makeOutgoing(3))
-    await assert.rejects(publisher.publish(versions.slice(1, 2)), /made anew/)
+    await assert.rejects(publisher.publish(versions.slice(1, 2)), /was recreated/)
     assert.deepEqual(
       (await readStored()).flatMap(({ id }) => id ?? []),
       [],

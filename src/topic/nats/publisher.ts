@@ -11,20 +11,20 @@ import { type OrderStream, StreamRecreated } from './stream.ts'
 const STORE_FAILED = 10_077
 /** Messages sent and not yet acknowledged. */
 const WINDOW = 512
-/** They go out this many at a time: one by one, as acknowledgements come in, each would be a write to the socket by itself. */
+/** Messages sent at a time: sent one by one as acknowledgements arrive, each would be a separate write to the socket. */
 const BURST = 128
-/** Without progress for this long `publish` throws, and its caller tries again later. A process that stops waits no longer. */
+/** Without progress for this long, `publish` throws and its caller retries. It also bounds how long a stop waits. */
 const PATIENCE_MS = 3_500
 const RETRY_MS = 100
-const IN_FLIGHT = 'the topic refuses an event of which another publisher has a message under way'
+const IN_FLIGHT = 'the topic refuses an event that another publisher has in flight'
 
 /**
- * `stored`: at this place in the stream. `taken`: refused, because the stream has its subject; with a number, because its window of
- * duplicates remembers it there, although it may have been deleted since.
+ * `stored`: at this sequence of the stream. `duplicate`: refused, because the stream has a message with its subject; with a sequence,
+ * because the duplicate window remembers the message id, although that message may have been deleted since.
  */
 type Outcome =
   | { kind: 'stored'; streamSequence: number; at?: Date }
-  | { kind: 'taken'; streamSequence?: number }
+  | { kind: 'duplicate'; streamSequence?: number }
   | { kind: 'failed'; error: unknown }
 
 /** Reads through the leader, or from any replica. */
@@ -34,74 +34,73 @@ export interface NatsPublisherOptions {
   jetstream: Jetstream
   stream: OrderStream
   subjectPrefix: string
-  /** Hears of what the stream has stored, or turned out to have. */
+  /** Called with the events that the stream has stored, or had already. */
   onStored: (events: PublishedEvent[]) => void
 }
 
 /**
- * Publishes to one stream. Messages go out without waiting for those before them, but for those of the same order. So one may get lost
- * and later ones not: each tells up to where everything was stored when it was sent. An event has a subject of its own, by which the
- * stream refuses it however late it comes again. See decision 0048.
+ * Publishes to one stream. A message waits only for earlier messages of the same order, so one may be lost and later ones stored: each
+ * message contains the position up to which everything was stored when it was sent. Each event has its own subject, by which the stream
+ * refuses a duplicate however late it arrives. See decision 0048.
  */
 export class NatsPublisher {
   readonly #options: NatsPublisherOptions
-  /** Events whose message was deleted, with its number: the window of duplicates still refuses their id. */
+  /** Stream sequences of deleted messages by event id: the duplicate window still refuses those ids. */
   readonly #deleted = new Map<string, number>()
-  /** The greatest number that a message got. */
+  /** The greatest stream sequence of a message published here. */
   #newest = 0
 
   constructor(options: NatsPublisherOptions) {
     this.#options = options
   }
 
-  /** Throws when the first of what is left is not stored for some seconds; others may be stored then. One call at a time. */
+  /** Throws when nothing is stored for some seconds; a part of the messages may be stored then. One call at a time. */
   async publish(messages: readonly OutgoingMessage[]): Promise<void> {
     let rest = await this.#withEarlierVersions(messages)
     let deadline = performance.now() + PATIENCE_MS
     while (rest.length > 0) {
       const outcomes = await this.#send(rest)
       const failed = outcomes.find((outcome) => outcome.kind === 'failed')
-      const settled = rest.slice(0, failed === undefined ? outcomes.length : outcomes.indexOf(failed))
-      this.#options.onStored(settled.flatMap((message, index) => this.#toPublished(message, outcomes[index])))
-      const taken = new Map(settled.flatMap((message, index) => listTaken(message, outcomes[index])))
-      let left = rest.slice(settled.length)
-      if (outcomes.some(({ kind }) => kind === 'taken')) left = await this.#withoutStored([...taken.keys(), ...left], taken)
+      const answered = rest.slice(0, failed === undefined ? outcomes.length : outcomes.indexOf(failed))
+      this.#options.onStored(answered.flatMap((message, index) => this.#toPublished(message, outcomes[index])))
+      const duplicates = new Map(answered.flatMap((message, index) => listDuplicates(message, outcomes[index])))
+      let left = rest.slice(answered.length)
+      if (outcomes.some(({ kind }) => kind === 'duplicate')) left = await this.#withoutStored([...duplicates.keys(), ...left], duplicates)
       if (left.length < rest.length) deadline = performance.now() + PATIENCE_MS
       rest = left
-      const isInFlight = (message: OutgoingMessage) => taken.has(message) && !this.#deleted.has(message.event.id)
+      const isInFlight = (message: OutgoingMessage) => duplicates.has(message) && !this.#deleted.has(message.event.id)
       const error = failed?.error ?? (rest.some(isInFlight) ? new Error(IN_FLIGHT) : null)
       if (error === null) continue
-      if (error instanceof StreamRecreated) await this.#takeBack(messages)
+      if (error instanceof StreamRecreated) await this.#deleteLaterVersions(messages)
       if (error instanceof StreamRecreated || performance.now() > deadline) throw error
       await delay(RETRY_MS)
     }
   }
 
   /**
-   * Deletes what a stream that was recreated meanwhile has of these: the versions before them were in the lost one, and must go in front. The
-   * caller publishes the same again.
+   * Deletes later versions that were published to a recreated stream: it lacks the versions before them, which must be stored first. The
+   * caller publishes the same messages again.
    */
-  async #takeBack(messages: readonly OutgoingMessage[]): Promise<void> {
+  async #deleteLaterVersions(messages: readonly OutgoingMessage[]): Promise<void> {
     for (const { event } of messages.filter(({ event }) => event.data.order.version > 1))
       await this.#options.jetstream.manager.streams.purge(this.#options.stream.name, { filter: this.#subjectOf(event.id) })
   }
 
-  /** Sends until something is wrong, and returns how each went that was sent, in order. */
+  /** Sends until the first outcome other than `stored`. Returns the outcomes of the messages that were sent, in order. */
   async #send(messages: readonly OutgoingMessage[]): Promise<Outcome[]> {
     const sent: Promise<Outcome>[] = []
     const newestOfOrder = new Map<string, Promise<Outcome>>()
-    /** So many are stored. */
-    let settled = 0
+    let storedCount = 0
     let isInterrupted = false
     for (const [index, message] of messages.entries()) {
       if (index >= WINDOW && index % BURST === 0) {
-        settled = index - WINDOW + BURST
-        await Promise.all(sent.slice(settled - BURST, settled))
+        storedCount = index - WINDOW + BURST
+        await Promise.all(sent.slice(storedCount - BURST, storedCount))
       }
       const before = newestOfOrder.get(message.event.subject)
       if (before !== undefined) await before
       if (isInterrupted) break
-      const outcome = this.#sendOne(message, messages[settled]?.position ?? '')
+      const outcome = this.#sendOne(message, messages[storedCount]?.position ?? '')
       void outcome.then(({ kind }) => {
         isInterrupted ||= kind !== 'stored'
       })
@@ -111,12 +110,12 @@ export class NatsPublisher {
     return Promise.all(sent)
   }
 
-  /** `position`: commits before it are stored. */
+  /** `position`: all commits before it are stored. */
   async #sendOne({ event }: OutgoingMessage, position: string): Promise<Outcome> {
     const { payload, encoding } = encodeEvent(event)
     const header = headers()
     const deletedAt = this.#deleted.get(event.id)
-    // The same for each retry, so that the window of duplicates knows those too.
+    // The same id for each retry, so that the duplicate window recognizes retries, too.
     header.append(PubHeaders.MsgIdHdr, deletedAt === undefined ? event.id : `${event.id}#${deletedAt}`)
     header.append(PubHeaders.ExpectedStreamHdr, this.#options.stream.name)
     if (position !== '') header.append(POSITION_HEADER, position)
@@ -125,38 +124,38 @@ export class NatsPublisher {
       const ack = await this.#options.jetstream.acks.publish(this.#subjectOf(event.id), payload, header)
       if (ack.stream !== this.#options.stream.name)
         throw new Error(`the message went to the stream ${ack.stream}, not to ${this.#options.stream.name}`)
-      // Without a sequence the first copy is only on its way, and may still get lost with the stream's leader.
+      // Without a sequence the first copy is still in flight, and may be lost with the stream's leader.
       if (ack.duplicate && ack.seq === 0) throw new Error('the message is a duplicate of one that is not stored yet')
-      if (ack.duplicate) return { kind: 'taken', streamSequence: ack.seq }
+      if (ack.duplicate) return { kind: 'duplicate', streamSequence: ack.seq }
       if (ack.seq <= this.#newest) throw new StreamRecreated(ack.stream)
       this.#deleted.delete(event.id)
       this.#newest = Math.max(ack.seq, this.#newest)
       return { kind: 'stored', streamSequence: ack.seq }
     } catch (error) {
-      const isTaken = jetstreamErrorCode(error) === STORE_FAILED && String(error).includes('maximum messages per subject')
-      return isTaken ? { kind: 'taken' } : { kind: 'failed', error }
+      const isDuplicate = jetstreamErrorCode(error) === STORE_FAILED && String(error).includes('maximum messages per subject')
+      return isDuplicate ? { kind: 'duplicate' } : { kind: 'failed', error }
     }
   }
 
   /**
-   * The messages whose event the stream lacks. A replica that lags may call one missing; the stream then refuses it again. Of `taken`,
-   * which it has refused, those are left that were deleted, or are under way and may yet get lost with the stream's leader.
+   * The messages whose event the stream lacks. A lagging replica may report one as missing; the stream then refuses it again. Of
+   * `duplicates`, the refused messages, those remain that were deleted, or are in flight and may be lost with the stream's leader.
    */
   async #withoutStored(
     messages: readonly OutgoingMessage[],
-    taken: ReadonlyMap<OutgoingMessage, number | undefined>,
+    duplicates: ReadonlyMap<OutgoingMessage, number | undefined>,
   ): Promise<OutgoingMessage[]> {
     const { streams } = this.#options.jetstream.manager
     const missing = await this.#findMissing(this.#anyReplica(), messages)
-    // The leader does not lag.
-    const refused = missing.filter((message) => taken.has(message))
+    // Ask the leader about these, because it does not lag.
+    const refused = missing.filter((message) => duplicates.has(message))
     const lost = new Set(await this.#findMissing(streams, refused))
     for (const message of lost) {
-      const deletedAt = taken.get(message)
-      if (await this.#isCounted(message)) lost.delete(message)
+      const deletedAt = duplicates.get(message)
+      if (await this.#hasSubject(message)) lost.delete(message)
       else if (deletedAt !== undefined) this.#deleted.set(message.event.id, deletedAt)
     }
-    return missing.filter((message) => !taken.has(message) || lost.has(message))
+    return missing.filter((message) => !duplicates.has(message) || lost.has(message))
   }
 
   #anyReplica(): StreamReader {
@@ -165,20 +164,20 @@ export class NatsPublisher {
   }
 
   /**
-   * With the earlier versions of an order in front of an event where the stream has lost them, with its servers or by an operator's hand:
-   * what `storefront replay` brought back afterwards would stand behind.
+   * Inserts the earlier versions of an order before an event whose previous version the stream has lost, with its servers or by an
+   * operator's deletion. Republished later by `storefront replay`, they would follow their successor.
    */
   async #withEarlierVersions(messages: readonly OutgoingMessage[]): Promise<readonly OutgoingMessage[]> {
     const ids = new Set(messages.map(({ event }) => event.id))
     // A version need not be one more than the one before it: see decision 0140.
-    const behind = messages.flatMap((message) => {
+    const successors = messages.flatMap((message) => {
       const earlier = message.event.data.order.version > 1 ? toEarlierEvents(message.event) : []
       const previousId = earlier.at(-1)?.id
       return previousId === undefined || ids.has(previousId) ? [] : [{ message, earlier, previousId }]
     })
     const lacking = new Map<OutgoingMessage, OrderEvent[]>()
-    for (let first = 0; first < behind.length; first += WINDOW) {
-      const asked = behind.slice(first, first + WINDOW)
+    for (let first = 0; first < successors.length; first += WINDOW) {
+      const asked = successors.slice(first, first + WINDOW)
       const found = await Promise.all(asked.map(({ previousId }) => this.#find(this.#anyReplica(), previousId)))
       for (const [index, { message, earlier }] of asked.entries()) if (found[index] === null) lacking.set(message, earlier)
     }
@@ -205,8 +204,8 @@ export class NatsPublisher {
     return missing
   }
 
-  /** Whether the stream has it, though no server may be able to read it any more. */
-  async #isCounted({ event }: OutgoingMessage): Promise<boolean> {
+  /** Whether the stream has a message with the event's subject, even if no server can read it any more. */
+  async #hasSubject({ event }: OutgoingMessage): Promise<boolean> {
     const subject = this.#subjectOf(event.id)
     const { state } = await this.#options.jetstream.manager.streams.info(this.#options.stream.name, { subjects_filter: subject })
     return (state.subjects?.[subject] ?? 0) > 0
@@ -223,6 +222,6 @@ export class NatsPublisher {
   }
 }
 
-function listTaken(message: OutgoingMessage, outcome: Outcome | undefined): [OutgoingMessage, number | undefined][] {
-  return outcome?.kind === 'taken' ? [[message, outcome.streamSequence]] : []
+function listDuplicates(message: OutgoingMessage, outcome: Outcome | undefined): [OutgoingMessage, number | undefined][] {
+  return outcome?.kind === 'duplicate' ? [[message, outcome.streamSequence]] : []
 }

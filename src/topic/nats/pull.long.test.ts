@@ -16,7 +16,7 @@ const MEGABYTE = 1_000_000
 
 const server = NO_NATS ? null : await startNatsServer({ after })
 
-/** A pull from a consumer of a stream of its own. */
+/** A pull from a consumer of a new stream. */
 async function openPull(t: TestContext, url = server?.url ?? '') {
   const client = new NatsClient(natsSettings(url), 'test', silent)
   t.after(() => client.close())
@@ -29,7 +29,7 @@ async function openPull(t: TestContext, url = server?.url ?? '') {
   return { name, pull, publish, manager: await connectManager(t, url) }
 }
 
-/** What comes first, be it after more than the second that a pull waits: whoever publishes may stand still. */
+/** The first messages, even after more than the second that a pull waits: the publisher may be stalled. */
 async function takeSome(pull: NatsPull): Promise<PulledMessage[]> {
   while (true) {
     const taken = await pull.take()
@@ -38,9 +38,9 @@ async function takeSome(pull: NatsPull): Promise<PulledMessage[]> {
 }
 
 describe('a pull', { skip: NO_NATS }, () => {
-  test('hands on a message while its request is with the server, and waits a second for none', async (t) => {
+  test('returns a message while its request is open at the server, and nothing after a second without one', async (t) => {
     const { pull, publish } = await openPull(t)
-    pull.ask(10)
+    pull.request(10)
     const taken = takeSome(pull)
     await publish()
     assert.deepEqual(
@@ -50,13 +50,13 @@ describe('a pull', { skip: NO_NATS }, () => {
     assert.deepEqual(await pull.take(), [])
   })
 
-  test('has no more in memory than it asked for, and reads on behind it', async (t) => {
+  test('has at most the requested number of messages in memory, and then continues after them', async (t) => {
     const { pull, publish } = await openPull(t)
     for (let count = 0; count < 25; count += 1) await publish()
     const batches: number[][] = []
     while (batches.flat().length < 25) {
-      pull.ask(10)
-      pull.ask(10)
+      pull.request(10)
+      pull.request(10)
       batches.push((await pull.take()).map(({ streamSequence }) => streamSequence))
     }
     assert.deepEqual(
@@ -69,13 +69,13 @@ describe('a pull', { skip: NO_NATS }, () => {
     )
   })
 
-  test('reads large messages by the 8 MB, each once', async (t) => {
+  test('reads large messages in batches of 8 MB, each once', async (t) => {
     const { pull, publish } = await openPull(t)
     const large = randomBytes(MEGABYTE)
     for (let count = 0; count < 20; count += 1) await publish(large)
     const taken: [number, number][] = []
     while (taken.length < 20) {
-      pull.ask(1_000)
+      pull.request(1_000)
       const batch = await pull.take()
       assert.ok(batch.length <= 8)
       taken.push(...batch.map(({ streamSequence, deliverySequence }): [number, number] => [streamSequence, deliverySequence]))
@@ -86,10 +86,10 @@ describe('a pull', { skip: NO_NATS }, () => {
     )
   })
 
-  test('ends its wait when it is told to', async (t) => {
+  test('stops waiting when its signal aborts', async (t) => {
     const { pull } = await openPull(t)
     const stopping = new AbortController()
-    pull.ask(10)
+    pull.request(10)
     const taken = pull.take(stopping.signal)
     stopping.abort()
     assert.deepEqual(await withoutTime(taken), [])
@@ -97,41 +97,41 @@ describe('a pull', { skip: NO_NATS }, () => {
 
   test('throws when its consumer is deleted while it waits, and when it is gone before', async (t) => {
     const { name, pull, manager } = await openPull(t)
-    pull.ask(10)
+    pull.request(10)
     const taken = pull.take()
-    // Not every server says so.
+    // Not every server reports it.
     const message = /409 consumer deleted|503|consumer not found/
     const refused = assert.rejects(taken, message)
     await manager.consumers.delete(name, 'reader')
     await refused
     const late = await openPull(t)
     await late.manager.consumers.delete(late.name, 'reader')
-    late.pull.ask(10)
+    late.pull.request(10)
     await assert.rejects(late.pull.take(), message)
   })
 
-  test('asks again when its request was lost with the connection', async (t) => {
+  test('requests again when its request was lost with the connection', async (t) => {
     const own = await startNatsServer(t)
     const { pull, publish } = await openPull(t, own.url)
-    pull.ask(10)
+    pull.request(10)
     const taken = pull.take()
     await own.end()
     await own.start()
     assert.deepEqual(await taken, [])
-    pull.ask(10)
+    pull.request(10)
     await publish()
     assert.equal((await takeSome(pull)).length, 1)
   })
 
-  test('throws when a message got lost with the connection, also when the server kept the request', async (t) => {
+  test('throws when a message was lost with the connection, also when the server kept the request', async (t) => {
     const wire = await startWire(t, server?.url ?? '')
     const { name, pull } = await openPull(t, wire.url)
-    pull.ask(10)
+    pull.request(10)
     assert.deepEqual(await pull.take(), [])
     wire.swallow()
     const manager = await connectManager(t, server?.url ?? '')
     await manager.jetstream().publish(`${name}.x`)
-    // What the server has not sent is not lost.
+    // A message that the server has not sent is not lost.
     await eventually(async () => (await manager.consumers.info(name, 'reader')).delivered.consumer_seq === 1)
     wire.cut()
     const taking = async () => {
@@ -140,11 +140,11 @@ describe('a pull', { skip: NO_NATS }, () => {
     await assert.rejects(taking(), /lost on their way/)
   })
 
-  test('ends its wait at once when it is told to while the server is silent', async (t) => {
+  test('stops waiting at once when its signal aborts while the server is silent', async (t) => {
     const wire = await startWire(t, server?.url ?? '')
     const { pull } = await openPull(t, wire.url)
     const stopping = new AbortController()
-    pull.ask(10)
+    pull.request(10)
     wire.swallow()
     const asked = wire.untilSent('CONSUMER.INFO')
     const taken = pull.take(stopping.signal)
@@ -155,7 +155,7 @@ describe('a pull', { skip: NO_NATS }, () => {
   })
 })
 
-/** What needs no clock and no server is there after a few turns of the event loop, however long those take. */
+/** Work that needs neither clock nor server is done after a few turns of the event loop, however long those take. */
 async function withoutTime<T>(work: Promise<T>): Promise<T | 'not yet'> {
   const turns = async () => {
     for (let turn = 0; turn < 10; turn++) await setImmediate()
@@ -164,7 +164,7 @@ async function withoutTime<T>(work: Promise<T>): Promise<T | 'not yet'> {
   return Promise.race([work, turns()])
 }
 
-/** A way to the server on which what it sends can be lost; whoever is cut off may connect again. */
+/** A proxy to the server on which its messages can be lost; a client that was cut off may connect again. */
 async function startWire(t: TestContext, url: string) {
   const { hostname, port } = new URL(url)
   const links = new Set<{ client: Socket; isDeaf: boolean }>()

@@ -4,35 +4,34 @@ import { WakeSignal } from '../../wake-signal.ts'
 import type { Jetstream } from './connection.ts'
 
 const MAX_BYTES = 8 * 1024 * 1024
-// Some servers drop a request without a word when a message comes just as it expires, so it seldom does.
+// Some servers silently drop a request when a message arrives just as it expires, so requests rarely expire.
 const EXPIRES_MS = 300_000
-// The least that the driver, and newer servers, allow is half of it.
+// The driver and newer servers allow at least half of this.
 const HEARTBEAT_MS = 1_000
-/** Without messages and heartbeats for this long the request, or what was sent for it, got lost. */
+/** After this long without messages and heartbeats, the request or the messages sent for it were lost. */
 const SILENCE_MS = 2_500
-// After the process was held up, what came meanwhile is read before the server is called silent.
+// After a pause of this process, buffered input is read before the server counts as silent.
 const READ_MS = 100
-/** So long it waits, once a message has come, for those that the server says are behind it. */
+/** How long `take` waits, after the first message, for the pending messages that the server has announced. */
 const GATHER_MS = 10
 const HEARTBEAT = 100
-/** In a heartbeat: what the consumer has sent. */
+/** Header of a heartbeat: the delivery sequence that the consumer has sent last. */
 const LAST_DELIVERED_HEADER = 'Nats-Last-Consumer'
 const REQUEST_TIMEOUT = 408
 const CONFLICT = 409
 const ENDINGS = ['message size exceeds maxbytes', 'batch completed']
 
-/** A message as the consumer sent it. */
+/** A message of a consumer. */
 export interface PulledMessage {
   message: Msg
   streamSequence: number
-  /** Counts what the consumer has sent, from 1. */
+  /** Counts the messages that the consumer has sent, from 1. */
   deliverySequence: number
 }
 
 /**
- * Asks a consumer for messages, by requests that stay with the server until they are used up: messages come as
- * they are stored, none is asked for by itself. What is in memory is bounded by one request, since the next one is made when its
- * messages have been taken.
+ * Pulls messages from a consumer by requests that stay open at the server until they are used up, so messages arrive as they are stored.
+ * The next request is made when the messages of the current one have been taken: at most one request is in memory.
  */
 export class NatsPull {
   readonly #jetstream: Jetstream
@@ -42,14 +41,14 @@ export class NatsPull {
   readonly #subscription: Subscription
   #messages: PulledMessage[] = []
   #requests = 0
-  /** Messages that may still come of the request in hand; 0 when it is over. */
+  /** Messages that the current request may still deliver; 0 when it is over. */
   #open = 0
   #isFruitless = true
   #isIdle = false
   #delivered = 0
-  /** Messages that wait in the stream behind the last one that came. */
+  /** Messages in the stream after the last one that arrived. */
   #pending = 0
-  #heardAt = 0
+  #lastInputAt = 0
   #failure: Error | null = null
   readonly #wakeSignal = new WakeSignal()
 
@@ -57,16 +56,16 @@ export class NatsPull {
     this.#jetstream = jetstream
     this.#stream = stream
     this.#consumer = consumer
-    this.#subscription = jetstream.connection.subscribe(`${this.#inbox}.*`, { callback: (error, message) => this.#hear(error, message) })
+    this.#subscription = jetstream.connection.subscribe(`${this.#inbox}.*`, { callback: (error, message) => this.#onInput(error, message) })
   }
 
-  /** Makes a request for so many messages, unless one is in hand or messages wait to be taken. */
-  ask(count: number): void {
+  /** Requests up to `count` messages, unless a request is open or messages wait to be taken. */
+  request(count: number): void {
     if (this.#open > 0 || this.#messages.length > 0) return
     this.#requests += 1
     this.#open = count
     this.#isFruitless = true
-    this.#heardAt = performance.now()
+    this.#lastInputAt = performance.now()
     const request = { batch: count, max_bytes: MAX_BYTES, expires: nanos(EXPIRES_MS), idle_heartbeat: nanos(HEARTBEAT_MS) }
     const { client, connection } = this.#jetstream
     const subject = `${client.apiPrefix}.CONSUMER.MSG.NEXT.${this.#stream}.${this.#consumer}`
@@ -74,8 +73,8 @@ export class NatsPull {
   }
 
   /**
-   * What has come, with what follows it at once; none when none came for a second, or `signal` aborts. Throws when the consumer is
-   * gone, the server is silent, or messages got lost: it takes another consumer to get them.
+   * Returns the messages that have arrived, with those that follow at once; none when none arrived for a second, or `signal` aborts.
+   * Throws when the consumer is gone, the server is silent, or messages were lost: only a new consumer can deliver those.
    */
   async take(signal?: AbortSignal): Promise<PulledMessage[]> {
     this.#isIdle = false
@@ -86,9 +85,9 @@ export class NatsPull {
     }
     signal?.addEventListener('abort', abort)
     try {
-      const ended = () => signal?.aborted === true || this.#isSettled()
-      // A server that is away answers nothing, also not when it is asked what it has sent.
-      while (!ended() && this.#messages.length === 0) await Promise.race([this.#untilHeard(), aborted.promise])
+      const ended = () => signal?.aborted === true || this.#isReady()
+      // Raced with the abort, because an unavailable server does not answer `#recover` either.
+      while (!ended() && this.#messages.length === 0) await Promise.race([this.#waitForInput(), aborted.promise])
       if (!ended()) await Promise.race([this.#untilWoken(GATHER_MS), aborted.promise])
     } finally {
       signal?.removeEventListener('abort', abort)
@@ -104,22 +103,22 @@ export class NatsPull {
     this.#subscription.unsubscribe()
   }
 
-  #isSettled(): boolean {
+  #isReady(): boolean {
     return this.#failure !== null || this.#isIdle || this.#open === 0 || (this.#messages.length > 0 && this.#pending === 0)
   }
 
-  async #untilHeard(): Promise<void> {
-    const heardAt = this.#heardAt
-    const silentMs = performance.now() - heardAt
+  async #waitForInput(): Promise<void> {
+    const lastInputAt = this.#lastInputAt
+    const silentMs = performance.now() - lastInputAt
     if (silentMs < SILENCE_MS) {
       await this.#untilWoken(SILENCE_MS - silentMs)
       return
     }
     await delay(READ_MS)
-    if (this.#heardAt === heardAt) await this.#recover()
+    if (this.#lastInputAt === lastInputAt) await this.#recover()
   }
 
-  /** Asks again, once it is certain that nothing was sent that did not arrive. */
+  /** Allows another request, after checking that every message that was sent has arrived. */
   async #recover(): Promise<void> {
     const { delivered } = await this.#jetstream.manager.consumers.info(this.#stream, this.#consumer)
     if (delivered.consumer_seq > this.#delivered) throw lost()
@@ -131,21 +130,21 @@ export class NatsPull {
     await this.#wakeSignal.wait(ms)
   }
 
-  #hear(error: Error | null, message: Msg): void {
-    this.#heardAt = performance.now()
+  #onInput(error: Error | null, message: Msg): void {
+    this.#lastInputAt = performance.now()
     if (error !== null) this.#failure = error
     else if (message.reply) this.#add(message, message.reply)
-    else if (message.subject === this.#replyTo()) this.#end(message)
-    if (this.#isSettled() || this.#messages.length === 1) this.#wakeSignal.notify()
+    else if (message.subject === this.#replyTo()) this.#onStatus(message)
+    if (this.#isReady() || this.#messages.length === 1) this.#wakeSignal.notify()
   }
 
   #add(message: Msg, reply: string): void {
-    // $JS.ACK.<stream>.<consumer>.<deliveries>.<stream sequence>.<delivery sequence>.<time>.<pending>, or with a domain and an account
-    // before the stream and one more token at the end.
+    // $JS.ACK.<stream>.<consumer>.<deliveries>.<stream sequence>.<delivery sequence>.<time>.<pending>; newer servers add a domain and an
+    // account before the stream, and one more token at the end.
     const tokens = reply.split('.')
     const end = tokens.length > 9 ? 11 : 9
     const deliverySequence = Number(tokens[end - 3])
-    // The consumer would not send again what did not arrive.
+    // The consumer does not send a lost message again.
     if (deliverySequence !== this.#delivered + 1) this.#failure = lost()
     this.#messages.push({ message, streamSequence: Number(tokens[end - 4]), deliverySequence })
     this.#delivered = deliverySequence
@@ -154,11 +153,11 @@ export class NatsPull {
     if (this.#open > 0) this.#open -= 1
   }
 
-  /** The server says something about the request in hand: it is over, or cannot be met. */
-  #end({ headers }: Msg): void {
+  /** Handles a status of the current request: a heartbeat, its end, or an error. */
+  #onStatus({ headers }: Msg): void {
     const code = headers?.code ?? 0
     if (code === HEARTBEAT) {
-      // A request may outlive the connection that a message got lost with.
+      // A request may outlive the connection in which a message was lost.
       if (Number(headers?.get(LAST_DELIVERED_HEADER) ?? 0) > this.#delivered) this.#failure = lost()
       this.#isIdle = true
       return
@@ -177,5 +176,5 @@ export class NatsPull {
 }
 
 function lost(): Error {
-  return new Error('messages of the topic were lost on their way and are read again')
+  return new Error('messages of the topic were lost in transit and will be read again')
 }

@@ -23,50 +23,50 @@ const DUPLICATE_WINDOW_MS = 120_000
 export interface StreamOptions {
   pool: Pool
   logger: Logger
-  /** Lower case; the stream has it in capitals, and subjects `<name>.<order id>.<version>`. */
+  /** Lower case. The stream is named in capitals, its subjects are `<name>.<order id>.<version>`. */
   name: string
   replicas: number
 }
 
-/** The stream of the broker, and which life of the topic it is. */
+/** The stream of the broker, and its epoch of the topic. */
 export interface OrderStream {
   name: string
-  /** What the topic's sequences are above the stream's. */
+  /** Added to a sequence of the stream, it gives the sequence of the topic. */
   base: number
   info: StreamInfo
 }
 
-/** The settings without which a message could be lost or stored twice. What else a stream has is its operator's business. */
+/** The settings without which a message could be lost or stored twice. All others are up to the operator. */
 function requiredSettings(name: string) {
   return {
     subjects: [`${name}.>`],
     storage: StorageType.File,
     retention: RetentionPolicy.Limits,
-    // A full stream refuses, so that publishing stops and PostgreSQL keeps its log. The other policy would drop the oldest.
+    // A full stream refuses messages, so publishing stops and PostgreSQL retains its log. The other policy drops the oldest messages.
     discard: DiscardPolicy.New,
-    // One message for each subject, and a subject for each event: the server refuses a second one however late it comes.
+    // One message per subject and one subject per event: the server refuses a duplicate however late it arrives.
     max_msgs_per_subject: 1,
     discard_new_per_subject: true,
   } satisfies Partial<StreamConfig>
 }
 
-/** Makes the stream, or checks that the one that is there keeps every message once. Throws StreamMisconfigured when it does not. */
+/** Creates the stream, or checks that the existing one keeps every message once. Throws StreamMisconfigured when it does not. */
 export async function openStream(jetstream: Jetstream, options: StreamOptions): Promise<OrderStream> {
   const info = await ensureStream(jetstream, options)
   return { name: info.config.name, info, base: (await registerEpoch(info, options)) * EPOCH_SEQUENCES }
 }
 
-/** The stream is there, with settings under which messages can be lost. */
+/** The stream exists with settings under which messages can be lost. */
 export class StreamMisconfigured extends OperatorError {
   override readonly name = 'StreamMisconfigured'
 }
 
-/** Its numbers are not those of the epoch in hand. */
+/** The stream was recreated since it was opened, so its sequences belong to another epoch. */
 export class StreamRecreated extends Error {
   override readonly name = 'StreamRecreated'
 
   constructor(stream: string) {
-    super(`the stream ${stream} was made anew`)
+    super(`the stream ${stream} was recreated`)
   }
 }
 
@@ -87,18 +87,18 @@ async function ensureStream(jetstream: Jetstream, { name, replicas, logger }: St
         allow_direct: true,
         duplicate_window: nanos(DUPLICATE_WINDOW_MS),
       })
-      logger.info({ stream: streamName, replicas }, 'made the stream of the notification topic')
+      logger.info({ stream: streamName, replicas }, 'created the stream of the notification topic')
     } catch (addError) {
-      // Another process was quicker.
+      // Another process has created it in between.
       if (jetstreamErrorCode(addError) !== STREAM_NAME_IN_USE) throw addError
       info = await streams.info(streamName)
     }
   }
   const config = info.config as unknown as Record<string, unknown>
-  const unfit = Object.entries(required).filter(([key, value]) => JSON.stringify(config[key]) !== JSON.stringify(value))
-  if (unfit.length > 0) {
+  const wrong = Object.entries(required).filter(([key, value]) => JSON.stringify(config[key]) !== JSON.stringify(value))
+  if (wrong.length > 0) {
     throw new StreamMisconfigured(
-      `the NATS stream ${streamName} must have ${unfit.map(([key, value]) => `${key}=${JSON.stringify(value)}`).join(', ')}`,
+      `the NATS stream ${streamName} must have ${wrong.map(([key, value]) => `${key}=${JSON.stringify(value)}`).join(', ')}`,
     )
   }
   if (info.config.num_replicas < replicas) {
@@ -108,7 +108,7 @@ async function ensureStream(jetstream: Jetstream, { name, replicas, logger }: St
   return info
 }
 
-/** A stream that was made anew counts from 1 again: its time of creation tells, and it gets an epoch of its own. */
+/** A recreated stream counts from 1 again, so it gets a new epoch. Its creation time identifies it. */
 async function registerEpoch({ config, created }: StreamInfo, { pool, logger }: StreamOptions): Promise<number> {
   const stream = `${config.name} ${created}`
   const find = 'select epoch from topic_epochs where stream = $1'
@@ -122,7 +122,7 @@ async function registerEpoch({ config, created }: StreamInfo, { pool, logger }: 
       `insert into topic_epochs (epoch, stream)
       select greatest(
         coalesce(max(epoch), 0),
-        -- A topic in PostgreSQL has begun epochs too, when its database was restored.
+        -- A topic in PostgreSQL also begins epochs, when its database is restored.
         (select coalesce(max(sequence), 0) / $2 from topic_messages),
         (select coalesce(max(sequence), 0) / $2 from topic_subscribers)
       ) + 1, $1 from topic_epochs
@@ -133,46 +133,46 @@ async function registerEpoch({ config, created }: StreamInfo, { pool, logger }: 
     if (epoch > 1) {
       logger.error(
         { stream, epoch },
-        'the stream of the notification topic was lost and made anew: storefront replay publishes again what it held',
+        'the stream of the notification topic was lost and recreated: storefront replay publishes its events again',
       )
     }
     return epoch
   })
 }
 
-/** A consumer of the stream. `leader` is the server that sends, undefined where there is only one. */
+/** A consumer of the stream. `leader` is the server that sends its messages, undefined when there is only one server. */
 export interface Consumer {
   name: string
   leader: string | undefined
 }
 
-/** A consumer that reads on behind `after`, kept in the servers' memory for a minute after its last use: positions are kept in PostgreSQL. */
+/** Adds a consumer that reads after `after`. The servers keep it in memory until a minute after its last use; positions are in PostgreSQL. */
 export async function addConsumer(jetstream: Jetstream, stream: OrderStream, after: number): Promise<Consumer> {
   const { name, cluster } = await jetstream.manager.consumers.add(stream.name, {
     name: `storefront-${crypto.randomUUID()}`,
     ack_policy: AckPolicy.None,
     deliver_policy: DeliverPolicy.StartSequence,
-    // Whoever stands in an earlier epoch has seen nothing of this one.
+    // A position in an earlier epoch has seen nothing of this one.
     opt_start_seq: Math.max(after - stream.base, 0) + 1,
     inactive_threshold: nanos(60_000),
     mem_storage: true,
-    // One that a single server keeps may be put on a server that has just died, and then cannot be made for half a minute.
+    // With one replica, the broker may place it on a server that has just died, and creating it then fails for half a minute.
     num_replicas: stream.info.config.num_replicas,
   })
   return { name, leader: cluster?.leader }
 }
 
-// Of what is there the leader is asked, and by subject: the list of deleted messages is not whole on every server.
+// Both ask the stream's leader, by subject: the list of deleted messages is not complete on every server.
 
-/** The number of the newest message that is there: an operator may have deleted later ones. 0 for none. Throws as `assertSame`. */
+/** Stream sequence of the newest message that exists (an operator may have deleted later ones), 0 for none. Throws as `assertSame`. */
 export async function newestIn(jetstream: Jetstream, stream: OrderStream): Promise<number> {
   await assertSame(jetstream, stream)
   return (await jetstream.manager.streams.getMessage(stream.name, { last_by_subj: subjectsOf(stream) }))?.seq ?? 0
 }
 
-/** The number of the first message that is there from `number` on; null for none. Null too when the servers cannot read any. */
+/** Stream sequence of the first existing message from `number` on; null for none, or when the servers cannot read any. */
 export async function firstFrom({ manager: { streams } }: Jetstream, stream: OrderStream, number: number): Promise<number | null> {
-  // The driver's types know it of direct reads only.
+  // The driver's types allow it for direct reads only.
   const query: MsgRequest = { seq: number, ...{ next_by_subj: subjectsOf(stream) } }
   return (await streams.getMessage(stream.name, query))?.seq ?? null
 }
@@ -181,7 +181,7 @@ function subjectsOf({ info }: OrderStream): string {
   return info.config.subjects?.[0] ?? '>'
 }
 
-/** Throws StreamRecreated when the stream is another one by now. */
+/** Throws StreamRecreated when the stream is no longer the one that was opened. */
 export async function assertSame({ manager: { streams } }: Jetstream, { name, info }: OrderStream): Promise<void> {
   const { created } = await streams.info(name)
   if (created !== info.created) throw new StreamRecreated(name)

@@ -71,7 +71,7 @@ test('a reader never sees a message before one with a lower sequence that is sti
   assert.deepEqual(seen.ids, idsOf([...slow, ...quick]))
 })
 
-test('a duplicate uses up no sequence', async (t) => {
+test('a duplicate uses no sequence', async (t) => {
   const { topic } = await makeTopic(t)
   const sent = makeOutgoing(2)
   for (let round = 0; round < 20; round++) await topic.publish(sent.slice(0, 1))
@@ -96,7 +96,7 @@ test('stores the id and the position of each message beside its event', async (t
   )
 })
 
-test('knows the very position of its newest message', async (t) => {
+test('returns the exact position of its newest message', async (t) => {
   const { topic, connect } = await makeTopic(t)
   const sent = makeOutgoing(3)
   await topic.publish(sent)
