@@ -11,9 +11,9 @@ const MAX_ATTEMPTS = 100
 // Far below the wal_sender_timeout that the connection asks for.
 const STATUS_INTERVAL_MS = 2_000
 
-/** The slot, kept from its readers. */
-export interface HeldSlot {
-  /** Lets the change stream have it. Idempotent. */
+/** A slot that no other reader can open. */
+interface HeldSlot {
+  /** Releases the slot for the change stream. Idempotent. */
   release(): Promise<void>
 }
 
@@ -22,18 +22,16 @@ class SlotUnavailable extends OperatorError {
   override readonly name = 'SlotUnavailable'
 }
 
-/** A lost slot that is being refilled. */
-export interface SlotRefill {
-  /** Everything that the slot missed is on the topic: the change stream may publish again. */
+/** A lost slot that is being refilled. `release` without `complete` lets the change stream open the slot, but not publish. */
+interface SlotRefill extends HeldSlot {
+  /** Call it when every change that the slot missed is on the topic: the change stream may then publish again. */
   complete(): Promise<void>
-  /** Lets the change stream have the slot, which publishes nothing unless the refill is complete. Idempotent. */
-  release(): Promise<void>
 }
 
 /**
- * Recreates a slot that was lost, or takes up a refill that was not completed. Every commit from here on is delivered by the slot; every
- * earlier one is in `orders` by now. Until `complete`, a row in `slot_refills` keeps the change stream from publishing newer changes
- * first, also when this process is killed. `url` is the database's, for the role that may replicate. Throws SlotUnavailable.
+ * Recreates a lost slot, or continues a refill that was not completed. The slot delivers every later commit; every earlier one is in
+ * `orders` already. Until `complete`, a row in `slot_refills` prevents the change stream from publishing newer changes first, even if
+ * this process is killed. `url` is the database's, for the role that may replicate. Throws SlotUnavailable.
  */
 export async function beginRefill(pool: Pool, url: string, slotName: string, reason: string): Promise<SlotRefill> {
   const foreign = await findForeignReason(pool, slotName)
@@ -55,7 +53,7 @@ export async function beginRefill(pool: Pool, url: string, slotName: string, rea
     if (sqlState(error) !== OBJECT_IN_USE) throw error
     throw new SlotUnavailable(`the replication slot ${slotName} is in use: stop what reads it, then run storefront replay again`)
   })
-  // Not before the slot is held: a replay that does not get it must leave the mark to the one that works.
+  // Only after the slot is held: a replay that does not get the slot must not take the refill over from the one that has it.
   await pool.query('update slot_refills set replay_id = $2 where slot_name = $1', [slotName, replayId])
   return {
     async complete() {
@@ -66,9 +64,9 @@ export async function beginRefill(pool: Pool, url: string, slotName: string, rea
   }
 }
 
-// Another replay may have recreated it: a slot that is not lost stays.
+// Keeps a slot that is not lost: another replay may have recreated it.
 async function dropLostSlot(stream: Queryable, slotName: string): Promise<void> {
-  // A reader that tries to open it holds the lost slot for a moment.
+  // A reader that tries to open the lost slot uses it for a moment.
   await whileInUse(() =>
     stream.query(`select pg_drop_replication_slot(slot_name) from pg_replication_slots where slot_name = $1 and wal_status = 'lost'`, [
       slotName,
@@ -96,11 +94,11 @@ async function whileInUse<T>(work: () => Promise<T>): Promise<T> {
 }
 
 /**
- * Keeps the slot from its readers. A change stream that opened it first lets it go as soon as it has seen that the refill is not
- * complete. Throws SQLSTATE 55006 when a reader keeps it.
+ * Occupies the slot, so that no other reader can open it. A change stream that opened it first closes it as soon as it sees that the
+ * refill is not complete. Throws SQLSTATE 55006 when a reader keeps it.
  */
 export async function holdSlot(url: string, slotName: string): Promise<HeldSlot> {
-  // What it sends is dropped and never confirmed: the next reader gets it again.
+  // Discards messages without confirming them, so the next reader receives them.
   const connection = await whileInUse(() => openReplication(url, slotName, () => {}))
   connection.ended.catch(() => {})
   connection.pause()

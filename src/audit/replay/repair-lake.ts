@@ -25,18 +25,18 @@ export interface RepairOptions {
 }
 
 export interface RepairReport {
-  /** Where the files are now that were written again. */
+  /** New places of the files that were rewritten. */
   setAside: string[]
-  /** Events that the lake lacked, or of which it had no sound row. */
+  /** The number of events that the lake lacked, or had no sound row of. */
   written: number
   /** Event ids in files that were set aside which neither the topic nor an order has. */
   lost: string[]
 }
 
 /**
- * Mends what `verify` finds in the lake's files: one that is damaged, or has rows that are doubled or altered, is set aside and written
- * again, and what the lake lacks up to its position is added. Events come from the topic, else from `orders`. No sink is active
- * meanwhile, and nothing is merged. Can be killed anywhere and run again. Throws LakeBusy when another repair was quicker.
+ * Repairs the faults that `verify` finds in the lake's files. A file that is damaged, or has doubled or altered rows, is set aside and
+ * rewritten; events that the lake lacks up to its position are added, from the topic or else from `orders`. No sink is active and no
+ * files are merged meanwhile. Can be killed at any point and run again. Throws LakeBusy when another repair or merge is in progress.
  */
 export async function repairLake({ url, ...options }: RepairOptions): Promise<RepairReport> {
   return withLakeLock(url, (assertHeld) =>
@@ -49,11 +49,11 @@ export async function repairLake({ url, ...options }: RepairOptions): Promise<Re
 async function repair(tables: ComparisonTables, repairs: LakeRepairs, options: Omit<RepairOptions, 'url'>): Promise<RepairReport> {
   const { store, topic, now } = options
   await repairs.start()
-  // What a killed repair has left: its replacement counts already.
+  // Finishes a killed repair, whose new file supersedes the old ones already.
   const days = new Set((await listLake(store)).map(({ name }) => parseName(name)?.ingestDate ?? ''))
   const faults: SupersedingFault[] = []
   for (const day of days) faults.push(...(await deleteSuperseded(store, day)).faults)
-  // They may have what the file that supersedes them lacks.
+  // These are read, too: they may have rows that the file that supersedes them lacks.
   const superseded = new Set(faults.flatMap(({ superseded }) => superseded))
   const contents = await readLake(store, tables, superseded)
   await readTopic(topic, tables)
@@ -64,13 +64,11 @@ async function repair(tables: ComparisonTables, repairs: LakeRepairs, options: O
   return { setAside: files.setAside, written: files.written + added, lost: [...files.lost] }
 }
 
-/**
- * What is to be written again, the `faulty` files included. Afterwards `lake_events` has the rows that stay, `dropped_rows` the others.
- */
+/** The files to rewrite, the `faulty` ones included. Afterwards `lake_events` has the rows that stay, `dropped_rows` the others. */
 async function findGroups(tables: ComparisonTables, { files, corrupt }: LakeContents, faulty: ReadonlySet<string>): Promise<FileGroup[]> {
   const damaged = new Set(corrupt.filter(({ isMisnamed }) => !isMisnamed).map(({ name }) => name))
   const misnamed = new Set(corrupt.filter(({ isMisnamed }) => isMisnamed).map(({ name }) => name))
-  // Nothing in them can be trusted, also when it could be read.
+  // No row of a damaged file is trusted, even if it could be read.
   for (const [index, { name }] of files.entries())
     if (damaged.has(name)) await tables.run(sql`delete from lake_events where file = ${index}`)
   await tables.run(sql`create table altered_rows as ${ALTERED_IN_LAKE}`)

@@ -17,37 +17,37 @@ export interface ReplayOptions {
   slotName: string
   /** Only these changes; a lost slot is then left as it is. */
   filter?: OrderFilter
-  /** How long changes on their way to the topic are waited for. */
+  /** How long to wait for changes in flight to the topic. */
   patienceMs?: number
 }
 
 export interface ReplayReport {
-  /** Events that were looked for on the topic. */
+  /** The number of events that were compared with the topic. */
   compared: number
-  /** Events that the topic lacked, and has now. */
+  /** The number of events that the topic lacked and has now. */
   published: number
   /** Events that the topic still lacks, although it accepted them. */
   dropped: string[]
-  /** Events that the change stream has still to deliver, and does. */
+  /** The number of events that the change stream has yet to deliver. */
   inFlight: number
-  /** Event ids of versions that the order's row does not tell of: its status history lacks them, or it is malformed. */
+  /** Event ids of versions that the order's row does not describe: its status history lacks them, or it is malformed. */
   unknown: string[]
-  /** Messages of the topic that are no order events. While they lie there, it drops what is published under their ids. */
+  /** Messages of the topic that are no order events. Until they are deleted, the topic drops events published under their ids. */
   corrupt: number
-  /** Why the change stream can deliver nothing more, null when it can. */
+  /** Why the change stream can deliver nothing more; null when it can. */
   slotLost: string | null
-  /** Whether the slot that was lost is refilled, and the change stream goes on. */
+  /** Whether the lost slot is refilled, and the change stream continues. */
   isSlotRenewed: boolean
 }
 
 const BATCH_SIZE = 500
-// Not where the change stream stands: what the topic has is then told again after a restart of the stream, and dropped by event id.
+// Unknown, so after a restart the change stream may publish events again, which the topic drops by event id.
 const NO_POSITION = ''
 
 /**
- * Publishes the events that the topic lacks, made from `orders`. Safe at any time: ids are those of the change stream, and everything
- * downstream dedupes by them. A lost slot is recreated first, so that no change falls between the refill and the stream; when this was
- * killed in between, the next call takes it up.
+ * Publishes the events that the topic lacks, made from `orders`. Safe at any time: the ids are those of the change stream, and every
+ * subscriber dedupes by them. A lost slot is recreated first, so that no change falls between the refill and the stream. When this
+ * process is killed in between, the next call continues the refill.
  */
 export async function replay(options: ReplayOptions): Promise<ReplayReport> {
   const { pool, streamUrl, topic, slotName, filter = {} } = options
@@ -58,10 +58,10 @@ export async function replay(options: ReplayOptions): Promise<ReplayReport> {
     return await withComparisonTables(async (tables) => {
       let topicEnd = await readTopic(topic, tables)
       await readOrders(pool, tables, filter)
-      // With the slot in hand there is nobody to wait for: what it will tell of may be published twice and is kept once.
+      // While this process holds the slot, there is no reader to wait for. Changes that the slot delivers later are dropped as duplicates.
       if (slotLost === null) topicEnd = (await awaitInFlight(tables, options, topicEnd)).topicEnd
       const unknown = await publishMissing(pool, topic, tables)
-      // The topic is asked and not its acknowledgement: a broker may drop a message for one that was deleted.
+      // Reads the topic instead of relying on acknowledgements: a broker may drop a message as a duplicate of a deleted one.
       await readTopic(topic, tables, topicEnd)
       const dropped = await tables.select<{ event_id: string }>(sql`
         select event_id from missing_events anti join topic_events using (event_id) order by number`)
@@ -82,7 +82,10 @@ export async function replay(options: ReplayOptions): Promise<ReplayReport> {
   }
 }
 
-/** Returns the ids of events that cannot be made. Oldest first, and each order's events in the order of its versions, also where clocks have made a later one look older. */
+/**
+ * Publishes oldest first, and each order's events by version, even if a wrong clock made a later version look older. Returns the ids of
+ * events that cannot be made.
+ */
 async function publishMissing(pool: Pool, topic: Topic, tables: ComparisonTables): Promise<Set<string>> {
   await tables.run(sql`
     create table missing_events as
@@ -108,7 +111,7 @@ async function publishMissing(pool: Pool, topic: Topic, tables: ComparisonTables
   return unknown
 }
 
-/** The events of orders, by id. Pure reading: rows of which no event can be made are left out. */
+/** The events of orders, by id. Skips rows that no event can be made of. */
 export async function loadEvents(pool: Pool, orderIds: readonly string[]): Promise<Map<string, OrderEvent>> {
   const records = await getOrderRecords(pool, orderIds)
   const whole = records.filter((record) => findDefect(record) === null && hasWholeHistory(record))

@@ -17,13 +17,13 @@ export interface RewindOptions {
   url: string
   topic: Topic
   name: string
-  /** Back to the first event of this time or later; to the beginning without it. */
+  /** Rewinds to the first event at or after this time; to the beginning without it. */
   since?: Date | undefined
 }
 
 /**
- * Moves a subscriber's position back, so that it reads those messages again and handles what it has missed: it dedupes by event id.
- * A process that is active loses its place for a moment. Returns the positions before and after. Throws UnknownSubscriber.
+ * Moves a subscriber's position back, so that it reads messages again and handles those that it has missed: it dedupes by event id.
+ * The active process is interrupted for a moment. Returns the positions before and after. Throws UnknownSubscriber.
  */
 export async function rewindSubscriber({ pool, url, topic, name, since }: RewindOptions): Promise<{ from: number; to: number }> {
   const wanted = since === undefined ? 0 : await findSequenceBefore(topic, since)

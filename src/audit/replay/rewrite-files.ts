@@ -6,6 +6,7 @@ import { commaList, type Sql, sql } from '../../db/sql.ts'
 import { findDamage } from '../../lake/find-damage.ts'
 import { jsonRows, writeJsonLines } from '../../lake/json-lines.ts'
 import { readablePath, toDuckDB, withDuckDB } from '../../lake/lake-database.ts'
+import { isFaultOfMachine } from '../../lake/lake-end.ts'
 import { type FileRange, nameOf, parseName } from '../../lake/lake-names.ts'
 import type { LakeRepairs } from '../../lake/lake-repairs.ts'
 import { LAKE_COLUMNS, toLakeRow } from '../../lake/lake-row.ts'
@@ -16,24 +17,24 @@ import type { ComparisonTables } from '../verify/comparison-tables.ts'
 import { loadEvents } from './replay.ts'
 
 const BATCH_SIZE = 1_000
-/** Above a merge of the same files that may still arrive. */
+/** Above the level of a merge of the same files that may still be written. */
 export const LEVELS_ABOVE = 2
 
-/** A file that was compared. `index`: its place in `lake_events`. */
+/** A file that was compared. `index`: its value in the column `file` of `lake_events`. */
 interface ComparedFile extends LakeFile {
   index: number
   isDamaged: boolean
-  /** All its rows stay, so it needs no copy aside. */
+  /** All of its rows stay, so it needs no copy aside. */
   isKeptWhole: boolean
 }
 
-/** A file that is to be written again, and those within its range, which would be superseded with it. */
+/** A range of files to rewrite: one file, and all files within its range, which the new file supersedes as well. */
 export interface FileGroup {
   range: FileRange
   files: ComparedFile[]
 }
 
-/** The widest first, so that a file within another one's range is written again with it. */
+/** Groups the widest ranges first, so that a file within the range of another one is rewritten with it. Pure. */
 export function groupNested(files: readonly ComparedFile[], isUnsound: (file: ComparedFile) => boolean): FileGroup[] {
   const ranges = files.flatMap((file) => {
     const range = parseName(file.name)
@@ -57,14 +58,14 @@ export interface RewriteOptions {
   store: LakeStore
   topic: Topic
   now: () => Date
-  /** What was compared: `lake_events` with the rows that stay, and `dropped_rows`. */
+  /** The comparison: `lake_events` with the rows that stay, and `dropped_rows`. */
   tables: ComparisonTables
   repairs: LakeRepairs
 }
 
 /**
- * Files that are written again, each in one step: the new one covers the range of the old ones at a higher level, which supersedes them
- * (decision 0052). It has their sound rows, and the events of its range that no file of the lake has.
+ * Rewrites files of the lake, each group in one atomic step: the new file has the range of the old ones at a higher level, so it
+ * supersedes them (decision 0052). It contains their sound rows, and the events of its range that no file of the lake has.
  */
 export class RewrittenFiles {
   readonly #options: RewriteOptions
@@ -99,7 +100,7 @@ export class RewrittenFiles {
     for (const file of files) await store.delete(file.name)
   }
 
-  /** Reads the new file as the store has it, before the files that it stands for are deleted. */
+  /** Reads the new file back from the store, before the files that it replaces are deleted. */
   async #assertSound(name: string): Promise<void> {
     const { store } = this.#options
     const [file] = (await store.list(name)).filter((listed) => listed.name === name)
@@ -108,7 +109,7 @@ export class RewrittenFiles {
     if (damage !== null) throw new Error(`${store.locate(name)}: ${damage}; run the repair again`)
   }
 
-  /** Rows of events that the lake lacks, for this range: selects from files in `folder`. */
+  /** Rows of the events that the lake lacks in this range, as selects from files in `folder`. */
   async #makeRows(range: FileRange, files: readonly ComparedFile[], folder: string): Promise<Sql[]> {
     const { topic, tables } = this.#options
     const ingestedAt = this.#ingestedAt(range.ingestDate)
@@ -142,13 +143,13 @@ export class RewrittenFiles {
     return selects
   }
 
-  /** `ingest_date` is the date of `ingested_at`, so what is written again on a later day gets the end of its day. */
+  /** `ingest_date` must be the date of `ingested_at`, so rows written on a later day get the last instant of the file's day. */
   #ingestedAt(ingestDate: string): string {
     const now = this.#options.now().toISOString()
     return now.startsWith(ingestDate) ? now : `${ingestDate}T23:59:59.999Z`
   }
 
-  /** Rows that do not stay, as far as they can be read: the topic may have lost their events. */
+  /** Keys of the rows that do not stay, as far as they can be read: the topic may have lost their events. */
   async #readLeftover(files: readonly ComparedFile[]): Promise<Leftover[]> {
     const { store, tables } = this.#options
     const rows: Leftover[] = []
@@ -160,8 +161,8 @@ export class RewrittenFiles {
   }
 
   /**
-   * Of events that neither lake nor topic has, at the sequences that they had. One whose sequence cannot be here is left to
-   * `storefront replay`, which publishes what an order has under a new one.
+   * Events that neither lake nor topic has, made from `orders`, at their former sequences. An event whose sequence is taken or outside of
+   * the range is skipped: `storefront replay` publishes it with a new one.
    */
   async #makeFromOrders(leftover: readonly Leftover[], { first, last }: FileRange): Promise<TopicMessage[]> {
     const { pool, tables } = this.#options
@@ -212,7 +213,7 @@ function selectKept(paths: readonly string[]): Sql {
     qualify row_number() over (partition by event_id) = 1`
 }
 
-/** In a DuckDB of its own, which a damaged file may bring down. None when it cannot be read. */
+/** In a separate DuckDB, because a damaged file may crash it. None when the file cannot be read. */
 async function readKeys(path: string): Promise<Leftover[]> {
   const spill = join(tmpdir(), `storefront-lake-${randomUUID()}`)
   try {
@@ -221,7 +222,8 @@ async function readKeys(path: string): Promise<Leftover[]> {
       const rows = (await connection.runAndReadAll(toDuckDB(statement))).getRows()
       return rows.map(([id, sequence]) => ({ event_id: String(id), sequence: Number(sequence) }))
     })
-  } catch {
+  } catch (error) {
+    if (isFaultOfMachine(error)) throw error
     return []
   }
 }

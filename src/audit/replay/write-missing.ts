@@ -16,12 +16,12 @@ const BATCH_SIZE = 1_000
 interface MissingOptions {
   store: LakeStore
   topic: Topic
-  /** With the events of the topic and of the lake. */
+  /** Contains the events of the topic and of the lake. */
   tables: ComparisonTables
   repairs: LakeRepairs
 }
 
-/** Writes the events of the topic up to a sequence that the lake lacks, at the date of `ingestedAt`. Returns their number. */
+/** Writes the events that the lake lacks, of the topic up to the sequence `upTo`, at the date of `ingestedAt`. Returns their number. */
 export async function writeMissing(options: MissingOptions, upTo: number, ingestedAt: string): Promise<number> {
   const { topic, tables } = options
   let written = 0
@@ -43,7 +43,7 @@ export async function writeMissing(options: MissingOptions, upTo: number, ingest
   }
 }
 
-/** The messages with these sequences, in runs without a gap in the topic. */
+/** The messages with these sequences, in runs of consecutive messages of the topic. */
 async function readRuns(topic: Topic, missing: readonly { sequence: number }[]): Promise<TopicMessage[][]> {
   const wanted = new Set(missing.map((row) => row.sequence))
   const runs: TopicMessage[][] = []
@@ -63,7 +63,7 @@ async function readRuns(topic: Topic, missing: readonly { sequence: number }[]):
   return runs
 }
 
-/** A file whose range spans another one would supersede it, so a run ends where one of the day's files does; see `splitSuperseded`. */
+/** A file supersedes the files within its range, so a run is split where a file of the same day ends; see `splitSuperseded`. */
 async function writeRun({ store, repairs }: MissingOptions, run: readonly TopicMessage[], ingestedAt: string): Promise<void> {
   const ingestDate = ingestedAt.slice(0, 10)
   const ranges = (await listLake(store)).map(({ name }) => parseName(name)).filter((range) => range?.ingestDate === ingestDate)

@@ -5,25 +5,25 @@ import { type ComparedStores, type DataLoss, findDataLoss } from './find-data-lo
 
 export interface IncarnationOptions extends ComparedStores {
   logger: Logger
-  /** Why the database counts as restored whatever topic and lake have seen: it is known to be. */
+  /** Why the database is known to be restored, whatever topic and lake contain. */
   reason?: string
 }
 
 const MAX_ATTEMPTS = 5
 
 /**
- * Whether this database is older than what topic and lake have seen, or another one than before: then it begins a new incarnation, in which
- * numbers, sequences and versions cannot be those of the time that was lost. Several processes may call it at once. To be called before
- * anything is taken, published or stored.
+ * Begins a new incarnation when topic or lake have events that this database has lost, or when it is another database than before. Order
+ * numbers, sequences and versions of the new incarnation differ from those that were lost. Several processes may call it at once. Call it
+ * before anything is accepted, published or stored.
  */
 export async function ensureIncarnation(options: IncarnationOptions): Promise<void> {
   const isNew = (await listIncarnations(options.pool)).length === 0
-  for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt++) if (await isSettled(options, isNew)) return
+  for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt++) if (await checkOnce(options, isNew)) return
   throw new Error('another process keeps opening incarnations of this database')
 }
 
-/** False when it has to be looked at again: something has been opened since. */
-async function isSettled({ logger, reason, ...compared }: IncarnationOptions, isNew: boolean): Promise<boolean> {
+/** False when it must be called again, because an incarnation has been opened meanwhile. */
+async function checkOnce({ logger, reason, ...compared }: IncarnationOptions, isNew: boolean): Promise<boolean> {
   const incarnations = await listIncarnations(compared.pool)
   const newest = incarnations.at(-1) ?? null
   const identity = await readIdentity(compared.pool)
@@ -46,32 +46,37 @@ async function isSettled({ logger, reason, ...compared }: IncarnationOptions, is
   if (!isOpened) return false
   const known = { previous: newest.identity, identity, lostAfter: lost?.range.after, lostUpTo: lost?.range.upTo, examples: lost?.examples }
   if (lost === null)
-    logger.warn({ ...known, reason: why }, 'this is another database than before: order numbers, versions and sequences have moved on')
-  else logger.error({ ...known, reason: why }, `${UNRECONCILED}: run it; order numbers, versions and sequences have moved on`)
+    logger.warn({ ...known, reason: why }, 'this is another database than before: order numbers, versions and sequences were advanced')
+  else logger.error({ ...known, reason: why }, `${UNRECONCILED}: run it; order numbers, versions and sequences were advanced`)
   return true
 }
 
 const FIRST = {
   expected: null,
-  reason: 'the first that this release has seen',
+  reason: 'the first',
   publishedOrderNumber: 0,
   firstSequence: 0,
   lost: null,
   isReconciled: true,
 }
 
-/** Up to which sequence topic and lake have been compared with the orders of an incarnation. */
+/** The sequence up to which topic and lake have been compared with the orders. */
 export function knownUpTo(incarnations: readonly Incarnation[]): number {
   return incarnations.reduce((newest, { lost }) => Math.max(newest, lost?.upTo ?? 0), 0)
 }
 
 function describe(lost: DataLoss | null, newest: Incarnation, identity: string, reason: string | undefined): string | null {
-  if (lost !== null) return `topic or lake have seen up to ${lost.end}, the database up to ${lost.range.after}`
+  if (lost !== null) return describeLoss(lost)
   if (reason !== undefined) return reason
   return newest.identity === identity ? null : `the database was ${newest.identity} and is ${identity}`
 }
 
-/** A broker's stream goes on counting, unless the lake has seen a later one. */
+/** How far topic or lake are ahead, in a sentence. */
+export function describeLoss({ end, range }: DataLoss): string {
+  return `topic or lake have events up to ${end}, the database up to ${range.after}`
+}
+
+/** 0 when a broker's stream can continue its sequences, because the lake has none of a later stream. */
 async function chooseFirstSequence({ topic }: ComparedStores, lost: DataLoss | null): Promise<number> {
   const topicEnd = await topic.newestSequence()
   const end = Math.max(topicEnd, lost?.end ?? 0)

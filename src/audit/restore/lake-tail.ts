@@ -4,11 +4,11 @@ import { join } from 'node:path'
 import { sql } from '../../db/sql.ts'
 import { checkChecksum } from '../../lake/lake-checksum.ts'
 import { parquetRows, toDuckDB, withDuckDB } from '../../lake/lake-database.ts'
-import { lastOf } from '../../lake/lake-end.ts'
+import { isFaultOfMachine, lastOf } from '../../lake/lake-end.ts'
 import type { LakeStore } from '../../lake/lake-store.ts'
 import { readLakeFiles } from '../../lake/list-files.ts'
 
-/** An event that the lake has. */
+/** An event of the lake. */
 export interface LakeEvent {
   eventId: string
   sequence: number
@@ -16,10 +16,10 @@ export interface LakeEvent {
 }
 
 /**
- * Passes the lake's events after a sequence to `visit`, a file at a time; those of the newest file up to `upTo` alone unless it is null. Files
- * that are replaced meanwhile come again. Corrupt ones are left out: verify names them.
+ * Calls `visit` with the lake's events after a sequence, once per file: of all files, or of the newest one up to `upTo` unless it is null.
+ * Files that are replaced meanwhile are visited again. Corrupt files are skipped: verify reports them.
  */
-export async function visitLakeBehind(
+export async function visitLakeAfter(
   store: LakeStore,
   after: number,
   upTo: number | null,
@@ -28,7 +28,7 @@ export async function visitLakeBehind(
   await readLakeFiles(
     store,
     async (_, paths) => {
-      for (const path of paths) await visit(await readFile(path, after).catch(() => []))
+      for (const path of paths) await visit(await readFile(path, after))
     },
     (listed) => {
       const wanted = listed.filter((file) => lastOf(file) > after && lastOf(file) <= (upTo ?? Number.POSITIVE_INFINITY))
@@ -37,11 +37,20 @@ export async function visitLakeBehind(
   )
 }
 
-// A damaged id must neither end the comparison nor look like an event that the database has lost.
+// A damaged id must neither fail the comparison nor look like an event that the database has lost.
 const EVENT_ID = '[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}[.][1-9][0-9]{0,8}'
 
 async function readFile(path: string, after: number): Promise<LakeEvent[]> {
   if ((await checkChecksum(path)) === 'wrong') return []
+  try {
+    return await selectEvents(path, after)
+  } catch (error) {
+    if (isFaultOfMachine(error)) throw error
+    return []
+  }
+}
+
+async function selectEvents(path: string, after: number): Promise<LakeEvent[]> {
   return withDuckDB(join(tmpdir(), `storefront-lake-${randomUUID()}`), async (connection) => {
     const reader = await connection.runAndReadAll(
       toDuckDB(

@@ -3,11 +3,11 @@ import { repairLake } from '../replay/repair-lake.ts'
 import { type ComparedStores, listLostEvents } from './find-data-loss.ts'
 
 export interface ReconcileReport {
-  /** Events of the time that was lost. They stay in the lake. */
+  /** The number of events that the restore lost. They stay in the lake. */
   lostEvents: number
-  /** Orders that were placed then, oldest first: number and id. */
+  /** Orders that the restore lost, oldest first. */
   lostOrders: { id: string; number: number }[]
-  /** Orders of which later changes were lost, by id. */
+  /** Ids of orders whose latest changes were lost. */
   changedOrders: string[]
   /** Events that the lake lacked. */
   written: number
@@ -20,8 +20,8 @@ export interface ReconcileOptions extends ComparedStores {
 }
 
 /**
- * Brings topic and lake into agreement with a database that was restored: what it has and they lack is on the topic when this is called, and
- * comes to the lake; what they have and it lacks is known as lost from here on. Null when there is nothing to do.
+ * Reconciles topic and lake with a restored database. `replay` must have published what the topic lacks; this writes it to the lake, and
+ * records that events which only topic or lake have are lost. Null when there is nothing to do.
  */
 export async function reconcile({ url, now, ...compared }: ReconcileOptions): Promise<ReconcileReport | null> {
   const { pool, topic, lake } = compared

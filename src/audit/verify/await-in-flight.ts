@@ -9,14 +9,14 @@ import type { Topic } from '../../topic/topic.ts'
 import type { ComparisonTables } from './comparison-tables.ts'
 import { readTopic } from './read-topic.ts'
 
-/** A reader that has nothing to do confirms its position every ten seconds. */
+/** Above ten seconds, the interval at which an idle reader confirms its position. */
 export const PATIENCE_MS = 25_000
 const POLL_MS = 250
 const FETCH_ROWS = 2_000
 
 type EventKey = Pick<OrderRecord, 'id' | 'version'>
 
-/** DuckDB: what `orders` tells of and the topic does not have. */
+/** DuckDB: the events that `orders` has and the topic does not. */
 export const MISSING_FROM_TOPIC = sql`select event_id, changed_at from order_events anti join topic_events using (event_id)`
 
 export interface InFlightOptions {
@@ -29,18 +29,18 @@ export interface InFlightOptions {
 }
 
 export interface InFlightResult {
-  /** Why the change stream can deliver nothing more, null when it can. */
+  /** Why the change stream can deliver nothing more; null when it can. */
   slotLost: string | null
-  /** Whether all that the topic still lacks is known to be either missing or held. */
+  /** Whether each event that the topic still lacks is known to be either missing or in the slot (`held_events`). */
   isSettled: boolean
   /** The last sequence of the topic that was read. */
   topicEnd: number
 }
 
 /**
- * Tells changes that are under way from those that are lost, among what the topic lacks. The latter are what is left when the slot's
- * reader has confirmed a position past all of them. Without a reader, what the slot still holds is under way: it goes into
- * `held_events`. Reads on in the topic behind `position`.
+ * Waits for changes in flight to the topic, so that those which it still lacks afterwards are lost: the slot's reader has then confirmed
+ * a position past all of them. Without a reader, the changes in the slot are in flight; their events go into `held_events`. Reads the
+ * topic after the sequence `position`.
  */
 export async function awaitInFlight(tables: ComparisonTables, options: InFlightOptions, position: number): Promise<InFlightResult> {
   const { pool, streamUrl, topic, slotName, patienceMs = PATIENCE_MS } = options
@@ -73,7 +73,7 @@ async function readSlot(
   return { lost, isActive: rows[0]?.is_active ?? false, isPast: rows[0]?.is_past === true }
 }
 
-/** Looks into the slot without taking anything out. False when it has a reader after all. */
+/** Peeks into the slot without consuming anything. False when it has a reader after all. */
 async function readHeldEvents(streamUrl: string, slotName: string, tables: ComparisonTables): Promise<boolean> {
   const stream = await connectClient(streamUrl, 'storefront-verify')
   try {

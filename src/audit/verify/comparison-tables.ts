@@ -9,8 +9,8 @@ import { typedList } from '../../lake/lake-row.ts'
 import { copyToParquet } from '../../lake/parquet-writer.ts'
 
 /**
- * What each place holds, by event id. `event_digest` and `move_details` are what the event says, each in one text: see `event-digest.ts`; null where
- * nobody can tell. `digests` are those of all that a row of the lake says: see `row-digest.ts`.
+ * The events of each place. `event_digest` and `move_details`: the event's content, see `event-digest.ts`; null where it is unknown.
+ * `digests`: of the event's row in the lake, see `row-digest.ts`.
  */
 const TABLES = {
   order_events: { event_id: 'VARCHAR', event_digest: 'VARCHAR', move_details: 'VARCHAR', changed_at: 'BIGINT' },
@@ -23,11 +23,11 @@ const TABLES = {
     digests: 'UBIGINT[]',
   },
   mail_events: { event_id: 'VARCHAR', status: 'VARCHAR', queued_at: 'BIGINT' },
-  /** `file`: which of the files that were read. */
+  /** `file`: index of the file in `LakeContents.files`. */
   lake_events: { event_id: 'VARCHAR', sequence: 'BIGINT', digests: 'UBIGINT[]', file: 'BIGINT' },
   held_events: { event_id: 'VARCHAR' },
   corrupt_messages: { sequence: 'BIGINT', reason: 'VARCHAR' },
-  /** Rows of files that are written again, which do not stay there. */
+  /** Rows of rewritten files that do not stay. */
   leftover_rows: { event_id: 'VARCHAR', sequence: 'BIGINT' },
   lost_ranges: { after: 'BIGINT', up_to: 'BIGINT' },
   dead_letters: { event_id: 'VARCHAR', reason: 'VARCHAR' },
@@ -35,15 +35,12 @@ const TABLES = {
 const COLUMN_TYPES = { VARCHAR: sql`VARCHAR`, BIGINT: sql`BIGINT`, 'UBIGINT[]': sql`UBIGINT[]` }
 
 export type TableName = keyof typeof TABLES
-/** The tables that take rows one by one. */
+/** The tables that `add` can fill. */
 type PlainTableName = Exclude<TableName, 'topic_events' | 'lake_events'>
 type Cell<Type> = Type extends 'BIGINT' ? number | null : string | null
 type Row<Name extends TableName> = { [Column in keyof (typeof TABLES)[Name]]: Cell<(typeof TABLES)[Name][Column]> }
 
-/**
- * The events of all places side by side, in tables that spill to disk: comparing a million orders takes no more memory than
- * comparing ten.
- */
+/** The events of all places in DuckDB tables that spill to disk: comparing a million orders takes no more memory than comparing ten. */
 export class ComparisonTables {
   readonly #connection: DuckDBConnection
   readonly #spool: string
@@ -64,12 +61,12 @@ export class ComparisonTables {
     appender.closeSync()
   }
 
-  /** Rows, each a line of JSON with these columns, for the `from` of the next statement. */
+  /** Makes rows, each a line of JSON with these columns, available to the `from` of the next statement. */
   async spoolRows(lines: readonly string[], columns: Readonly<Record<string, Sql>>): Promise<Sql> {
     return jsonRows(await writeJsonLines(this.#spool, lines), columns)
   }
 
-  /** Writes what a query selects as a file of the lake. */
+  /** Writes the rows of a query as a file of the lake. */
   writeLakeFile(select: Sql, path: string, name: string): Promise<number> {
     return copyToParquet(this.#connection, select, path, name)
   }
@@ -90,7 +87,7 @@ export class ComparisonTables {
   }
 }
 
-/** Runs `work` with an empty tables, which is gone afterwards. */
+/** Runs `work` with empty tables, which are deleted afterwards. */
 export async function withComparisonTables<T>(work: (tables: ComparisonTables) => Promise<T>): Promise<T> {
   const folder = await mkdtemp(join(tmpdir(), 'storefront-verify-'))
   try {

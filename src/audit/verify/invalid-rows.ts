@@ -1,25 +1,20 @@
 import type { Pool } from '../../db/pool.ts'
+import { sql } from '../../db/sql.ts'
 
-const PAGE_SIZE = 1_000
-const BEFORE_ALL = '00000000-0000-0000-0000-000000000000'
-
-/** Rows of one table, at least one, that break a rule. `examples`: ids with the reason. */
+/** At least one row of a table that breaks a rule. `examples`: ids with the reason. */
 export interface InvalidRowsFound {
   place: 'orders' | 'order counts' | 'products' | 'stock'
   count: number
   examples: string[]
 }
 
-/** Rows that break a rule to which the database holds every new row: they are from before the rule, or were written around it. */
+/** Rows that break a rule which the database enforces for every new row: they were written before the rule, or while it was disabled. */
 export async function findInvalidRows(pool: Pool, maxExamples: number): Promise<InvalidRowsFound[]> {
-  const orders = new InvalidRows('orders', maxExamples)
-  for (let after: string | undefined = BEFORE_ALL; after !== undefined; ) after = await readOrders(pool, after, orders)
-  return [orders, await findCounts(pool, maxExamples), await findProducts(pool, maxExamples), await findStock(pool, maxExamples)].flatMap(
-    (rows) => rows.found(),
-  )
+  const checks = [await findCounts(pool, maxExamples), await findProducts(pool, maxExamples), await findStock(pool, maxExamples)]
+  return checks.flatMap((rows) => rows.found())
 }
 
-class InvalidRows {
+export class InvalidRows {
   readonly #place: InvalidRowsFound['place']
   readonly #maxExamples: number
   readonly #examples: string[] = []
@@ -40,28 +35,26 @@ class InvalidRows {
   }
 }
 
-/** The id of the last order of the page, undefined when there was none. */
-async function readOrders(pool: Pool, after: string, invalid: InvalidRows): Promise<string | undefined> {
-  const { rows } = await pool.query<{ id: string; are_lines_sound: boolean; is_history_whole: boolean }>(
-    `select id, order_lines_are_sound(items, total_amount, currency) as are_lines_sound,
-      order_history_is_whole(status_history, version, status) as is_history_whole
-    from orders
-    where id > $1
-    order by id
-    limit $2`,
-    [after, PAGE_SIZE],
-  )
-  for (const { id, are_lines_sound, is_history_whole } of rows) {
-    const reasons = [
-      ...(are_lines_sound ? [] : ['the lines lack a product, a quantity or a price, or do not add up to the total']),
-      ...(is_history_whole ? [] : ['the status history does not lead from pending to the status, one entry a version']),
-    ]
-    if (reasons.length > 0) invalid.add(id, reasons.join('; '))
-  }
-  return rows.at(-1)?.id
+/** Columns of a row of `orders`, for `findOrderFault`. */
+export const ORDER_CHECKS = sql`
+  order_lines_are_sound(items, total_amount, currency) as are_lines_sound,
+  order_history_is_whole(status_history, version, status) as is_history_whole`
+
+export interface OrderChecks {
+  are_lines_sound: boolean
+  is_history_whole: boolean
 }
 
-/** Counts of pending orders that are not what the orders say. Triggers keep them: one that is wrong was written around these. */
+/** Which rules an order breaks, null for none. Pure. */
+export function findOrderFault({ are_lines_sound, is_history_whole }: OrderChecks): string | null {
+  const reasons = [
+    ...(are_lines_sound ? [] : ['the lines lack a product, a quantity or a price, or do not add up to the total']),
+    ...(is_history_whole ? [] : ['the status history does not lead from pending to the status, one entry a version']),
+  ]
+  return reasons.length === 0 ? null : reasons.join('; ')
+}
+
+/** Counts of pending orders that differ from the orders. Triggers maintain them, so a wrong count was written while these were disabled. */
 async function findCounts(pool: Pool, maxExamples: number): Promise<InvalidRows> {
   const { rows } = await pool.query<{ user_id: string; kept: number; counted: number }>(
     `select user_id, coalesce(kept.pending, 0) as kept, coalesce(counted.pending, 0) as counted
@@ -100,7 +93,7 @@ async function findStock(pool: Pool, maxExamples: number): Promise<InvalidRows> 
   return invalid
 }
 
-/** Adjustments that begin elsewhere than the one of the version before them ended, or end elsewhere than the stock of their version is. */
+/** Adjustments that do not begin where the previous one ended, or do not end at the stock of their version. */
 async function findBrokenHistories(pool: Pool): Promise<{ product_id: string; version: string }[]> {
   const { rows } = await pool.query<{ product_id: string; version: string }>(
     `select adjustment.product_id, adjustment.version::text

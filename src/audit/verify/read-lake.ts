@@ -17,12 +17,12 @@ export interface CorruptFile {
   /** A path, or an address in the object store. */
   path: string
   reason: string
-  /** Its rows are as they were written, for a file of another name. */
+  /** The rows are sound, but the file was written under another name. */
   isMisnamed: boolean
 }
 
 export interface LakeContents {
-  /** Those that were read. `lake_events` has their places in this list. */
+  /** The files that were read. The column `file` of `lake_events` is an index of this list. */
   files: LakeFile[]
   /** The end of the lake: the sink's position. */
   lastSequence: number
@@ -30,9 +30,9 @@ export interface LakeContents {
 }
 
 /**
- * Reads every column of every row of the files that count, as the store has them now, and puts what it finds into the tables. Files
- * that cannot be read, or hold what their name does not say, are listed. Begins again when files were replaced meanwhile.
- * `withSuperseded`: reads these too, although other files supersede them.
+ * Reads every column of every row of the current files from the store into `lake_events`, and lists the files that cannot be read or do
+ * not match their name. Restarts when files were replaced meanwhile. `withSuperseded`: names of files to read although they are
+ * superseded by others.
  */
 export async function readLake(
   store: LakeStore,
@@ -72,7 +72,7 @@ async function readFiles(store: LakeStore, files: readonly LakeFile[], tables: C
   return corrupt
 }
 
-/** Why the file is corrupt, null when it is not. Its rows go into the tables when they can be read at all. */
+/** Why the file is corrupt; null when it is not. Its rows go into `lake_events` if they can be read at all. */
 async function readFile(path: string, name: string, index: number, tables: ComparisonTables): Promise<string | null> {
   const checksum = await checkChecksum(path)
   if (checksum === 'wrong') return WRONG_CHECKSUM
@@ -84,10 +84,8 @@ async function readFile(path: string, name: string, index: number, tables: Compa
       select event_id, sequence, ${ROW_DIGESTS} as digests, ingested_at
       from (select * from no_lake_rows union all by name select * from read_parquet(${readablePath(path)}, hive_partitioning = false))`)
   } catch (error) {
-    const [reason = ''] = (error instanceof Error ? error.message : String(error)).split('\n')
-    // A machine without memory or space for the comparison says nothing about the file.
     if (isFaultOfMachine(error)) throw error
-    return reason
+    return (error instanceof Error ? error.message : String(error)).split('\n')[0] ?? ''
   }
   await tables.run(sql`insert into lake_events select event_id, sequence, digests, ${index} from file_events`)
   const { first = 0, last = 0, ingestDate = '' } = parseName(name) ?? {}
@@ -97,7 +95,7 @@ async function readFile(path: string, name: string, index: number, tables: Compa
   return strays === 0 ? null : `${strays} of its rows are not in the range and of the date of its name`
 }
 
-/** In a file without a checksum nothing else shows that the name of a column is damaged: a column that is missing is allowed. */
+/** Detects a damaged column name in a file without a checksum. Missing columns are allowed. */
 async function findUnknownColumns(path: string, tables: ComparisonTables): Promise<string[]> {
   const columns = await tables.select<{ column_name: string }>(
     sql`select column_name from (describe select * from read_parquet(${readablePath(path)}, hive_partitioning = false))`,

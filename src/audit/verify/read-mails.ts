@@ -3,7 +3,7 @@ import type { ComparisonTables } from './comparison-tables.ts'
 
 const PAGE_SIZE = 10_000
 
-/** Puts every row of `email_deliveries` into the tables. */
+/** Copies every row of `email_deliveries` into `mail_events`. */
 export async function readMails(pool: Pool, tables: ComparisonTables): Promise<void> {
   for (let after = ''; ; ) {
     const { rows } = await pool.query<{ event_id: string; status: string; queued_at: number }>(

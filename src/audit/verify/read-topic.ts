@@ -9,7 +9,7 @@ import { ROW_DIGESTS } from './row-digest.ts'
 const BATCH_SIZE = 1_000
 const COLUMNS = { ...LAKE_COLUMNS, event_digest: sql`VARCHAR`, move_details: sql`VARCHAR`, changed_at: sql`BIGINT` }
 
-/** Puts the messages behind `after` into the tables, up to the end of the topic, those that are no order events apart. Returns the last sequence. */
+/** Copies the messages after `after` into `topic_events`, those that are no order events into `corrupt_messages`. Returns the last sequence. */
 export async function readTopic(topic: Topic, tables: ComparisonTables, after = 0): Promise<number> {
   let position = after
   for (;;) {
@@ -26,7 +26,7 @@ export async function readTopic(topic: Topic, tables: ComparisonTables, after = 
   }
 }
 
-/** All that the places are compared by, as one line of JSON. */
+/** Everything that is compared, as one line of JSON. */
 function toLine(message: TopicMessage): string {
   const { event } = message
   const changedAt = Date.parse(event.time)

@@ -1,9 +1,9 @@
 import { commaList, identifier, type Sql, sql } from '../../db/sql.ts'
 import { FIRST_COLUMNS, FIRST_ITEM_FIELDS, ITEM_FIELDS, LAKE_COLUMNS } from '../../lake/lake-row.ts'
 
-// Where an event lies in the lake and when it came there is no business of the event's.
+// Columns that describe the event's place in the lake, not the event.
 const OF_THE_LAKE = ['sequence', 'ingested_at']
-// Gone from the event when the address of a deleted account is erased: decision 0103.
+// Removed from the event when the address of a deleted account is erased: decision 0103.
 const ERASED_IN_EVENTS = ['shipping_country']
 
 const fieldsOfItems = (fields: readonly string[]) =>
@@ -11,7 +11,7 @@ const fieldsOfItems = (fields: readonly string[]) =>
 const laterColumns = Object.keys(LAKE_COLUMNS).filter((name) => !FIRST_COLUMNS.includes(name))
 const laterFields = Object.keys(ITEM_FIELDS).filter((name) => !FIRST_ITEM_FIELDS.includes(name))
 
-// Since an older file lacks a later column, each of those has a digest of its own.
+// An older file lacks later columns, so each of those has a separate digest.
 const DIGESTS: readonly Sql[] = [
   sql`hash(row(${commaList(
     FIRST_COLUMNS.filter((name) => !OF_THE_LAKE.includes(name)).map((name) =>
@@ -25,17 +25,17 @@ const DIGESTS: readonly Sql[] = [
   }),
 ]
 
-/** DuckDB: all that a row in the form of the lake's says of its event, as `UBIGINT[]`: see `ALTERED_IN_LAKE`. */
+/** DuckDB: digests of everything that a row of the lake contains of its event, as `UBIGINT[]`; compared by `ALTERED_IN_LAKE`. */
 export const ROW_DIGESTS = sql`[${commaList(DIGESTS)}]`
 
-/** DuckDB: whether a row of the lake says something else than the event does. What is null in a later column may be a row of an older file. */
+/** DuckDB: whether a row of the lake differs from its event. A null in a later column may come from an older file. */
 const IS_OTHER_ROW = DIGESTS.map((_, index) => {
   const [copied, original] = [sql`copy.digests[${index + 1}]`, sql`original.digests[${index + 1}]`]
   if (index === 0 || ERASED_IN_EVENTS.includes(laterColumns[index - 1] ?? '')) return sql`coalesce(${copied} <> ${original}, false)`
   return sql`(${copied} is not null and ${copied} is distinct from ${original})`
 }).reduce((all, one) => sql`${all} or ${one}`)
 
-/** DuckDB: the lake's rows (`place`: their `rowid`) that say something else than the event does, or lie where the topic has another event. */
+/** DuckDB: the lake's rows (`place`: their `rowid`) that differ from their event, or have a sequence at which the topic has another event. */
 export const ALTERED_IN_LAKE = sql`
   select copy.rowid as place, copy.event_id
   from lake_events as copy join topic_events as original using (event_id)

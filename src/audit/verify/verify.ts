@@ -4,11 +4,11 @@ import { identifier, literal, type Sql, sql } from '../../db/sql.ts'
 import type { LakeStore } from '../../lake/lake-store.ts'
 import { findUnreconciledReason, listIncarnations } from '../../topic/incarnations.ts'
 import type { CorruptMessage, Topic } from '../../topic/topic.ts'
-import { knownUpTo } from '../restore/ensure-incarnation.ts'
+import { describeLoss, knownUpTo } from '../restore/ensure-incarnation.ts'
 import { type ComparedStores, findDataLoss } from '../restore/find-data-loss.ts'
 import { awaitInFlight, type InFlightResult, MISSING_FROM_TOPIC, PATIENCE_MS } from './await-in-flight.ts'
 import { type ComparisonTables, type TableName, withComparisonTables } from './comparison-tables.ts'
-import { findInvalidRows } from './invalid-rows.ts'
+import { findInvalidRows, InvalidRows } from './invalid-rows.ts'
 import { type LakeContents, readLake } from './read-lake.ts'
 import { readMails } from './read-mails.ts'
 import { readOrders } from './read-orders.ts'
@@ -22,21 +22,22 @@ export interface VerifyOptions {
   topic: Topic
   slotName: string
   lake: LakeStore
-  /** For how long the lake may keep events back by its settings; 60 unless said otherwise. */
+  /** How long the sink may buffer events; default 60. */
   lakeFlushSeconds?: number
   now: () => Date
-  /** How long changes on their way to the topic are waited for, and how far a subscriber may be behind. */
+  /** How long to wait for changes in flight to the topic, and how far a subscriber may lag. */
   patienceMs?: number
 }
 
 export type Place = 'database' | 'orders' | 'order counts' | 'products' | 'stock' | 'change stream' | 'topic' | 'mails' | 'lake'
 /**
- * `altered`: the same event says something else there. `unknown`: no order has it. `lost`: the change stream can deliver nothing more.
- * `restored`: to an earlier state than topic or lake have seen. `dead-lettered`: no event could be made of the row. `invalid`: a row from before the database refused such rows.
+ * `altered`: the event's content differs there. `unknown`: no order has it. `lost`: the change stream can deliver nothing more.
+ * `restored`: topic or lake have events that the database has lost. `dead-lettered`: no event could be made of the row. `invalid`: a row that
+ * the database would refuse today.
  */
 export type FindingKind = 'missing' | 'doubled' | 'corrupt' | 'altered' | 'unknown' | 'lost' | 'dead-lettered' | 'invalid' | 'restored'
 
-/** Something that a healthy store never has. */
+/** A fault that a healthy store never has. */
 export interface Finding {
   place: Place
   kind: FindingKind
@@ -45,7 +46,7 @@ export interface Finding {
   examples: string[]
 }
 
-/** What is on its way: events, and the age in seconds of the oldest. */
+/** Events in flight, and the age of the oldest in seconds. */
 export interface Lag {
   events: number
   seconds: number
@@ -55,10 +56,10 @@ export interface VerifyReport {
   orders: { orders: number; versions: number }
   topic: { events: number; lag: Lag; isSettled: boolean }
   mails: { sent: number; queued: number; failed: number; lag: Lag }
-  /** `lostEvents`: of a time that a restore has lost; they stay there as what was said then. */
+  /** `lostEvents`: events whose orders a restore has lost; they stay in the lake. */
   lake: { files: number; events: number; lostEvents: number; lag: Lag }
   findings: Finding[]
-  /** Places that lack events which are on their way there, or are lost: there is no telling yet. */
+  /** Places that lack events which are either in flight or lost: it cannot be decided yet. */
   undecided: Place[]
 }
 
@@ -66,9 +67,9 @@ const LAKE_FLUSH_SECONDS = 60
 const MAX_EXAMPLES = 100
 
 /**
- * Holds orders, topic, mails and lake against each other, also beside a running store. The order of reads keeps what is under way from
- * looking like a fault: each subscriber's position, then what it has, then the topic, then the orders. What a later place has must
- * then be in the earlier one, and what lies before a position must be behind it.
+ * Compares orders, topic, mails and lake with each other, also beside a running store. Reads each subscriber's position, then its data,
+ * then the topic, then the orders. In this order an event in flight is no fault: each event of a subscriber must be on the topic, each
+ * event of the topic in an order, and each event of the topic up to a subscriber's position must be in its data.
  */
 export async function verify(options: VerifyOptions): Promise<VerifyReport> {
   const { pool, topic, patienceMs = PATIENCE_MS, lakeFlushSeconds = LAKE_FLUSH_SECONDS } = options
@@ -80,16 +81,18 @@ export async function verify(options: VerifyOptions): Promise<VerifyReport> {
     await readMails(pool, tables)
     const lake = await readLake(options.lake, tables)
     const topicEnd = await readTopic(topic, tables)
-    const orders = await readOrders(pool, tables)
+    const invalidOrders = new InvalidRows('orders', MAX_EXAMPLES)
+    const orders = await readOrders(pool, tables, {}, invalidOrders)
     await tables.add('dead_letters', await listDeadLetters(pool))
     const inFlight = await awaitInFlight(tables, options, topicEnd)
-    const invalid = (await findInvalidRows(pool, MAX_EXAMPLES)).map((rows): Finding => ({ ...rows, kind: 'invalid' }))
+    const invalidRows = [...invalidOrders.found(), ...(await findInvalidRows(pool, MAX_EXAMPLES))]
+    const invalid = invalidRows.map((rows): Finding => ({ ...rows, kind: 'invalid' }))
     const findings = [...restored.findings, ...invalid, ...(await find(tables, { mailPosition, topicEnd, lake, inFlight }))]
     const behind = {
       mails: sql`from topic_events anti join mail_events using (event_id) where topic_events.sequence > ${mailPosition}`,
       lake: sql`from topic_events anti join lake_events using (event_id) where topic_events.sequence > ${lake.lastSequence}`,
     }
-    // Measured from the beginning: what came to the topic since need not be in what was read before it.
+    // Measured from the start: later events of the topic need not be in the data that was read before it.
     const isOverdue = async (events: Sql, mayTakeMs: number) =>
       (await tables.count(sql`${events} and changed_at < ${startedAt - mayTakeMs}`)) > 0
     const undecided: Place[] = inFlight.isSettled ? [] : ['topic']
@@ -123,19 +126,18 @@ export async function verify(options: VerifyOptions): Promise<VerifyReport> {
   })
 }
 
-/** Whether the database was restored, and topic and lake not compared with it since; and the ranges in which it has lost events. */
+/** A finding when the database was restored and is not yet reconciled with topic and lake; and the ranges in which it has lost events. */
 async function findRestored(compared: ComparedStores): Promise<{ findings: Finding[]; ranges: { after: number; up_to: number }[] }> {
   const incarnations = await listIncarnations(compared.pool)
   const ranges = incarnations.flatMap(({ lost }) => (lost === null ? [] : [{ after: lost.after, up_to: lost.upTo }]))
   const lost = await findDataLoss(compared, knownUpTo(incarnations))
-  const examples =
-    lost === null ? [] : [`topic or lake have seen up to ${lost.end}, the database up to ${lost.range.after}`, ...lost.examples]
+  const examples = lost === null ? [] : [describeLoss(lost), ...lost.examples]
   const unreconciled = await findUnreconciledReason(compared.pool)
   if (unreconciled !== null) examples.push(unreconciled)
   return { findings: examples.length === 0 ? [] : [{ place: 'database', kind: 'restored', count: 1, examples }], ranges }
 }
 
-// A row of the topic or the lake, unless an order has its event.
+// Joins a row of the topic or the lake with a range in which events were lost; the row is lost unless an order has its event.
 const IS_LOST = sql`sequence > lost_ranges.after and sequence <= lost_ranges.up_to`
 
 /** The last sequence that a subscriber has handled, 0 for none. */
@@ -162,7 +164,7 @@ async function find(tables: ComparisonTables, { mailPosition, topicEnd, lake, in
   const doubled = (table: TableName) => sql`from ${identifier(table)} group by event_id having count(*) > 1`
   const ofNoOrder = (table: TableName) =>
     sql`from ${identifier(table)} anti join topic_events using (event_id) anti join order_events using (event_id)`
-  // No mail tells of what a restore has lost, and no order has it.
+  // Events that a restore has lost have no order, and no mail is sent for them.
   const isKept = sql`(event_id in (from order_events select event_id) or not exists (from lost_ranges where ${IS_LOST}))`
   const handled = (table: TableName, position: number) =>
     sql`from topic_events anti join ${identifier(table)} using (event_id) where topic_events.sequence <= ${position} and ${isKept}`

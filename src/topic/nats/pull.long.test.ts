@@ -137,7 +137,7 @@ describe('a pull', { skip: NO_NATS }, () => {
     const taking = async () => {
       for (let takes = 0; takes < 6; takes += 1) assert.deepEqual(await pull.take(), [])
     }
-    await assert.rejects(taking(), /lost on their way/)
+    await assert.rejects(taking(), /lost in transit/)
   })
 
   test('stops waiting at once when its signal aborts while the server is silent', async (t) => {
