@@ -18,7 +18,7 @@ import { replay } from './replay.ts'
 const PROCESS = fileURLToPath(new URL('../../../test/replay-process.ts', import.meta.url))
 const ORDERS = 3
 
-/** A store whose slot is lost again and again. */
+/** A store whose slot is lost repeatedly. */
 class UnluckyStore {
   readonly #t: TestContext
   readonly store: TestStore
@@ -65,7 +65,7 @@ class UnluckyStore {
     )
   }
 
-  /** Another change stream, what it logs, and the readiness of a process that has it. */
+  /** Another change stream, with its logged failures and the readiness of its process. */
   async startStream() {
     const { pool, url, addresses } = this.store
     const failures: string[] = []
@@ -82,7 +82,7 @@ class UnluckyStore {
     return replay({ pool, streamUrl: addresses.stream, topic: createPostgresTopic({ pool, url, logger: silent }), slotName: this.slotName })
   }
 
-  /** Kills `storefront replay` before its statement of this number. The count of statements when it ended before. */
+  /** Kills `storefront replay` before its statement of this number. Returns the number of statements if it ended before. */
   async killReplay(number: number): Promise<number | null> {
     const child = spawn(process.execPath, [PROCESS, this.store.url, String(number)], { stdio: ['ignore', 'pipe', 'inherit'] })
     let output = ''
@@ -94,7 +94,7 @@ class UnluckyStore {
     return status === 0 ? Number(output) : null
   }
 
-  /** The versions on the topic in its order, by order. */
+  /** The versions on the topic, in the topic's order, by order id. */
   async versions(): Promise<Map<string, number[]>> {
     const { rows } = await this.store.pool.query<{ order_id: string; versions: number[] }>(
       `select event ->> 'subject' as order_id, array_agg(split_part(id, '.', 2)::integer order by sequence) as versions
@@ -105,7 +105,7 @@ class UnluckyStore {
   }
 }
 
-/** Every order's versions from the first on, in their order, none left out. */
+/** Whether the versions of every order are complete and in order. */
 function assertInOrder(versions: ReadonlyMap<string, number[]>): void {
   for (const [id, found] of versions)
     assert.deepEqual(
@@ -129,7 +129,7 @@ test('a replay that is killed at any of its statements leaves the slot lost unti
     await shop.loseSlot()
     const waiting = await shop.startStream()
     total = await shop.killReplay(number)
-    // A change that a stream would publish before the older ones, and a process that has seen nothing of the replay.
+    // A change that a stream would publish before the older ones, and a process that has not seen the replay.
     await shop.cancel(orders[0] ?? '')
     const starting = await shop.startStream()
     const isLost = (await readSlotStatus(pool, shop.slotName)).lostReason !== null
@@ -150,7 +150,7 @@ test('a replay that is killed at any of its statements leaves the slot lost unti
     assertInOrder(versions)
     for (const id of orders) assert.ok(versions.has(id))
     assert.equal((await readSlotStatus(pool, shop.slotName)).lostReason, null)
-    // Both may wait for some seconds before they look again.
+    // Both may wait some seconds before their next check.
     if (total !== null || number === 1) await eventually(async () => (await starting.failing()).length === 0, { what: 'a ready store' })
     await Promise.all([waiting.stop(), starting.stop()])
   }

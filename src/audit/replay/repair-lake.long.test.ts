@@ -19,7 +19,7 @@ const now = () => new Date()
 // Files of two days are not merged.
 await farFromMidnight()
 
-/** A store whose pipeline has written so many lake files of two events each, and stopped. */
+/** A store whose pipeline has written this number of lake files of two events each, and stopped. */
 async function startWithFiles(t: TestContext, files: number): Promise<AuditedStore> {
   const store = await startAuditedStore(t)
   const stop = await store.startPipeline()
@@ -42,7 +42,7 @@ async function flipByte(path: string, offset = 300): Promise<void> {
   await writeFile(path, bytes)
 }
 
-/** The file's rows again in the folder of another day, as a refill without a fence doubled them around midnight. */
+/** Copies the file's rows into the folder of another day, as a refill without a fence did around midnight. */
 async function doubleFile(store: AuditedStore, path: string): Promise<void> {
   const { first = 0, last = 0 } = parseName(path.slice(path.indexOf('orders/'))) ?? {}
   const { messages } = partitionMessages(await store.topic.read(first - 1, last - first + 1))
@@ -54,13 +54,13 @@ async function assertWhole(store: AuditedStore, events: number): Promise<void> {
   assert.equal((await readEvents(store.lakeStore)).length, events)
 }
 
-test('writes damaged files again, keeps the damaged ones, and has nothing to do the second time', async (t) => {
+test('rewrites damaged files, keeps the damaged ones, and changes nothing the second time', async (t) => {
   const store = await startWithFiles(t, 4)
   const [first = '', second = '', , fourth = ''] = await pathsOf(store)
   const damaged = await Promise.all([first, second].map((path) => readFile(path)))
   await flipByte(first)
   await writeFile(second, 'PAR1 it is not')
-  // The newest one: the sink's position is in its name.
+  // The newest file: the sink's position is in its name.
   await flipByte(fourth)
   assert.equal((await store.verify()).findings.find(({ kind }) => kind === 'corrupt')?.count, 3)
   const { setAside, written, lost } = await repairOn(store, store.lakeStore)
@@ -69,7 +69,7 @@ test('writes damaged files again, keeps the damaged ones, and has nothing to do 
   assert.equal(await readFile(`${second}.corrupt`, 'utf8'), 'PAR1 it is not')
   await assertWhole(store, 8)
   assert.deepEqual(await repairOn(store, store.lakeStore), { setAside: [], written: 0, lost: [] })
-  // Merging and writing go on.
+  // Merging and writing continue.
   assert.deepEqual((await compactLake({ store: store.lakeStore, isWanted: () => true, assertAlone: async () => {} })).failures, [])
   await store.startPipeline()
   await store.trade(2)
@@ -77,7 +77,7 @@ test('writes damaged files again, keeps the damaged ones, and has nothing to do 
   await assertWhole(store, 10)
 })
 
-test('takes doubled rows out, mends altered ones, and adds what is missing, also within a merged file', async (t) => {
+test('removes doubled rows, corrects altered ones, and adds missing ones, also within a merged file', async (t) => {
   const store = await startWithFiles(t, 4)
   const [first = '', second = '', third = ''] = await pathsOf(store)
   await doubleFile(store, first)
@@ -85,7 +85,7 @@ test('takes doubled rows out, mends altered ones, and adds what is missing, also
   await repairOn(store, store.lakeStore)
   await assertWhole(store, 8)
 
-  // A file of an earlier release, which has no checksum, with another price.
+  // A file without a checksum, with another price.
   const range = parseName(second.slice(second.indexOf('orders/')))
   const { messages } = partitionMessages(await store.topic.read((range?.first ?? 0) - 1, 2))
   await rm(second)
@@ -101,7 +101,7 @@ test('takes doubled rows out, mends altered ones, and adds what is missing, also
   assert.deepEqual(summarise(await store.verify()), ['lake missing 2'])
   assert.equal((await repairOn(store, store.lakeStore)).written, 2)
   await assertWhole(store, 8)
-  // A damaged file, with another one within its range.
+  // A damaged file with another file within its range.
   const widthOf = (path: string) => {
     const { first = 0, last = 0 } = parseName(path.slice(path.indexOf('orders/'))) ?? {}
     return last - first
@@ -112,23 +112,23 @@ test('takes doubled rows out, mends altered ones, and adds what is missing, also
   await assertWhole(store, 8)
 })
 
-test('makes from orders what the topic has lost of a damaged file, and names what is nowhere else', async (t) => {
+test('makes events of a damaged file that the topic has lost from orders, and reports those that exist nowhere else', async (t) => {
   const store = await startWithFiles(t, 2)
   const [path = ''] = await pathsOf(store)
   const [kept, gone] = partitionMessages(await store.topic.read(0, 2)).messages
-  // Where the time of ingestion is: every row can still be read.
+  // Damages the time of ingestion only, so every row can still be read.
   const bytes = await readFile(path)
   await store.pool.query('delete from topic_messages where id = any ($1)', [[kept?.event.id, gone?.event.id]])
   await flipByte(path, bytes.length - 60)
   const { written, lost } = await repairOn(store, store.lakeStore)
   assert.deepEqual([written, lost], [2, []])
   assert.deepEqual((await readEvents(store.lakeStore)).length, 4)
-  // What the topic lacks comes back by the other command, under new sequences.
+  // The other command publishes what the topic lacks, under new sequences.
   await store.replay()
   assert.deepEqual(summarise(await store.verify()), [])
 })
 
-/** Takes two orders out of the database and the topic, as a restore does: their events are in the lake alone. */
+/** Deletes two orders from the database and the topic, as a restore does: only the lake has their events. */
 async function forgetOrders(store: AuditedStore, path: string): Promise<string[]> {
   const { first = 0, last = 0 } = parseName(path.slice(path.indexOf('orders/'))) ?? {}
   const { messages } = partitionMessages(await store.topic.read(first - 1, last - first + 1))
@@ -138,7 +138,7 @@ async function forgetOrders(store: AuditedStore, path: string): Promise<string[]
   return ids
 }
 
-/** The merged file of all, with the files whose rows it holds, as a merge leaves them that was killed before its deletes. */
+/** The merged file of all, with the merged files still there, as after a merge that was killed before its deletes. */
 async function mergeBesides(store: AuditedStore): Promise<string> {
   const originals = await pathsOf(store)
   const bytes = await Promise.all(originals.map((path) => readFile(path)))
@@ -148,7 +148,7 @@ async function mergeBesides(store: AuditedStore): Promise<string> {
   return merged
 }
 
-test('takes the rows of superseded files when the file that supersedes them is damaged, misnamed or lacks some', async (t) => {
+test('uses rows of superseded files when the file that supersedes them is damaged, misnamed or lacks rows', async (t) => {
   const store = await startWithFiles(t, 3)
   const [first = '', , third = ''] = await pathsOf(store)
   const forgotten = await forgetOrders(store, first)
@@ -163,7 +163,7 @@ test('takes the rows of superseded files when the file that supersedes them is d
   assert.deepEqual(await readEvents(store.lakeStore), whole)
   assert.equal((await pathsOf(store)).length, 1)
 
-  // A copy under a name that covers all, of a file that has only some.
+  // A copy of a file with some of the events, under a name that covers all.
   const [only = ''] = await pathsOf(store)
   const wide = join(dirname(only), `0000000000000000-${third.slice(-'0000000000000000.parquet'.length, -'.parquet'.length)}.90.parquet`)
   await writeFile(wide, bytesOfThird)
@@ -176,7 +176,7 @@ test('takes the rows of superseded files when the file that supersedes them is d
   assert.deepEqual((await repairOn(store, store.lakeStore)).setAside, [])
 })
 
-test('names the events that only a file with another name than its own had', async (t) => {
+test('reports the events that only a misnamed file had', async (t) => {
   const store = await startWithFiles(t, 2)
   const [first = ''] = await pathsOf(store)
   const forgotten = await forgetOrders(store, first)
@@ -188,13 +188,13 @@ test('names the events that only a file with another name than its own had', asy
 
 const CHANGES = ['put', 'copyAside', 'delete']
 
-test('killed at any step it leaves a lake that nobody reads wrong, and that the next repair mends', async (t) => {
+test('a repair that is killed at any step leaves a lake with correct queries, and the next repair completes it', async (t) => {
   const store = await startWithFiles(t, 2)
   const whole = await readEvents(store.lakeStore)
   const steps: string[] = []
   class Killed extends Error {}
   for (let killAt = 1, isDone = false; !isDone; killAt++) {
-    // In the footer, so that the rows can still be read.
+    // Damages the footer, so that the rows can still be read.
     const [path = ''] = await pathsOf(store)
     await flipByte(path, (await readFile(path)).length - 60)
     let step = 0
@@ -242,13 +242,13 @@ for (const [step, what] of [
       asleep.resolve()
       await woken.promise
     })
-    // Around midnight, so that its file would have another name.
+    // Around midnight, so that its file gets another name.
     const late = repairOn(store, paused, () => new Date(Date.now() + 86_400_000)).then(
       () => 'done',
       (error: Error) => error.name,
     )
     await asleep.promise
-    // As a server does to a client that it has not heard of: both locks are gone.
+    // As a server does with a silent client: both locks are released.
     await store.pool.query(
       `select pg_terminate_backend(pid)
       from pg_stat_activity
@@ -264,7 +264,7 @@ for (const [step, what] of [
     )
     await assertWhole(store, 6)
     woken.resolve()
-    // Its file may be the one that the other repair finished.
+    // Its file may be the one that the other repair completed.
     await late
     await assertWhole(store, 6)
     assert.equal((await repairOn(store, store.lakeStore)).written, 0)

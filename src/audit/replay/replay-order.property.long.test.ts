@@ -14,11 +14,11 @@ import type { Topic } from '../../topic/topic.ts'
 import { replay } from './replay.ts'
 
 const { pool, url, addresses, name } = await createTestDatabase({ after })
-// Nobody reads it: what the topic lacks is lost.
+// Nothing reads this slot, so events that the topic lacks are lost.
 await pool.query(`select pg_create_logical_replication_slot('order_of_replay', 'pgoutput')`)
 
 const STATUSES = ['pending', 'confirmed', 'shipped', 'delivered', 'returned'] as const
-/** When each version of some orders was made, by clocks that jump: seconds within an hour, in any order. */
+/** The time of each version of some orders by clocks that jump: seconds within an hour, in any order. */
 const histories = (most: number) =>
   fc.array(fc.array(fc.integer({ min: 0, max: 3_599 }), { minLength: 1, maxLength: STATUSES.length }), {
     minLength: most / 2,
@@ -50,7 +50,7 @@ async function insertOrders(db: Pool, seconds: readonly (readonly number[])[]): 
   )
 }
 
-/** The versions of each order as they stand on the topic. */
+/** The versions of each order in the topic's order. */
 async function versionsOn(topic: Topic): Promise<Map<string, number[]>> {
   const byOrder = new Map<string, number[]>()
   for (let position = 0; ; ) {
@@ -83,17 +83,17 @@ async function startAgain(): Promise<void> {
   await pool.query(`select pg_replication_slot_advance('order_of_replay', pg_current_wal_lsn())`)
 }
 
-/** Position past the orders, so that the slot holds none of them. */
+/** Advances the slot past the orders, so that it contains none of them. */
 const forgetInSlot = () => pool.query(`select pg_replication_slot_advance('order_of_replay', pg_current_wal_lsn())`)
 
-test('publishes the versions of each order in their order, whatever the clocks said, also after a part by time', async () => {
+test('publishes the versions of each order in order, whatever their times, also after a replay by time', async () => {
   await fc.assert(
     fc.asyncProperty(histories(30), fc.integer({ min: 0, max: 3_599 }), async (seconds, since) => {
       await startAgain()
       await insertOrders(pool, seconds)
       await forgetInSlot()
       await replayTo(postgres, { since: new Date(Date.UTC(2026, 2, 1, 10, 0, since)) })
-      // No version came without those before it.
+      // No version was published without the ones before it.
       for (const [id, found] of await versionsOn(postgres))
         assert.deepEqual(
           found,
@@ -107,7 +107,7 @@ test('publishes the versions of each order in their order, whatever the clocks s
   )
 })
 
-test('keeps each order in its order across the batches in which it publishes, in PostgreSQL and in NATS', { skip: NO_NATS }, async (t) => {
+test('keeps the versions of each order in order across batches, in PostgreSQL and in NATS', { skip: NO_NATS }, async (t) => {
   const server = await startNatsServer(t)
   const nats = connectNatsTopic(t, { name, pool, url }, server.url)
   await startAgain()

@@ -23,14 +23,14 @@ async function readTopic(store: AuditedStore): Promise<Map<string, OrderEvent>> 
   return new Map(partitionMessages(await store.topic.read(0, 10_000)).messages.map(({ event }) => [event.id, event]))
 }
 
-/** Event ids of one order in the order in which they stand in the topic. */
+/** Event ids of one order, in the topic's order. */
 async function sequenceOf(store: AuditedStore, orderId: string): Promise<string[]> {
   return [...(await readTopic(store)).keys()].filter((id) => id.startsWith(orderId))
 }
 
 const withoutTrace = ({ traceparent: _, ...event }: OrderEvent) => event
 
-test('makes every event again as the change stream made it, but for the trace of older versions', async (t) => {
+test('makes every event again as the change stream made it, without the trace of older versions', async (t) => {
   const store = await startAuditedStore(t)
   const stop = await store.startPipeline()
   const orders = await store.trade(6)
@@ -48,7 +48,7 @@ test('makes every event again as the change stream made it, but for the trace of
   assert.equal((await store.replay()).published, 0)
 })
 
-test('publishes only what it was asked for', async (t) => {
+test('publishes only the events that its filter selects', async (t) => {
   const store = await startAuditedStore(t)
   const stop = await store.startPipeline()
   const [first = '', second = ''] = await store.trade(2)
@@ -66,7 +66,7 @@ test('publishes only what it was asked for', async (t) => {
   assert.deepEqual(await sequenceOf(store, first), [`${first}.1`])
 })
 
-test('refills after a lost slot beside a running store: nothing is missing, nothing doubled, and the stream goes on', async (t) => {
+test('refills a lost slot beside a running store: nothing is missing, nothing doubled, and the stream continues', async (t) => {
   const store = await startAuditedStore(t)
   const stop = await store.startPipeline()
   await store.trade(3)
@@ -94,7 +94,7 @@ test('refills after a lost slot beside a running store: nothing is missing, noth
   }
 })
 
-test('a replay that does not get the slot leaves the refill to the one that works, and one that was superseded does not report success', async (t) => {
+test('a replay that does not get the slot leaves the refill to the other one, and a superseded one reports no success', async (t) => {
   const store = await startAuditedStore(t)
   const slot = orderSlotOf(store.url)
   const marks = async () => (await store.pool.query('select from slot_refills')).rowCount
@@ -115,7 +115,7 @@ test('a replay that does not get the slot leaves the refill to the one that work
   assert.equal(await marks(), 0)
 })
 
-test('lets the mails be queued again that were lost, and sends none twice', async (t) => {
+test('queues lost mails again, and sends none twice', async (t) => {
   const store = await startAuditedStore(t)
   await store.startPipeline()
   const [lost = ''] = await store.trade(4)
@@ -131,7 +131,7 @@ test('lets the mails be queued again that were lost, and sends none twice', asyn
   assert.deepEqual(rows, [{ attempts: 1 }])
 })
 
-test('rewinds to a time, never forwards, and only subscribers that there are', async (t) => {
+test('rewinds existing subscribers to a time, and never forward', async (t) => {
   const store = await startAuditedStore(t)
   const stop = await store.startPipeline()
   await store.trade(2)
@@ -149,7 +149,7 @@ test('rewinds to a time, never forwards, and only subscribers that there are', a
   await assert.rejects(rewindSubscriber({ ...options, name: 'nobody' }), UnknownSubscriber)
 })
 
-test('writes what the lake lacks, sets a corrupt file aside, and every event is in one file', async (t) => {
+test('writes events that the lake lacks, sets a corrupt file aside, and every event is in one file', async (t) => {
   const store = await startAuditedStore(t)
   await store.startPipeline()
   for (let file = 0; file < 4; file++) {
@@ -164,12 +164,12 @@ test('writes what the lake lacks, sets a corrupt file aside, and every event is 
   assert.deepEqual([setAside, written], [[`${files[3]}.corrupt`], 4])
   assert.deepEqual((await store.verify()).findings, [])
   await store.trade(2)
-  await eventually(async () => (await store.verify()).lake.events === 10, { what: 'the sink goes on' })
+  await eventually(async () => (await store.verify()).lake.events === 10, { what: 'the sink continues' })
   assert.deepEqual((await store.verify()).findings, [])
   assert.deepEqual((await repairLake({ pool: store.pool, url: store.url, store: store.lakeStore, topic: store.topic, now })).written, 0)
 })
 
-test('writes events that lack within the range of a merged file so that it does not supersede them', async (t) => {
+test('writes missing events within the range of a merged file so that it does not supersede them', async (t) => {
   const store = await startAuditedStore(t)
   const stop = await store.startPipeline()
   for (let file = 0; file < 4; file++) {
@@ -189,7 +189,7 @@ test('writes events that lack within the range of a merged file so that it does 
   assert.equal((await listFiles(store.lake)).length, 1)
 })
 
-test('ends a file where another one lies between, though the topic has lost what that one holds', async (t) => {
+test('splits a file around another one, although the topic has lost the events of that one', async (t) => {
   const store = await startAuditedStore(t)
   const stop = await store.startPipeline()
   for (let file = 0; file < 3; file++) {

@@ -19,12 +19,12 @@ const STEPS = {
   afterwards: readCommands('and before the processes are started:'),
 }
 
-/** One way to back up and to restore, in the commands of docs/operations.md. */
+/** One way to back up and restore, by the commands of docs/operations.md. */
 interface Way {
   name: string
   backUp: string
   restore: string
-  /** Prints the moment that is restored as a line of the configuration. */
+  /** Prints the restore target as a line of the configuration. */
   target?: string
 }
 
@@ -55,7 +55,7 @@ const topics = [
   },
 ]
 
-// Most of the time is waiting.
+// Concurrent, because most of the time is waiting.
 describe("the documented restores of a PostgreSQL of one's own", { concurrency: true }, () => {
   for (const { where, skip, ways, open } of topics) {
     test(`leave orders, topic, mails and lake in agreement, one after the other, with the topic in ${where}`, { skip }, async (t) => {
@@ -70,7 +70,7 @@ describe("the documented restores of a PostgreSQL of one's own", { concurrency: 
         STOREFRONT_SECRET: TEST_SECRET,
         ...(await open(t)),
       })
-      /** Runs the last documented commands; what the last one has printed. */
+      /** Runs the documented commands after a restore. Returns the output of the last one. */
       const bringIntoAgreement = async () => {
         let printed = ''
         for (const line of STEPS.afterwards.trim().split('\n')) {
@@ -89,7 +89,7 @@ describe("the documented restores of a PostgreSQL of one's own", { concurrency: 
       for (const way of ways) {
         await t.test(way.name, async () => {
           const variables = { ...adminOf(server), BACKUP: server.makeFolder() }
-          // Delivered before that moment: a mail in flight then is retried half a minute after the restore.
+          // Delivered before the backup: a mail in flight at that moment is retried half a minute after the restore.
           const kept = [await running.place(), await running.place()]
           const [changed] = kept
           assert.ok(changed)
@@ -98,7 +98,7 @@ describe("the documented restores of a PostgreSQL of one's own", { concurrency: 
           await server.run(way.backUp, variables)
           let target = ''
           if (moment !== undefined) {
-            // The log brings back what came after the base backup.
+            // The log restores orders that were placed after the base backup.
             kept.push(await running.place())
             await running.untilDelivered()
             target = await server.run(`psql "$ADMIN/postgres" -Atc "${moment}"`, variables)

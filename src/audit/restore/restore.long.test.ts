@@ -23,8 +23,8 @@ const topics = [
 ]
 
 for (const { where, skip, open } of topics) {
-  describe(`a database whose files were put back, with the topic in ${where}`, { skip }, () => {
-    test('is recognised, sells on under numbers and versions that nobody has seen, and agrees with topic and lake after a replay', async (t) => {
+  describe(`a database restored from a copy of its files, with the topic in ${where}`, { skip }, () => {
+    test('is detected, continues with unused numbers and versions, and agrees with topic and lake after a replay', async (t) => {
       const store = createRestorableStore(t, await open(t))
       const before = await store.start()
       const kept = [await before.place(), await before.place(), await before.place()]
@@ -49,7 +49,7 @@ for (const { where, skip, open } of topics) {
       assert.match(failing[0] ?? '', /^restore: the database was restored to an earlier state .*storefront replay/)
       const named = await restored.verify()
       assert.deepEqual(summarise(named), ['database restored 1'])
-      // The same change as in the lost time, another one, and one that it did not make.
+      // The same change as the lost one, another change, and a change of an order without a lost one.
       const versions = [await restored.cancel(first), await restored.confirm(second), await restored.cancel(third)]
       assert.ok(versions.every((version) => version > 1_000))
       const fresh = [await restored.place(), await restored.place(), await restored.place()]
@@ -63,7 +63,7 @@ for (const { where, skip, open } of topics) {
       for (const { id, number } of lostOrders) assert.match(printed, new RegExp(`order ${number} is lost: .*${id}`))
       assert.match(printed, new RegExp(`order ${first.id} has lost changes`))
       await restored.untilDelivered()
-      // The lake's subscriber stands by while its files are refilled.
+      // The lake's subscriber is on standby while its files are refilled.
       await eventually(async () => (await restored.failing()).length === 0, { what: 'ready again' })
       const report = await restored.verify()
       assert.deepEqual(summarise(report), [])
@@ -75,7 +75,7 @@ for (const { where, skip, open } of topics) {
       assert.equal(new Set(lakeRows.map(({ sequence }) => sequence)).size, lakeRows.length)
       const orders = new Map(lakeRows.map(({ orderId, orderNumber }) => [orderId, orderNumber]))
       assert.equal(new Set(orders.values()).size, orders.size)
-      // What the lost time said is still there, beside what is true now.
+      // The lost events are still in the lake, beside the events of the current orders.
       const statusesOf = (id: string) => lakeRows.filter(({ orderId }) => orderId === id).map(({ status }) => status)
       assert.deepEqual(statusesOf(first.id), ['pending', 'confirmed', 'cancelled'])
       assert.deepEqual(statusesOf(second.id), ['pending', 'cancelled', 'confirmed'])
@@ -89,7 +89,7 @@ for (const { where, skip, open } of topics) {
       assert.deepEqual(summarise(await restored.verify()), [])
       await restored.stop()
 
-      // It is recognised once, and the next start has nothing to say.
+      // The restore is detected once, and the next start reports nothing.
       const again = await store.start()
       assert.deepEqual(await again.failing(), [])
       const { rows } = await again.pool.query('select from database_incarnations')

@@ -13,7 +13,7 @@ const FLIPS = 24
 
 await farFromMidnight()
 
-test('finds a flipped byte in a file without a checksum, or the file says what it said before', async (t) => {
+test('finds a flipped byte in a file without a checksum, unless its content is unchanged', async (t) => {
   const store = await startAuditedStore(t)
   const stop = await store.startPipeline()
   await store.trade(4)
@@ -23,7 +23,7 @@ test('finds a flipped byte in a file without a checksum, or the file says what i
   const { messages } = partitionMessages(await store.topic.read(0, 100))
   const path = await writeOldFile(store.lake, messages, new Date().toISOString().slice(0, 10))
   assert.deepEqual(summarise(await store.verify()), [], 'a file of the first release is right')
-  // When the lake took an event stands nowhere else.
+  // The time of ingestion is stored nowhere else.
   const readContents = async () =>
     (await queryFolder(store.lake, 'select * exclude (ingested_at) from order_events order by sequence')).rows
   const contents = await readContents()
@@ -42,7 +42,7 @@ test('finds a flipped byte in a file without a checksum, or the file says what i
   assert.deepEqual(unnoticed, [])
 })
 
-test('takes an address that was erased in the events for no difference', async (t) => {
+test('ignores an address that was erased in the events', async (t) => {
   const store = await startAuditedStore(t)
   const stop = await store.startPipeline()
   const address = { name: 'Ada', line1: '12 St James Square', city: 'London', postal_code: 'SW1Y 4JH', country: 'GB' }

@@ -20,8 +20,8 @@ async function filesOf(lake: string): Promise<string[]> {
     .map((name) => join(lake, 'orders', name))
 }
 
-test('finds nothing wrong with a busy store, however often it looks', async (t) => {
-  // On a slow machine one customer trades for long.
+test('reports no fault of a busy store in repeated runs', async (t) => {
+  // On a slow machine one customer trades for a long time.
   const store = await startAuditedStore(t, { maxPendingOrdersPerUser: null })
   await store.startPipeline()
   let isTrading = true
@@ -42,7 +42,7 @@ test('finds nothing wrong with a busy store, however often it looks', async (t) 
   assert.match(formatReport(report), /\nnothing is missing, doubled or corrupt$/)
 })
 
-test('takes what a slot without a reader still holds for lag, and what it does not hold for missing', async (t) => {
+test('counts changes in a slot without a reader as lag, and other changes as missing', async (t) => {
   const store = await startAuditedStore(t)
   const stop = await store.startPipeline()
   await store.trade(3)
@@ -61,7 +61,7 @@ test('takes what a slot without a reader still holds for lag, and what it does n
   await store.untilDelivered()
 })
 
-test('does not say that nothing is missing while a reader of the slot neither comes past what the topic lacks nor goes away', async (t) => {
+test('does not report that nothing is missing while a reader of the slot neither confirms the changes nor ends', async (t) => {
   const store = await startAuditedStore(t)
   const stop = await store.startPipeline()
   await store.trade(1)
@@ -77,7 +77,7 @@ test('does not say that nothing is missing while a reader of the slot neither co
   assert.match(text, /\ntopic .*; 2 events on the way, .*so they may be missing\n/)
   assert.match(text, /\ncannot tell whether anything is missing: see topic$/)
   assert.doesNotMatch(text, /nothing is missing/)
-  // Mails that are missing are found all the same, and what cannot be told is told with them.
+  // Missing mails are reported all the same, together with the undecided places.
   await store.pool.query(`delete from email_deliveries where event_id <> all ($1)`, [orders.map((id) => `${id}.1`)])
   const ill = await store.verify(300)
   assert.deepEqual([summarise(ill), ill.undecided], [['mails missing 1'], ['topic']])
@@ -87,13 +87,13 @@ test('does not say that nothing is missing while a reader of the slot neither co
   await store.replay()
 })
 
-test('takes a subscriber that is behind for longer than it may be for one that may have lost something', async (t) => {
+test('reports a subscriber with too much lag as undecided, because it may have lost events', async (t) => {
   const store = await startAuditedStore(t)
   const stop = await store.startPipeline()
   await store.trade(2)
   await store.untilDelivered()
   await stop()
-  // What is left looks like the beginning: a lake in a wrong folder does, too.
+  // The rest looks like a new lake, and so does a wrong folder.
   for (const file of await filesOf(store.lake)) await unlink(file)
   await store.pool.query('delete from email_deliveries')
   await store.pool.query(`delete from topic_subscribers where name = 'email'`)
@@ -111,7 +111,7 @@ test('takes a subscriber that is behind for longer than it may be for one that m
   assert.match(text, /\ncannot tell whether anything is missing: see mails, lake$/)
 })
 
-test('names each kind of fault, its place, its number and examples', async (t) => {
+test('reports each kind of fault with its place, its number and examples', async (t) => {
   const store = await startAuditedStore(t)
   const stop = await store.startPipeline()
   const orders: string[] = []
@@ -164,7 +164,7 @@ test('names each kind of fault, its place, its number and examples', async (t) =
   await store.replay()
 })
 
-test('finds an event that names another payment or parcel than the order does', async (t) => {
+test('finds an event with another payment or parcel than its order', async (t) => {
   const store = await startAuditedStore(t)
   const stop = await store.startPipeline()
   const [first = '', second = ''] = await store.trade(2)
@@ -190,7 +190,7 @@ test('finds an event that names another payment or parcel than the order does', 
   )
 })
 
-test('finds a file that is no Parquet, and a history that lacks a version', async (t) => {
+test('finds a file that is not Parquet, and a history that lacks a version', async (t) => {
   const store = await startAuditedStore(t)
   await store.startPipeline()
   const [order = ''] = await store.trade(2)
@@ -204,7 +204,7 @@ test('finds a file that is no Parquet, and a history that lacks a version', asyn
   assert.equal(found.get('lake corrupt')?.length, 1)
 })
 
-test('says that the change stream has lost its slot, and counts what was not published as missing', async (t) => {
+test('reports that the change stream has lost its slot, and counts unpublished events as missing', async (t) => {
   const store = await startAuditedStore(t)
   const stop = await store.startPipeline()
   await store.trade(1)
@@ -216,7 +216,7 @@ test('says that the change stream has lost its slot, and counts what was not pub
   await store.replay()
 })
 
-test('names orders, products and stock from before the rules of the database, as text and with ids', async (t) => {
+test('reports orders, products and stock that break the rules of the database, as text and with ids', async (t) => {
   const store = await startAuditedStore(t)
   await store.startPipeline()
   const [short = '', unwhole = '', both = ''] = (await store.trade(5)).filter((_, index) => (index + 1) % 3 !== 0)
@@ -251,7 +251,7 @@ test('names orders, products and stock from before the rules of the database, as
   assert.match(formatReport(report), /\norders: 3 invalid \(the database refuses such rows now: [^\n]+\)\n {2}[0-9a-f-]{36}: the /)
 })
 
-test('names a count of pending orders that is wrong, and a history of stock that does not fit', async (t) => {
+test('reports a wrong count of pending orders, and an inconsistent history of stock', async (t) => {
   const store = await startAuditedStore(t)
   const stop = await store.startPipeline()
   await store.trade(3)
