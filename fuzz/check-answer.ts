@@ -103,7 +103,7 @@ function checkProblem(
     ...(isDocumented || ANYWHERE[status]?.includes(code) ? [] : [`${status} ${code} is not in the document`]),
     ...(reason === null ? [] : [`the problem is not as documented: ${reason}`]),
     ...(problem?.status === status ? [] : [`the problem's status is ${problem?.status}`]),
-    ...(problem?.type === `urn:storefront:problem:${code}` ? [] : [`the problem's type is ${problem?.type}`]),
+    ...(String(problem?.type).endsWith(`/problems/${code}`) ? [] : [`the problem's type is ${problem?.type}`]),
     ...(headers.get('cache-control') === 'no-store' ? [] : ['a problem that caches may keep']),
     ...(INTERNALS.test(`${problem?.title} ${problem?.detail}`) ? ['the problem shows internals'] : []),
   ]

@@ -30,7 +30,7 @@ function connect(fault: (request: Request, send: Send, count: number) => Promise
 
 const newcomer = () => ({ email: `${randomUUID()}@example.com`, password: PASSWORD })
 const problem = (status: number, code: string, headers: Record<string, string> = {}) =>
-  new Response(JSON.stringify({ type: `urn:storefront:problem:${code}`, title: code, status, detail: code, code, request_id: 'a' }), {
+  new Response(JSON.stringify({ type: `${baseUrl}/problems/${code}`, title: code, status, detail: code, code, request_id: 'a' }), {
     status,
     headers: { 'content-type': 'application/problem+json', ...headers },
   })

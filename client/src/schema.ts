@@ -869,7 +869,10 @@ export interface components {
         };
         /** @description RFC 9457 problem details; some codes add members. */
         Problem: {
-            /** @description urn:storefront:problem:<code> */
+            /**
+             * Format: uri
+             * @description The page that explains the problem: `/problems/<code>` of this store.
+             */
             type: string;
             title: string;
             status: number;

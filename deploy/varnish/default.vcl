@@ -126,7 +126,7 @@ sub vcl_backend_error {
   set beresp.http.x-request-id = "varnish-" + bereq.xid;
   set beresp.http.access-control-allow-origin = "*";
   set beresp.http.access-control-expose-headers = "Retry-After, X-Request-Id";
-  synthetic({"{"type":"urn:storefront:problem:unavailable","title":"The store cannot answer now","status":503,"} +
+  synthetic({"{"type":"/problems/unavailable","title":"The store cannot answer now","status":503,"} +
     {""detail":"No process of the store answers.","code":"unavailable","request_id":"varnish-"} + bereq.xid + {"" }"});
   return (deliver);
 }

@@ -19,6 +19,8 @@ import { publicCorsHeaders } from '../http/cors.ts'
 import { drain } from '../http/drain.ts'
 import { healthRoutes, type ReadinessCheck } from '../http/health.ts'
 import type { HttpServer } from '../http/http-server.ts'
+import { problemPages } from '../http/problem-pages.ts'
+import { referenceRoutes } from '../http/reference.ts'
 import { createHttpServer, openApiRoute, requestId } from '../http/server.ts'
 import { addShortcut } from '../http/shortcut.ts'
 import type { Metrics } from '../operations/metrics.ts'
@@ -123,6 +125,8 @@ export async function createApi({
       adminOrderRoutes(scope, { ...orders, findUserId: async (email) => (await findUserByEmail(pool, canonicalEmail(email)))?.id ?? null })
       healthRoutes(scope, check)
       openApiRoute(scope)
+      referenceRoutes(scope)
+      problemPages(scope)
     },
     { prefix: basePath },
   )

@@ -11,8 +11,11 @@ const ID = '01900000-0000-7000-8000-000000000000'
 const CUSTOMER: Caller = { userId: 'u', sessionId: 's', role: 'customer' }
 const PUBLIC = [
   'GET /.well-known/jwks.json',
+  'GET /docs',
+  'GET /docs/:file',
   'GET /livez',
   'GET /openapi.json',
+  'GET /problems/:code',
   'GET /products',
   'GET /products/:id',
   'GET /products/facets',
@@ -86,7 +89,7 @@ test('every route of the store that is not public answers 401 without a token, a
   const { token } = await store.register()
   const names = new Set<string>()
   for (const { method, url, access } of store.server.listedRoutes) {
-    const path = url.replaceAll(':id', ID)
+    const path = url.replaceAll(':id', ID).replace(':file', 'start.js').replace(':code', 'not_found')
     assert.doesNotMatch(path, /:/, `a value for each parameter of ${url}`)
     if (access === 'public') {
       if (method !== 'HEAD') names.add(`${method} ${url}`)

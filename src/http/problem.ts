@@ -53,7 +53,7 @@ const RETRY_AFTER_SECONDS = '1'
 /** RFC 9457 problem details, as this API sends them. */
 export const Problem = Type.Object(
   {
-    type: Type.String({ description: 'urn:storefront:problem:<code>' }),
+    type: Type.String({ format: 'uri', description: 'The page that explains the problem: `/problems/<code>` of this store.' }),
     title: Type.String(),
     status: Type.Integer(),
     detail: Type.String(),
@@ -100,12 +100,20 @@ export function problemExamples() {
   return Object.fromEntries(
     Object.entries(PROBLEMS).flatMap(([code, { status, title }]) => {
       if (code === 'method_not_allowed') return []
-      const value = { type: `urn:storefront:problem:${code}`, title, status, detail: `${title}.`, code, request_id: EXAMPLE_REQUEST_ID }
+      const value = {
+        type: `${EXAMPLE_BASE_URL}/problems/${code}`,
+        title,
+        status,
+        detail: `${title}.`,
+        code,
+        request_id: EXAMPLE_REQUEST_ID,
+      }
       return [[code, { summary: title, value }]]
     }),
   )
 }
 
+const EXAMPLE_BASE_URL = 'https://shop.example'
 const EXAMPLE_REQUEST_ID = '01997a5e-4b1c-7d3a-9f60-2c8a1b0e7d44'
 
 /** For the log and the metrics, when the client disconnects while its body is read; nobody receives the answer. */
@@ -116,15 +124,26 @@ export function isBrokenOff(error: unknown, { raw }: Pick<FastifyRequest, 'raw'>
   return error instanceof Error && error === raw.errored
 }
 
+/** What problems are made with. `baseUrl` is where their pages are. */
+export interface ProblemContext {
+  baseUrl: string
+  refusals: RefusalLog
+}
+
 /** Sends any error as a problem. An unknown one is logged here, once, and reveals nothing; the log of 503 answers is sampled. */
-export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply, refusals: RefusalLog): FastifyReply {
+export function sendError(
+  error: unknown,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { baseUrl, refusals }: ProblemContext,
+): FastifyReply {
   const known = isBrokenOff(error, request) ? BROKEN_OFF : toAppError(error, request)
   const { status, title } = PROBLEMS[known.code]
   if (status === 503) refusals.add(error, request.id)
   else if (status >= 500) request.log.error({ err: loggableError(error), code: known.code }, 'request failed')
   const { errors, members, headers } = known.details
   const problem = {
-    type: `urn:storefront:problem:${known.code}`,
+    type: `${baseUrl}/problems/${known.code}`,
     title,
     status,
     detail: known.message,

@@ -18,7 +18,7 @@ interface Connection {
 const LONG_TOKEN = /\r\nauthorization:[^\r\n]{8192}/i
 
 /** Answers bytes that Node's parser could not read as a request, for which no reply object exists. */
-export function refuseConnection(error: ParserError, socket: Connection): void {
+export function refuseConnection(error: ParserError, socket: Connection, baseUrl: string): void {
   if (error.code === 'ECONNRESET' || socket.destroyed || !socket.writable) {
     socket.destroy()
     return
@@ -26,7 +26,7 @@ export function refuseConnection(error: ParserError, socket: Connection): void {
   const { status, phrase, code, detail, headers } = refusalFor(error)
   const id = randomUUIDv7()
   const { title } = PROBLEMS[code]
-  const problem = JSON.stringify({ type: `urn:storefront:problem:${code}`, title, status, detail, code, request_id: id })
+  const problem = JSON.stringify({ type: `${baseUrl}/problems/${code}`, title, status, detail, code, request_id: id })
   const head = [
     `HTTP/1.1 ${status} ${phrase}`,
     'content-type: application/problem+json',

@@ -188,7 +188,7 @@ test('a problem has every member and is not cached', async () => {
   assert.equal(answer.headers['content-type'], 'application/problem+json')
   assert.equal(answer.headers['cache-control'], 'no-store')
   assert.deepEqual(answer.json ?? JSON.parse(answer.text), {
-    type: 'urn:storefront:problem:invalid_query',
+    type: 'http://localhost:3000/problems/invalid_query',
     title: 'A query parameter is not valid',
     status: 400,
     detail: 'A query parameter is not valid.',

@@ -44,7 +44,7 @@ const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
 /** The HTTP shell, without a route: parsing, validation, problems, request ids, the log line of each request. */
 export async function createHttpServer(options: HttpServerOptions): Promise<HttpServer> {
   const cors = createCors(options.corsOrigins ?? null)
-  const refusals = new RefusalLog(options.logger as FastifyBaseLogger)
+  const problems = { baseUrl: options.baseUrl, refusals: new RefusalLog(options.logger as FastifyBaseLogger) }
   const server: HttpServer = Fastify({
     loggerInstance: options.logger as FastifyBaseLogger,
     logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'request_id' }),
@@ -62,9 +62,9 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
     // They occur before any hook.
     frameworkErrors: (error, request, reply) => {
       cors.allow(request, identify(request, reply))
-      sendError(error, request, reply, refusals)
+      sendError(error, request, reply, problems)
     },
-    clientErrorHandler: refuseConnection,
+    clientErrorHandler: (error, socket) => refuseConnection(error, socket, options.baseUrl),
   }).withTypeProvider<TypeBoxTypeProvider>()
   server.addSchema(Problem)
   server.setValidatorCompiler(compileValidator as never)
@@ -77,7 +77,7 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
       done(error as Error)
     }
   })
-  server.setErrorHandler((error, request, reply) => sendError(error, request, reply, refusals))
+  server.setErrorHandler((error, request, reply) => sendError(error, request, reply, problems))
   server.addHook('onRoute', (route) => {
     route.bodyLimit ??= route.schema?.body === undefined ? NO_BODY_LIMIT_BYTES : BODY_LIMIT_BYTES
   })

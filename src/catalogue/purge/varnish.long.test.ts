@@ -213,7 +213,7 @@ test('one of two processes is enough, and with both away pages see a problem tha
   const { request_id, ...problem } = (await away.json()) as Record<string, unknown>
   assert.equal(request_id, away.headers.get('x-request-id'))
   assert.deepEqual(problem, {
-    type: 'urn:storefront:problem:unavailable',
+    type: '/problems/unavailable',
     title: PROBLEMS.unavailable.title,
     status: 503,
     detail: 'No process of the store answers.',

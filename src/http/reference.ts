@@ -1,0 +1,60 @@
+import { readFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import { promisify } from 'node:util'
+import { gzip } from 'node:zlib'
+import { Type } from 'typebox'
+import { notFound } from '../errors.ts'
+import type { HttpServer } from './http-server.ts'
+
+const POLICY =
+  "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; " +
+  "frame-ancestors 'none'"
+const PAGE = `<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Storefront API</title>
+<link rel="icon" href="data:,"><link rel="stylesheet" href="docs/swagger-ui.css"><main id="reference"></main>
+<script src="docs/swagger-ui-bundle.js"></script><script src="docs/start.js"></script></html>`
+// Nothing is sent to a validator, and a token that somebody enters is gone with the page.
+const START = `SwaggerUIBundle({ url: 'openapi.json', dom_id: '#reference', deepLinking: true, validatorUrl: null, persistAuthorization: false })\n`
+
+const TYPES: Readonly<Record<string, string>> = {
+  'swagger-ui.css': 'text/css; charset=utf-8',
+  'swagger-ui-bundle.js': 'text/javascript; charset=utf-8',
+  'start.js': 'text/javascript; charset=utf-8',
+}
+
+/** `GET /docs`: the reference of the API, by Swagger UI with files from here. They are read when somebody asks for them. */
+export function referenceRoutes(server: HttpServer): void {
+  const open = { access: 'public' } as const
+  const files = new Map<string, Promise<Buffer>>()
+
+  server.get('/docs', { schema: { hide: true }, config: open }, async (_request, reply) =>
+    reply
+      .headers({ 'cache-control': 'public, max-age=3600', 'content-security-policy': POLICY })
+      .type('text/html; charset=utf-8')
+      .send(PAGE),
+  )
+
+  server.get(
+    '/docs/:file',
+    { schema: { hide: true, params: Type.Object({ file: Type.String() }) }, config: open },
+    async (request, reply) => {
+      const { file } = request.params
+      const type = Object.hasOwn(TYPES, file) ? TYPES[file] : undefined
+      if (type === undefined) throw notFound('file')
+      const compressed = files.get(file) ?? compress(file)
+      files.set(file, compressed)
+      return reply
+        .headers({ 'cache-control': 'public, max-age=86400', 'content-encoding': 'gzip' })
+        .type(type)
+        .send((await compressed) as never)
+    },
+  )
+}
+
+/** Every browser that Swagger UI supports accepts gzip. */
+async function compress(file: string): Promise<Buffer> {
+  return promisify(gzip)(file === 'start.js' ? START : await readFile(resolveFile(file)))
+}
+
+function resolveFile(file: string): string {
+  return createRequire(import.meta.url).resolve(`@fastify/swagger-ui/static/${file}`)
+}
