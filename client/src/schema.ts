@@ -26,7 +26,7 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Changes the caller's name; null takes it away
+         * Changes the caller's name; null removes it
          * @description Only the properties that the body names change.
          */
         patch: operations["updateAccount"];
@@ -142,7 +142,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Makes an account and logs it in
+         * Creates an account and logs it in
          * @description With EMAIL_VERIFICATION=required it answers 202 to new and taken addresses alike and sends a mail.
          */
         post: operations["register"];
@@ -162,8 +162,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Makes the account whose address is proven by a mailed token, and logs it in
-         * @description The mailbox proves the address, the password proves that the same person registered: anybody can register with an address of somebody else. A wrong password leaves the token usable.
+         * Creates the account whose address a mailed token verifies, and logs it in
+         * @description The token proves the mailbox; the password proves that the same person registered, because anybody can register with the address of somebody else. A wrong password leaves the token usable.
          */
         post: operations["verifyEmail"];
         delete?: never;
@@ -202,7 +202,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Trades a refresh token for a new pair of tokens
+         * Exchanges a refresh token for a new pair of tokens
          * @description Rotates the refresh token (RFC 9700). Within ten seconds the same token gets the same successor, so two tabs can refresh at once; later use of an old token ends the session.
          */
         post: operations["refresh"];
@@ -695,7 +695,7 @@ export interface components {
         };
         EmailVerification: {
             token: string;
-            /** @description The one that was chosen at this registration. */
+            /** @description The password of this registration. */
             password: string;
         };
         Facets: {
@@ -977,7 +977,7 @@ export interface components {
              */
             last_used_at: string;
             user_agent: string | null;
-            /** @description Whether it is the one that asks. */
+            /** @description Whether it is the session of this request. */
             current: boolean;
         };
         SessionPage: {
@@ -1292,7 +1292,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The account as it is now. */
+            /** @description The changed account. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -1859,7 +1859,7 @@ export interface operations {
                     "application/json": components["schemas"]["LoginResult"];
                 };
             };
-            /** @description With EMAIL_VERIFICATION=required: a token is mailed, and the account is made with it. */
+            /** @description With EMAIL_VERIFICATION=required: a token is mailed, and the account is created with it. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -3825,7 +3825,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `insufficient_stock`: There is not enough stock. `purchase_limit`: A customer can buy only so many. `too_many_pending_orders`: Too many orders wait to be confirmed. `price_changed`: The total is another now. `client_reference_taken`: The client reference is taken. `request_in_progress`: The same request is being worked on. */
+            /** @description `insufficient_stock`: There is not enough stock. `purchase_limit`: The purchase limit is exceeded. `too_many_pending_orders`: Too many orders wait to be confirmed. `price_changed`: The total has changed. `client_reference_taken`: The client reference is taken. `request_in_progress`: The same request is in progress. */
             409: {
                 headers: {
                     [name: string]: unknown;
