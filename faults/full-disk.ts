@@ -28,7 +28,7 @@ export const FULL_DISK_FAULT: Fault = {
     onCleanup(cleanup, () => rmSync(path, { recursive: true, force: true }))
     const reason = mountTmpfs(cleanup, path, DISK_MEGABYTES)
     if (reason !== null) throw new Skipped(reason)
-    const server = await startCluster(dataFolder(path), { settings: SETTINGS, isKeptRunning: true })
+    const server = await startCluster(dataFolder(path), { settings: SETTINGS, isSupervised: true })
     onCleanup(cleanup, () => server.stop())
     const round = await Round.open(cleanup, random, server.url)
     disks.set(round, { path, server })

@@ -70,7 +70,7 @@ test('says in one line that a secret of the store is missing, and makes no other
     renameSync(file, `${folder.path}.${name}`)
     onCleanup(t, () => void (existsSync(`${folder.path}.${name}`) && renameSync(`${folder.path}.${name}`, file)))
     const { status, stderr } = await runStorefront(t, ['serve'], { env })
-    const line = `storefront: ${file} is missing beside the store in ${folder.cluster}: bring it back from a backup; nothing was changed\n`
+    const line = `storefront: ${file} is missing beside the store in ${folder.cluster}: restore it from a backup; nothing was changed\n`
     assert.deepEqual([status, stderr], [1, line])
     assert.ok(!existsSync(file) && !existsSync(`${file}.new`))
     renameSync(`${folder.path}.${name}`, file)

@@ -2,7 +2,7 @@ import type { Logger } from 'pino'
 import { PURGE_QUEUE } from '../catalogue/purge/purge-catalogue.ts'
 import { ensureReplicationSlot, slotNameFor } from '../change-stream/replication-slot.ts'
 import { type DatabaseAddresses, roleOf } from '../db/addresses.ts'
-import { assertOwner, assertReachable, assertServer, lacksReplication } from '../db/assert-suitable.ts'
+import { assertOwner, assertReachable, assertServer, explainMissingReplication } from '../db/assert-suitable.ts'
 import { migrate } from '../db/migrate.ts'
 import { connectClient, type Queryable } from '../db/pool.ts'
 import { grantRights } from '../db/rights.ts'
@@ -37,7 +37,7 @@ export async function prepareDatabase(addresses: DatabaseAddresses, logger: Logg
         try {
           await create(stream)
         } catch (error) {
-          throw sqlState(error) === INSUFFICIENT_PRIVILEGE ? await lacksReplication(stream, error) : error
+          throw sqlState(error) === INSUFFICIENT_PRIVILEGE ? await explainMissingReplication(stream, error) : error
         }
       }),
     )

@@ -3,7 +3,14 @@ import { fingerprintOf } from '../auth/encryption.ts'
 import { claimSecret, findFingerprint, lockFingerprint } from '../auth/store-secret.ts'
 import { WrongSecret } from '../auth/tokens/signing-keys.ts'
 import type { Config } from '../config.ts'
-import { type DataFolder, dataFolder, missingSecret, readOrCreateSecret, readSecret, renameSecret } from '../db/embedded/data-folder.ts'
+import {
+  type DataFolder,
+  dataFolder,
+  missingSecretError,
+  readOrCreateSecret,
+  readSecret,
+  renameSecret,
+} from '../db/embedded/data-folder.ts'
 import { connectClient, type Pool } from '../db/pool.ts'
 import { inTransaction } from '../db/transaction.ts'
 
@@ -46,7 +53,7 @@ export function recoverSecret(folder: DataFolder, fingerprint: string | null): s
     renameSecret(folder, NEXT_SECRET_FILE, SECRET_FILE)
     return next
   }
-  if (secret === null) throw missingSecret(folder, SECRET_FILE)
+  if (secret === null) throw missingSecretError(folder, SECRET_FILE)
   throw new WrongSecret(
     `${join(folder.path, SECRET_FILE)} is not the secret of the store in ${folder.cluster}: restore both from the same backup`,
   )

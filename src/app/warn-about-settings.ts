@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
 import type { Config } from '../config.ts'
 import type { Pool } from '../db/pool.ts'
-import { findDoubtfulSettings } from '../db/server-settings.ts'
+import { findMisconfiguredSettings } from '../db/server-settings.ts'
 
 /** Logs a warning for each combination of settings that is unsuitable for a public store. */
 export function warnAboutSettings({ roles, baseUrl, basePath, smtpUrl, isEmailVerificationRequired }: Config, logger: Logger): void {
@@ -20,6 +20,6 @@ const CONNECTIONS_BESIDES_POOLS = 10
 /** Logs a warning, with its remedy, for each setting of the PostgreSQL server that degrades the store. */
 export async function warnAboutServer(pool: Pool, { databasePoolSize, roles }: Config, logger: Logger): Promise<void> {
   const needs = { connections: databasePoolSize + CONNECTIONS_BESIDES_POOLS, replicates: roles.includes('stream') }
-  for (const { setting, value, remedy } of await findDoubtfulSettings(pool, needs))
+  for (const { setting, value, remedy } of await findMisconfiguredSettings(pool, needs))
     logger.warn({ setting, value }, `PostgreSQL's ${setting} is ${value}: ${remedy}`)
 }

@@ -2,7 +2,7 @@ import { resolve } from 'node:path'
 import { ensureIncarnationOf, RestoreUnfinished } from '../app/ensure-incarnation.ts'
 import { prepareDatabase } from '../app/prepare-database.ts'
 import type { Config } from '../config.ts'
-import { BackupUnusable, backUpCluster, restoreCluster } from '../db/embedded/backup.ts'
+import { BackupFailed, backUpCluster, restoreCluster } from '../db/embedded/backup.ts'
 import { dataFolder } from '../db/embedded/data-folder.ts'
 import { openExistingDatabase, openSharedDatabase } from '../db/open-database.ts'
 import { createPool } from '../db/pool.ts'
@@ -56,5 +56,5 @@ async function finish(settings: Contexts['settings']): Promise<number> {
 
 function assertEmbedded({ databaseAddresses }: Config): void {
   if (databaseAddresses !== null)
-    throw new BackupUnusable('DATABASE_URL is set: back that server up by its own means, see docs/operations.md, Backup and restore')
+    throw new BackupFailed('DATABASE_URL is set: back that server up by its own means, see docs/operations.md, Backup and restore')
 }

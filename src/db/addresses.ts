@@ -1,19 +1,19 @@
-/** Addresses of one database for the roles that use it, which may be one and the same. They carry passwords: not for logs. */
+/** Connection URLs of one database, one for each role; roles may share one. They contain passwords: not for logs. */
 export interface DatabaseAddresses {
-  /** Of the API, the subscribers and the commands: a role with the rights of `rights.ts` and no others. */
+  /** For the API, the subscribers and the commands: a role with only the rights of `rights.ts`. */
   readonly api: string
-  /** Of the change stream, the only one that may replicate. */
+  /** For the change stream: the only role that may replicate. */
   readonly stream: string
-  /** Of the owner of all tables, for migrations. */
+  /** For migrations: the owner of all tables. */
   readonly owner: string
 }
 
-/** A database that knows one role only. */
+/** For a database with one role. */
 export function oneRole(url: string): DatabaseAddresses {
   return { api: url, stream: url, owner: url }
 }
 
-/** The role that an address names; empty when the driver has to find it elsewhere. */
+/** The role in the address; empty when the driver has to take it from the environment. */
 export function roleOf(url: string): string {
   return decodeURIComponent(new URL(url).username)
 }

@@ -3,21 +3,21 @@ import type { DatabaseAddresses } from './addresses.ts'
 import { explainConnection, explainRefusal, quote } from './connection-refusal.ts'
 import { connectClient, type Queryable } from './pool.ts'
 
-/** The database server, or what a role may do there, is not what the store needs. The message has the statement that changes it. */
+/** The database server or the rights of a role do not meet the store's needs. The message contains the statement that fixes it. */
 export class DatabaseUnsuitable extends OperatorError {
   override readonly name = 'DatabaseUnsuitable'
 }
 
-const OLDEST_VERSION = 150_000
+const MIN_VERSION = 150_000
 
-/** Throws DatabaseUnsuitable unless the server is new enough and writes what the change stream reads. */
+/** Throws DatabaseUnsuitable unless the server is new enough and writes the WAL that the change stream needs. */
 export async function assertServer(db: Queryable): Promise<void> {
   const { rows } = await db.query<{ version: string; number: number; wal_level: string }>(
     `select current_setting('server_version') as version, current_setting('server_version_num')::int as number,
       current_setting('wal_level') as wal_level`,
   )
   const { version = '', number = 0, wal_level: walLevel = '' } = rows[0] ?? {}
-  if (number < OLDEST_VERSION) throw new DatabaseUnsuitable(`the database is PostgreSQL ${version}; the store needs 15 or later`)
+  if (number < MIN_VERSION) throw new DatabaseUnsuitable(`the database is PostgreSQL ${version}; the store needs 15 or later`)
   if (walLevel !== 'logical') {
     throw new DatabaseUnsuitable(
       `the database has wal_level = ${walLevel}; run "alter system set wal_level = logical" as its administrator, and restart it`,
@@ -28,8 +28,8 @@ export async function assertServer(db: Queryable): Promise<void> {
 const SETTINGS = { api: 'DATABASE_URL', stream: 'DATABASE_STREAM_URL', owner: 'DATABASE_OWNER_URL' }
 
 /**
- * Throws DatabaseUnsuitable when the server refuses the addresses of these roles, and names the setting. `isNeeded`: also when one cannot be
- * reached for now; otherwise that is left to the part of the store that uses the address.
+ * Throws DatabaseUnsuitable, with the setting's name, when the server refuses the address of one of these roles. `isNeeded`: also when the
+ * server is unavailable for now; otherwise the part of the store that uses the address handles that.
  */
 export async function assertReachable(
   addresses: DatabaseAddresses,
@@ -54,14 +54,14 @@ interface OwnerRights {
   database: string
   schema: string | null
   has_api_role: boolean
-  /** Whose the tables are, when this role may not act as their owner. */
+  /** The owner of the tables, when this role may not act as their owner; else null. */
   other_owner: string | null
   may_create_in_schema: boolean
-  /** Where a schema or an extension is still to be made. */
+  /** True only when a schema or an extension is still to be created. */
   lacks_create_in_database: boolean
 }
 
-/** Throws DatabaseUnsuitable unless the role of this connection may change the schema, and the role that is to get rights is there. */
+/** Throws DatabaseUnsuitable unless this connection's role may change the schema, and the role that is to get rights exists. */
 export async function assertOwner(db: Queryable, apiRole: string): Promise<void> {
   const { rows } = await db.query<OwnerRights>(
     `select
@@ -103,8 +103,8 @@ export async function assertOwner(db: Queryable, apiRole: string): Promise<void>
   )
 }
 
-/** The right that an attempt to make a replication slot lacks. */
-export async function lacksReplication(stream: Queryable, cause: unknown): Promise<DatabaseUnsuitable> {
+/** Explains why a replication slot could not be created with this role. */
+export async function explainMissingReplication(stream: Queryable, cause: unknown): Promise<DatabaseUnsuitable> {
   const { rows } = await stream.query<{ role: string }>('select current_user as role')
   const role = rows[0]?.role ?? ''
   return new DatabaseUnsuitable(

@@ -2,10 +2,10 @@ import { isDatabaseOutage, isPoolerRefusal } from './failures.ts'
 import { INSUFFICIENT_PRIVILEGE, INVALID_AUTHORIZATION, INVALID_PASSWORD, sqlState, UNKNOWN_DATABASE } from './sql-state.ts'
 
 const REFUSALS = new Set<string | undefined>([INVALID_AUTHORIZATION, INVALID_PASSWORD, UNKNOWN_DATABASE])
-// `pg` gives it no code.
+// `pg` sets no code for it.
 const NO_PASSWORD = /^SASL: SCRAM-SERVER-FIRST-MESSAGE: client password must be a/
 
-/** Why no connection could be made to the address in the setting `name`, in one line; null for any other error. */
+/** Why no connection to the address in the setting `name` was possible, in one line; null for any other error. */
 export function explainConnection(error: unknown, name: string): string | null {
   const reason = explainRefusal(error, name)
   if (reason !== null) return reason
@@ -13,7 +13,7 @@ export function explainConnection(error: unknown, name: string): string | null {
   return isDatabaseOutage(error) ? `the database cannot be used: ${message || code}; check that it runs, and ${name}` : null
 }
 
-/** The same of a server that answers and lets nobody in by this address, which does not change by waiting. */
+/** As `explainConnection`, only for a server that answers and refuses this address, so that waiting does not help. */
 export function explainRefusal(error: unknown, name: string): string | null {
   const { message = '', severity, role, database } = error as Partial<Record<string, string>>
   if (NO_PASSWORD.test(message)) return `the database cannot be used: ${name} has no password, and the server asks for one`
@@ -23,7 +23,7 @@ export function explainRefusal(error: unknown, name: string): string | null {
   return `the database cannot be used: ${message}; run ${statement} as the database's administrator`
 }
 
-/** The name of a role or a database as PostgreSQL reads it in a statement. */
+/** Quotes the name of a role or a database for a statement, where it needs quotes. */
 export function quote(name: string): string {
   return /^[a-z_][a-z0-9_]*$/.test(name) ? name : `"${name.replaceAll('"', '""')}"`
 }

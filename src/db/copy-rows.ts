@@ -4,16 +4,16 @@ import type { Transaction } from './pool.ts'
 type CopyValue = string | number | null
 
 /**
- * Stores `rows` by `statement`, a `copy … from stdin`: the fastest way into PostgreSQL. Rejects with the server's error; the
- * transaction is then broken, as after any failed statement. Nothing else may be asked of `tx` until it has ended.
+ * Stores `rows` with `statement`, a `copy … from stdin`: the fastest way into PostgreSQL. Rejects with the server's error, which fails the
+ * transaction as any failed statement does. Send no other statement to `tx` before this has ended.
  */
 export function copyRows(tx: Transaction, statement: string, rows: Iterable<readonly CopyValue[]>): Promise<void> {
   return copy(tx, statement, encode(rows))
 }
 
 /**
- * As `copyRows`, for a `copy … from stdin (format binary)` of columns of the types text and json: it saves the server, which otherwise looks
- * at each character three times, a third of its work on long texts.
+ * As `copyRows`, for a `copy … from stdin (format binary)` of columns of the types text and json. For long texts it saves the server a third
+ * of its work: the text format costs three passes over each character.
  */
 export function copyTexts(tx: Transaction, statement: string, rows: Iterable<readonly string[]>): Promise<void> {
   return copy(tx, statement, encodeTexts(rows))
@@ -25,7 +25,7 @@ function copy(tx: Transaction, statement: string, chunks: Iterable<Buffer>): Pro
   return promise
 }
 
-/** What `pg` sends for the rows when the server asks for them. A `pg.Query`, for only such may stand in a pipeline. */
+/** A `pg.Query`, because a pipeline takes no other object. */
 class Copy extends pg.Query {
   readonly #statement: string
   readonly #chunks: Iterable<Buffer>
@@ -44,7 +44,7 @@ class Copy extends pg.Query {
   }
 }
 
-/** Methods of pg's connection that its types lack. */
+/** Methods of pg's connection that are missing from its types. */
 interface CopyConnection {
   sendCopyFromChunk(chunk: Buffer): void
   endCopyFrom(): void
@@ -73,7 +73,7 @@ function encodeValue(value: CopyValue): string {
   return value.replace(SPECIAL, (character) => ESCAPES[character] ?? character)
 }
 
-// https://www.postgresql.org/docs/current/sql-copy.html, "Binary Format": the signature, flags, and an extension of no length.
+// https://www.postgresql.org/docs/current/sql-copy.html, "Binary Format": the signature, flags, and an empty extension.
 const BINARY_HEADER = Buffer.from('PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0', 'latin1')
 const BINARY_END = Buffer.from([0xff, 0xff])
 const MAX_UTF8_BYTES_PER_UNIT = 3

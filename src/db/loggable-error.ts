@@ -2,8 +2,8 @@
 const DATA_EXCEPTION_CLASS = '22'
 
 /**
- * What may be logged of an error. Of PostgreSQL's that is what names things: its `detail`, its `where` and the message about a bad
- * value can hold the values of a row, such as an e-mail address. Any other error comes back as it is.
+ * An error without personal data, for the log. Of an error of PostgreSQL it keeps code, names and stack: its `detail`, its `where` and the
+ * message about a bad value can contain values of a row, such as an e-mail address. Any other error is returned unchanged.
  */
 export function loggableError(error: unknown): unknown {
   if (!isDatabaseError(error)) return error
@@ -13,7 +13,7 @@ export function loggableError(error: unknown): unknown {
   return { type, message, code, constraint, table, column, stack: `${message}\n${frames}` }
 }
 
-/** What PostgreSQL sends with each of its errors; `pg`'s class of them is not asked for, since commands need this file and no `pg`. */
+/** The fields of an error of PostgreSQL. Not `pg`'s class: commands load this file without `pg`. */
 interface DatabaseError extends Error {
   severity: string
   code?: string

@@ -8,7 +8,7 @@ export interface DatabaseOptions {
   /** Null means the embedded server in `dataDir`. */
   databaseAddresses: DatabaseAddresses | null
   dataDir: string
-  /** Called when the embedded server ended, and each time that it could not be started again. */
+  /** Called when the embedded server exits, and each time a restart fails. */
   onUnexpectedExit?: (message: string) => void
   onRestarted?: () => void
   onWarning?: (message: string) => void
@@ -16,19 +16,16 @@ export interface DatabaseOptions {
 
 export interface OpenDatabase {
   readonly addresses: DatabaseAddresses
-  /** Why the embedded server does not run now; null while it does, and for any other. */
+  /** Why the embedded server is not running now; null while it is, and for any other server. */
   readonly failure: string | null
-  /** Stops the server if it was started here. Idempotent. */
+  /** Stops the embedded server if this process has started it. Idempotent. */
   close(): Promise<void>
 }
 
-/**
- * Opens the database for a store that is to run: the embedded server must be its own, and is started again when it ends. Throws
- * DataFolderInUse.
- */
+/** Opens the database for a store: it starts the embedded server itself, and restarts it when it exits. Throws DataFolderInUse. */
 export async function openOwnDatabase({ databaseAddresses, dataDir, ...callbacks }: DatabaseOptions): Promise<OpenDatabase> {
-  if (databaseAddresses !== null) return notEmbedded(databaseAddresses)
-  const server = await startEmbeddedPostgres(dataFolder(dataDir), { ...callbacks, isKeptRunning: true })
+  if (databaseAddresses !== null) return externalDatabase(databaseAddresses)
+  const server = await startEmbeddedPostgres(dataFolder(dataDir), { ...callbacks, isSupervised: true })
   return {
     addresses: server.addresses,
     get failure() {
@@ -38,8 +35,8 @@ export async function openOwnDatabase({ databaseAddresses, dataDir, ...callbacks
   }
 }
 
-/** A server that is not stopped here. */
-function notEmbedded(addresses: DatabaseAddresses): OpenDatabase {
+/** A server that this process has not started. */
+function externalDatabase(addresses: DatabaseAddresses): OpenDatabase {
   return { addresses, failure: null, close: async () => {} }
 }
 
@@ -47,11 +44,11 @@ const WAIT_MS = 30_000
 const POLL_MS = 100
 
 /**
- * Opens the database for one command: the server of a store that runs beside it, else one that is started for as long as the
- * command takes and then waits for other commands that use it. Throws DataFolderInUse when neither works.
+ * Opens the database for one command: with the server of a store that is running, else with a server for the duration of the command, which
+ * waits for other commands that use it. Throws DataFolderInUse when neither works.
  */
 export async function openSharedDatabase(options: DatabaseOptions): Promise<OpenDatabase> {
-  if (options.databaseAddresses !== null) return notEmbedded(options.databaseAddresses)
+  if (options.databaseAddresses !== null) return externalDatabase(options.databaseAddresses)
   const folder = dataFolder(options.dataDir)
   const deadline = Date.now() + WAIT_MS
   for (;;) {
@@ -62,17 +59,17 @@ export async function openSharedDatabase(options: DatabaseOptions): Promise<Open
       if (!(error instanceof DataFolderInUse) || Date.now() > deadline) throw error
     }
     const addresses = await findEmbeddedPostgres(folder)
-    if (addresses !== null) return notEmbedded(addresses)
+    if (addresses !== null) return externalDatabase(addresses)
     await delay(POLL_MS)
   }
 }
 
-/** There is no embedded store in the folder. Its message is one line for a terminal. */
+/** The folder contains no embedded store. */
 class StoreMissing extends OperatorError {
   override readonly name = 'StoreMissing'
 }
 
-/** As above, but makes no store where there is none. Throws StoreMissing. */
+/** As `openSharedDatabase`, but never creates a store. Throws StoreMissing. */
 export async function openExistingDatabase(options: DatabaseOptions): Promise<OpenDatabase> {
   if (options.databaseAddresses === null && !hasCluster(dataFolder(options.dataDir))) {
     throw new StoreMissing(`there is no store in ${options.dataDir}; start one there, or run storefront migrate`)

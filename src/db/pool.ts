@@ -5,10 +5,10 @@ import { COMMAND_BOUNDS, SERVING_BOUNDS, type SessionBounds, type SessionSetting
 export type Pool = pg.Pool
 /** A connection with an open transaction. A function that takes one must not outlive it. */
 export type Transaction = pg.PoolClient & { readonly __transaction?: never }
-/** For statements that are right inside a transaction and outside. */
+/** For statements that are correct inside and outside a transaction. */
 export type Queryable = Pick<pg.ClientBase, 'query'>
 
-// int8 columns here (money in minor units, sequences, stock) are all below 2^53 by constraint or by nature.
+// All int8 columns (money in minor units, sequences, stock) are below 2^53, by constraint or because nothing counts that far.
 const types: pg.CustomTypesConfig = {
   getTypeParser: ((oid: number, format?: 'text' | 'binary') => {
     if (oid === pg.types.builtins.INT8) return Number
@@ -27,14 +27,14 @@ export interface PoolOptions {
    * Such a connection takes no COPY and no cursor.
    */
   isPipelined?: boolean
-  /** What the database allows each session; `SERVING_BOUNDS` unless said otherwise. */
+  /** Default: `SERVING_BOUNDS`. */
   bounds?: SessionBounds
   settings?: SessionSettings
 }
 
 /**
- * Closes its socket when it cannot connect: `pg` leaves it open, and the process with it, until the server gives up after a minute.
- * The error then has the `role` and the `database` of the address, which PostgreSQL's own does not name.
+ * Closes its socket when it cannot connect: `pg` leaves it open, which keeps the process alive until the server times out after a minute.
+ * Adds the `role` and the `database` of the address to the error: PostgreSQL's message does not always contain them.
  */
 class ClosingClient extends pg.Client {
   override connect(): Promise<pg.Client>
@@ -50,7 +50,7 @@ class ClosingClient extends pg.Client {
   }
 }
 
-/** A pool of connections. `onError` hears of idle connections that break; without it they would end the process. */
+/** A pool of connections. `onError` is called when an idle connection breaks; otherwise that would end the process. */
 export function createPool(options: PoolOptions): Pool {
   const pool = new pg.Pool({
     Client: ClosingClient,
@@ -64,7 +64,7 @@ export function createPool(options: PoolOptions): Pool {
     onConnect: (client) => setUpSession(client, options.bounds ?? SERVING_BOUNDS, options.settings),
   })
   pool.on('error', options.onError)
-  // Without a listener, a connection that breaks while a transaction holds it would end the process; its statement rejects too.
+  // Without a listener a connection that breaks during a transaction would end the process. Its statement rejects too.
   pool.on('connect', (client) => void client.on('error', () => {}))
   if (options.isPipelined === true) pool.on('connect', (client) => writeTogether((client as pg.Client).connection.stream))
   return pool
@@ -90,8 +90,8 @@ function writeTogether(stream: Duplex): void {
 const CONNECT_TIMEOUT_MS = 30_000
 
 /**
- * One connection of its own, for what outlives a query: LISTEN and session locks. When `signal` aborts, connecting ends at once, with
- * an error, also to a server that does not answer.
+ * A connection outside any pool, for LISTEN, session locks and commands. When `signal` aborts, connecting rejects at once, also to a server
+ * that does not answer.
  */
 export async function connectClient(
   url: string,
@@ -106,13 +106,13 @@ export async function connectClient(
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     types,
   })
-  // Without a listener a connection that breaks would end the process; its statements reject, and `end` tells of it.
+  // Without a listener a connection that breaks would end the process. Its statements reject, and it emits `end`.
   client.on('error', () => {})
   await connectUnlessAborted(client, signal, () => setUpSession(client, bounds))
   return client
 }
 
-/** `setUp` is aborted with it. */
+/** Connects and runs `setUp`. When `signal` aborts, both reject at once. */
 export async function connectUnlessAborted(client: pg.Client, signal?: AbortSignal, setUp = async (): Promise<void> => {}): Promise<void> {
   signal?.throwIfAborted()
   const abandon = () => abandonClient(client)
@@ -121,7 +121,7 @@ export async function connectUnlessAborted(client: pg.Client, signal?: AbortSign
     await client.connect()
     await setUp()
   } catch (error) {
-    // Without a set-up the session would have no bounds.
+    // A session without its set-up would have no bounds.
     abandon()
     throw error
   } finally {
@@ -129,7 +129,7 @@ export async function connectUnlessAborted(client: pg.Client, signal?: AbortSign
   }
 }
 
-/** Closes the connection without a word to the server, which may not answer. What waits for an answer rejects. */
+/** Closes the connection without telling the server, which may not answer. Pending statements reject. */
 export function abandonClient(client: pg.Client): void {
   client.connection.stream.destroy()
 }

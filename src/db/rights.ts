@@ -1,8 +1,8 @@
 import type { Queryable } from './pool.ts'
 
 /**
- * What the API, the subscribers and the commands do with each table and sequence of the store: they may do nothing else.
- * A table that is not named here is closed to them. What a release no longer uses stays for one more: the release before still runs.
+ * The rights of the API's role, which the subscribers and the commands use too, on each table and sequence. It has no right on any other.
+ * A right that a release no longer uses stays for one more: processes of the previous release may still be running.
  */
 export const API_RIGHTS: Readonly<Record<string, readonly Right[]>> = {
   migrations: ['select'],
@@ -31,7 +31,7 @@ export const API_RIGHTS: Readonly<Record<string, readonly Right[]>> = {
   lake_arrivals: ['select', 'insert'],
   topic_messages: ['select', 'insert'],
   topic_subscribers: ['select', 'insert', 'update'],
-  // Updated by nothing: `lock table` asks for it.
+  // No statement updates it: `lock table` needs the right.
   topic_epochs: ['select', 'insert', 'update'],
   database_incarnations: ['select', 'update'],
   slot_refills: ['select', 'insert', 'update', 'delete'],
@@ -44,11 +44,11 @@ export const API_RIGHTS: Readonly<Record<string, readonly Right[]>> = {
 
 type Right = 'select' | 'insert' | 'update' | 'delete' | 'usage'
 
-// Made by the package pg-boss, which names no rights: all that is done with rows.
+// Created by the package pg-boss, which does not document the rights it needs: all rights on rows.
 const JOB_QUEUE_SCHEMA = 'pgboss'
 const JOB_QUEUE_RIGHTS = 'delete, insert, select, update'
 
-// $1 role, $2 and $3 the rights above, $4 and $5 those of the job queue. Null when nothing is to be changed.
+// $1 role, $2 and $3 the rights above, $4 and $5 those of the job queue. Null when there is nothing to change.
 const STATEMENTS = `
   with relations as (
     select
@@ -85,8 +85,8 @@ const STATEMENTS = `
   select string_agg(statement, '; ') as statements from needed`
 
 /**
- * Gives `role` the rights above, with those on the job queue's tables, and takes away every other that it has on these. `owner` owns the
- * tables. Several processes may call it at once. Returns whether anything was changed.
+ * Grants `role` the rights above and those on the job queue's tables, and revokes every other right on these tables. `owner` owns them.
+ * Several processes may call it at once. Returns whether anything changed.
  */
 export async function grantRights(owner: Queryable, role: string): Promise<boolean> {
   const rights = Object.values(API_RIGHTS).map((granted) => granted.toSorted().join(', '))
@@ -95,7 +95,7 @@ export async function grantRights(owner: Queryable, role: string): Promise<boole
   if ((await read()) === null) return false
   await owner.query('begin')
   try {
-    // Of two that change the rights of one table at once PostgreSQL refuses the second.
+    // PostgreSQL refuses concurrent changes of one table's rights.
     await owner.query(`select pg_advisory_xact_lock(hashtextextended('storefront rights', 0))`)
     const statements = await read()
     if (statements !== null) await owner.query(statements)

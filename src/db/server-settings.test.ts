@@ -5,13 +5,13 @@ import { onCleanup } from '../../test/cleanup.ts'
 import { createTestDatabase, type TestDatabase } from '../../test/database.ts'
 import { startSecondProcess, startStore } from '../../test/store.ts'
 import { createPool } from './pool.ts'
-import { findDoubtfulSettings } from './server-settings.ts'
+import { findMisconfiguredSettings } from './server-settings.ts'
 
 async function findIn(t: TestContext, { name, url, pool: admin }: TestDatabase, settings: Record<string, string>, connections = 10) {
   for (const [setting, value] of Object.entries(settings)) await admin.query(`alter database ${name} set ${setting} = '${value}'`)
   const pool = createPool({ url, size: 1, applicationName: 'test', onError: () => {} })
   onCleanup(t, () => pool.end())
-  const found = await findDoubtfulSettings(pool, { connections, replicates: true })
+  const found = await findMisconfiguredSettings(pool, { connections, replicates: true })
   return { pool, settings: found.map(({ setting }) => setting).sort(), found }
 }
 
@@ -32,7 +32,7 @@ test('says that a pooler forgets what a session was told', async (t) => {
   const { pool } = await findIn(t, await createTestDatabase(t), { jit: 'on' })
   // As when the next statement comes to another session.
   await pool.query('reset all')
-  const [forgotten] = await findDoubtfulSettings(pool, { connections: 10, replicates: false })
+  const [forgotten] = await findMisconfiguredSettings(pool, { connections: 10, replicates: false })
   assert.equal(forgotten?.setting, 'jit')
   assert.match(forgotten?.remedy ?? '', /session mode/)
 })

@@ -1,21 +1,21 @@
 import type pg from 'pg'
 import { sql } from './sql.ts'
 
-/** How long the database lets a session work and wait; then it ends the statement or, in the last two, the session with its locks. */
+/** How long the database lets a session work and wait. Then it ends the statement; in the last two cases the session with its locks. */
 export interface SessionBounds {
-  /** Of the wait for one lock. */
+  /** Maximum wait for one lock. */
   lockMs: number
-  /** Of one statement. */
+  /** Maximum duration of one statement. */
   statementMs: number
-  /** Of the pause between two statements of a transaction: the process is paused, or cut off. */
+  /** Maximum pause between two statements of a transaction, as of a process that is paused or disconnected. */
   idleInTransactionMs: number
-  /** Of a transaction. PostgreSQL has it from 17 on. */
+  /** Maximum duration of a transaction. From PostgreSQL 17 on. */
   transactionMs: number
 }
 
 const [SECOND_MS, HOUR_MS] = [1_000, 3_600_000]
 
-/** Of requests and of the pipeline, whose transactions are short. */
+/** For requests and the pipeline, whose transactions are short. */
 export const SERVING_BOUNDS: SessionBounds = {
   lockMs: 5 * SECOND_MS,
   statementMs: 30 * SECOND_MS,
@@ -23,7 +23,7 @@ export const SERVING_BOUNDS: SessionBounds = {
   transactionMs: 60 * SECOND_MS,
 }
 
-/** Of commands, which read or write a whole store, and of connections that hold a lock or listen. An export waits for its reader. */
+/** For commands, which read or write a whole store, and for connections that hold a lock or listen. An export waits for its reader. */
 export const COMMAND_BOUNDS: SessionBounds = {
   lockMs: 60 * SECOND_MS,
   statementMs: 6 * HOUR_MS,
@@ -31,14 +31,14 @@ export const COMMAND_BOUNDS: SessionBounds = {
   transactionMs: 24 * HOUR_MS,
 }
 
-/** Of migrations. A process that finds another one migrating waits for it: that is a lock as well. */
+/** For migrations. A process waits while another one migrates: that is a lock too. */
 export const MIGRATION_BOUNDS: SessionBounds = { ...COMMAND_BOUNDS, lockMs: HOUR_MS }
 
-/** Settings of the session; those that no server of the version has are left out. */
+/** Settings of the session. A server ignores those that its version does not have. */
 export type SessionSettings = Readonly<Record<string, string>>
 
 // Compiling a plan costs more than running any statement of the store: https://www.postgresql.org/docs/current/jit-decision.html.
-// The last four end a connection whose other side is gone or takes nothing: its locks would stay for hours.
+// The others end a connection whose client is gone or reads nothing: its locks would stay for hours.
 const COMMON: SessionSettings = {
   jit: 'off',
   tcp_keepalives_idle: '30',
@@ -48,8 +48,8 @@ const COMMON: SessionSettings = {
 }
 
 /**
- * Gives a new session its bounds and settings. By a statement and not in the address: a pooler between refuses or forgets settings that come with
- * the connection. Of a bound and one that the role, the database or the server has, the shorter one counts.
+ * Sets the bounds and settings of a new session. With a statement and not in the address: a pooler refuses or ignores settings of the
+ * connection. Where the role, the database or the server has a shorter bound, that one stays.
  */
 export async function setUpSession(client: Pick<pg.ClientBase, 'query'>, bounds: SessionBounds, more: SessionSettings = {}): Promise<void> {
   const { lockMs, statementMs, idleInTransactionMs, transactionMs } = bounds
@@ -72,8 +72,8 @@ export async function setUpSession(client: Pick<pg.ClientBase, 'query'>, bounds:
 }
 
 /**
- * The address with settings for the session behind those that it has itself: of two for one setting PostgreSQL takes the last.
- * In the address, because `pg` forgets an `options` that stands beside an address with `options`, and because replication takes no statement.
+ * Adds settings of the session to an address, after its own: of two values for one setting PostgreSQL takes the last. In the address because
+ * `pg` ignores `options` beside an address with `options`, and because a replication connection takes no such statement.
  */
 export function withSessionSettings(url: string, settings: SessionSettings): string {
   const address = new URL(url)

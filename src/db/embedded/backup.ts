@@ -7,9 +7,9 @@ import { connectClient, type Queryable } from '../pool.ts'
 import { type DataFolder, lockDataFolder, restoredFolder, syncFolder } from './data-folder.ts'
 import { markRestored } from './unfinished-restore.ts'
 
-/** A backup cannot be made, or cannot be restored. Its message is one line for a terminal. */
-export class BackupUnusable extends OperatorError {
-  override readonly name = 'BackupUnusable'
+/** A backup or a restore is not possible. */
+export class BackupFailed extends OperatorError {
+  override readonly name = 'BackupFailed'
 }
 
 export interface BackupSummary {
@@ -19,7 +19,7 @@ export interface BackupSummary {
 
 interface Manifest {
   format: 1
-  /** Paths from the backup's folder, with slashes. */
+  /** Paths below the backup's folder, with slashes. */
   files: { path: string; sizeBytes: number; sha256: string }[]
   folders: string[]
   finishedAt: string
@@ -29,21 +29,21 @@ const MANIFEST = 'backup.json'
 const CHUNK_BYTES = 1024 * 1024
 const SYNCS_AT_ONCE = 16
 const SECRETS = ['postgres-password', 'secret', 'secret.next']
-// https://www.postgresql.org/docs/current/continuous-archiving.html#BACKUP-LOWLEVEL-BASE-BACKUP-DATA: what a server makes itself at its start,
-// and slots, which would hold back the log of the copy. The log itself is copied at the end, as far as the backup needs it.
-const WITHOUT_CONTENT = /^(pg_dynshmem|pg_notify|pg_replslot|pg_serial|pg_snapshots|pg_stat_tmp|pg_subtrans|pg_wal)$/
-const LEFT_OUT =
+// https://www.postgresql.org/docs/current/continuous-archiving.html#BACKUP-LOWLEVEL-BASE-BACKUP-DATA: what a server creates at its start,
+// and slots, which would retain the copy's WAL. The WAL that the backup needs is copied at the end.
+const COPIED_EMPTY = /^(pg_dynshmem|pg_notify|pg_replslot|pg_serial|pg_snapshots|pg_stat_tmp|pg_subtrans|pg_wal)$/
+const EXCLUDED =
   /(^|\/)(postmaster\.(pid|opts)|pg_internal\.init.*|pgsql_tmp.*|\.s\..*|.*\.tmp|backup_label(\.old)?|tablespace_map(\.old)?)$/
 const CONTROL_FILE = 'global/pg_control'
 
 /**
- * Copies the cluster of a running server, by PostgreSQL's low-level interface for backups, with the log that makes the copy consistent and
- * the folder's secrets. `target` appears whole or not at all. `url`: the superuser's. Throws BackupUnusable.
+ * Copies the cluster of a running server with PostgreSQL's low-level backup API, the WAL that makes the copy consistent, and the folder's
+ * secrets. `target` appears complete or not at all. `url`: the superuser's. Throws BackupFailed.
  */
 export async function backUpCluster(folder: DataFolder, url: string, target: string): Promise<BackupSummary> {
-  if (existsSync(target)) throw new BackupUnusable(`${target} is there already: give the backup a folder of its own`)
-  // It would be copied into itself.
-  if (await isBelow(target, folder.cluster)) throw new BackupUnusable(`${target} is in the database's own folder: give another one`)
+  if (existsSync(target)) throw new BackupFailed(`${target} is there already: give the backup a folder of its own`)
+  // The backup would be copied into itself.
+  if (await isBelow(target, folder.cluster)) throw new BackupFailed(`${target} is in the database's own folder: give another one`)
   const draft = `${target}.partial`
   try {
     const summary = await copyCluster(folder, url, draft)
@@ -62,24 +62,23 @@ async function copyCluster(folder: DataFolder, url: string, draft: string): Prom
   const copier = new Copier(draft)
   const server = await connectClient(url, 'storefront-backup')
   try {
-    if ((await readdir(join(folder.cluster, 'pg_tblspc'))).length > 0)
-      throw new BackupUnusable('a cluster with tablespaces is not backed up')
-    // Keeps the log from here on; it is gone with this session.
+    if ((await readdir(join(folder.cluster, 'pg_tblspc'))).length > 0) throw new BackupFailed('a cluster with tablespaces is not backed up')
+    // Retains the WAL from here on. Temporary: PostgreSQL drops the slot with this session.
     await server.query(`select pg_create_physical_replication_slot('storefront_backup_' || pg_backend_pid(), true, true)`)
     await server.query(`select pg_backup_start('storefront', true)`)
-    for (const path of await listCluster(folder.cluster, copier)) await copier.copyIfThere(join(folder.cluster, path), `postgres/${path}`)
+    for (const path of await listCluster(folder.cluster, copier)) await copier.copyIfPresent(join(folder.cluster, path), `postgres/${path}`)
     await copier.copy(join(folder.cluster, CONTROL_FILE), `postgres/${CONTROL_FILE}`)
     const { label, lastSegment } = await stopBackup(server)
     await copier.write('postgres/backup_label', label)
-    await copyLog(folder, label, lastSegment, copier)
+    await copyWal(folder, label, lastSegment, copier)
   } finally {
     await server.end()
   }
-  for (const name of SECRETS) await copier.copyIfThere(join(folder.path, name), name)
+  for (const name of SECRETS) await copier.copyIfPresent(join(folder.path, name), name)
   return copier.finish()
 }
 
-/** Whether the path, which need not be there, leads into the folder, by links too. */
+/** Whether the path, which may be missing, leads into the folder, also through links. */
 async function isBelow(path: string, folder: string): Promise<boolean> {
   let parent = path
   while (!existsSync(parent)) parent = dirname(parent)
@@ -87,41 +86,41 @@ async function isBelow(path: string, folder: string): Promise<boolean> {
   return !isAbsolute(toParent) && toParent.split(sep)[0] !== '..'
 }
 
-/** The files of the cluster that a copy needs, but for its control file and its log; the folders are made. */
+/** The files of the cluster that a copy needs, except the control file and the WAL. Creates the folders. */
 async function listCluster(cluster: string, copier: Copier, folder = ''): Promise<string[]> {
   await copier.makeFolder(join('postgres', folder))
   const files: string[] = []
   for (const entry of await readdir(join(cluster, folder), { withFileTypes: true })) {
     const path = folder === '' ? entry.name : `${folder}/${entry.name}`
-    if (LEFT_OUT.test(path) || path === CONTROL_FILE) continue
+    if (EXCLUDED.test(path) || path === CONTROL_FILE) continue
     if (entry.isFile()) files.push(path)
-    else if (entry.isDirectory() && WITHOUT_CONTENT.test(path)) await copier.makeFolder(join('postgres', path))
+    else if (entry.isDirectory() && COPIED_EMPTY.test(path)) await copier.makeFolder(join('postgres', path))
     else if (entry.isDirectory()) files.push(...(await listCluster(cluster, copier, path)))
   }
   return files
 }
 
 async function stopBackup(server: Queryable): Promise<{ label: string; lastSegment: string }> {
-  // The server waits for nobody to archive the log: it is copied here.
+  // Without waiting for an archive: the WAL is copied here.
   const { rows } = await server.query<{ label: string; last_segment: string }>(
     'select labelfile as label, pg_walfile_name(lsn) as last_segment from pg_backup_stop(false)',
   )
-  if (rows[0] === undefined) throw new Error('the server has ended no backup')
+  if (rows[0] === undefined) throw new Error('pg_backup_stop returned no row')
   return { label: rows[0].label, lastSegment: rows[0].last_segment }
 }
 
-/** Segments from the beginning of the backup to its end, which the server has filled up. */
-async function copyLog({ cluster }: DataFolder, label: string, last: string, copier: Copier): Promise<void> {
+/** Copies the WAL segments from the start of the backup to its end. */
+async function copyWal({ cluster }: DataFolder, label: string, last: string, copier: Copier): Promise<void> {
   const [, first = ''] = /^START WAL LOCATION: \S+ \(file ([0-9A-F]{24})\)/.exec(label) ?? []
   const segments = (await readdir(join(cluster, 'pg_wal'))).filter((name) => /^[0-9A-F]{24}$/.test(name) && name >= first && name <= last)
   if (first === '' || !segments.includes(first) || !segments.includes(last))
-    throw new BackupUnusable(`the server has let go of its log from ${first} to ${last}`)
+    throw new BackupFailed(`the server has removed WAL segments between ${first} and ${last}`)
   for (const name of segments.sort()) await copier.copy(join(cluster, 'pg_wal', name), `postgres/pg_wal/${name}`)
 }
 
 /**
- * Puts a backup in the place of the folder's cluster, which is set aside with its secrets. Nothing is changed before every file of the backup
- * was read and is as it was written. The restore is unfinished until an incarnation has begun. Throws BackupUnusable, or DataFolderInUse.
+ * Replaces the folder's cluster with a backup, and renames the old cluster and its secrets. Changes nothing before every file of the backup
+ * has been read and its checksum verified. The restore is unfinished until an incarnation has begun. Throws BackupFailed, DataFolderInUse.
  */
 export async function restoreCluster(folder: DataFolder, source: string): Promise<{ setAside: string | null }> {
   const manifest = await readManifest(source)
@@ -132,7 +131,7 @@ export async function restoreCluster(folder: DataFolder, source: string): Promis
     const copier = new Copier(draft)
     for (const path of manifest.folders) await copier.makeFolder(path)
     for (const { path, sha256 } of manifest.files) {
-      if ((await copier.copy(join(source, path), path)) !== sha256) throw new BackupUnusable(`${join(source, path)} is damaged`)
+      if ((await copier.copy(join(source, path), path)) !== sha256) throw new BackupFailed(`${join(source, path)} is damaged`)
     }
     await copier.finish()
     markRestored(join(draft, 'postgres'))
@@ -159,7 +158,9 @@ async function readManifest(source: string): Promise<Manifest> {
     if (manifest.format !== 1 || !Array.isArray(manifest.files) || !Array.isArray(manifest.folders)) throw new Error('unknown format')
     return manifest
   } catch (error) {
-    throw new BackupUnusable(`${source} is no backup of storefront backup, or not a whole one`, { cause: error })
+    const { code } = error as NodeJS.ErrnoException
+    if (code !== undefined && code !== 'ENOENT' && code !== 'ENOTDIR') throw error
+    throw new BackupFailed(`${source} is no backup of storefront backup, or not a whole one`, { cause: error })
   }
 }
 
@@ -172,7 +173,7 @@ async function syncFile(path: string): Promise<void> {
   }
 }
 
-/** Copies files into one folder and keeps a list of them. */
+/** Copies files into one folder and lists them. */
 class Copier {
   readonly #target: string
   readonly #files: Manifest['files'] = []
@@ -187,8 +188,8 @@ class Copier {
     this.#folders.push(path)
   }
 
-  /** What PostgreSQL has removed meanwhile is not needed. */
-  async copyIfThere(from: string, path: string): Promise<void> {
+  /** A file that PostgreSQL has removed meanwhile is not needed. */
+  async copyIfPresent(from: string, path: string): Promise<void> {
     try {
       await this.copy(from, path)
     } catch (error) {
@@ -196,7 +197,7 @@ class Copier {
     }
   }
 
-  /** Returns the SHA-256 of what was copied. */
+  /** Returns the SHA-256 of the copied bytes, in hex. */
   async copy(from: string, path: string): Promise<string> {
     const source = await open(from, 'r')
     try {
@@ -221,11 +222,11 @@ class Copier {
     })
   }
 
-  /** Syncs all of it to disk, and writes the list, without which the copy counts as none. */
+  /** Syncs everything to disk and writes the list, without which the folder is no backup. */
   async finish(): Promise<BackupSummary> {
     const manifest: Manifest = { format: 1, files: this.#files, folders: this.#folders, finishedAt: new Date().toISOString() }
     const left = this.#files.map(({ path }) => path)
-    // Side by side, and not one by one as they were copied: the disk then writes many at once.
+    // Concurrently, because the disk then writes many files at once.
     const syncEach = async () => {
       for (let path = left.pop(); path !== undefined; path = left.pop()) await syncFile(join(this.#target, path))
     }

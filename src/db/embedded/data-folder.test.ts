@@ -6,7 +6,7 @@ import { type TestContext, test } from 'node:test'
 import { onCleanup } from '../../../test/cleanup.ts'
 import { makeDataFolder } from '../../../test/data-folders.ts'
 import { runStorefront } from '../../../test/store-process.ts'
-import { DataFolderOpen, lockDataFolder, readOrCreateSecret, readSecret, SecretUnusable } from './data-folder.ts'
+import { DataFolderExposed, lockDataFolder, readOrCreateSecret, readSecret, SecretUnusable } from './data-folder.ts'
 
 const modeOf = (path: string) => statSync(path).mode & 0o777
 
@@ -33,7 +33,7 @@ test('closes a folder that others can enter when it is empty or holds nothing bu
 test('refuses a folder that others can enter and that holds something else, and leaves it as it is', async (t) => {
   const folder = makeOpenFolder(t, 0o755)
   writeFileSync(join(folder.path, 'letters.txt'), 'dear Ada')
-  assert.throws(() => lockDataFolder(folder), DataFolderOpen)
+  assert.throws(() => lockDataFolder(folder), DataFolderExposed)
   assert.deepEqual([modeOf(folder.path), fs.readdirSync(folder.path)], [0o755, ['letters.txt']])
   const { status, stdout, stderr } = await runStorefront(t, ['serve'], { env: { DATA_DIR: folder.path } })
   assert.deepEqual([status, stdout], [1, ''])
@@ -84,5 +84,5 @@ test('refuses a secret that is empty, blank or zeros, and does not make another 
   }
   const { status, stderr } = await runStorefront(t, ['serve'], { env: { DATA_DIR: folder.path } })
   assert.equal(status, 1)
-  assert.match(stderr, /^storefront: .*postgres-password is empty or damaged: bring it back from a backup; .*\n$/)
+  assert.match(stderr, /^storefront: .*postgres-password is empty or damaged: restore it from a backup; .*\n$/)
 })

@@ -19,7 +19,7 @@ import { dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { OperatorError } from '../../errors.ts'
 
-/** The folder of an embedded store, and what lies where in it. */
+/** The folder of an embedded store and the paths in it. */
 export interface DataFolder {
   readonly path: string
   /** PostgreSQL's cluster. */
@@ -32,56 +32,55 @@ export function dataFolder(path: string): DataFolder {
   return { path, cluster: join(path, 'postgres'), mail: join(path, 'mail'), lake: join(path, 'lake') }
 }
 
-/** Where a restore puts its files before they are the cluster's. Without a cluster beside it a restore was not finished. */
+/** Where a restore collects the files of the cluster. While there is no cluster beside it, the restore is unfinished. */
 export function restoredFolder({ cluster }: DataFolder): string {
   return `${cluster}.restored`
 }
 
 /**
- * Where a cluster is made before it gets its name. It is there before the password is, so that a password without either of the two is
- * one whose cluster was lost.
+ * Where a cluster is created before it is renamed. Created before the password, so that a password without one of these two folders belongs
+ * to a cluster that was lost.
  */
-export function draftFolder({ cluster }: DataFolder): string {
+export function newClusterFolder({ cluster }: DataFolder): string {
   return `${cluster}.new`
 }
 
-/** Whether a server has ever been made in this folder. */
+/** Whether a cluster was ever created in this folder. */
 export function hasCluster({ cluster }: DataFolder): boolean {
   return existsSync(join(cluster, 'PG_VERSION'))
 }
 
-/** The folder belongs to a running Storefront. Its message is one line for a terminal. */
+/** Another process of Storefront uses the folder. */
 export class DataFolderInUse extends OperatorError {
   override readonly name = 'DataFolderInUse'
 }
 
-/** Other users can enter the folder, or put something into it. Its message is one line for a terminal. */
-export class DataFolderOpen extends OperatorError {
-  override readonly name = 'DataFolderOpen'
+/** Other users can enter the folder or write to it. */
+export class DataFolderExposed extends OperatorError {
+  override readonly name = 'DataFolderExposed'
 }
 
-/** The folder cannot be made or written to. Its message is one line for a terminal. */
+/** The folder cannot be created or written to. */
 class DataFolderUnusable extends OperatorError {
   override readonly name = 'DataFolderUnusable'
 }
 
-/** The file of a secret says nothing. Its message is one line for a terminal. */
+/** The file of a secret is missing or damaged. */
 export class SecretUnusable extends OperatorError {
   override readonly name = 'SecretUnusable'
 }
 
-// What a store puts there, and what a file system has by itself.
+// What a store creates there, and what a file system contains by itself.
 const OWN_ENTRIES =
   /^(lock(-journal)?|owner|postgres(\.new|\.log|\.probe|\.restored|\.replaced-\d+)?|(postgres-password|secret(\.next)?)(\.new|\.replaced-\d+)?|mail|lake(-cache)?|server-root|lost\+found)$/
 
 /**
- * Takes the folder for this process and returns the function that gives it back, idempotent. Throws DataFolderInUse,
- * DataFolderOpen or DataFolderUnusable.
- * The lock is SQLite's on an empty file: the kernel frees it with the process, however that ends, so none is ever stale.
+ * Locks the folder for this process and returns the idempotent function that unlocks it. Throws DataFolderInUse, DataFolderExposed or
+ * DataFolderUnusable. SQLite locks an empty file: the kernel releases the lock however the process exits, so no lock is ever stale.
  */
 export function lockDataFolder(folder: DataFolder): () => void {
   assertWritable(folder.path)
-  closeToOthers(folder)
+  restrictAccess(folder)
   const lock = openLock(join(folder.path, 'lock'))
   const ownerFile = join(folder.path, 'owner')
   try {
@@ -114,7 +113,7 @@ const NOT_WRITABLE: Record<string, string> = {
   EROFS: 'its file system is read-only; set DATA_DIR to a folder that can be written to',
 }
 
-/** Makes the folder when it is missing. */
+/** Creates the folder when it is missing. */
 function assertWritable(path: string): void {
   try {
     makeFolder(path, 0o700)
@@ -126,7 +125,7 @@ function assertWritable(path: string): void {
   }
 }
 
-/** Not `recursive`, which reports a file system that is read-only as a folder that is not there, and never ends in `/proc`. */
+/** Without `recursive`, which reports a read-only file system as a missing folder and never returns in `/proc`. */
 export function makeFolder(path: string, mode: number): void {
   if (!existsSync(dirname(path))) makeFolder(dirname(path), mode)
   try {
@@ -138,7 +137,7 @@ export function makeFolder(path: string, mode: number): void {
 
 function openLock(file: string): DatabaseSync {
   try {
-    // SQLite opens a file that it may not write to for reading, and takes no lock on it then.
+    // SQLite opens a file without the right to write for reading, and does not lock it.
     if (existsSync(file)) accessSync(file, constants.R_OK | constants.W_OK)
     return new DatabaseSync(file, { timeout: 0 })
   } catch (error) {
@@ -150,14 +149,14 @@ function openLock(file: string): DatabaseSync {
   }
 }
 
-/** A folder that holds more than a store is not changed: it may be somebody's home, or the machine's. */
-function closeToOthers({ path }: DataFolder): void {
+/** A folder with other files than a store's is not changed: it may be somebody's home, or the machine's. */
+function restrictAccess({ path }: DataFolder): void {
   const uid = process.getuid?.()
   const { mode, uid: owner } = statSync(path)
   if (uid === undefined || (mode & 0o077) === 0) return
   const isOwn = (uid === 0 || uid === owner) && readdirSync(path).every((name) => OWN_ENTRIES.test(name))
   if (!isOwn) {
-    throw new DataFolderOpen(
+    throw new DataFolderExposed(
       `other users can enter ${path}, and it is not the store's alone; set DATA_DIR to a new folder in it, or run chmod 700 on it`,
     )
   }
@@ -165,8 +164,8 @@ function closeToOthers({ path }: DataFolder): void {
 }
 
 /**
- * A secret of this folder, made at first use and kept in a file that only its owner can read: on disk when this returns. Not for two
- * processes at once. Throws SecretUnusable.
+ * A secret of this folder, created at first use in a file that only its owner can read. On disk when this returns. Not for two processes
+ * at once. Throws SecretUnusable.
  */
 export function readOrCreateSecret(folder: DataFolder, name: string): string {
   const known = readSecret(folder, name)
@@ -181,40 +180,40 @@ export function generateSecret(): string {
   return randomBytes(32).toString('base64url')
 }
 
-/** Writes a secret's file, or replaces it: on disk, whole, when this returns. Not for two processes at once. */
+/** Writes or replaces the file of a secret atomically. On disk when this returns. Not for two processes at once. */
 export function writeSecret(folder: DataFolder, name: string, secret: string): void {
   const file = join(folder.path, name)
-  // One that a crash has left may be readable to others.
+  // A file that a crash has left may be readable to others.
   rmSync(`${file}.new`, { force: true })
   writeFileSync(`${file}.new`, `${secret}\n`, { mode: 0o600, flush: true })
   renameSync(`${file}.new`, file)
   syncFolder(folder.path)
 }
 
-/** Gives a secret's file another name, in place of a file that has it: on disk when this returns. */
+/** Renames the file of a secret and replaces a file with that name. On disk when this returns. */
 export function renameSecret(folder: DataFolder, from: string, to: string): void {
   renameSync(join(folder.path, from), join(folder.path, to))
   syncFolder(folder.path)
 }
 
-/** A secret that the folder's owner has made, null when there is none yet. Throws SecretUnusable. */
+/** A secret of this folder, null when there is none yet. Throws SecretUnusable. */
 export function readSecret(folder: DataFolder, name: string): string | null {
   const file = join(folder.path, name)
   const secret = readOptional(file)?.trim() ?? null
-  // After a loss of power a file can have its length, and nothing but zeros in it.
+  // After a power failure a file can have its length and contain only zeros.
   if (secret === null || /^[\x21-\x7e]+$/.test(secret)) return secret
-  throw new SecretUnusable(`${file} is empty or damaged: bring it back from a backup; what it protects cannot be read without it`)
+  throw new SecretUnusable(`${file} is empty or damaged: restore it from a backup; what it protects cannot be read without it`)
 }
 
-/** For a secret of an existing store whose file is gone: another one would open nothing that the store has. */
-export function missingSecret(folder: DataFolder, name: string): SecretUnusable {
+/** For an existing store whose secret is gone: a new secret would decrypt nothing of it. */
+export function missingSecretError(folder: DataFolder, name: string): SecretUnusable {
   return new SecretUnusable(
-    `${join(folder.path, name)} is missing beside the store in ${folder.cluster}: bring it back from a backup; nothing was changed`,
+    `${join(folder.path, name)} is missing beside the store in ${folder.cluster}: restore it from a backup; nothing was changed`,
   )
 }
 
 export function syncFolder(path: string): void {
-  // Windows has no such thing.
+  // Windows cannot sync a folder.
   if (process.platform === 'win32') return
   const folder = openSync(path, 'r')
   try {

@@ -102,7 +102,7 @@ test('starts though an old server ends by itself just as it is to be ended', asy
 test('one that is kept running comes back at its address when it dies, waits while its cluster is away, and stops meanwhile', async (t) => {
   const down: string[] = []
   const ups: number[] = []
-  const options = { isKeptRunning: true, onUnexpectedExit: (reason: string) => void down.push(reason), onRestarted: () => void ups.push(1) }
+  const options = { isSupervised: true, onUnexpectedExit: (reason: string) => void down.push(reason), onRestarted: () => void ups.push(1) }
   const server = await startEmbeddedPostgres(folder, options)
   onCleanup(t, () => server.stop())
   const killServer = () => {

@@ -171,7 +171,7 @@ test('refuses a cluster whose password is missing, and makes no other one', asyn
   const before = readdirSync(folder.path).toSorted()
   await assert.rejects(startEmbeddedPostgres(folder), {
     name: 'SecretUnusable',
-    message: `${file} is missing beside the store in ${folder.cluster}: bring it back from a backup; nothing was changed`,
+    message: `${file} is missing beside the store in ${folder.cluster}: restore it from a backup; nothing was changed`,
   })
   assert.deepEqual(readdirSync(folder.path).toSorted(), before)
   renameSync(`${file}.away`, file)

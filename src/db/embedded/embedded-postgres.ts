@@ -1,48 +1,56 @@
 import { existsSync, readdirSync } from 'node:fs'
 import type { DatabaseAddresses } from '../addresses.ts'
-import { type DataFolder, draftFolder, hasCluster, lockDataFolder, missingSecret, readSecret, restoredFolder } from './data-folder.ts'
+import {
+  type DataFolder,
+  hasCluster,
+  lockDataFolder,
+  missingSecretError,
+  newClusterFolder,
+  readSecret,
+  restoredFolder,
+} from './data-folder.ts'
 import { OWNER } from './embedded-roles.ts'
 import { findFullDisk, isDiskFull } from './full-disk.ts'
 import { PostgresUnavailable } from './postgres-launcher.ts'
 import { addressesOf, type Server, type ServerOptions, startServer } from './postgres-server.ts'
 import { address, PASSWORD_FILE, probe, readPidFile } from './running-postgres.ts'
-import { KeptServer } from './server-supervisor.ts'
+import { SupervisedServer } from './server-supervisor.ts'
 
 export interface EmbeddedOptions extends ServerOptions {
-  /** Called when the server ends without having been stopped, and each time that it cannot be started again. */
+  /** Called when the server exits without having been stopped, and each time a restart fails. */
   onUnexpectedExit?: (message: string) => void
-  /** Whether a server that ended is started again at the same address, with pauses; `onRestarted` is called when it answers. */
-  isKeptRunning?: boolean
+  /** Whether a server that exited is restarted at the same address, with pauses; `onRestarted` is called when it answers. */
+  isSupervised?: boolean
   onRestarted?: () => void
 }
 
-/** A PostgreSQL server in the data folder, owned by this process. */
+/** A PostgreSQL server in a data folder that this process has locked. */
 export interface EmbeddedPostgres {
-  /** Superuser address of the store's database. It carries the password: not for logs. */
+  /** The superuser's address of the store's database. It contains the password: not for logs. */
   readonly url: string
-  /** The same by a Unix socket in the data folder, which takes half of what TCP costs; `url` where the folder takes none. */
+  /** The same by a Unix socket in the data folder, which costs half as much as TCP; `url` where the folder supports no sockets. */
   readonly socketUrl: string
-  /** What the store connects by: likewise by the socket where there is one. */
+  /** The addresses for the store, by the socket where there is one. */
   readonly addresses: DatabaseAddresses
-  /** Why one that is kept running does not run now, null while it does. */
+  /** Why a supervised server is not running now; null while it is. */
   readonly failure: string | null
   /** Stops the server; `wait` lets its other clients finish first. Idempotent. */
   stop(how?: 'now' | 'wait'): Promise<void>
 }
 
 /**
- * Takes the folder, makes the cluster if there is none, recovers it after a crash, and returns when it answers.
- * Throws DataFolderInUse or PostgresUnavailable.
+ * Locks the folder, creates the cluster if there is none, recovers it after a crash, and returns when the server answers. Throws
+ * DataFolderInUse, SecretUnusable or PostgresUnavailable.
  */
 export async function startEmbeddedPostgres(folder: DataFolder, options: EmbeddedOptions = {}): Promise<EmbeddedPostgres> {
   const unlock = lockOnDisk(folder)
   try {
-    assertWhole(folder)
+    assertComplete(folder)
     const server = await startServer(folder, options)
-    const kept = options.isKeptRunning === true ? keepRunning(folder, options, server) : null
-    if (kept === null) void server.died.then(options.onUnexpectedExit)
+    const supervised = options.isSupervised === true ? supervise(folder, options, server) : null
+    if (supervised === null) void server.unexpectedExit.then(options.onUnexpectedExit)
     const stop = async (how: 'now' | 'wait' = 'now') => {
-      await (kept ?? server).stop(how)
+      await (supervised ?? server).stop(how)
       unlock()
     }
     const { url, addresses } = server
@@ -51,7 +59,7 @@ export async function startEmbeddedPostgres(folder: DataFolder, options: Embedde
       socketUrl: addresses.owner,
       addresses,
       get failure() {
-        return kept?.failure ?? null
+        return supervised?.failure ?? null
       },
       stop,
     }
@@ -69,47 +77,44 @@ function lockOnDisk(folder: DataFolder): () => void {
   }
 }
 
-/**
- * Without its password nobody gets into the cluster, and a store whose cluster is missing must not become an empty one: making another would
- * only hide that. Throws SecretUnusable or PostgresUnavailable.
- */
-function assertWhole(folder: DataFolder): void {
+/** A new password or a new, empty cluster would only hide what is missing. Throws SecretUnusable or PostgresUnavailable. */
+function assertComplete(folder: DataFolder): void {
   if (hasCluster(folder)) {
-    if (readSecret(folder, PASSWORD_FILE) === null) throw missingSecret(folder, PASSWORD_FILE)
+    if (readSecret(folder, PASSWORD_FILE) === null) throw missingSecretError(folder, PASSWORD_FILE)
     return
   }
   if (existsSync(restoredFolder(folder)))
     throw new PostgresUnavailable(`a restore into ${folder.path} was not finished: run storefront restore again`)
-  const left = findRemains(folder)
+  const left = findOrphanedFiles(folder)
   if (left.length === 0) return
   throw new PostgresUnavailable(
     `the database ${folder.cluster} is missing beside ${left.join(', ')}: mount its disk, or run storefront restore with a backup, or move ${left.length === 1 ? 'that' : 'those'} away for a new store; nothing was changed`,
   )
 }
 
-// Their names are those of the part of the store that makes them, once there is a cluster.
+// Created by other rooms, once there is a cluster.
 const SECRETS = ['secret', 'secret.next']
 
-/** What only a store that had a cluster has. Throws SecretUnusable. */
-function findRemains(folder: DataFolder): string[] {
-  const names = existsSync(draftFolder(folder)) ? SECRETS : [PASSWORD_FILE, ...SECRETS]
+/** Files that only a store with a cluster creates. Throws SecretUnusable. */
+function findOrphanedFiles(folder: DataFolder): string[] {
+  const names = existsSync(newClusterFolder(folder)) ? SECRETS : [PASSWORD_FILE, ...SECRETS]
   const files = names.filter((name) => readSecret(folder, name) !== null)
   const hasLake = existsSync(folder.lake) && readdirSync(folder.lake).some((name) => name !== 'lost+found')
   return hasLake ? [...files, 'lake'] : files
 }
 
-/** At the same address, which pools and commands use. */
-function keepRunning(folder: DataFolder, options: EmbeddedOptions, first: Server): KeptServer<Server> {
+/** Restarts use the same address, which pools and commands have. */
+function supervise(folder: DataFolder, options: EmbeddedOptions, first: Server): SupervisedServer<Server> {
   const { onUnexpectedExit = () => {}, onRestarted = () => {}, onWarning: _, ...rest } = options
   const restart = async () => {
-    // Starting would make an empty store.
+    // Starting would create an empty store.
     if (!hasCluster(folder)) throw new PostgresUnavailable(`the store in ${folder.cluster} is gone`)
     const server = await startServer(folder, { ...rest, findPort: async () => first.port })
     if (server.addresses.owner === first.addresses.owner) return server
     await server.stop('now')
     throw new PostgresUnavailable(`no socket can be made in ${folder.cluster}`)
   }
-  return new KeptServer(first, { restart, onDown: onUnexpectedExit, onUp: onRestarted })
+  return new SupervisedServer(first, { restart, onDown: onUnexpectedExit, onUp: onRestarted })
 }
 
 function cannotStart(folder: DataFolder, cause: unknown): PostgresUnavailable {
@@ -117,7 +122,7 @@ function cannotStart(folder: DataFolder, cause: unknown): PostgresUnavailable {
   return new PostgresUnavailable(`the embedded PostgreSQL cannot start: ${reason}`, { cause })
 }
 
-/** Addresses of the server that another process runs in this folder, null while there is none that answers. */
+/** Addresses of the server that another process runs in this folder; null while none answers. */
 export async function findEmbeddedPostgres(folder: DataFolder): Promise<DatabaseAddresses | null> {
   const password = readSecret(folder, PASSWORD_FILE)
   const server = readPidFile(folder)

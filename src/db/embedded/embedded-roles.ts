@@ -2,7 +2,7 @@ import { createHmac } from 'node:crypto'
 import type { Queryable } from '../pool.ts'
 import { identifier, literal, sql } from '../sql.ts'
 
-/** The embedded server's superuser, who owns the store's database. */
+/** The superuser of the embedded server and owner of the store's database. */
 export const OWNER = 'storefront'
 const API = 'storefront_api'
 const STREAM = 'storefront_stream'
@@ -12,7 +12,7 @@ export interface Credentials {
   password: string
 }
 
-/** The roles of an embedded store. Their passwords are made of the owner's, which is the only one that is kept. */
+/** The roles of an embedded store. Their passwords are derived from the owner's, the only one that is stored. */
 export function embeddedRoles(ownerPassword: string): { api: Credentials; stream: Credentials; owner: Credentials } {
   const derive = (role: string) => createHmac('sha256', ownerPassword).update(`storefront role ${role}`).digest('base64url')
   return {
@@ -22,7 +22,7 @@ export function embeddedRoles(ownerPassword: string): { api: Credentials; stream
   }
 }
 
-/** Makes the roles that are missing. `owner` is the superuser; only one process may do it at a time. */
+/** Creates the roles that are missing, such as after a crash. `owner` is the superuser; one process at a time may call it. */
 export async function createRoles(owner: Queryable, ownerPassword: string): Promise<void> {
   const { api, stream } = embeddedRoles(ownerPassword)
   const { rows } = await owner.query<{ role: string }>('select rolname as role from pg_roles where rolname in ($1, $2)', [API, STREAM])

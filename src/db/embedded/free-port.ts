@@ -2,12 +2,12 @@ import { createServer } from 'node:net'
 
 const TAKEN: readonly (string | undefined)[] = ['EADDRINUSE', 'EACCES']
 
-/** A TCP port of 127.0.0.1 that nobody listens on now, from those that the kernel hands out. */
+/** A TCP port of 127.0.0.1 that no process listens on now, chosen by the kernel. */
 export function freePort(): Promise<number> {
   return listenOnce(0)
 }
 
-/** Whether this process could listen on the port of 127.0.0.1 now. */
+/** Whether this process can listen on the port of 127.0.0.1 now. */
 export async function isFree(port: number): Promise<boolean> {
   try {
     await listenOnce(port)
@@ -18,7 +18,7 @@ export async function isFree(port: number): Promise<boolean> {
   }
 }
 
-/** Returns the port that it has listened on, which for 0 is one of the kernel's choice. */
+/** Returns the port; for 0 the kernel chooses one. */
 async function listenOnce(wanted: number): Promise<number> {
   const server = createServer()
   await new Promise<void>((resolve, reject) => server.once('error', reject).listen(wanted, '127.0.0.1', resolve))

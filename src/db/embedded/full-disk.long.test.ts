@@ -36,7 +36,7 @@ test('a server whose log has no room is started again until there is some, and h
   const settings = { fsync: 'off', min_wal_size: '32MB', max_wal_size: '32MB' }
   const server = await startEmbeddedPostgres(folder, {
     settings,
-    isKeptRunning: true,
+    isSupervised: true,
     onUnexpectedExit: (reason) => void down.push(reason),
     onRestarted: up.resolve,
   })

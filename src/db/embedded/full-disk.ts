@@ -2,18 +2,18 @@ import { existsSync, statfsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { DataFolder } from './data-folder.ts'
 
-/** Two segments of the log: with less PostgreSQL cannot go on for long, and cannot start after a crash. */
-const LEAST_BYTES = 32 * 1024 * 1024
+/** Two WAL segments: with less PostgreSQL stops soon and cannot start after a crash. */
+const MIN_FREE_BYTES = 32 * 1024 * 1024
 const MEGABYTE = 1_000_000
-// SQLite's result code; the lock of a data folder is one of its databases.
+// Result code of SQLite, which locks the data folder.
 const SQLITE_FULL = 13
 
-/** Which disk of the embedded store is full, as a sentence for operators; null when all have room. */
+/** Which disk of the embedded store is full, as a sentence for operators; null when all have space. */
 export function findFullDisk({ path, cluster }: DataFolder): string | null {
   for (const folder of [path, cluster, join(cluster, 'pg_wal')]) {
     if (!existsSync(folder)) continue
     const { bavail, bsize, files, ffree } = statfsSync(folder)
-    if (bavail * bsize < LEAST_BYTES) {
+    if (bavail * bsize < MIN_FREE_BYTES) {
       return `the disk of ${folder} is full (${Math.floor((bavail * bsize) / MEGABYTE)} MB free): make room on it`
     }
     if (files > 0 && ffree === 0) return `the disk of ${folder} has no room for another file (no inodes free): make room on it`
@@ -21,7 +21,7 @@ export function findFullDisk({ path, cluster }: DataFolder): string | null {
   return null
 }
 
-/** Whether an error of this process says that a disk or a quota is full. */
+/** Whether the reason for an error of this process is a full disk or quota. */
 export function isDiskFull(error: unknown): boolean {
   const { code, errcode } = (error ?? {}) as { code?: string; errcode?: number }
   return code === 'ENOSPC' || code === 'EDQUOT' || errcode === SQLITE_FULL

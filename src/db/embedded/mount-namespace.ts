@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process'
 import { chownSync, existsSync, lstatSync, mkdirSync, rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { isDiskFull } from './full-disk.ts'
 
 /** A user and group of the system. */
 export interface Identity {
@@ -8,20 +9,18 @@ export interface Identity {
   readonly gid: number
 }
 
-/**
- * Who runs the server that root starts. No name is needed for it: neither Debian (policy 9.2.2) nor systemd (UIDS-GIDS) gives this number
- * to anybody.
- */
+/** Runs the server that root starts. Needs no name: neither Debian (policy 9.2.2) nor systemd (UIDS-GIDS) assigns this number. */
 export const SERVER_USER: Identity = { uid: 65_525, gid: 65_525 }
 
-// What programs need of the system. Some of it is elsewhere, and a link, on a given machine, or missing.
+// What programs need of the system. On some machines a path is a link or missing.
 const SYSTEM = ['/bin', '/lib', '/lib32', '/lib64', '/usr/bin', '/usr/lib', '/usr/lib32', '/usr/lib64', '/usr/share/zoneinfo']
 const DEVICES = ['/dev/null', '/dev/zero', '/dev/random', '/dev/urandom']
 
-// Makes a root in a mount namespace of its own, and runs a command there without any privilege. Few processes: each takes milliseconds.
+// Creates a root file system in a new mount namespace and runs a command there without privileges. Starts few processes: each takes
+// milliseconds.
 const SET_UP = `
 set -e
-# chroot and mount are there, and a service's PATH may lack it.
+# The folder of chroot and mount, which the PATH of a service may lack.
 PATH="$PATH:/usr/sbin:/sbin"
 root=$1 uid=$2 gid=$3 programs=$4 folder=$5 links=$6 directories=$7 mounts=$8
 shift 8
@@ -38,9 +37,9 @@ exec chroot . setpriv --reuid "$uid" --regid "$gid" --clear-groups --no-new-priv
   env LD_LIBRARY_PATH="$programs/lib" "$@"
 `
 
-/** What runs `command` as `user` where there is nothing but the system's programs, those in `programs`, and `folder` to write in. */
+/** The command line that runs `command` as `user` with only the system's programs, those in `programs`, and `folder` to write to. */
 export function isolate(command: readonly string[], programs: string, folder: string, { uid, gid }: Identity): string[] {
-  // Empty on the machine; what is mounted there is seen in the namespace only.
+  // Stays empty: what is mounted there is visible in the namespace only.
   const root = join(dirname(folder), 'server-root')
   mkdirSync(root, { recursive: true, mode: 0o700 })
   const found = SYSTEM.filter((path) => existsSync(path))
@@ -61,12 +60,12 @@ export function isolate(command: readonly string[], programs: string, folder: st
   return ['unshare', '--mount', '--', 'sh', '-c', SET_UP, 'storefront-namespace', ...settings, ...command]
 }
 
-/** For a field of fstab(5). */
+/** Escapes a path for a field of fstab(5). */
 function quote(path: string): string {
   return path.replace(/[\s\\]/g, (character) => `\\${character.charCodeAt(0).toString(8).padStart(3, '0')}`)
 }
 
-/** Whether this machine lets the calling root run programs so in a folder beside `folder`. */
+/** Whether root may run programs like this on this machine. Tried in a folder beside `folder`. */
 export function canIsolate(programs: string, folder: string, user: Identity): boolean {
   const probe = `${folder}.probe`
   rmSync(probe, { recursive: true, force: true })
@@ -76,8 +75,9 @@ export function canIsolate(programs: string, folder: string, user: Identity): bo
     const check = ['sh', '-c', 'cd "$1" && : >written && exec "$2" --version', 'probe', probe, join(programs, 'bin', 'postgres')]
     const [program = '', ...args] = isolate(check, programs, probe, user)
     return spawnSync(program, args, { stdio: 'ignore' }).status === 0
-  } catch {
-    // Not even root may give a file away here.
+  } catch (error) {
+    if (isDiskFull(error)) throw error
+    // Some file systems allow not even root to change an owner.
     return false
   } finally {
     rmSync(probe, { recursive: true, force: true })

