@@ -10,13 +10,13 @@ import { TEST_SECRET } from '../../../test/store.ts'
 import { runStorefront } from '../../../test/store-process.ts'
 
 const STEPS = {
-  dump: readCommands('*A dump*, beside a running store:'),
+  dump: readCommands('*A dump*, while the store runs:'),
   restoreDump: readCommands('a new server needs the roles first (`pg_dumpall --roles-only`):'),
   archive: readCommands('before the base backup:'),
-  baseBackup: readCommands('*A base backup* of the whole server, beside a running store:'),
+  baseBackup: readCommands('*A base backup* of the whole server, while the store runs:'),
   restoreBaseBackup: readCommands('Its restore to the moment of the backup:'),
   restorePoint: readCommands('The restore to that point:'),
-  afterwards: readCommands('and before the processes are started:'),
+  afterwards: readCommands('and before you start the processes:'),
 }
 
 /** One way to back up and restore, by the commands of docs/operations.md. */
