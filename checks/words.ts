@@ -67,10 +67,19 @@ const TURNS: readonly Retired[] = [
 ]
 
 /** Lines that use a retired word in another sense, or quote it: the file, a part of the line, and why. */
-const ALLOWED: readonly { path: string; part: string; reason: string }[] = []
+const ALLOWED: readonly { path: string; part: string; reason: string }[] = [
+  { path: 'docs/decisions/0184-retired-words.md', part: '', reason: 'It explains the list and quotes examples.' },
+  {
+    path: 'docs/decisions/0166-one-code-for-a-failed-precondition.md',
+    part: 'There were three codes',
+    reason: 'It names the codes of before.',
+  },
+  { path: 'docs/decisions/0178-one-migration-per-room.md', part: '`dead_letters`', reason: 'It names the table of before.' },
+  { path: 'CHANGELOG.md', part: '`precondition_failed`', reason: 'Users of the retired codes look for them.' },
+]
 
 /** What of the repository is read. Folders join when they are clean. */
-const COVERED = ['bench', 'deploy', 'fuzz', 'faults', 'README.md', 'CONTRIBUTING.md', 'ARCHITECTURE.md']
+const COVERED = ['test', 'checks', 'faults', 'fuzz', 'bench', 'deploy', 'README.md', 'CONTRIBUTING.md', 'ARCHITECTURE.md', 'CHANGELOG.md']
 const READ = /\.(ts|mjs|js|sql|md|json|ya?ml|vcl|sh|mustache|txt|html)$/
 const NOT_READ = /^checks\/words(\.test)?\.ts$|^docs\/schema\.sql$/
 

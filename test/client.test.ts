@@ -188,7 +188,7 @@ test('a refusal has its code, its members and its request', async () => {
   })
 })
 
-test('stored tokens survive a reload, and nothing but the tokens is stored', async () => {
+test('stored tokens survive a reload, and only the tokens are stored', async () => {
   const kept = new Map<string, string>()
   const storage = {
     getItem: (key: string) => kept.get(key) ?? null,

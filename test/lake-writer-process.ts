@@ -1,8 +1,8 @@
 import { pino } from 'pino'
 import { hookLakeSteps } from '../faults/lake-hooks.ts'
 
-// Delivers messages from where the lake stands up to a last sequence, one small file after another, and kills itself in the midst of the
-// file after so many: at any moment of its writing, at the latest before it appears.
+// Delivers messages from the lake's position up to a last sequence, one small file after another. Kills itself while it writes the file after
+// the given number of files, at a random moment, at the latest before that file is published.
 const [directory = '', last = '0', files = '0'] = process.argv.slice(2)
 const die = () => process.kill(process.pid, 'SIGKILL')
 let written = 0
