@@ -7,7 +7,7 @@ import { createHousekeeping, erasureOf } from './app/housekeeping.ts'
 import { withNamedPort } from './app/named-port.ts'
 import { openLake } from './app/open-lake.ts'
 import { orderSlotOf, prepareDatabase } from './app/prepare-database.ts'
-import { failingLake, failingMailServer, failingSecret, failingSubscribers, readinessCheck } from './app/readiness.ts'
+import { checkEveryRole, readinessCheck } from './app/readiness.ts'
 import { SecretWatch } from './app/secret-watch.ts'
 import { openSecret } from './app/secrets.ts'
 import { inOrder, type Service } from './app/service.ts'
@@ -27,7 +27,6 @@ import { assertReachable, assertServer } from './db/assert-suitable.ts'
 import { assertMigrated } from './db/migrate.ts'
 import { type OpenDatabase, openOwnDatabase } from './db/open-database.ts'
 import { connectClient, createPool, type Pool } from './db/pool.ts'
-import type { ReadinessCheck } from './http/health.ts'
 import type { HttpServer } from './http/http-server.ts'
 import { createJobQueue } from './jobs/job-queue.ts'
 import { queueAccountMail } from './mail/account-mail.ts'
@@ -101,25 +100,20 @@ export async function createApp({ config, logger, now = () => new Date(), ...giv
     // Other roles encrypt nothing and run with any secret.
     const secret = hasApi || hasEmail || hasWebhook ? await openSecret(pool, url, config) : ''
     const secretWatch = secret === '' ? null : new SecretWatch({ pool, secret, logger })
-    const metrics = new Metrics()
+    const metrics = new Metrics(logger)
     metrics.watchPools({ general: pool, placing: placingPool })
     watchStore(metrics, config, pool, url)
     const deliveryLog = new DeliveryLog({ pool, logger })
     const topic = createTopic(config, { pool, url, logger, onStored: deliveryLog.published })
-    const recognise = () => ensureIncarnationOf(config, { pool, url, logger })
-    const stream = config.roles.includes('stream') ? createStream(addresses.stream, { pool, topic, metrics, logger, recognise }) : null
+    const ensureIncarnation = () => ensureIncarnationOf(config, { pool, url, logger })
+    const stream = config.roles.includes('stream')
+      ? createStream(addresses.stream, { pool, topic, metrics, logger, ensureIncarnation })
+      : null
     if (stream !== null) metrics.watchChangeStream(stream)
     const watched: Watched = { metrics, subscriptions: new Map(), mailServer: null, lake: null }
     const check = readinessCheck(pool, stream, database)
     if (secretWatch !== null) metrics.watchSecret(secretWatch)
-    const checkAll: ReadinessCheck = async () => [
-      ...(await check()),
-      ...failingSubscribers(watched.subscriptions),
-      ...(await failingLake(watched.lake)),
-      ...failingMailServer(watched.mailServer),
-      // The API continues with the keys it has; if it were not ready, all its processes would go out of service at once.
-      ...(hasEmail || hasWebhook ? failingSecret(secretWatch) : []),
-    ]
+    const checkAll = checkEveryRole(check, watched, hasEmail || hasWebhook ? secretWatch : null)
     const operations = config.operations === null ? null : new OperationsServer({ ...config.operations, metrics, check: checkAll, logger })
     if (operations !== null) metrics.collectProcess()
     const services: Service[] =
@@ -193,13 +187,13 @@ interface StreamOptions {
   topic: Topic
   metrics: Metrics
   logger: Logger
-  recognise: () => Promise<void>
+  ensureIncarnation: () => Promise<void>
 }
 
-function createStream(url: string, { metrics, recognise, ...options }: StreamOptions): ChangeStream {
+function createStream(url: string, { metrics, ensureIncarnation, ...options }: StreamOptions): ChangeStream {
   return createOrderStreamHandler({
     ...{ ...options, url, slotName: orderSlotOf(url) },
     onPublished: metrics.eventsPublished,
-    beforePublishing: recognise,
+    beforePublishing: ensureIncarnation,
   })
 }

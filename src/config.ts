@@ -193,8 +193,8 @@ function readLocale(value: string): string {
   try {
     const [locale] = Intl.NumberFormat.supportedLocalesOf(value)
     if (locale !== undefined) return locale
-  } catch {
-    // Not a language tag at all.
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error
   }
   throw new ConfigError('MAIL_LOCALE must be a language tag such as en, de-AT or fr')
 }

@@ -20,6 +20,16 @@ export function decrypt(secret: string, purpose: string, encrypted: Buffer): str
   return decipher.update(encrypted.subarray(NONCE_BYTES, -TAG_BYTES), undefined, 'utf8') + decipher.final('utf8')
 }
 
+/** As `decrypt`, but null when the bytes were not encrypted with this secret for this purpose. */
+export function tryDecrypt(secret: string, purpose: string, encrypted: Buffer): string | null {
+  try {
+    return decrypt(secret, purpose, encrypted)
+  } catch {
+    // AES-GCM has one failure: these bytes were not encrypted under this key.
+    return null
+  }
+}
+
 /** Identifies a secret without revealing it. */
 export function fingerprintOf(secret: string): string {
   return deriveKey(secret, 'fingerprint').toString('base64url')

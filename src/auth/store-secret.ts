@@ -1,7 +1,7 @@
 import type { Queryable, Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { AppError } from '../errors.ts'
-import { decrypt, encrypt, fingerprintOf } from './encryption.ts'
+import { encrypt, fingerprintOf, tryDecrypt } from './encryption.ts'
 
 /** What is encrypted under the store's secret; each purpose has its own derived key. */
 export type Purpose = 'signing key' | 'webhook secret' | 'account mail'
@@ -75,13 +75,4 @@ export function createEncryption(secret: string, purpose: Purpose): Encryption {
 export function reencrypt(from: string, to: string, purpose: Purpose, encrypted: Buffer): Buffer | null {
   const text = tryDecrypt(from, purpose, encrypted)
   return text === null ? null : encrypt(to, purpose, text)
-}
-
-function tryDecrypt(secret: string, purpose: Purpose, encrypted: Buffer): string | null {
-  try {
-    return decrypt(secret, purpose, encrypted)
-  } catch {
-    // AES-GCM has one failure: these bytes were not encrypted under this key.
-    return null
-  }
 }

@@ -79,7 +79,8 @@ function isOf<T extends TSchema>(schema: T, value: unknown): value is Static<T> 
 function parsePosition(payload: string): unknown {
   try {
     return JSON.parse(payload)
-  } catch {
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error
     return undefined
   }
 }

@@ -20,7 +20,8 @@ export function parseJson(body: Buffer): unknown {
   if (excess !== null) throw new AppError('invalid_body', 'The body is not acceptable.', { errors: [{ pointer: '#', detail: excess }] })
   try {
     return JSON.parse(body.toString('utf8'))
-  } catch {
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error
     throw new AppError('malformed_json', 'The body is not valid JSON.')
   }
 }
@@ -51,7 +52,8 @@ function decode(text: string): string {
   if (!text.includes('%') && !text.includes('+')) return text
   try {
     return decodeURIComponent(text.replaceAll('+', ' '))
-  } catch {
+  } catch (error) {
+    if (!(error instanceof URIError)) throw error
     return UNDECODABLE
   }
 }

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import pino from 'pino'
 import { Histogram, Registry } from 'prom-client'
 import { Metrics } from './metrics.ts'
 
@@ -10,7 +11,7 @@ test('has the same histogram of requests as prom-client for the same times', asy
   const registry = new Registry()
   const buckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
   const expected = new Histogram({ name, help: 'x', labelNames: ['method', 'route', 'status'], buckets, registers: [registry] })
-  const metrics = new Metrics()
+  const metrics = new Metrics(pino({ level: 'silent' }))
   for (const [method, route, status, ms] of [
     ['GET', '/products', 200, 0.04],
     ['GET', '/products', 304, 1],
@@ -28,7 +29,7 @@ test('has the same histogram of requests as prom-client for the same times', asy
 })
 
 test('clients cannot add series: unknown methods and addresses share one', async () => {
-  const metrics = new Metrics()
+  const metrics = new Metrics(pino({ level: 'silent' }))
   for (let n = 0; n < 50; n++) metrics.requestAnswered(`METHOD${n}`, undefined, 404, 1)
   assert.deepEqual(linesOf(await metrics.text(), 'storefront_http_request_duration_seconds_count'), [
     'storefront_http_request_duration_seconds_count{method="other",route="none",status="4xx"} 50',
@@ -36,7 +37,7 @@ test('clients cannot add series: unknown methods and addresses share one', async
 })
 
 test('a source that fails or hangs loses its own values only, until it answers again', async () => {
-  const metrics = new Metrics()
+  const metrics = new Metrics(pino({ level: 'silent' }))
   const hang = Promise.withResolvers<number>()
   const queues: Record<string, () => Promise<number>> = { email: async () => 3, webhook: async () => 4 }
   const read = async (name: string) => ({ queued: await (queues[name]?.() ?? assert.fail(name)), oldestUntriedSeconds: 0 })

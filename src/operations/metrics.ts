@@ -1,3 +1,4 @@
+import type { Logger } from 'pino'
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import { type Reading, Readings } from './readings.ts'
 import { RequestTimes } from './request-times.ts'
@@ -19,7 +20,7 @@ interface CountedPool {
 export class Metrics {
   readonly #registry = new Registry()
   readonly #requests = new RequestTimes()
-  readonly #readings = new Readings(this.#gauge('source_up', 'Whether the source of some other metrics answered just now.', ['source']))
+  readonly #readings: Readings
   readonly #ordersPlaced = this.#counter('orders_placed_total', 'Orders placed.')
   readonly #ordersReplayed = this.#counter('orders_replayed_total', 'Requests for an order that were answered again, by their key.')
   readonly #ordersRefused = this.#counter('orders_refused_total', 'Orders refused, by the code of the problem.', ['code'])
@@ -49,7 +50,9 @@ export class Metrics {
   readonly #positions = this.#gauge('subscriber_position', 'Sequence of the last event that the subscriber has processed.', ['subscriber'])
   readonly #lags = this.#gauge('subscriber_lag_events', 'Events after that, at most.', ['subscriber'])
 
-  constructor() {
+  constructor(logger: Logger) {
+    const up = this.#gauge('source_up', 'Whether the source of some other metrics answered just now.', ['source'])
+    this.#readings = new Readings(up, logger)
     this.#registry.registerMetric(this.#requests.asMetric)
     // No value before the first flush, instead of 1970.
     this.#lakeFlushed.remove()

@@ -5,7 +5,13 @@ import { onCleanup } from '../../test/cleanup.ts'
 import { Metrics } from './metrics.ts'
 import { OperationsServer } from './operations-server.ts'
 
-const common = { host: '127.0.0.1', port: 0, isRequired: true, metrics: new Metrics(), logger: pino({ level: 'silent' }) }
+const common = {
+  host: '127.0.0.1',
+  port: 0,
+  isRequired: true,
+  metrics: new Metrics(pino({ level: 'silent' })),
+  logger: pino({ level: 'silent' }),
+}
 
 test('is ready only between the start and the stop of everything else, and alive all the time', async (t) => {
   const failing: { name: string; reason: string }[] = []

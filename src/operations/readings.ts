@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
+import type { Logger } from 'pino'
 import type { Gauge } from 'prom-client'
 
 /** A value of a gauge; null removes the previous value. */
@@ -13,6 +14,7 @@ interface Source {
   read: () => Promise<readonly Reading[]>
   last: readonly Reading[]
   inFlight: Promise<boolean> | null
+  isFailing: boolean
 }
 
 const TIMEOUT_MS = 2_000
@@ -22,13 +24,15 @@ export class Readings {
   readonly #sources: Source[] = []
   /** 1 or 0 for each source. */
   readonly #ok: Gauge
+  readonly #logger: Logger
 
-  constructor(ok: Gauge) {
+  constructor(ok: Gauge, logger: Logger) {
     this.#ok = ok
+    this.#logger = logger
   }
 
   add(name: string, read: Source['read']): void {
-    this.#sources.push({ name, read, last: [], inFlight: null })
+    this.#sources.push({ name, read, last: [], inFlight: null, isFailing: false })
   }
 
   async refresh(): Promise<void> {
@@ -53,8 +57,11 @@ export class Readings {
       forget(source.last)
       source.last = readings
       for (const { gauge, labels = {}, value } of readings) if (value !== null) gauge.set(labels, value)
+      source.isFailing = false
       return true
-    } catch {
+    } catch (error) {
+      if (!source.isFailing) this.#logger.warn({ err: error, source: source.name }, 'a source of metrics fails')
+      source.isFailing = true
       return false
     }
   }

@@ -3,7 +3,7 @@ import type { Pool, Queryable, Transaction } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import { OperatorError } from '../../errors.ts'
-import { decrypt, encrypt } from '../encryption.ts'
+import { encrypt, tryDecrypt } from '../encryption.ts'
 import { assertStoreSecret, type Purpose, reencrypt } from '../store-secret.ts'
 
 export const ALGORITHM = 'EdDSA'
@@ -176,13 +176,8 @@ async function importKey(jwk: JWK): Promise<CryptoKey> {
 }
 
 async function decryptPrivateKey(row: KeyRow, secret: string): Promise<CryptoKey> {
-  let jwk: JWK
-  try {
-    jwk = JSON.parse(decrypt(secret, PURPOSE, row.sealed_private_key ?? Buffer.alloc(0)))
-  } catch (error) {
-    throw new WrongSecret('STOREFRONT_SECRET is not the secret that the signing keys in this database were encrypted with; set that one', {
-      cause: error,
-    })
-  }
-  return importKey(jwk)
+  const jwk = tryDecrypt(secret, PURPOSE, row.sealed_private_key ?? Buffer.alloc(0))
+  if (jwk === null)
+    throw new WrongSecret('STOREFRONT_SECRET is not the secret that the signing keys in this database were encrypted with; set that one')
+  return importKey(JSON.parse(jwk))
 }
