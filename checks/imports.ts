@@ -33,7 +33,8 @@ export function readImports(path: string, source: string): Imports {
       return literal === undefined ? [] : [{ specifier: literal, isTypeOnly: false }]
     }),
   ]
-  const own = requests.filter(({ specifier }) => specifier.startsWith('.'))
+  // JSON is data and belongs to no room.
+  const own = requests.filter(({ specifier }) => specifier.startsWith('.') && !specifier.endsWith('.json'))
   return {
     imports: own.map(({ specifier, isTypeOnly }) => ({ from: path, to: normalize(join(path, '..', specifier)), isTypeOnly })),
     packages: requests

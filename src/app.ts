@@ -3,8 +3,8 @@ import { authOptions, createApi, createCatalogue, createListener } from './app/c
 import { createEmail, createLake, createWebhook, type Watched } from './app/create-subscribers.ts'
 import { createTopic } from './app/create-topic.ts'
 import { ensureIncarnationAtStart, ensureIncarnationOf } from './app/ensure-incarnation.ts'
+import { explainListenErrors } from './app/explain-listen-errors.ts'
 import { createHousekeeping, erasureOf } from './app/housekeeping.ts'
-import { withNamedPort } from './app/named-port.ts'
 import { openLake } from './app/open-lake.ts'
 import { orderSlotOf, prepareDatabase } from './app/prepare-database.ts'
 import { checkEveryRole, readinessCheck } from './app/readiness.ts'
@@ -119,7 +119,7 @@ export async function createApp({ config, logger, now = () => new Date(), ...giv
     const services: Service[] =
       operations === null || config.operations === null
         ? [deliveryLog]
-        : [withNamedPort(operations, config.operations, 'OPS_'), deliveryLog]
+        : [explainListenErrors(operations, config.operations, 'OPS_'), deliveryLog]
     if (secretWatch !== null) services.push(secretWatch)
     const encryption = createEncryption(secret, 'account mail')
     const purgers = stream === null ? [] : createPurgers(config.cdnPurgeUrls)
@@ -152,7 +152,7 @@ export async function createApp({ config, logger, now = () => new Date(), ...giv
       const catalogue = createCatalogue(config, pool, logger, (signal) => connectClient(url, 'storefront-catalogue', signal))
       server = await createApi({ config, pool, placingPool, auth, catalogue, logger, now, check, metrics })
       const housekeeping = createHousekeeping(config, { pool, jobs, logger, now })
-      services.push(auth, catalogue.version, housekeeping, withNamedPort(createListener(server, config, logger), config))
+      services.push(auth, catalogue.version, housekeeping, explainListenErrors(createListener(server, config, logger), config))
     }
     const all = inOrder(services, close)
     return {

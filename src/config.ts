@@ -1,7 +1,6 @@
 import { resolve } from 'node:path'
 import { readDatabaseAddresses } from './config/database.ts'
 import { type LakeBucket, readLakeBucket } from './config/lake-bucket.ts'
-import { readMailFrom } from './config/mail.ts'
 import { type NatsConfig, readNats } from './config/nats.ts'
 import { readCorsOrigins, readPurgeUrls, readTrustProxy } from './config/network.ts'
 import { ConfigError, type Settings, settingsOf } from './config/settings.ts'
@@ -94,6 +93,7 @@ interface OperationsConfig {
 }
 
 const SECRET_MIN_LENGTH = 32
+const SENDER = /^(?:[^<>\r\n]*<[^\s<>@]+@[A-Za-z0-9.-]+>|[^\s<>@]+@[A-Za-z0-9.-]+)$/
 // Longer than a bank transfer or a long weekend. See decision 0112.
 const PENDING_ORDER_TTL_SECONDS = 7 * 86_400
 // Four times the orders of a real wholesaler's busiest account in three weeks. See decision 0113.
@@ -182,6 +182,11 @@ function readBasePath(value: string): string {
   const path = value.replace(/\/+$/, '')
   if (path !== '' && !/^(\/[A-Za-z0-9._~-]+)+$/.test(path)) throw new ConfigError('BASE_PATH must look like /v1')
   return path
+}
+
+function readMailFrom(value: string): string {
+  if (!SENDER.test(value)) throw new ConfigError('MAIL_FROM must be an e-mail address, such as Store <no-reply@store.example>')
+  return value
 }
 
 function readCurrency(value: string): string {

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import packageJson from '../package.json' with { type: 'json' }
 import type { Terminal } from './cli/command.ts'
 import { readCommandLine } from './cli/command-line.ts'
 import { explainError } from './cli/explain-error.ts'
@@ -18,7 +18,7 @@ for (const stream of [process.stdout, process.stderr]) {
 }
 
 try {
-  const request = readCommandLine(process.argv.slice(2), readVersion())
+  const request = readCommandLine(process.argv.slice(2), packageJson.version)
   if (request.kind === 'print') terminal.out(request.text)
   else process.exitCode = await runCommand(request.command, terminal, request.values, request.args)
 } catch (error) {
@@ -26,9 +26,4 @@ try {
   if (explained === null) console.error(error)
   else terminal.err(`storefront: ${explained.message}`)
   process.exitCode = explained?.exitStatus ?? 1
-}
-
-function readVersion(): string {
-  const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'))
-  return version
 }

@@ -6,11 +6,9 @@ import { Passwords } from '../auth/passwords/password.ts'
 import { changeIssuer, findIssuer } from '../auth/tokens/issuer.ts'
 import { rotateSigningKeys } from '../auth/tokens/signing-keys.ts'
 import { AppError, OperatorError } from '../errors.ts'
-import { type Contexts, UsageError } from './command.ts'
+import { type Contexts, EXIT_INTERRUPTED, UsageError } from './command.ts'
 import { readPassword } from './read-password.ts'
 import { withDatabase } from './run-command.ts'
-
-const EXIT_INTERRUPTED = 130
 
 /** Creates an operator's account. For an empty password one is generated and printed, once. */
 export async function createOperator(settings: Contexts['settings'], email: string): Promise<number> {

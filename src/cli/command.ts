@@ -6,6 +6,9 @@ import { OperatorError } from '../errors.ts'
 import type { JobQueue } from '../jobs/job-queue.ts'
 import type { LakeStore } from '../lake/lake-store.ts'
 
+/** The status of a shell for a command that was interrupted: 128 and SIGINT. */
+export const EXIT_INTERRUPTED = 130
+
 /** The outputs of a command, and its exit. */
 export interface Terminal {
   out: (line: string) => void

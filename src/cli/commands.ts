@@ -26,14 +26,14 @@ export const COMMANDS: readonly Command[] = [
     arguments: [{ name: 'FOLDER' }],
     help: 'copies the embedded database and its secrets into a new folder, beside a running store or without one; not the lake',
     needs: 'settings',
-    run: async (context, _values, target = '') => (await import('./backup-commands.ts')).backUp(context, target),
+    run: async (context, _values, target = '') => (await import('./database-commands.ts')).backUp(context, target),
   }),
   defineCommand({
     name: 'restore',
     arguments: [{ name: 'FOLDER' }],
     help: 'puts a backup in the place of the embedded database, which is set aside, brings topic and lake into agreement with it, and names the orders that were lost',
     needs: 'settings',
-    run: async (context, _values, source = '') => (await import('./backup-commands.ts')).restore(context, source),
+    run: async (context, _values, source = '') => (await import('./database-commands.ts')).restore(context, source),
   }),
   defineCommand({
     name: 'catalogue import',

@@ -1,7 +1,14 @@
+import { resolve } from 'node:path'
+import { ensureIncarnationOf, RestoreUnfinished } from '../app/ensure-incarnation.ts'
 import { prepareDatabase } from '../app/prepare-database.ts'
-import { assertEmbeddedIsMeant } from '../config.ts'
-import { openSharedDatabase } from '../db/open-database.ts'
+import { assertEmbeddedIsMeant, type Config } from '../config.ts'
+import { BackupFailed, backUpCluster, restoreCluster } from '../db/embedded/backup.ts'
+import { dataFolder } from '../db/embedded/data-folder.ts'
+import { openExistingDatabase, openSharedDatabase } from '../db/open-database.ts'
+import { createPool } from '../db/pool.ts'
+import { COMMAND_BOUNDS } from '../db/session-settings.ts'
 import type { Contexts } from './command.ts'
+import { replayOrders } from './pipeline-commands.ts'
 
 /** Brings the database's schema, replication slot, job queue and rights up to date. */
 export async function migrate({ config, terminal, logger }: Contexts['settings']): Promise<number> {
@@ -14,4 +21,53 @@ export async function migrate({ config, terminal, logger }: Contexts['settings']
   } finally {
     await database.close()
   }
+}
+
+/** Copies the embedded database and its secrets, beside a running store or without one. */
+export async function backUp({ config, terminal }: Contexts['settings'], target: string): Promise<number> {
+  assertEmbedded(config)
+  const database = await openExistingDatabase(config)
+  try {
+    const { files, sizeBytes } = await backUpCluster(dataFolder(config.dataDir), database.addresses.owner, resolve(target))
+    terminal.out(`backed up ${files} files, ${Math.ceil(sizeBytes / 1_000_000)} MB, to ${resolve(target)}`)
+    return 0
+  } finally {
+    await database.close()
+  }
+}
+
+/** Replaces the embedded database by a backup, and reconciles topic and lake with it. */
+export async function restore(settings: Contexts['settings'], source: string): Promise<number> {
+  const { config, terminal } = settings
+  assertEmbedded(config)
+  const { setAside } = await restoreCluster(dataFolder(config.dataDir), resolve(source))
+  if (setAside !== null) terminal.out(`set the database that was there aside as ${setAside}: delete it when you are sure`)
+  try {
+    return await finish(settings)
+  } catch (error) {
+    throw error instanceof RestoreUnfinished ? error : new RestoreUnfinished(error)
+  }
+}
+
+async function finish(settings: Contexts['settings']): Promise<number> {
+  const { config, terminal, logger } = settings
+  const database = await openSharedDatabase(config)
+  const { addresses } = database
+  const pool = createPool({ url: addresses.api, size: 4, applicationName: 'storefront-command', bounds: COMMAND_BOUNDS, onError: () => {} })
+  try {
+    // Both log as errors what the replay below repairs: the lost slot, and events of the lost time. A step that fails throws.
+    const quiet = logger.child({}, { level: 'fatal' })
+    await prepareDatabase(addresses, quiet)
+    await ensureIncarnationOf(config, { pool, url: addresses.api, logger: quiet })
+    terminal.out('restored the database')
+    return await replayOrders({ ...settings, pool, addresses }, { since: undefined, orderId: undefined, subscriber: undefined })
+  } finally {
+    await pool.end()
+    await database.close()
+  }
+}
+
+function assertEmbedded({ databaseAddresses }: Config): void {
+  if (databaseAddresses !== null)
+    throw new BackupFailed('DATABASE_URL is set: back that server up by its own means, see docs/operations.md, Backup and restore')
 }

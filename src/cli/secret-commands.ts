@@ -1,11 +1,9 @@
 import { changeSecretTo, replaceKeptSecret, type SecretChange } from '../app/change-secret.ts'
 import { ConfigError } from '../config/settings.ts'
 import { checkSecret } from '../config.ts'
-import type { Contexts, Terminal } from './command.ts'
+import { type Contexts, EXIT_INTERRUPTED, type Terminal } from './command.ts'
 import { readPassword } from './read-password.ts'
 import { withDatabase } from './run-command.ts'
-
-const EXIT_INTERRUPTED = 130
 
 /**
  * Re-encrypts with another secret: a generated one where the store's secret is in its folder, else one read from the terminal or from

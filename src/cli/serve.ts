@@ -1,12 +1,11 @@
 import pino from 'pino'
 import { assertEmbeddedIsMeant, type Config, ROLES, type Role } from '../config.ts'
 import { type DatabaseOptions, openOwnDatabase } from '../db/open-database.ts'
-import type { Terminal } from './command.ts'
+import { EXIT_INTERRUPTED, type Terminal } from './command.ts'
 import { serializers } from './log-serializers.ts'
 import { onStopSignal } from './stop-signal.ts'
 
 const EXIT_FAILURE = 1
-const EXIT_INTERRUPTED = 130
 const STOP_PATIENCE_MS = 9_500
 
 /** Runs the store until a signal. `roles` of the command line replace those of the setting. */

@@ -1,5 +1,5 @@
-import { readFileSync } from 'node:fs'
 import type { SwaggerOptions } from '@fastify/swagger'
+import packageJson from '../../package.json' with { type: 'json' }
 import { nameSchemas } from './name-schemas.ts'
 import { problemExamples } from './problem.ts'
 
@@ -12,7 +12,7 @@ export function openApiOptions(baseUrl: string, basePath: string): SwaggerOption
       openapi: '3.1.0',
       info: {
         title: 'Storefront',
-        version: readVersion(),
+        version: packageJson.version,
         description:
           'A headless backend for an online store: accounts and sessions, a product catalogue, orders. Bodies are JSON with names in snake_case, ' +
           'times RFC 3339 in UTC, amounts of money integers in minor units. Refusals are problem details (RFC 9457) with a stable `code`.',
@@ -54,10 +54,4 @@ const LINES = { type: 'string', description: 'One JSON object a line.' }
 
 function takesLines(schema: { consumes?: readonly string[]; body?: unknown } | undefined): boolean {
   return schema?.consumes?.includes(NDJSON) === true && schema.body === undefined
-}
-
-/** That of the package, as `storefront --version` prints it. */
-function readVersion(): string {
-  const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
-  return version
 }

@@ -9,7 +9,7 @@ const PROBLEMS: Record<string, (port: string, host: string) => string> = {
 }
 
 /** A service that listens: its start throws OperatorError with the setting to change when the port cannot be bound. */
-export function withNamedPort(service: Service, { host, port }: { host: string; port: number }, prefix = ''): Service {
+export function explainListenErrors(service: Service, { host, port }: { host: string; port: number }, prefix = ''): Service {
   return {
     async start() {
       try {
