@@ -24,7 +24,7 @@ const OTHER = 'the secret of somebody else, who is long enough'
 const MAIL = { kind: 'password_changed', to: 'ada@example.com', expiresAt: new Date(Date.now() + 3_600_000) } as const
 const logger = pino({ level: 'silent' })
 
-/** A database that has two signing keys, two endpoints, one with a previous secret, and two mails, under this secret. */
+/** A database with two signing keys, two endpoints, one of them with a previous secret, and two mails, all under this secret. */
 async function encryptThings(t: TestContext, secret: string) {
   const db = await createTestDatabase(t)
   await installJobQueues({ url: db.url, logger, queues: [ACCOUNT_MAIL_QUEUE] })
@@ -101,7 +101,7 @@ test('the changed columns and queues are all that are encrypted', async (t) => {
   assert.deepEqual(
     rows.map(({ name }) => name),
     [
-      // Under a key of the token that it replaces.
+      // Encrypted under the token that it replaces.
       'refresh_tokens.sealed_successor',
       'signing_keys.sealed_private_key',
       'webhook_endpoints.previous_sealed_secret',

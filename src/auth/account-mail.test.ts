@@ -9,7 +9,7 @@ const PASSWORD = 'a long enough passphrase'
 const NEW_PASSWORD = 'quite another passphrase'
 const MINUTE_MS = 60_000
 
-/** A store that mails by a real SMTP server, with a clock that can be put forward. */
+/** A store that mails through a real SMTP server, with a clock that can be advanced. */
 async function startMailingStore(t: TestContext, overrides: StoreOverrides = {}) {
   const smtp = await startSmtpServer(t)
   let aheadMs = 0
@@ -140,7 +140,7 @@ test('with verification required, an account is created when its address is veri
   const pending = await register('Ada@example.com')
   assert.deepEqual([pending.status, pending.json], [202, { status: 'verification_required' }])
   assertProblem(await login(store, 'ada@example.com', PASSWORD), 401, 'invalid_credentials', 'not yet')
-  // Somebody else tries to get in first, with a password of theirs.
+  // Somebody else registers first, with another password.
   await register('ada@example.com', 'the passphrase of eve')
   const token = tokenIn(await mailTo(smtp, 'ada@example.com'))
   const evesToken = tokenIn(await mailTo(smtp, 'ada@example.com', 2))

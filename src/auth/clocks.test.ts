@@ -57,7 +57,7 @@ test('a logout under a clock two hours ahead is remembered until its tokens have
   assert.equal((await store.pool.query('select from session_revocations')).rowCount, 0)
 })
 
-/** Revocations by themselves, whose questions to the database are counted. */
+/** Revocations alone, with a count of their queries. */
 async function startRevocations(t: TestContext, clock: SteppedClock) {
   const store = await startStore(t)
   const counted = { questions: 0 }
@@ -88,7 +88,7 @@ test('forgets a revocation in memory only when both the time since and the time 
   await store.pool.query('update sessions set revoked_at = now()')
   for (const id of [early, late]) await eventually(() => revocations.isRevoked(id))
 
-  // The rest is what is in memory: a process that lost the table's rows knows them still.
+  // From here on only memory counts: the process still knows the rows that the table has lost.
   await store.pool.query('delete from session_revocations')
   await store.pool.query('update sessions set revoked_at = null')
   const later = performance.now() + (REMEMBER_SECONDS + 60) * 1000

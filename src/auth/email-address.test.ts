@@ -51,7 +51,7 @@ test('refuses a domain that no mail server can have', () => {
     '!a.example.com',
     `${'a'.repeat(64)}.example.com`,
     `${'ü'.repeat(60)}.example.com`,
-    // ASCII forms of nothing, or of something that has another.
+    // Not the ASCII form of any name, or not the canonical one.
     'xn--.example.com',
     'xn--a.example.com',
     'xn--example-.com',
@@ -90,7 +90,7 @@ test('registration, reset and admin create refuse anything but one plain mailbox
     'plain',
     '',
     `${'a'.repeat(243)}@example.com`,
-    // What only its canonical form shows: the Greek question mark is a semicolon there, a dotted capital I two characters.
+    // Visible in the canonical form only: the Greek question mark becomes a semicolon, a dotted capital I two characters.
     'a\u037eeve@b.co',
     `${'\u0130'.repeat(85)}@example.com`,
     // Invisible: two addresses that look the same.

@@ -23,7 +23,7 @@ test('answers a wrong password and an unknown address with the same bytes', asyn
   assert.equal(wrong.headers['www-authenticate'], 'Bearer realm="storefront"')
 })
 
-// bench/login-timing.ts measures what this shows: the same statements, and one hash of the same cost.
+// bench/login-timing.ts measures the time; this test shows the same statements and one hash of the same cost.
 test('does the same work for a wrong password and an unknown address', async (t) => {
   const store = await startStore(t, { isRateLimited: true })
   const ada = await store.register()
@@ -37,7 +37,7 @@ test('does the same work for a wrong password and an unknown address', async (t)
   })
   const watchedQuery = mock.method(pg.Client.prototype, 'query', function (this: pg.Client, ...args: unknown[]) {
     const text = typeof args[0] === 'string' ? args[0] : (args[0] as { text?: string }).text
-    // What the store does in the background, beside the request, is not a login's work.
+    // Background queries of the store do not belong to the login.
     if (text !== undefined && /\b(users|sessions|rate_limits|refresh_tokens)\b/.test(text) && !/pgboss/.test(text)) work.push(text)
     return Reflect.apply(query, this, args)
   })
@@ -84,7 +84,7 @@ test('opens no session with a password that is changed while it is being checked
     ada.id,
     await new Passwords({ threads: 1, maxWaiting: 0 }).hash('quite another passphrase'),
   ])
-  // It still finds the old password, and finds it right.
+  // It still reads the old hash, which matches.
   const answer = login(store, ada.email, ada.password)
   const isWaiting = async () => {
     const { rowCount } = await store.pool.query(

@@ -6,10 +6,10 @@ import { startStore, type TestStore } from '../../test/store.ts'
 const RUNS = Number(process.env.REFRESH_MODEL_RUNS ?? 60)
 const GRACE_MS = 10_000
 
-/** What owner and thief do, in any order; `index` picks one of the refresh tokens that somebody has ever seen. */
+/** Actions of owner and thief, in any order; `index` selects one of the refresh tokens issued so far. */
 type Step =
   | { do: 'owner refreshes' }
-  /** A copy of what the owner has now. */
+  /** A copy of the owner's present token. */
   | { do: 'thief copies' }
   | { do: 'thief refreshes' }
   | { do: 'somebody uses an old one'; index: number }
@@ -31,7 +31,7 @@ test('leaves no live branch once theft was detected, whatever the order in which
     fc.asyncProperty(fc.array(step, { minLength: 3, maxLength: 14 }), async (steps) => {
       const login = await store.register({ email: `${crypto.randomUUID()}@example.com` })
       const seen = [{ refresh: login.refreshToken, access: login.token }]
-      /** Token → when it was used first and what it gave. The rules of the issue, written down a second time. */
+      /** Token → its first use and its successor: a second implementation of the rules. */
       const used = new Map<string, { atMs: number; successor: string }>()
       let owner = login.refreshToken
       let thief: string | null = null
@@ -70,7 +70,7 @@ test('leaves no live branch once theft was detected, whatever the order in which
   assert.ok(noticed > 0, `a theft was noticed in ${noticed} of ${RUNS} runs`)
 })
 
-/** Tokens that would still give a new successor. */
+/** Tokens that still have no successor. */
 async function assertBranches(store: TestStore, userId: string, expected: number): Promise<void> {
   const { rows } = await store.pool.query(
     `select count(*) from refresh_tokens join sessions on sessions.id = session_id

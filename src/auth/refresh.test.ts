@@ -11,7 +11,7 @@ type Call = TestStore['call']
 const refresh = (call: Call, token: string) => call('POST', '/auth/refresh', { body: { refresh_token: token } })
 const pairOf = ({ json }: Answer) => ({ access: json.access_token, refresh: json.refresh_token })
 
-/** A store whose clock stands still, and can be put forward. */
+/** A store with a stopped clock that can be advanced. */
 async function startClockedStore(t: Parameters<typeof startStore>[0], overrides: StoreOverrides = {}) {
   let nowMs = Date.now()
   const now = () => new Date(nowMs)

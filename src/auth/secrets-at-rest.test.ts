@@ -13,7 +13,7 @@ import { readConfig } from '../config.ts'
 const PASSWORD = 'canary-password-5f1c9'
 const NEW_PASSWORD = 'canary-password-77ab2'
 
-/** A store as `npm start` makes it, embedded PostgreSQL and all, so that its WAL can be read. */
+/** A store with the embedded PostgreSQL, whose WAL can be read. */
 async function startEmbeddedStore(t: TestContext) {
   const dataDir = mkdtempSync(join(tmpdir(), 'storefront-canary-'))
   const lines: string[] = []
@@ -41,7 +41,7 @@ async function startEmbeddedStore(t: TestContext) {
   return { dataDir, lines, call, client }
 }
 
-/** Every row of every table as text, bytea also as the bytes it stands for. */
+/** Every row of every table as text, bytea also decoded. */
 async function dump(client: pg.Client): Promise<string> {
   const { rows } = await client.query(
     `select format('%I.%I', schemaname, tablename) as name from pg_tables where schemaname not in ('pg_catalog', 'information_schema')`,
@@ -90,7 +90,7 @@ test('neither a password nor a token is in the database, its WAL, the logs, the 
 
   const tokens = [ada, login, second].flatMap(({ access_token, refresh_token }) => [access_token, refresh_token])
   const secrets: [string, string][] = [PASSWORD, NEW_PASSWORD, ...tokens, resetToken].map((secret) => [secret.slice(0, 12), secret])
-  // A signature alone would do to complete a token; what comes before it is no secret.
+  // The signature is enough to complete a token; the rest of a token is not secret.
   for (const token of tokens.filter((text) => text.includes('.'))) secrets.push(['a signature', token.split('.')[2]])
   await client.query('checkpoint')
   const places: [string, Buffer][] = [
@@ -98,7 +98,7 @@ test('neither a password nor a token is in the database, its WAL, the logs, the 
     ['the logs', Buffer.from(lines.join(''))],
     ...filesBelow(join(dataDir, 'postgres', 'pg_wal')),
     ...filesBelow(join(dataDir, 'postgres', 'base')),
-    // The files are compressed: what they hold is asked for.
+    // The files are compressed: their rows are read.
     ['the lake', Buffer.from(JSON.stringify(await queryFolder(join(dataDir, 'lake'), 'select * from order_events')))],
     ...filesBelow(join(dataDir, 'mail')),
     ['the server log', readFileSync(join(dataDir, 'postgres.log'))],

@@ -79,7 +79,7 @@ test('writes one line for each security event, by stable names and ids, without 
   ]
   for (const [work, expected] of steps) assert.deepEqual(await eventsOf(work), expected)
   for (let i = 0; i < 6; i++) await post('/auth/login', { email, password: 'wrong' })
-  // The delay is a second: a slow machine may take longer for the next one.
+  // The delay is a second: on a slow machine the next attempt may come after it.
   await store.pool.query(`update rate_limits set expire = $1 where key like 'login-turn:%'`, [Date.now() + 60_000])
   assert.deepEqual(await eventsOf(() => post('/auth/login', { email, password: 'wrong' })), [429, 'throttled: login'])
 

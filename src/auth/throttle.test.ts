@@ -8,12 +8,12 @@ import { Throttle } from './throttle.ts'
 const ATTACKER = '203.0.113.7'
 const OWNER = '198.51.100.20'
 
-// The limits run by the clock, which stands still here unless a test puts a counter's own forward.
+// The limits use the wall clock, which is stopped here unless a test ages a counter.
 mock.timers.enable({ apis: ['Date'], now: Date.now() })
 
 const startThrottledStore = (t: TestContext, overrides: StoreOverrides = {}) => startStore(t, { isRateLimited: true, ...overrides })
 
-/** Hashing takes most of the time of these tests and is not what they are about. */
+/** A cheap hash: its cost is not tested here. */
 async function cheapen(store: TestStore, account: { id: string; password: string }): Promise<void> {
   const cheap = new Passwords({ threads: 1, maxWaiting: 10, cost: { memoryKib: 64, passes: 1, parallelism: 1 } })
   await store.pool.query('update users set password_hash = $2 where id = $1', [account.id, await cheap.hash(account.password)])
@@ -30,7 +30,7 @@ const login = (
 const countByStatus = (answers: Answer[]) =>
   Object.fromEntries([...Map.groupBy(answers, ({ status }) => status)].map(([status, group]) => [status, group.length]))
 
-/** Puts the clock of one limit forward: its counters live in the database and run by the wall clock. */
+/** Ages the counters of one limit, which are in the database and use the wall clock. */
 const expire = (store: TestStore, limit: string) => store.pool.query(`update rate_limits set expire = 1 where key like $1`, [`${limit}:%`])
 
 test('200 wrong passwords from one address for one account are slowed down; the owner logs in from another address', async (t) => {

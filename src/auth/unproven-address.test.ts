@@ -10,7 +10,7 @@ import { readConfig } from '../config.ts'
 
 const PASSWORD = 'a long enough passphrase'
 const STRANGERS = 'the passphrase of eve'
-/** Text that a stranger would like to be mailed; each is found again by its first word. */
+/** Text that a spammer would want in a mail; each is recognised by its first word. */
 const WORDS = {
   name: 'Bargainia Galore',
   recipient: 'Recipientia Galore',

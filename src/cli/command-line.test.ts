@@ -8,7 +8,7 @@ import { commandHelp, overview, readmeRow, usageOf } from './help.ts'
 
 const VERSION = '1.2.3'
 
-/** A right and a wrong value of each option that takes one, by its name in the help; every text is right where there is no wrong one. */
+/** A valid and an invalid value of each option, by its name in the help; without an invalid one every text is valid. */
 const TEXTS: Record<string, { right: string; wrong?: string }> = {
   'api|stream|email|lake|webhook': { right: 'api', wrong: 'kitchen' },
   'ndjson|csv': { right: 'csv', wrong: 'xml' },
@@ -24,12 +24,12 @@ const TEXTS: Record<string, { right: string; wrong?: string }> = {
   FOLDER: { right: 'folder' },
 }
 
-/** A call of the command without options, all of whose arguments are there. */
+/** A call of the command with all arguments and no options. */
 function rightCall({ name, arguments: args }: Command): string[] {
   return [...name.split(' '), ...args.map((argument) => argument.name.toLowerCase())]
 }
 
-/** The same with the flag instead of the argument for which it can stand. */
+/** The same without the argument that the flag replaces. */
 function callWith(command: Command, option: string): string[] {
   const { name, arguments: args } = command
   return [...name.split(' '), ...args.filter(({ or }) => or !== option).map((argument) => argument.name.toLowerCase())]

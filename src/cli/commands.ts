@@ -31,7 +31,7 @@ export const COMMANDS: readonly Command[] = [
   defineCommand({
     name: 'restore',
     arguments: [{ name: 'FOLDER' }],
-    help: 'puts a backup in the place of the embedded database, which is set aside, brings topic and lake into agreement with it, and names the orders that were lost',
+    help: 'replaces the embedded database by a backup and sets the old one aside, reconciles topic and lake with it, and lists the lost orders',
     needs: 'settings',
     run: async (context, _values, source = '') => (await import('./database-commands.ts')).restore(context, source),
   }),
@@ -72,7 +72,7 @@ export const COMMANDS: readonly Command[] = [
   defineCommand({
     name: 'lake repair',
     options: {},
-    help: 'sets damaged files of the lake, and those with doubled or altered rows, aside and writes them again; adds what the lake lacks',
+    help: 'sets aside damaged files of the lake and those with duplicated or altered rows, and rewrites them; adds missing events',
     needs: 'database',
     run: async (context) => (await import('./pipeline-commands.ts')).repair(context),
   }),
@@ -87,8 +87,8 @@ export const COMMANDS: readonly Command[] = [
   defineCommand({
     name: 'mail retry',
     arguments: [{ name: 'EVENT_ID', or: ALL_FAILED }],
-    options: { [ALL_FAILED]: flag('all mails that were given up') },
-    help: 'retries mails that were given up',
+    options: { [ALL_FAILED]: flag('all failed mails') },
+    help: 'retries failed mails',
     needs: 'jobs',
     run: async (context, _, eventId) => (await import('./mail-commands.ts')).retry(context, eventId ?? null),
   }),
@@ -103,7 +103,7 @@ export const COMMANDS: readonly Command[] = [
   defineCommand({
     name: 'webhook list',
     options: { json },
-    help: 'the endpoints, and how they fare',
+    help: 'the endpoints and their state',
     needs: 'database',
     run: async (context, { json }) => (await import('./webhook-commands.ts')).list(context, json),
   }),
@@ -134,21 +134,21 @@ export const COMMANDS: readonly Command[] = [
   defineCommand({
     name: 'webhook enable',
     arguments: [{ name: 'ID' }],
-    help: 'lets a disabled endpoint get webhooks again',
+    help: 'enables a disabled endpoint',
     needs: 'database',
     run: async (context, _, id = '') => (await import('./webhook-commands.ts')).enable(context, id),
   }),
   defineCommand({
     name: 'webhook remove',
     arguments: [{ name: 'ID' }],
-    help: 'forgets an endpoint and its deliveries',
+    help: 'removes an endpoint and its deliveries',
     needs: 'database',
     run: async (context, _, id = '') => (await import('./webhook-commands.ts')).remove(context, id),
   }),
   defineCommand({
     name: 'verify',
     options: { json },
-    help: 'compares orders, topic, mails and lake; exit status 1 when something is missing, doubled, corrupt or invalid, 3 when it cannot be told',
+    help: 'compares orders, topic, mails and lake; exit status 1 when something is missing, duplicated, corrupt or invalid, 3 when that is undecided',
     needs: 'database',
     run: async (context, { json }) => (await import('./pipeline-commands.ts')).verifyStore(context, json),
   }),
@@ -157,10 +157,10 @@ export const COMMANDS: readonly Command[] = [
     options: {
       since,
       order: orderId,
-      subscriber: oneOf(SUBSCRIBERS, 'lets this subscriber read again what it has missed'),
-      restored: flag('the database was put back: begins a new incarnation, and ends every session'),
+      subscriber: oneOf(SUBSCRIBERS, 'rewinds this subscriber, which handles what it has missed'),
+      restored: flag('the database was restored: begins a new incarnation, and ends every session'),
     },
-    help: 'publishes order changes that the topic lacks, and recreates and refills a lost replication slot; with `--subscriber`, lets a subscriber read again what it has missed; with `--restored`, after the database was put back, moves order numbers, versions and sequences on first',
+    help: 'publishes order changes that the topic lacks, and recreates and refills a lost replication slot; with `--subscriber`, rewinds one subscriber; with `--restored`, after a restore of the database by other means, first advances order numbers, versions and sequences',
     needs: 'database',
     findContradiction({ since, order, subscriber, restored }) {
       if (restored && (since !== undefined || order !== undefined || subscriber !== undefined))
@@ -175,27 +175,27 @@ export const COMMANDS: readonly Command[] = [
   defineCommand({
     name: 'admin create',
     arguments: [{ name: 'EMAIL' }],
-    help: "makes an operator's account; the password is asked for, or read from standard input, or made up and printed when it is empty",
+    help: "creates an operator's account; asks for the password or reads it from standard input; an empty one is generated and printed",
     // Asks for the password before it starts a database.
     needs: 'settings',
     run: async (context, _, email = '') => (await import('./account-commands.ts')).createOperator(context, email),
   }),
   defineCommand({
     name: 'keys rotate',
-    help: 'publishes a new key, which signs access tokens six minutes later, when no client can lack it; the old one is good until its tokens have expired',
+    help: 'publishes a new key, which signs access tokens six minutes later, when every client has it; the old one stays valid until its tokens have expired',
     needs: 'database',
     run: async (context) => (await import('./account-commands.ts')).rotateKeys(context),
   }),
   defineCommand({
     name: 'secret change',
-    help: 'encrypts with another `STOREFRONT_SECRET` what the one before encrypts: the new one is asked for, or read from standard input; a store that keeps its own secret makes it up',
+    help: 're-encrypts everything with another `STOREFRONT_SECRET`: asks for the new one or reads it from standard input; a store that keeps its own secret generates it',
     // Asks for the new secret before it starts a database.
     needs: 'settings',
     run: async (context) => (await import('./secret-commands.ts')).changeSecret(context),
   }),
   defineCommand({
     name: 'issuer change',
-    help: 'issues access tokens for the `BASE_URL` that is set now; restart every process of the API with it',
+    help: 'issues access tokens for the present `BASE_URL`; restart every process of the API with it',
     needs: 'database',
     run: async (context) => (await import('./account-commands.ts')).moveIssuer(context),
   }),

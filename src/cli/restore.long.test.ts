@@ -25,7 +25,7 @@ test('the next start finishes an unfinished restore before it sells', async (t) 
   onCleanup(t, () => {
     for (const path of [target, lakeCopy]) rmSync(path, { recursive: true, force: true })
   })
-  // As if the lake had stood still since the backup: it cannot show that anything was lost.
+  // The lake as it was at the backup: it cannot show that anything was lost.
   const putLakeBack = () => {
     rmSync(folder.lake, { recursive: true })
     cpSync(lakeCopy, folder.lake, { recursive: true })
@@ -66,7 +66,7 @@ test('the next start finishes an unfinished restore before it sells', async (t) 
   assert.equal(await countIncarnations(restoredAgain), 2)
   const second = await restoredAgain.place()
   assert.ok(second.number > lost.number)
-  // The restore before this one, of the same backup, has left no trace either.
+  // The previous restore of the same backup left no trace either.
   assert.notEqual(second.number, first.number)
   await restoredAgain.stop()
 })

@@ -54,7 +54,7 @@ test('a route without access prevents the start, with its name in the error', as
   assert.throws(() => server.post('/v1/open', async () => 'open'), refusal)
   assert.throws(() => server.post('/v1/open', { config: {} }, async () => 'open'), refusal)
   assert.throws(() => server.post('/v1/open', { config: { access: 'toString' as never } }, async () => 'open'), refusal)
-  // An authenticator of the route's own is no mark: it can be wrong.
+  // The route's own authentication is not a mark: it can be wrong.
   assert.throws(() => server.post('/v1/open', { onRequest: async () => {} }, async () => 'open'), refusal)
   const scoped = server.register(
     async (scope) => {
@@ -107,7 +107,7 @@ test('every route of the store that is not public answers 401 without a token, a
     }
     assert.equal(customer.status === 403, access === 'admin', `${method} ${path} ${customer.status}`)
   }
-  // A route that becomes public is written down here by somebody who has thought about it.
+  // A route becomes public only by a deliberate change of this list.
   assert.deepEqual([...names].sort(), PUBLIC)
 })
 

@@ -13,7 +13,7 @@ const store = await startStore({ after }, { logger })
 const [operator] = await addBuyers(store, 1, 'admin')
 const ERROR = pino.levels.values.error ?? 50
 
-/** A client that sends the beginning of a body and goes away once the server has begun to read it. Returns what the log says of it. */
+/** A client that sends the beginning of a body and disconnects while the server reads it. Returns the log lines of the request. */
 async function breakOff(path: string, headers: readonly string[], beginning: string, isReset: boolean) {
   lines.length = 0
   const socket = await openSocket(store)
@@ -28,7 +28,7 @@ async function breakOff(path: string, headers: readonly string[], beginning: str
   else socket.destroy()
   await once(request, 'close').catch(() => {})
   const entries = () => lines.map((line) => JSON.parse(line))
-  // A request that comes later is logged later.
+  // A later request is logged later.
   await store.call('GET', '/livez')
   await eventually(async () => entries().some((entry) => entry.route === '/livez'), { what: 'a later line of the log' })
   return entries()

@@ -5,7 +5,7 @@ import { startStore } from '../../test/store.ts'
 import { cursorScope, readListing } from '../catalogue/product-query.ts'
 import { encodeCursor } from './pagination.ts'
 
-// The tag of a cursor is no signature: a reader of the source can make a cursor with any position in it.
+// The tag of a cursor is not a signature: a reader of the source can make a cursor with any position.
 const store = await startStore({ after })
 const lamp = await store.addProduct({ name: 'A lamp' })
 await store.addProduct({ name: 'Another lamp' })
@@ -44,7 +44,7 @@ const TEXTS = ['\0', 'a\0b', '\ud800', 'x'.repeat(1_200), "'; drop table orders 
 const IDS = [ID, ID.toUpperCase(), `{${ID}}`, ID.replaceAll('-', ''), `urn:uuid:${ID}`, `${ID}\n`, ` ${ID}`, 'x', '', '\0']
 const VALUES: unknown[] = [...NUMBERS, ...TIMES, ...TEXTS, ...IDS, null, true, [], {}, [ID]]
 
-/** Positions of a value and an id, one of which is any of these. */
+/** Positions of a value and an id, one of them from this list. */
 function* positions(): Generator<unknown[]> {
   for (const value of VALUES) {
     yield [value, ID]

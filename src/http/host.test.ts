@@ -8,7 +8,7 @@ const store = await startStore({ after })
 await store.addProduct()
 
 const PATHS = ['/livez', '/products?limit=1', '/nope', '/orders']
-/** Sent twice, so that a page of the catalogue comes from memory the second time. */
+/** Sent twice: the second answer for a page of the catalogue comes from memory. */
 async function sendTwice(target: string, headers: readonly string[], version = '1.1') {
   const bytes = `GET ${target} HTTP/${version}\r\n${[...headers, 'Connection: close'].join('\r\n')}\r\n\r\n`
   await sendRaw(store, bytes)

@@ -19,7 +19,7 @@ after(() => server.close())
 
 const REQUEST = 'GET /page HTTP/1.1\r\nHost: a\r\n\r\n'
 
-/** Sends requests in one piece, and reads what comes until the connection ends or all are answered. */
+/** Sends requests in one write, and reads until the connection ends or all are answered. */
 async function pipeline(requests: number): Promise<number> {
   const socket = connect((server.server.address() as AddressInfo).port, '127.0.0.1')
   await once(socket, 'connect')

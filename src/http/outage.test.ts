@@ -19,7 +19,7 @@ import { readConfig } from '../config.ts'
 import { AppError } from '../errors.ts'
 import { RefusalLog } from './refusal-log.ts'
 
-/** A wire to PostgreSQL that can be cut, and that can lose what the server says to a statement. */
+/** A proxy to PostgreSQL that can be cut, and that can lose the server's answer to a statement. */
 async function openWire(t: TestContext, url: string) {
   const target = new URL(url)
   const sockets = new Set<Socket>()
@@ -42,7 +42,7 @@ async function openWire(t: TestContext, url: string) {
     })
     upstream.on('data', (bytes) => {
       if (!isLosing) client.write(bytes)
-      // Statements may be sent together: only the answer to the last one tells that they were all done.
+      // Statements may be pipelined: only the answer to the last one shows that all were executed.
       else if (bytes.includes('COMMIT')) client.destroy()
     })
   })
@@ -61,14 +61,14 @@ async function openWire(t: TestContext, url: string) {
     url: Object.assign(new URL(url), { hostname: '127.0.0.1', port: String(port) }).href,
     cut,
     mend: () => listen(port),
-    /** The next statements that contain `text` reach the server, and their answer is lost. Null: no more. */
+    /** From now on statements that contain `text` reach the server, and their answer is lost. Null: none. */
     loseAnswersTo(text: string | null) {
       lossy = text
     },
   }
 }
 
-/** An API whose only way to its database is a wire, and a customer of it. */
+/** An API that reaches its database through the proxy only, and a customer. */
 async function startWiredStore(t: TestContext, logger = pino({ level: 'silent' })) {
   const database = await createTestDatabase(t)
   await prepareDatabase(database.addresses, pino({ level: 'silent' }))
@@ -112,7 +112,7 @@ async function startWiredStore(t: TestContext, logger = pino({ level: 'silent' }
 test('answers with Retry-After while the database is unavailable, and continues by itself when it is back', async (t) => {
   const { wire, call, authorization, placeOrder, readState } = await startWiredStore(t)
   wire.cut()
-  // The first answers come from connections that broke, the second from ones that could not be opened.
+  // The first answers are from broken connections, the second from ones that could not be opened.
   for (let attempt = 1; attempt <= 2; attempt++) {
     for (const answer of await Promise.all([
       call('GET', '/products'),

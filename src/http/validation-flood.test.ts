@@ -89,7 +89,7 @@ test('refuses a body that is too deep or has too many values before it is parsed
   }
   const deep = `${'['.repeat(3_000)}${']'.repeat(3_000)}`
   assert.deepEqual(assertProblem(await order(deep), 422, 'invalid_body').errors, [{ pointer: '#', detail: 'is nested more than 32 deep' }])
-  // What stands in a text counts for nothing.
+  // Characters inside a text are not counted.
   const text = JSON.stringify({
     items: [{ product_id: lamp.id, quantity: 1 }],
     note: '[{",\\"'.repeat(160),
@@ -106,7 +106,7 @@ test('accepts the largest possible order, indented and with every character esca
   const more = `"note": "${escaped(1_000)}", "client_reference": "${escaped(100)}", "shipping_address": {${texts.join()}, "country": "DE"}`
   const raw = JSON.stringify({ items: lines }, null, 4).replace(/\}$/, `, ${more}}`)
   assert.ok(raw.length > 130_000)
-  // Fourteen pieces are there, so the answer is that of a body that was read.
+  // Fourteen pieces are in stock, so this refusal shows that the body was read.
   assertProblem(await store.call('POST', '/orders', { token: ada.token, raw }), 409, 'insufficient_stock')
 })
 

@@ -14,11 +14,11 @@ const decode = (part = '') => JSON.parse(Buffer.from(part, 'base64url').toString
 interface Forge {
   store: TestStore
   ada: Account
-  /** A token of the store's own key, but with another header or other claims; undefined takes one away. */
+  /** A token of the store's own key with another header or other claims; undefined removes one. */
   sign(claims?: Record<string, unknown>, header?: Record<string, unknown>): Promise<string>
 }
 
-/** The clock of the store stands still: no token gets older meanwhile. */
+/** With a stopped clock: no token ages. */
 async function startForge(t: TestContext): Promise<Forge> {
   const now = new Date()
   const store = await startStore(t, { now: () => now })

@@ -56,7 +56,7 @@ test('queries nothing for a known token', async (t) => {
   await store.pool.query('alter table sessions_elsewhere rename to sessions')
 })
 
-/** The feed alone, with connections that the test can refuse and count. */
+/** Revocations alone, with connections that the test can refuse and count. */
 async function startFeed(t: Parameters<typeof startStore>[0]) {
   const store = await startStore(t)
   const gate = { isOpen: true, connections: 0 }

@@ -14,7 +14,7 @@ const keyIds = async (call: TestStore['call']): Promise<string[]> =>
 const refresh = async (call: TestStore['call'], account: Account): Promise<string> =>
   (await call('POST', '/auth/login', { body: { email: account.email, password: account.password } })).json.access_token
 
-/** As if the time had passed in which a new key is published and does not sign yet. */
+/** Ends the time in which a new key is published and does not sign yet. */
 const endPublishing = (store: TestStore, oldId: string | undefined, newId: string) =>
   store.pool.query(
     `update signing_keys
