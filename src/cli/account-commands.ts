@@ -13,7 +13,7 @@ import { withDatabase } from './run-command.ts'
 /** Creates an operator's account. For an empty password one is generated and printed, once. */
 export async function createOperator(settings: Contexts['settings'], email: string): Promise<number> {
   assertEmail(email)
-  const password = await readPassword('Password (empty: make one up): ')
+  const password = await readPassword('Password (empty: generate one): ')
   if (password === null) return EXIT_INTERRUPTED
   return withDatabase(settings, async ({ pool, terminal }) => {
     const chosen = password === '' ? randomBytes(18).toString('base64url') : password

@@ -21,7 +21,7 @@ const EXIT_UNDECIDED = 3
 
 const now = () => new Date()
 
-/** Compares orders, topic, mails and lake. Status 1 when something is missing, doubled or corrupt, else 3 when it cannot be told. */
+/** Compares orders, topic, mails and lake. Status 1 when something is missing, duplicated or corrupt, 3 when that is undecided. */
 export async function verifyStore(context: Contexts['database'], json: boolean): Promise<number> {
   const { config, pool, terminal } = context
   const { stream: streamUrl } = context.addresses
@@ -144,6 +144,6 @@ function describeReplay(report: ReplayReport): string[] {
   if (inFlight > 0) lines.push(`${inFlight} more come by the change stream`)
   for (const id of dropped) lines.push(`the topic accepted the event ${id} and does not have it: run storefront replay again`)
   for (const id of unknown) lines.push(`cannot make the event ${id}: the row of the order does not contain it`)
-  if (corrupt > 0) lines.push(`${corrupt} messages of the topic are corrupt and stand in the way of theirs: see storefront verify`)
+  if (corrupt > 0) lines.push(`${corrupt} messages of the topic are corrupt and block these events: see storefront verify`)
   return lines
 }

@@ -98,7 +98,7 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
   server.addHook('onResponse', (request, reply, done) => {
     options.onAnswered?.(request.method, request.routeOptions.url, reply.statusCode, reply.elapsedTime)
     if (options.logger.isLevelEnabled('info')) {
-      // The route's pattern, not the URL: paths and queries can hold personal data.
+      // The route's pattern, not the URL: paths and queries can contain personal data.
       const entry = { method: request.method, route: request.routeOptions.url, status: reply.statusCode, ms: Math.round(reply.elapsedTime) }
       request.log.info(entry, 'request')
     }

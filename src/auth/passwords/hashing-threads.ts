@@ -47,7 +47,7 @@ export class HashingThreads {
     const { promise, resolve, reject } = Promise.withResolvers<Buffer>()
     const job = { parameters, resolve, reject }
     const worker = this.#idle.pop() ?? (this.#busy.size < this.#options.threads ? this.#startThread() : undefined)
-    if (worker !== undefined) this.#give(worker, job)
+    if (worker !== undefined) this.#assign(worker, job)
     else if (this.#waiting.length < this.#options.maxWaiting) this.#waiting.push(job)
     else reject(tooManyWaiting())
     return promise
@@ -64,7 +64,7 @@ export class HashingThreads {
       this.#finish(worker, (job) => ('tag' in answer ? job.resolve(Buffer.from(answer.tag)) : job.reject(new Error(answer.error))))
       const next = this.#waiting.shift()
       if (next === undefined) this.#idle.push(worker)
-      else this.#give(worker, next)
+      else this.#assign(worker, next)
     })
     // Probably out of memory. The other threads, or the next hash, take the waiting hashes.
     worker.on('error', (error) => this.#finish(worker, (job) => job.reject(error)))
@@ -72,12 +72,12 @@ export class HashingThreads {
       const index = this.#idle.indexOf(worker)
       if (index >= 0) this.#idle.splice(index, 1)
       const next = this.#waiting.shift()
-      if (next !== undefined) this.#give(this.#startThread(), next)
+      if (next !== undefined) this.#assign(this.#startThread(), next)
     })
     return worker
   }
 
-  #give(worker: Worker, job: Job): void {
+  #assign(worker: Worker, job: Job): void {
     this.#busy.set(worker, job)
     // Only a hash in flight keeps the process alive.
     worker.ref()
