@@ -12,15 +12,15 @@ export interface Version {
   changedAt: Date
 }
 
-/** A notification comes within milliseconds; this makes it right even when one is lost. */
+/** A notification arrives within milliseconds. Polling bounds the delay when one is lost. */
 const POLL_MS = 400
 const QUERY_TIMEOUT_MS = 2_000
 const RETRY_MS = 250
-/** What was read longer ago than this is not relied on: then the database is asked. */
+/** A version that was read longer ago is not used: the database is asked again. */
 const FRESH_MS = 1_000
 
 const VERSION = sql`select sum(changes)::bigint as changes, max(changed_at) as changed_at from catalogue_versions`
-/** Of one statement of a shopper's read. What the session allows counts where it is shorter. */
+/** Limit of one statement of a shopper's read. The limit of the session applies where it is shorter. */
 const READ_TIMEOUT_MS = 2_000
 const BOUND_STATEMENTS = sql`select set_config('statement_timeout',
   least(nullif(extract(epoch from current_setting('statement_timeout')::interval) * 1000, 0), ${literal(READ_TIMEOUT_MS)})::integer::text, true)`
@@ -30,13 +30,13 @@ export interface CatalogueVersionOptions {
   pool: Queryable
   connect: Connect
   logger: Logger
-  /** The version went back, as after a restored backup: what was kept by version is of another history. */
+  /** Called when the version decreases, as after a restored backup: pages cached by version belong to another history. */
   onWentBack?: () => void
 }
 
 /**
- * Knows the catalogue's version without asking the database for each request: a change is known here within a second of its
- * commit, mostly within milliseconds. While news cannot come in, `get` asks the database.
+ * Knows the catalogue's version without a query for each request: a change is known here within a second of its commit, mostly within
+ * milliseconds. While the connection that listens for changes is broken, `get` asks the database.
  */
 export class CatalogueVersion {
   readonly #options: CatalogueVersionOptions
@@ -44,36 +44,36 @@ export class CatalogueVersion {
   #known: Version | null = null
   /** When the known version was learned, by performance.now(). */
   #learnedAt = Number.NEGATIVE_INFINITY
-  /** When the last good look began, by performance.now(). */
-  #lookedAt = Number.NEGATIVE_INFINITY
-  #asking: Promise<Version> | null = null
+  /** When the last successful read began, by performance.now(). */
+  #readAt = Number.NEGATIVE_INFINITY
+  #reading: Promise<Version> | null = null
   #running: Promise<void> | undefined
 
   constructor(options: CatalogueVersionOptions) {
     this.#options = options
   }
 
-  /** The version, if it is known for sure to be no older than a second. */
+  /** The version if it is at most a second old, else null. */
   get current(): Version | null {
-    return performance.now() - this.#lookedAt <= FRESH_MS ? this.#known : null
+    return performance.now() - this.#readAt <= FRESH_MS ? this.#known : null
   }
 
   async get(): Promise<Version> {
-    return this.current ?? this.#asking ?? this.refresh()
+    return this.current ?? this.#reading ?? this.refresh()
   }
 
-  /** Reads the version now, so that a process sees the change it has just made. Calls at once share an answer that none precedes. */
+  /** Reads the version now, so that a process sees the change it has just made. Concurrent calls share a read that begins after all of them. */
   async refresh(): Promise<Version> {
-    // An answer under way may have been read before the change that this call is about.
-    await this.#asking?.catch(() => {})
-    this.#asking ??= this.#look(this.#options.pool).finally(() => {
-      this.#asking = null
+    // A read in progress may have begun before the change that this call is about.
+    await this.#reading?.catch(() => {})
+    this.#reading ??= this.#read(this.#options.pool).finally(() => {
+      this.#reading = null
     })
-    return this.#asking
+    return this.#reading
   }
 
-  /** Takes note of a version that was read elsewhere. */
-  saw(version: Version): void {
+  /** Learns a version that was read elsewhere. */
+  observe(version: Version): void {
     if (this.#known === null || version.changes > this.#known.changes) this.#learn(version)
   }
 
@@ -102,15 +102,15 @@ export class CatalogueVersion {
         await client.query(LISTEN_TO_CATALOGUE)
         while (!signal.aborted) {
           wakeSignal.reset()
-          await this.#look(client)
-          if (isBroken) logger.info('news of the catalogue comes in again')
+          await this.#read(client)
+          if (isBroken) logger.info('listening for changes of the catalogue again')
           isBroken = false
           started()
           await wakeSignal.wait(POLL_MS, signal)
         }
       },
       onFailure(error) {
-        if (!isBroken) logger.warn({ err: error }, 'no news of the catalogue: asking the database for each request meanwhile')
+        if (!isBroken) logger.warn({ err: error }, 'cannot listen for changes of the catalogue: each request asks the database until the connection is restored')
         isBroken = true
         started()
       },
@@ -122,22 +122,22 @@ export class CatalogueVersion {
     this.#learnedAt = performance.now()
   }
 
-  async #look(db: Queryable): Promise<Version> {
+  async #read(db: Queryable): Promise<Version> {
     const beganAt = performance.now()
     const version = await readVersion(db)
-    if (this.#known !== null && beganAt > this.#learnedAt && isOfAnotherHistory(version, this.#known)) {
-      this.#options.logger.warn('the catalogue went back to an earlier version, as after a restore: its pages are forgotten')
+    if (this.#known !== null && beganAt > this.#learnedAt && isFromAnotherHistory(version, this.#known)) {
+      this.#options.logger.warn('the version of the catalogue has decreased, as after a restore: cached pages are dropped')
       this.#learn(version)
       this.#options.onWentBack?.()
     }
-    this.saw(version)
-    this.#lookedAt = Math.max(this.#lookedAt, beganAt)
+    this.observe(version)
+    this.#readAt = Math.max(this.#readAt, beganAt)
     return version
   }
 }
 
-/** Whether a version that was read after another cannot follow it: counts grow, and each change has its time. */
-function isOfAnotherHistory(later: Version, earlier: Version): boolean {
+/** Whether `later`, which was read after `earlier`, cannot follow it: the count only grows, and each change has its time. */
+function isFromAnotherHistory(later: Version, earlier: Version): boolean {
   return later.changes < earlier.changes || (later.changes === earlier.changes && later.changedAt.getTime() !== earlier.changedAt.getTime())
 }
 
@@ -158,14 +158,14 @@ function toVersion(row: VersionRow | undefined): Version {
 }
 
 /**
- * Runs `work` on one state of the catalogue, with that state's version: what it reads is neither older nor newer. A statement that
- * takes longer than READ_TIMEOUT_MS throws SQLSTATE 57014.
+ * Runs `work` on a snapshot of the catalogue, with the version of that snapshot. A statement that takes longer than READ_TIMEOUT_MS
+ * throws SQLSTATE 57014.
  */
 export async function inSnapshot<T>(pool: Pool, work: (tx: Transaction, version: Version) => Promise<T>): Promise<T> {
   const tx = await pool.connect()
   try {
-    // Four statements in one round trip: pg then gives a list of results. Pages elsewhere cost what the next ones cost, on flash and
-    // in memory; by PostgreSQL's default a frequent word would be looked for in the wrong way (decision 0022).
+    // Four statements in one round trip: pg then returns a list of results. Random reads cost about as much as sequential ones on flash
+    // and in memory; with PostgreSQL's default the planner chooses the wrong index for a frequent word (decision 0022).
     const results = (await tx.query(BEGIN_SNAPSHOT.text)) as unknown as pg.QueryResult<VersionRow>[]
     const result = await work(tx, toVersion(results[2]?.rows[0]))
     await tx.query('commit')

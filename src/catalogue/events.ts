@@ -9,21 +9,21 @@ export const CATALOGUE_TAG = 'catalogue'
 /** The tag of every list: any change of a product can change any list. */
 export const LISTS_TAG = 'products'
 
-/** The tag of answers that show this product. */
+/** The tag of answers that contain this product. */
 export function productTag(id: string): string {
   return `product-${id}`
 }
 
-/** Products that changed; null means more than can be named. */
+/** Products that changed; null: too many to be named. */
 export interface CatalogueChanges {
   productIds: string[] | null
 }
 
-const MOST_AT_ONCE = 500
+const MAX_CHANGES = 500
 
 /**
- * Takes changes out of the outbox, in the caller's transaction: they are gone when it commits and there again when it does not.
- * Null when there are none. Several processes may take at once: each change goes to one of them.
+ * Removes changes from the outbox, in the caller's transaction. Null when there are none. Several processes may call it at once: each change
+ * goes to one of them.
  */
 export async function takeCatalogueChanges(tx: Transaction): Promise<CatalogueChanges | null> {
   const { rows } = await tx.query<{ product_ids: string[] | null }>(
@@ -32,18 +32,18 @@ export async function takeCatalogueChanges(tx: Transaction): Promise<CatalogueCh
        select id
        from catalogue_changes
        order by id
-       limit ${MOST_AT_ONCE}
+       limit ${MAX_CHANGES}
        for update skip locked
      )
      returning product_ids`,
   )
   if (rows.length === 0) return null
-  const named = new Set<string>()
+  const ids = new Set<string>()
   for (const { product_ids } of rows) {
     if (product_ids === null) return { productIds: null }
-    for (const id of product_ids) named.add(id)
+    for (const id of product_ids) ids.add(id)
   }
-  return { productIds: named.size > MOST_AT_ONCE ? null : [...named].sort() }
+  return { productIds: ids.size > MAX_CHANGES ? null : [...ids].sort() }
 }
 
 /** The tags to purge after `changes`. */

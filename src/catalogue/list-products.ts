@@ -16,40 +16,40 @@ export interface ProductPage extends Page<Product> {
 }
 
 const Uuid = Type.String({ format: 'uuid' })
-// Whatever passes here PostgreSQL can cast: a forged cursor is refused, not an error.
+// PostgreSQL can cast every value that passes: a forged cursor is refused instead of failing in a statement.
 const VALUES = {
   text: Type.String({ pattern: '^[^\\x00]*$' }),
   bigint: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
   timestamptz: Type.String({ format: 'date-time', pattern: '^[12]\\d{3}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:[0-5]\\d\\.\\d{3}Z$' }),
-  // A number below what `real` can hold is an error of PostgreSQL, and no rank.
+  // PostgreSQL refuses a number that is too small for `real`.
   real: Type.Union([Type.Literal(0), Type.Number({ minimum: 1e-37, maximum: 1_000 })]),
 }
-// Read forwards or backwards; whether the search goes by similar words.
-const how = [Type.Enum(['next', 'prev']), Type.Boolean()] as const
+// The direction, and whether the search uses similar words.
+const mode = [Type.Enum(['next', 'prev']), Type.Boolean()] as const
 const KEY_POSITIONS = {
-  text: Type.Tuple([...how, VALUES.text, Uuid]),
-  bigint: Type.Tuple([...how, VALUES.bigint, Uuid]),
-  timestamptz: Type.Tuple([...how, VALUES.timestamptz, Uuid]),
+  text: Type.Tuple([...mode, VALUES.text, Uuid]),
+  bigint: Type.Tuple([...mode, VALUES.bigint, Uuid]),
+  timestamptz: Type.Tuple([...mode, VALUES.timestamptz, Uuid]),
 }
 // The oldest and the newest candidate of the first page.
 const window = [VALUES.timestamptz, Uuid, VALUES.timestamptz, Uuid] as const
 const RelevancePosition = Type.Union([
-  Type.Tuple([...how, Type.Literal('ranked'), VALUES.real, Uuid, ...window]),
-  Type.Tuple([...how, Type.Literal('rest'), VALUES.timestamptz, Uuid, ...window]),
+  Type.Tuple([...mode, Type.Literal('ranked'), VALUES.real, Uuid, ...window]),
+  Type.Tuple([...mode, Type.Literal('rest'), VALUES.timestamptz, Uuid, ...window]),
 ])
 
-/** Where a page starts, and in which order its list is. */
+/** Where a page starts, and in which direction it is read. */
 interface Start {
   isBackward: boolean
   isSimilar: boolean
   from: Position | null
-  /** Of a list by relevance: the part that `from` is in, and which products the first part is of. */
+  /** Of a list by relevance: the part that contains `from`, and the edges of the ranked part. */
   segment?: 'ranked' | 'rest'
   window?: RankedWindow
 }
 
-/** A product that was met, with the cursor of its place. */
-interface Met {
+/** A product of a list, with the cursor of its place. */
+interface Entry {
   row: ProductRow
   cursor: (direction: 'next' | 'prev') => string
 }
@@ -57,12 +57,12 @@ interface Met {
 /** A page of the catalogue and the cursor of the page before it. Throws `invalid_cursor`. */
 export async function listProducts(db: Queryable, listing: Listing): Promise<{ page: ProductPage; previousCursor: string | null }> {
   const start = readCursor(listing)
-  const { met, textQuery, start: reached } = await meet(db, listing, start)
+  const { entries, textQuery, start: reached } = await readEntries(db, listing, start)
   const { isBackward } = reached
-  const hasMore = met.length > listing.limit
-  const shown = isBackward ? met.slice(0, listing.limit).reverse() : met.slice(0, listing.limit)
+  const hasMore = entries.length > listing.limit
+  const shown = isBackward ? entries.slice(0, listing.limit).reverse() : entries.slice(0, listing.limit)
   const last = shown.at(-1)
-  // What was behind a page may be gone when the page is reached from there.
+  // The page that a backward link comes from may be gone by now.
   const hasNext = isBackward ? last !== undefined && (await isFollowed(db, listing, last, textQuery)) : hasMore
   const hasPrevious = isBackward ? hasMore : reached.from !== null
   const products = shown.map(({ row }) => toProduct(row))
@@ -75,38 +75,38 @@ export async function listProducts(db: Queryable, listing: Listing): Promise<{ p
   return { page, previousCursor: hasPrevious ? (shown[0]?.cursor('prev') ?? null) : null }
 }
 
-/** One more product than fit on the page, if there are that many, in the order in which they are met, from where the page was found. */
-async function meet(db: Queryable, listing: Listing, start: Start): Promise<{ met: Met[]; textQuery: TextQuery; start: Start }> {
+/** Up to one product more than fits on the page, in the direction of reading, and the start that was used in the end. */
+async function readEntries(db: Queryable, listing: Listing, start: Start): Promise<{ entries: Entry[]; textQuery: TextQuery; start: Start }> {
   const { search } = listing
   const similar = search !== null && start.isSimilar ? await findSimilarWords(db, search.required) : undefined
   const textQuery = search === null ? null : toTextQuery(search, similar)
-  const met = await walk(db, listing, start, textQuery)
-  if (met.length > 0 || textQuery === '') return { met, textQuery, start }
-  // Everything before the place is gone: the page before it is then the first one.
-  if (start.isBackward) return meet(db, listing, { ...start, isBackward: false, from: null, segment: 'ranked' })
+  const entries = await walk(db, listing, start, textQuery)
+  if (entries.length > 0 || textQuery === '') return { entries, textQuery, start }
+  // Everything before the place is gone: show the first page.
+  if (start.isBackward) return readEntries(db, listing, { ...start, isBackward: false, from: null, segment: 'ranked' })
   if (start.from !== null || search === null || start.isSimilar || (isNarrowed(listing) && (await matchesAny(db, textQuery)))) {
-    return { met, textQuery, start }
+    return { entries, textQuery, start }
   }
-  return meet(db, listing, { ...start, isSimilar: true })
+  return readEntries(db, listing, { ...start, isSimilar: true })
 }
 
-/** Whether filters other than the search may be the reason that nothing was found. */
+/** Whether filters other than the search may have left nothing. */
 function isNarrowed({ category, minPrice, maxPrice, inStock, ids, group }: Listing): boolean {
   return [category, minPrice, maxPrice, inStock, ids, group].some((value) => value !== null)
 }
 
-/** Whether there is a product behind `last`. */
-async function isFollowed(db: Queryable, listing: Listing, last: Met, textQuery: TextQuery): Promise<boolean> {
-  const behind = readCursor({ ...listing, cursor: last.cursor('next') })
-  return (await walk(db, { ...listing, limit: 0 }, behind, textQuery)).length > 0
+/** Whether a product follows `last`. */
+async function isFollowed(db: Queryable, listing: Listing, last: Entry, textQuery: TextQuery): Promise<boolean> {
+  const next = readCursor({ ...listing, cursor: last.cursor('next') })
+  return (await walk(db, { ...listing, limit: 0 }, next, textQuery)).length > 0
 }
 
-function walk(db: Queryable, listing: Listing, start: Start, textQuery: TextQuery): Promise<Met[]> {
+function walk(db: Queryable, listing: Listing, start: Start, textQuery: TextQuery): Promise<Entry[]> {
   const { sort } = listing
   return sort === 'relevance' ? walkByRelevance(db, listing, start, textQuery ?? '') : walkByKey(db, listing, sort, start, textQuery)
 }
 
-async function walkByKey(db: Queryable, listing: Listing, sort: KeySort, start: Start, textQuery: TextQuery): Promise<Met[]> {
+async function walkByKey(db: Queryable, listing: Listing, sort: KeySort, start: Start, textQuery: TextQuery): Promise<Entry[]> {
   const { isBackward, from, isSimilar } = start
   const rows = await walkProducts(db, { filters: listing, textQuery, sort, isBackward, from, count: listing.limit + 1 })
   const scope = cursorScope(listing)
@@ -114,8 +114,8 @@ async function walkByKey(db: Queryable, listing: Listing, sort: KeySort, start: 
   return rows.map((row) => ({ row, cursor: (direction) => encodeCursor(scope, [direction, isSimilar, of(row), row.id]) }))
 }
 
-/** First the ranked candidates, then the other matches, the newest first; backwards the other way round. */
-async function walkByRelevance(db: Queryable, listing: Listing, start: Start, textQuery: string): Promise<Met[]> {
+/** First the ranked candidates, then the other matches, newest first; backwards in the opposite order. */
+async function walkByRelevance(db: Queryable, listing: Listing, start: Start, textQuery: string): Promise<Entry[]> {
   const { isBackward, from, isSimilar, segment = 'ranked' } = start
   const scope = cursorScope(listing)
   const count = listing.limit + 1
@@ -127,13 +127,13 @@ async function walkByRelevance(db: Queryable, listing: Listing, start: Start, te
     (direction: 'next' | 'prev') =>
       encodeCursor(scope, [direction, isSimilar, part, value, id, floor.value, floor.id, ceiling.value, ceiling.id])
 
-  const ranked = async (left: number): Promise<Met[]> => {
+  const ranked = async (left: number): Promise<Entry[]> => {
     const position = segment === 'ranked' ? from : null
     const rows = await walkCandidates(db, { filters: listing, textQuery, isBackward, from: position, window, count: left })
     if (window === undefined && rows[0] !== undefined) ({ window, hasRest } = rows[0])
     return rows.map((row) => ({ row, cursor: cursorOf(row.window, 'ranked', row.rank, row.id) }))
   }
-  const rest = async (left: number): Promise<Met[]> => {
+  const rest = async (left: number): Promise<Entry[]> => {
     const known = window
     if (known === undefined || !hasRest) return []
     const position = segment === 'rest' ? from : null
@@ -144,9 +144,9 @@ async function walkByRelevance(db: Queryable, listing: Listing, start: Start, te
   }
 
   const parts = isBackward ? (segment === 'rest' ? [rest, ranked] : [ranked]) : segment === 'rest' ? [rest] : [ranked, rest]
-  const met: Met[] = []
-  for (const part of parts) if (met.length < count) met.push(...(await part(count - met.length)))
-  return met
+  const entries: Entry[] = []
+  for (const part of parts) if (entries.length < count) entries.push(...(await part(count - entries.length)))
+  return entries
 }
 
 function readCursor(listing: Listing): Start {

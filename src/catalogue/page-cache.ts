@@ -1,16 +1,16 @@
-/** What is kept: `version` is the catalogue's that it was made from. */
+/** A value and the version of the catalogue that it was made from. */
 export interface Cached<T> {
   version: number
   value: T
 }
 
 /**
- * Values by key, of one version of the catalogue at a time, in at most `maxBytes`: what has not been used for long goes first.
- * Addresses that mean the same key are remembered too, so that a repeated one need not be taken apart.
+ * Values by key, of one version of the catalogue at a time, in at most `maxBytes`; the least recently used are evicted first. Also remembers
+ * which addresses mean the same key, so that a repeated address is not parsed again.
  */
 export class PageCache<T extends { sizeBytes: number }> {
   readonly #maxBytes: number
-  // Two generations instead of a list in order of use: a hit in the young one costs one look-up and moves nothing.
+  // Two generations instead of a list in order of use: a hit in the young one is one look-up and moves nothing.
   #young = new Map<string, T>()
   #old = new Map<string, T>()
   #youngBytes = 0
@@ -23,7 +23,7 @@ export class PageCache<T extends { sizeBytes: number }> {
     this.#maxBytes = maxBytes
   }
 
-  /** The value of an address that came before, if it is of this version. */
+  /** The value of an address that was remembered, if it is of this version. */
   findByAddress(address: string, version: number): T | undefined {
     if (version !== this.#version) return undefined
     const key = this.#keys.get(address)
@@ -40,8 +40,8 @@ export class PageCache<T extends { sizeBytes: number }> {
   }
 
   /**
-   * The value of `key`, made by `load` unless it is here in this version. Whoever asks while it is being made waits for the same.
-   * `load` says which version it has read, this one or a newer one; nothing is kept under any other.
+   * The value of `key`, made by `load` unless it is cached in this version. Concurrent callers share one load. `load` returns the version
+   * that it has read, this one or a newer one; the value is cached under that version only.
    */
   async get(key: string, version: number, load: () => Promise<Cached<T>>): Promise<T> {
     const found = this.find(key, version)
@@ -58,7 +58,7 @@ export class PageCache<T extends { sizeBytes: number }> {
     return loaded.value
   }
 
-  /** Forgets every value, and keeps none that is being made now: versions start again from an earlier one. */
+  /** Drops every value, also those that are being loaded: for versions that restart from an earlier one. */
   clear(): void {
     this.#generation++
     this.#loading.clear()
@@ -67,13 +67,13 @@ export class PageCache<T extends { sizeBytes: number }> {
 
   /** Remembers that `address` means `key`. */
   remember(address: string, key: string): void {
-    // Each may be some kilobytes long, so their number is small beside that of the pages.
+    // A key may have some kilobytes, so the number of addresses is bounded.
     if (this.#keys.size >= MAX_ADDRESSES) this.#keys.clear()
     if (address.length <= MAX_ADDRESS_LENGTH) this.#keys.set(address, key)
   }
 
-  /** Counts what a value has grown by since it was stored. */
-  grown(bytes: number): void {
+  /** Counts bytes that were added to a value since it was stored. */
+  addBytes(bytes: number): void {
     this.#youngBytes += bytes
     this.#rotate()
   }

@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox'
 import { AppError } from '../errors.ts'
 import { Cursor, DEFAULT_LIMIT, Limit } from '../http/pagination.ts'
-import { MAX_WORDS, normaliseSearch, parseSearch, type SearchWords } from './search/search-words.ts'
+import { MAX_WORDS, normalizeSearch, parseSearch, type SearchWords } from './search/search-words.ts'
 
 export const SORTS = ['name', '-name', 'price', '-price', 'created_at', '-created_at'] as const
 export type KeySort = (typeof SORTS)[number]
@@ -49,7 +49,7 @@ export const ProductQuery = Type.Object(
   { additionalProperties: false },
 )
 
-/** Which products are meant, in one form for all queries that mean the same ones. */
+/** The filters of a query in a canonical form: equal for all queries that select the same products. */
 export interface Filters {
   search: SearchWords | null
   category: string | null
@@ -88,12 +88,12 @@ export function readListing(query: Static<typeof ProductQuery>): Listing {
   return { ...filtered, sort, limit, cursor, isCollapsed: query.collapse !== undefined, hasCount: query.include !== undefined }
 }
 
-/** The query's parameters again, in one order and spelling; those that are as if unsaid are left out. */
+/** The parameters of a query in canonical order and spelling, without those that equal their default. */
 export function toParameters(listing: Listing): Record<string, string> {
   const { search, category, minPrice, maxPrice, inStock, ids, group, sort, limit, isCollapsed, hasCount, cursor } = listing
   const parameters = {
-    // A search without a word matches nothing, and stays one.
-    q: search === null ? null : normaliseSearch(search) || '-',
+    // A search without a word matches nothing and stays a search.
+    q: search === null ? null : normalizeSearch(search) || '-',
     category,
     min_price: minPrice,
     max_price: maxPrice,
@@ -106,11 +106,11 @@ export function toParameters(listing: Listing): Record<string, string> {
     include: hasCount ? 'count' : null,
     cursor,
   }
-  const said = Object.entries(parameters).filter(([, value]) => value !== null)
-  return Object.fromEntries(said.map(([name, value]) => [name, String(value)]))
+  const given = Object.entries(parameters).filter(([, value]) => value !== null)
+  return Object.fromEntries(given.map(([name, value]) => [name, String(value)]))
 }
 
-/** What a cursor is bound to. The number is the cursors' version: raise it when positions get another form or order. */
+/** The list that a cursor belongs to. The number is the version of cursors: raise it when their form or order changes. */
 export function cursorScope(listing: Listing): readonly unknown[] {
   const { limit: _, cursor: __, include: ___, ...rest } = toParameters(listing)
   return ['products', 3, rest]

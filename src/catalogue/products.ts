@@ -44,10 +44,10 @@ export interface ProductRow {
   updated_at: Date
 }
 
-/** What `toProduct` needs. */
+/** The columns of a ProductRow. */
 export const PRODUCT_COLUMNS = sql`id, sku, name, description, category, image_url, variant_group, options, price_amount, price_currency,
   in_stock, created_at, updated_at`
-/** The same, of the table that a statement calls `product`. */
+/** The same columns of the alias `product`. */
 export const COLUMNS_OF_PRODUCT = sql`product.id, product.sku, product.name, product.description, product.category, product.image_url,
   product.variant_group, product.options, product.price_amount, product.price_currency, product.in_stock, product.created_at,
   product.updated_at`
@@ -69,7 +69,7 @@ export function toProduct(row: ProductRow): Product {
   }
 }
 
-/** The entity tag of one product, without quotes: another for every change of it. */
+/** The entity tag of one product, without quotes. It differs after every change of the product. */
 export function productETag(product: Product): string {
   return entityTag(JSON.stringify(product))
 }
@@ -81,7 +81,7 @@ export async function getProduct(db: Queryable, id: string): Promise<Product> {
   return toProduct(rows[0])
 }
 
-/** What an order copies of a product. */
+/** The part of a product that an order copies. */
 export interface SellableProduct {
   id: string
   sku: string
@@ -91,62 +91,60 @@ export interface SellableProduct {
   inStock: boolean
 }
 
-/** The products among `ids` that can be sold now, by id. */
+/** The products among `ids` that are sold now, by id. */
 export async function findSellableProducts(db: Queryable, ids: readonly string[]): Promise<ReadonlyMap<string, SellableProduct>> {
   return (await readPrices(db, ids)).products
 }
 
-/** Products that can be sold, as they were at one version of the catalogue. */
+/** Products that are sold, as they were at one version of the catalogue. */
 export interface Prices {
   version: string
   products: ReadonlyMap<string, SellableProduct>
 }
 
-/**
- * The version in SQL, as text: how often the catalogue was changed, and when last, since a restored backup counts from an earlier number.
- */
+/** The version of the catalogue in SQL, as text: the number of changes, and the time of the last, since a restored backup repeats numbers. */
 export const PRICES_VERSION = sql`(select sum(changes) || ' ' || extract(epoch from max(changed_at)) from catalogue_versions)`
 
-const MAX_REMEMBERED = 20_000
+const MAX_CACHED = 20_000
 
 /**
- * Remembers the products that are being sold, so that orders need not read them again while the catalogue stays as it is. It does not
- * look whether it has changed: whoever relies on what it gives has to find the version unchanged when it matters.
+ * Caches products for orders while the catalogue is unchanged. It does not check for changes: the caller must compare the version in the
+ * transaction that uses the prices.
  */
 export class PriceList {
-  #known = { version: '', products: new Map<string, SellableProduct>() }
+  #cached = { version: '', products: new Map<string, SellableProduct>() }
 
-  /** The products among `ids`, and maybe others. Asks for those only that it does not know. */
+  /** The products among `ids`, and maybe others. Queries only those that are not cached. */
   async read(db: Queryable, ids: readonly string[]): Promise<Prices> {
-    // Twice when what was known had to go.
+    // A second time when the first query has replaced the cache with a newer version.
     for (let attempt = 0; attempt < 2; attempt++) {
-      const missing = ids.filter((id) => !this.#known.products.has(id))
+      const missing = ids.filter((id) => !this.#cached.products.has(id))
       if (missing.length === 0) break
       const { version, products } = await readPrices(db, missing)
-      this.#learn(version, products)
+      this.#store(version, products)
       if (products.size < missing.length) break
     }
-    return this.#known
+    return this.#cached
   }
 
-  /** The products among `ids` as they are now. */
+  /** Reads the products among `ids` from the database. */
   async refresh(db: Queryable, ids: readonly string[]): Promise<ReadonlyMap<string, SellableProduct>> {
     const { version, products } = await readPrices(db, ids)
-    this.#learn(version, products)
+    this.#store(version, products)
     return products
   }
 
-  #learn(version: string, products: ReadonlyMap<string, SellableProduct>): void {
+  #store(version: string, products: ReadonlyMap<string, SellableProduct>): void {
     if (products.size === 0) return
-    const isOld = version !== this.#known.version || this.#known.products.size + products.size > MAX_REMEMBERED
-    if (isOld) this.#known = { version, products: new Map(products) }
-    else for (const [id, product] of products) this.#known.products.set(id, product)
+    const isOld = version !== this.#cached.version || this.#cached.products.size + products.size > MAX_CACHED
+    if (isOld) this.#cached = { version, products: new Map(products) }
+    else for (const [id, product] of products) this.#cached.products.set(id, product)
   }
 }
 
 type SellableRow = Pick<ProductRow, 'id' | 'sku' | 'name' | 'category' | 'price_amount' | 'price_currency' | 'in_stock'>
 
-/** By one statement, so that the products are those of the version. */
+/** One statement, so that products and version belong together. */
 async function readPrices(db: Queryable, ids: readonly string[]): Promise<Prices> {
   const statement = sql`select id, sku, name, category, price_amount, price_currency, in_stock, ${PRICES_VERSION} as version
     from products

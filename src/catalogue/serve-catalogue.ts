@@ -8,42 +8,42 @@ import type { PageCache } from './page-cache.ts'
 import { ProductSchema } from './products.ts'
 import type { ReadLimiter } from './search/read-limiter.ts'
 
-/** An answer that is ready to be sent, and the pattern of the route that it is of. */
+/** An answer that is ready to be sent, and the pattern of its route. */
 export interface ReadyPage {
   route: string
   answer: CacheableAnswer
   sizeBytes: number
 }
 
-/** What answering for the catalogue takes. */
+/** What the routes of the catalogue need. */
 export interface CatalogueContext {
   pool: Pool
   /** The address of the API, for links. */
   baseUrl: string
   version: CatalogueVersion
   pages: PageCache<ReadyPage>
-  /** Every read of the database goes through `reads`, a search or a count through `searches` before. See decision 0160. */
+  /** Every read of the database passes `reads`; a search or a count passes `searches` first. See decision 0160. */
   limits: { reads: ReadLimiter; searches: ReadLimiter }
   lifetimes: CacheLifetimes
 }
 
-/** How much a read may cost: by key and page, or by all that matches. */
+/** What the cost of a read depends on: the size of a page, or the number of matching products. */
 export type ReadCost = 'page' | 'search'
 
-/** What an answer says, before it is made ready to be sent. */
+/** The content of an answer, before it is serialized and compressed. */
 export interface CatalogueContent {
   body: unknown
   tags: readonly string[]
-  /** Without it the answer's tag is that of the catalogue's version and the query. */
+  /** By default it is made of the catalogue's version and the query. */
   etag?: string
   lastModified?: Date
   link?: string
 }
 
-// A new shape of products makes every entity tag a new one.
+// A new release with another shape of products changes every entity tag.
 const SHAPE = JSON.stringify(ProductSchema)
 
-/** Answers that came before, while nothing has changed: see `addShortcut`. */
+/** Answers repeated requests from memory while the catalogue is unchanged: see `addShortcut`. */
 export function catalogueShortcut({ version, pages }: CatalogueContext): Shortcut {
   return (request, response, headers) => {
     const now = version.current
@@ -54,8 +54,8 @@ export function catalogueShortcut({ version, pages }: CatalogueContext): Shortcu
 }
 
 /**
- * Answers with what `read` gives for `key`, from memory when the catalogue has not changed since. A client that has the answer is
- * told so without a query. Requests that wait for the same answer make one.
+ * Answers with what `read` returns for `key`, from memory while the catalogue is unchanged. A client that has the answer gets 304 without
+ * a query. Concurrent requests for the same answer share one read.
  */
 export async function serveCatalogue(
   context: CatalogueContext,
@@ -70,7 +70,7 @@ export async function serveCatalogue(
   if (found === undefined && sendNotModified(request.headers, reply, versionTag(now, key), lifetimes)) return reply
   const load = () =>
     inSnapshot(pool, async (tx, readAt) => {
-      version.saw(readAt)
+      version.observe(readAt)
       const { body, tags, etag, lastModified, link } = await read(tx)
       const answer = new CacheableAnswer(JSON.stringify(body), {
         etag: etag ?? versionTag(readAt, key),
@@ -85,12 +85,12 @@ export async function serveCatalogue(
   const limited = () => limits.reads.admit(load)
   const page = found ?? (await pages.get(key, now.changes, cost === 'page' ? limited : () => limits.searches.admit(limited)))
   pages.remember(request.raw.url ?? '', key)
-  pages.grown(await page.answer.prepare(request.headers))
+  pages.addBytes(await page.answer.prepare(request.headers))
   page.answer.reply(request.headers, reply)
   return reply
 }
 
-// With the time of the change: after a backup was restored the same number may stand for another catalogue.
+// With the time of the change: after a restored backup the same number may mean another catalogue.
 function versionTag({ changes, changedAt }: Version, key: string): string {
   return entityTag(SHAPE, String(changes), changedAt.toISOString(), key)
 }

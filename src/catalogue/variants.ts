@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox'
 import type { Queryable } from '../db/pool.ts'
 
-/** What a group offers: of all its variants that are sold, not only of those that a query matches. */
+/** A summary of a group: of all its sold variants, not only of those that match a query. */
 export const VariantsSchema = Type.Object(
   {
     count: Type.Integer(),
@@ -13,7 +13,7 @@ export const VariantsSchema = Type.Object(
 )
 type Variants = Static<typeof VariantsSchema>
 
-/** `products` with what the group of each offers. */
+/** `products` with the summary of each one's group. */
 export async function addVariants<T extends { group: string | null; variants?: Variants }>(
   db: Queryable,
   products: readonly T[],

@@ -4,7 +4,7 @@ import type { Filters, KeySort } from './product-query.ts'
 import { COLUMNS_OF_PRODUCT, type ProductRow } from './products.ts'
 import { filterConditions, type TextQuery } from './search/filter-sql.ts'
 
-// Each key is a column with a type; with the id behind it the order is total and has an index.
+// Followed by the id, each key is a total order with an index.
 const SORT_KEYS = {
   name: { column: sql`name collate "C"`, type: 'text', cast: sql`::text`, of: (row: ProductRow) => row.name },
   price: { column: sql`price_amount`, type: 'bigint', cast: sql`::bigint`, of: (row: ProductRow) => row.price_amount },
@@ -16,11 +16,11 @@ const SORT_KEYS = {
   },
 } as const
 
-/** A page, and one product more to learn whether there is a next one. */
+/** A page, and one product more to learn whether another page follows. */
 const MAX_COUNT = 101
 /**
- * The number of rows has to stand in the text: with a parameter there the one plan that is kept would be made for a tenth of the table.
- * So it chooses among constants, and nothing else can come in.
+ * The limit must be in the text: with a parameter the generic plan would expect a tenth of the table. It is one of these constants, so no value
+ * enters the SQL text.
  */
 const LIMITS = Array.from({ length: MAX_COUNT + 1 }, (_, count) => sql`limit ${literal(count)}`)
 
@@ -31,7 +31,7 @@ export function sortKey(sort: KeySort) {
   return SORT_KEYS[sort.replace('-', '') as keyof typeof SORT_KEYS]
 }
 
-/** A place in a sort: between products, right behind (or, read backwards, right before) the one with this key and id. */
+/** A place in a sort: immediately after the product with this key and id, or before it when reading backwards. */
 export interface Position {
   value: string | number
   id: string
@@ -43,12 +43,12 @@ export interface Walk {
   sort: KeySort
   isBackward: boolean
   from: Position | null
-  /** Products at this place and before it are not met, also not backwards. */
+  /** Products at this place and before it are left out, in both directions. */
   floor?: Position | null
   count: number
 }
 
-/** The next `count` products of a sort, in the order in which they are met. Any place costs what the first one costs. */
+/** The next `count` products of a sort, in the direction of reading. The cost does not depend on the place. */
 export async function walkProducts(db: Queryable, walk: Walk): Promise<ProductRow[]> {
   const { filters, textQuery, sort, isBackward, from, floor = null, count } = walk
   const { column, cast } = sortKey(sort)
@@ -60,7 +60,7 @@ export async function walkProducts(db: Queryable, walk: Walk): Promise<ProductRo
   if (from !== null) conditions.push(sql`(product.${column}, product.id) ${isDescending !== isBackward ? BELOW : ABOVE} ${place(from)}`)
   if (floor !== null) conditions.push(sql`(product.${column}, product.id) ${isDescending ? BELOW : ABOVE} ${place(floor)}`)
   if (filters.isCollapsed) {
-    // A group stands where the first of its matching variants stands.
+    // A group is listed at the place of its first matching variant.
     const others = filterConditions('other', filters, textQuery)
     conditions.push(sql`not exists (
       select from products as other
@@ -80,7 +80,7 @@ export async function walkProducts(db: Queryable, walk: Walk): Promise<ProductRo
   return rows
 }
 
-/** The whole catalogue is walked by one plan for all values, so the plan is kept; what is filtered is planned for its values each time. */
+/** The name of the prepared statement of an unfiltered walk, whose plan suits all values; null for a filtered one, which is planned each time. */
 function planName({ filters, textQuery, sort, isBackward, from, floor, count }: Walk): string | null {
   const { category, minPrice, maxPrice, inStock, ids, group, isCollapsed } = filters
   const isFiltered = [textQuery, category, minPrice, maxPrice, inStock, ids, group, floor ?? null].some((value) => value !== null)

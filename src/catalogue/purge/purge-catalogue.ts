@@ -10,33 +10,33 @@ import { WakeSignal } from '../../wake-signal.ts'
 import { LISTEN_TO_CATALOGUE, tagsOf, takeCatalogueChanges } from '../events.ts'
 import type { Purger } from './purger.ts'
 
-/** For `installJobQueues`. A cache that cannot be reached is tried again for as long as it takes. */
+/** For `installJobQueues`. A purge is retried until it succeeds. */
 export const PURGE_QUEUE: QueueDefinition = { name: 'cdn-purge', retryDelaySeconds: 1, retryDelayMaxSeconds: 300, keepSeconds: 86_400 }
 
 const WORK = { batchSize: 10, concurrency: 4, fetchers: 1 }
 const POLL_MS = 1_000
-/** Changes in between are purged together. */
+/** Changes within this pause are purged together. */
 const PAUSE_MS = 100
 const RETRY_MS = 1_000
 /**
- * Until this long after a change, a process of the API may still answer with what was before it (catalogue-version.ts: a second), and
- * the cache may have taken that answer after the first purge. The second purge then makes it right.
+ * A process of the API may serve the old state for a second after a change (catalogue-version.ts), and the cache may store that answer after
+ * the first purge. The second purge removes it.
  */
-const AGAIN_AFTER_SECONDS = 2
+const SECOND_PURGE_AFTER_SECONDS = 2
 
 export interface CataloguePurgeOptions {
   pool: Pool
   connect: Connect
   /** Must have been started. */
   jobs: JobQueue
-  /** None: changes are only cleared away. */
+  /** Without any, changes are only removed from the outbox. */
   purgers: readonly Purger[]
   logger: Logger
 }
 
 /**
- * Tells the caches in front of the store which products have changed: every committed change, at least once, for it moves from the
- * outbox into the job queue in one transaction. Any number of processes may do it.
+ * Purges changed products from the caches in front of the store: every committed change at least once, since it moves from the outbox to
+ * the job queue in one transaction. Any number of processes may run it.
  */
 export function createCataloguePurge({ pool, connect, jobs, purgers, logger }: CataloguePurgeOptions) {
   const stopping = new AbortController()
@@ -49,11 +49,11 @@ export function createCataloguePurge({ pool, connect, jobs, purgers, logger }: C
       result.status === 'rejected' ? [{ cache: purgers[index]?.name, reason: (result.reason as Error).message }] : [],
     )
     if (failed.length === 0) return 'done'
-    logger.warn({ failed, tags: tags.length }, 'a cache could not be purged and is tried again')
+    logger.warn({ failed, tags: tags.length }, 'a cache could not be purged, will retry')
     return 'retry'
   }
 
-  /** Whether there was anything. */
+  /** Returns whether there were changes. */
   async function takeChanges(): Promise<boolean> {
     const found = await inTransaction(pool, async (tx) => {
       const changes = await takeCatalogueChanges(tx)
@@ -62,7 +62,7 @@ export function createCataloguePurge({ pool, connect, jobs, purgers, logger }: C
       if (purgers.length > 0) {
         await jobs.send(tx, PURGE_QUEUE.name, [
           { id: randomUUID(), data },
-          { id: randomUUID(), data, startAfterSeconds: AGAIN_AFTER_SECONDS },
+          { id: randomUUID(), data, startAfterSeconds: SECOND_PURGE_AFTER_SECONDS },
         ])
       }
       return true

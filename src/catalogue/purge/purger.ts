@@ -1,8 +1,8 @@
-/** A cache in front of the store that can be told to forget answers by their tags. */
+/** A cache in front of the store that can remove answers by their tags. */
 export interface Purger {
-  /** For logs: no secret in it. */
+  /** For logs, without a secret. */
   name: string
-  /** Returns when the cache has taken it on. Throws when it has not; the same may be said again. */
+  /** Returns when the cache has accepted the purge, else throws. Idempotent. */
   purge(tags: readonly string[]): Promise<void>
 }
 
@@ -10,7 +10,7 @@ const TIMEOUT_MS = 10_000
 /** 100 tags of a product are 4.5 kB: below Varnish's limit for a header (8 kB) and Cloudflare's and Fastly's for a call (100, 256). */
 const MAX_TAGS = 100
 
-/** The caches of `CDN_PURGE_URL`, whose forms are in docs/operations.md. Throws on any other form. */
+/** The caches of `CDN_PURGE_URL`, whose forms are in docs/operations.md. Throws for any other form. */
 export function createPurgers(urls: readonly string[]): Purger[] {
   return urls.map((url) => {
     const { protocol, host, hostname, password, searchParams } = new URL(url)
@@ -28,14 +28,14 @@ export function createPurgers(urls: readonly string[]): Purger[] {
   })
 }
 
-/** `PURGE` with the tags in `Surrogate-Key`, as deploy/varnish/default.vcl takes it: no module of Varnish is needed. */
+/** `PURGE` with the tags in `Surrogate-Key`, as deploy/varnish/default.vcl expects it: no module of Varnish is needed. */
 function createVarnishPurger(address: string): Purger {
   return inChunks('varnish', async (tags) => {
     await call(address, { method: 'PURGE', headers: { 'surrogate-key': tags.join(' ') } })
   })
 }
 
-/** https://www.fastly.com/documentation/reference/api/purging/#bulk-purge-tag; soft, so that a stale answer is there if we are not. */
+/** https://www.fastly.com/documentation/reference/api/purging/#bulk-purge-tag; soft, so that Fastly can serve a stale answer while the store is down. */
 function createFastlyPurger(api: string, serviceId: string, token: string): Purger {
   return inChunks('fastly', async (tags) => {
     await call(`${api}/service/${serviceId}/purge`, {

@@ -3,17 +3,17 @@ import { allOf, sql } from '../../db/sql.ts'
 import type { Filters } from '../product-query.ts'
 import { filterConditions, type TextQuery } from './filter-sql.ts'
 
-/** Up to this many products are counted; of more, the planner's estimate is told. */
+/** The most products that are counted. Beyond it the answer is the planner's estimate. */
 const COUNTED = 10_000
 
-/** How many products the filters mean, or with `isCollapsed` how many entries a list of them has: a group is one. */
+/** The number of products that match the filters; with `isCollapsed` a group counts as one. */
 export async function countProducts(
   db: Queryable,
   filters: Filters & { isCollapsed: boolean },
   textQuery: TextQuery,
 ): Promise<{ value: number; exact: boolean }> {
   const estimate = await estimateProducts(db, filters, textQuery)
-  // So far off that counting would be in vain, and slow: a bitmap of all matches is made before the first is counted.
+  // Too many to be counted exactly, and slow to try: PostgreSQL builds a bitmap of all matches before it counts the first.
   if (estimate > 2 * COUNTED) return { value: estimate, exact: false }
   const { rows } = await db.query<{ matches: number; entries: number }>(
     sql`select count(*) as matches, count(${filters.isCollapsed ? ENTRY : ANY}) as entries
@@ -29,11 +29,11 @@ export async function countProducts(
   return { value: Math.max(entries, Math.round((estimate * entries) / matches)), exact: false }
 }
 
-// A group and an id never look the same: only one of the two is there.
+// A group and an id cannot be mixed up: one of the two is null.
 const ENTRY = sql`distinct (variant_group, case when variant_group is null then id end)`
 const ANY = sql`*`
 
-/** How many products PostgreSQL's planner expects, from statistics: a few hundred microseconds whatever the number. */
+/** The number of products that PostgreSQL's planner expects from its statistics, in a few hundred microseconds. */
 export async function estimateProducts(db: Queryable, filters: Filters, textQuery: TextQuery): Promise<number> {
   const { rows } = await db.query<{ 'QUERY PLAN': [{ Plan: { 'Plan Rows': number } }] }>(
     sql`explain (format json)

@@ -29,13 +29,13 @@ export type Facets = Static<typeof FacetsSchema>
 /** Lower ends of the price ranges, in minor units. */
 const RANGES = [0, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000]
 const MAX_CATEGORIES = 100
-/** More products than this are not all read for an answer. */
-const MOST_READ = 50_000
+/** Of more matches a sample of about this size is read. */
+const MAX_READ = 50_000
 
-/** How many of the products that the filters mean are in which category and price range. */
+/** The number of products that match the filters, by category and by price range. */
 export async function countFacets(db: Queryable, filters: Filters): Promise<Facets> {
   const textQuery = filters.search === null ? null : await resolveTextQuery(db, filters.search)
-  const share = (await estimateProducts(db, filters, textQuery)) <= MOST_READ ? 1 : await sampleShare(db)
+  const share = (await estimateProducts(db, filters, textQuery)) <= MAX_READ ? 1 : await sampleShare(db)
   const { rows } = await db.query<{ category: string; currency: string; range: number; count: number }>(
     sql`select product.category, product.price_currency as currency,
       width_bucket(product.price_amount, ${RANGES}::bigint[]) as range, count(*) as count
@@ -65,8 +65,8 @@ export async function countFacets(db: Queryable, filters: Filters): Promise<Face
   }
 }
 
-/** The share of the table that has about MOST_READ rows. */
+/** The share of the table that has about MAX_READ rows. */
 async function sampleShare(db: Queryable): Promise<number> {
   const { rows } = await db.query<{ rows: number }>(`select reltuples::bigint as rows from pg_class where oid = 'products'::regclass`)
-  return Math.min(1, MOST_READ / Math.max(1, rows[0]?.rows ?? 0))
+  return Math.min(1, MAX_READ / Math.max(1, rows[0]?.rows ?? 0))
 }

@@ -1,14 +1,14 @@
 import { type Sql, sql } from '../../db/sql.ts'
 import type { Filters } from '../product-query.ts'
 
-/** A search as the type `tsquery` reads it; null for none, empty for one that matches nothing. */
+/** A search in the syntax of `tsquery`; null for no search, empty for one that matches nothing. */
 export type TextQuery = string | null
 
 const TABLES = { product: sql`product`, other: sql`other` }
 
 /**
- * The conditions, never none, under which a row of `table` is among the products that `filters` mean. Values are parameters, planned
- * for each query: the planner has to see a word to know how frequent it is.
+ * The conditions for a row of the alias `table` to match the filters; at least one. The statement must be planned for its values: the planner
+ * has to see a word to know how frequent it is.
  */
 export function filterConditions(table: keyof typeof TABLES, filters: Filters, textQuery: TextQuery): Sql[] {
   const { category, minPrice, maxPrice, inStock, ids, group } = filters

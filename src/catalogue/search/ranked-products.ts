@@ -6,21 +6,21 @@ import type { Position } from '../walk-products.ts'
 import { filterConditions, textQueryExpression } from './filter-sql.ts'
 
 /**
- * How many of the newest matches are ranked. Behind them the others follow, the newest first: a word that half of the catalogue
- * has would otherwise cost a look at half of the catalogue. See docs/decisions/0022-search.md.
+ * The number of newest matches that are ranked; the others follow by age. Ranking all would read half of the catalogue for a word that
+ * half of its products have. See docs/decisions/0022-search.md.
  */
 export const CANDIDATES = 100
-/** On later pages, where products that have come to match meanwhile can be among the candidates of the first one. */
+/** On later pages: products that match since the first page may be between its candidates. */
 const CANDIDATES_LATER = 10 * CANDIDATES
-/** Of matches in description, sku, category and options, and name. */
+/** Weights of matches in the description, the sku, category and options, and the name. */
 const WEIGHTS = '{0.1, 0.6, 0.4, 1}'
-// Divides by the logarithm of the text's length: a word says more of a short text.
+// Divides the rank by the logarithm of the text's length: a word counts more in a short text.
 const BY_LENGTH = 1
 
 export interface RankedRow extends ProductRow {
   rank: number
   window: RankedWindow
-  /** Whether there may be matches that are no candidates. */
+  /** Whether there may be matches besides the candidates. */
   hasRest: boolean
 }
 
@@ -36,7 +36,7 @@ export interface RankedWalk {
   isBackward: boolean
   /** `value` is a rank. Null: from the first, or backwards from the last. */
   from: Position | null
-  /** As the first page gave it, so that all pages rank the same products; undefined on the first page. */
+  /** That of the first page, so that all pages rank the same products; undefined on the first page. */
   window: RankedWindow | undefined
   count: number
 }
@@ -50,7 +50,7 @@ interface CandidateRow extends ProductRow {
   ceiling_id: string
 }
 
-/** The next `count` candidates by rank, in the order in which they are met. */
+/** The next `count` candidates by rank, in the direction of reading. */
 export async function walkCandidates(db: Queryable, walk: RankedWalk): Promise<RankedRow[]> {
   const { filters, textQuery, isBackward, from, window, count } = walk
   const conditions = filterConditions('product', filters, textQuery)
@@ -64,7 +64,7 @@ export async function walkCandidates(db: Queryable, walk: RankedWalk): Promise<R
   const direction = isBackward ? sql`asc` : sql`desc`
   const beyond = isBackward ? sql`>` : sql`<`
   const { rows } = await db.query<CandidateRow>(
-    // The rank comes after the limit: before it, every match's text would be read and ranked.
+    // Ranked after the limit: otherwise the text of every match would be read and ranked.
     sql`with candidate as materialized (
       select product.id, product.created_at
       from products as product
@@ -77,7 +77,7 @@ export async function walkCandidates(db: Queryable, walk: RankedWalk): Promise<R
       join products as product on product.id = candidate.id
     ), ranked as (
       select id, rank, row_number() over (
-        -- A group may be called like the id of a product that has none.
+        -- The name of a group may equal the id of a product without a group.
         partition by variant_group, case when variant_group is null then id end
         order by rank desc, id desc
       ) as place_in_group

@@ -3,13 +3,13 @@ import { AppError } from '../../errors.ts'
 export interface ReadLimits {
   /** Reads that run at once. */
   places: number
-  /** Reads that wait for a place; beyond them `unavailable` is thrown. */
+  /** Reads that may wait for a place. The next one is refused with `unavailable`. */
   maxWaiting: number
-  /** A read that waits longer for its place is refused as well. */
+  /** A read that waits longer is refused with `unavailable`. */
   waitMs: number
 }
 
-/** Bounds how many reads run at once. The others wait in the order in which they came. */
+/** Bounds the reads that run at once. Others wait in the order of arrival. */
 export class ReadLimiter {
   readonly #limits: ReadLimits
   #running = 0
@@ -19,13 +19,13 @@ export class ReadLimiter {
     this.#limits = limits
   }
 
-  /** Throws `unavailable` when too many reads wait, and when this one has waited for too long. */
+  /** Runs `read` when there is a place. Throws `unavailable` when too many reads wait, or this one has waited too long. */
   async admit<T>(read: () => Promise<T>): Promise<T> {
     await this.#takePlace()
     try {
       return await read()
     } finally {
-      this.#passOn()
+      this.#releasePlace()
     }
   }
 
@@ -44,7 +44,7 @@ export class ReadLimiter {
     await promise.finally(() => clearTimeout(timer))
   }
 
-  #passOn(): void {
+  #releasePlace(): void {
     const [next] = this.#waiting
     if (next === undefined) this.#running--
     else {
