@@ -4,18 +4,18 @@ import { AppError } from '../errors.ts'
 import { MAX_STOCK } from './product-input.ts'
 import { changeStockLevel, findAdjustment, lockStockLevel, type StockActor, type StockAdjustment } from './stock-adjustments.ts'
 
-/** Pieces that came or went outside an order, such as a delivery or breakage. */
+/** A change of stock outside orders, such as a delivery or breakage. */
 export interface Adjustment {
   /** Not 0. */
   delta: number
-  /** Names the delivery or whatever it was, once for each product. */
+  /** Identifies the movement, such as a delivery note. Booked once for each product. */
   reference: string
   reason: string | null
   by: StockActor
 }
 
 /**
- * Changes the stock of one product by a number of pieces, once for each reference: again it gives the adjustment that was made then.
+ * Changes the stock of one product by a number of pieces, once for each reference: a repeat returns the first adjustment.
  * Throws `not_found`, `insufficient_stock`, `stock_not_tracked`, `adjustment_reference_taken` or `invalid_body`.
  */
 export async function adjustStock(
@@ -24,22 +24,22 @@ export async function adjustStock(
   adjustment: Adjustment,
 ): Promise<{ adjustment: StockAdjustment; isReplay: boolean }> {
   return inTransaction(pool, async (tx) => {
-    // Before the reference is looked for: of two at once the second one waits here, and then finds what the first one has made.
+    // Before the search for the reference: of two concurrent calls the second waits here and then finds the adjustment of the first.
     const before = await lockStockLevel(tx, productId)
-    const made = await findMade(tx, productId, adjustment)
-    if (made !== null) return { adjustment: made, isReplay: true }
+    const earlier = await findEarlier(tx, productId, adjustment)
+    if (earlier !== null) return { adjustment: earlier, isReplay: true }
     const after = add(productId, before.available, adjustment.delta)
     const { reference, reason, by } = adjustment
-    const kept = await changeStockLevel(tx, productId, before, { kind: 'adjustment', after, reference, reason, by })
-    return { adjustment: kept, isReplay: false }
+    const booked = await changeStockLevel(tx, productId, before, { kind: 'adjustment', after, reference, reason, by })
+    return { adjustment: booked, isReplay: false }
   })
 }
 
-async function findMade(tx: Transaction, productId: string, { reference, delta }: Adjustment): Promise<StockAdjustment | null> {
-  const made = await findAdjustment(tx, productId, reference)
-  if (made === null || made.delta === delta) return made
+async function findEarlier(tx: Transaction, productId: string, { reference, delta }: Adjustment): Promise<StockAdjustment | null> {
+  const earlier = await findAdjustment(tx, productId, reference)
+  if (earlier === null || earlier.delta === delta) return earlier
   throw new AppError('adjustment_reference_taken', 'The stock of this product was changed under this reference by another number.', {
-    members: { adjustment: made },
+    members: { adjustment: earlier },
   })
 }
 

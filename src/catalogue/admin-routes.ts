@@ -6,7 +6,7 @@ import { callerOf } from '../http/caller.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { type IfMatch, readIfMatch } from '../http/if-match.ts'
 import { NO_BODY_LIMIT } from '../http/limit-chunks.ts'
-import { isBrokenOff, NEEDLESS_BODY, problemResponses } from '../http/problem.ts'
+import { isBrokenOff, NEEDLESS_BODY, OPERATOR_ONLY, problemResponses } from '../http/problem.ts'
 import { archiveProduct, changeProduct } from './change-product.ts'
 import { createProduct } from './create-product.ts'
 import { importStream } from './import/import-stream.ts'
@@ -17,10 +17,9 @@ import type { StockActor } from './stock-adjustments.ts'
 
 const Params = Type.Object({ id: Type.String({ format: 'uuid', description: 'The id of the product.' }) })
 const IfMatchHeader = Type.Object({ 'if-match': Type.Optional(Type.String({ description: "The product's ETag." })) })
-/** A description of 10,000 characters, each of them escaped as a surrogate pair, and the rest. */
+/** Enough for a description of 10,000 characters, each escaped as a surrogate pair, and the other properties. */
 const PRODUCT_LIMIT_BYTES = 262_144
-const operator = ['unauthenticated', 'invalid_token', 'forbidden'] as const
-const body = ['malformed_json', 'payload_too_large', 'unsupported_media_type', 'invalid_body'] as const
+const JSON_BODY = [...NEEDLESS_BODY, 'invalid_body'] as const
 
 export interface CatalogueAdminOptions {
   context: CatalogueContext
@@ -28,7 +27,7 @@ export interface CatalogueAdminOptions {
   currency: string
 }
 
-/** The catalogue as operators change it. Whoever makes a change sees it at once in this process, and within a second in the others. */
+/** Changes of the catalogue by operators. A change is visible at once in this process, and within a second in the others. */
 export function catalogueAdminRoutes(server: HttpServer, { context, currency }: CatalogueAdminOptions): void {
   const { pool, baseUrl, version } = context
   const shared = { tags: ['catalogue'] }
@@ -50,7 +49,7 @@ export function catalogueAdminRoutes(server: HttpServer, { context, currency }: 
         body: NewProductBody,
         response: {
           201: { ...ProductSchema, description: 'The product; `Location` leads to it.' },
-          ...problemResponses(...operator, ...body, 'sku_taken'),
+          ...problemResponses(...OPERATOR_ONLY, ...JSON_BODY, 'sku_taken'),
         },
       },
     },
@@ -77,7 +76,15 @@ export function catalogueAdminRoutes(server: HttpServer, { context, currency }: 
         body: ProductPatchBody,
         response: {
           200: { ...ProductSchema, description: 'The product as it is now.' },
-          ...problemResponses(...operator, ...body, 'not_found', 'invalid_header', 'sku_taken', 'precondition_failed', 'if_match_required'),
+          ...problemResponses(
+            ...OPERATOR_ONLY,
+            ...JSON_BODY,
+            'not_found',
+            'invalid_header',
+            'sku_taken',
+            'precondition_failed',
+            'if_match_required',
+          ),
         },
       },
     },
@@ -93,14 +100,14 @@ export function catalogueAdminRoutes(server: HttpServer, { context, currency }: 
       config: { access: 'admin' },
       schema: {
         operationId: 'archiveProduct',
-        description: 'With `If-Match` only if nobody has changed the product since.',
+        description: 'With `If-Match` only if the product is unchanged.',
         ...shared,
-        summary: 'Archives a product: it leaves every list and cannot be ordered; orders keep it',
+        summary: 'Archives a product: no list shows it and it cannot be ordered; orders keep it',
         params: Params,
         headers: IfMatchHeader,
         response: {
           204: Type.Null({ description: 'The product is archived.' }),
-          ...problemResponses(...operator, 'not_found', 'invalid_header', 'precondition_failed', ...NEEDLESS_BODY),
+          ...problemResponses(...OPERATOR_ONLY, 'not_found', 'invalid_header', 'precondition_failed', ...NEEDLESS_BODY),
         },
       },
     },
@@ -111,7 +118,7 @@ export function catalogueAdminRoutes(server: HttpServer, { context, currency }: 
     },
   )
 
-  // In a scope of its own: only here a body is a stream of lines.
+  // A separate scope: only here a body is a stream of lines.
   server.register(async (scope: HttpServer) => {
     scope.removeAllContentTypeParsers()
     scope.addContentTypeParser('application/x-ndjson', (_request, payload, done) => done(null, payload))
@@ -119,19 +126,19 @@ export function catalogueAdminRoutes(server: HttpServer, { context, currency }: 
       '/admin/products/import',
       {
         config: { access: 'admin' },
-        // Its lines have limits, and not all of it.
+        // Each line has a limit, the body has none.
         bodyLimit: NO_BODY_LIMIT,
         schema: {
           operationId: 'importProducts',
           ...shared,
-          summary: 'Adds and changes products, one a line (NDJSON), and tells what became of each line (NDJSON)',
+          summary: 'Adds and changes products, one a line (NDJSON), and returns the outcome of each line (NDJSON)',
           description:
             'A line is a whole product: `{sku, name, category, price, description?, image_url?, group?, options?, stock?}`, or `stock_delta` and ' +
             '`reference` in place of `stock`.',
           consumes: ['application/x-ndjson'],
           response: {
             200: { description: 'One JSON object a line.', content: { 'application/x-ndjson': { schema: Type.String() } } },
-            ...problemResponses(...operator, 'unsupported_media_type'),
+            ...problemResponses(...OPERATOR_ONLY, 'unsupported_media_type'),
           },
         },
       },
@@ -157,7 +164,7 @@ function operatorOf(request: FastifyRequest): StockActor {
 
 function requireIfMatch(header: string | undefined): IfMatch {
   if (header !== undefined) return readProductIfMatch(header)
-  throw new AppError('if_match_required', "Send the product's ETag as If-Match, so that nobody else's change is lost.")
+  throw new AppError('if_match_required', "Send the product's ETag as If-Match, so that no change by others is lost.")
 }
 
 function readProductIfMatch(header: string | undefined): IfMatch {

@@ -31,7 +31,7 @@ async function readStock(id: string): Promise<{ available: number | null; in_sto
   return rows[0]
 }
 
-test('lets nobody but operators in, before it looks at anything', async () => {
+test('only operators are admitted, before the request is validated', async () => {
   const { id } = (await create()).json
   for (const [method, path] of [
     ['POST', '/admin/products'],
@@ -46,7 +46,7 @@ test('lets nobody but operators in, before it looks at anything', async () => {
   assert.equal((await call('GET', `/products/${id}`)).status, 200)
 })
 
-test('adds a product that everybody sees at once', async () => {
+test('adds a product that is visible at once', async () => {
   const answer = await create({ group: 'lamp', options: { colour: 'red' }, stock: 3 })
   const { json, headers } = answer
   assert.equal(headers.location, `http://localhost:3000/products/${json.id}`)
@@ -84,7 +84,7 @@ test('refuses a product that an import would refuse, and a sku that is taken', a
   assert.equal(rowCount, 0)
 })
 
-test('changes what a patch names, if the product is as the operator saw it', async () => {
+test('changes the properties of a patch if the product is in the state that If-Match names', async () => {
   const created = await create({ description: 'Bright.', stock: 2 })
   const { id } = created.json
   assertProblem(await patch(id, undefined, { name: 'B' }), 428, 'if_match_required')
@@ -95,12 +95,12 @@ test('changes what a patch names, if the product is as the operator saw it', asy
   assert.ok(updated_at > created.json.updated_at)
   assertProblem(await patch(id, created.headers.etag, { name: 'C' }), 412, 'precondition_failed')
   assert.equal((await store.call('GET', `/products/${id}`)).json.name, 'B')
-  // As a cache that compresses sends it on.
+  // As a compressing cache forwards it.
   const weak = `W/${changed.headers.etag?.replace(/"$/, '-gzip"')}`
   assert.equal((await patch(id, weak, { name: 'C' })).status, 200)
 })
 
-test('a patch replaces options and price whole, and takes null where it is a value', async () => {
+test('a patch replaces options and price as a whole, and accepts null where it is a value', async () => {
   const created = await create({ group: 'lamps', image_url: 'https://img.example/1.png', options: { size: 'M', colour: 'red' } })
   const { id } = created.json
   const changed = await patch(id, created.headers.etag, { options: { size: 'L' }, group: null, image_url: null })
@@ -111,13 +111,13 @@ test('a patch replaces options and price whole, and takes null where it is a val
   assert.deepEqual((await store.call('GET', `/products/${id}`)).json.options, { size: 'L' })
 })
 
-test('lets one of two changes that were made of the same state win', async () => {
+test('of concurrent changes of the same state one wins', async () => {
   const { json, headers } = await create()
   const answers = await Promise.all(['B', 'C', 'D', 'E'].map((name) => patch(json.id, headers.etag, { name })))
   assert.deepEqual(answers.map(({ status }) => status).sort(), [200, 412, 412, 412])
 })
 
-test('refuses a patch of nothing, of what cannot be changed, and to a sku that is taken', async () => {
+test('refuses an empty patch, a property that cannot be changed, and a sku that is taken', async () => {
   const [first, second] = [await create(), await create()]
   const { id } = second.json
   for (const body of [{}, { id }, { stock: 1 }, { in_stock: false }, { name: null }, { price: { amount: 1 } }]) {
@@ -127,7 +127,7 @@ test('refuses a patch of nothing, of what cannot be changed, and to a sku that i
   assertProblem(await patch('01900000-0000-7000-8000-000000000000', '*', { name: 'B' }), 404, 'not_found')
 })
 
-test('archives a product: it leaves the lists and cannot be ordered, and old orders keep it', async () => {
+test('archives a product: no list shows it, it cannot be ordered, and orders keep it', async () => {
   const { id, sku } = (await create({ stock: 5 })).json
   const placed = await store.call('POST', '/orders', { token: ada.token, body: { items: [{ product_id: id, quantity: 1 }] } })
   assertProblem(await call('DELETE', `/admin/products/${id}`, { headers: { 'if-match': '"other"' } }), 412, 'precondition_failed')
@@ -143,12 +143,12 @@ test('archives a product: it leaves the lists and cannot be ordered, and old ord
   assertProblem(await call('DELETE', `/admin/products/${id}`), 404, 'not_found')
   assertProblem(await patch(id, '*', { name: 'B' }), 404, 'not_found')
   assertProblem(await call('PUT', `/admin/products/${id}/stock`, { body: { stock: 1, expected: 4 } }), 404, 'not_found')
-  // The cancelled order still gives its piece back.
+  // The cancelled order still returns its piece.
   assert.equal((await store.call('POST', `/orders/${placed.json.id}/cancel`, { token: ada.token })).status, 200)
   assert.equal((await readStock(id)).available, 5)
 })
 
-test('imports lines as they come, and tells what became of each', async () => {
+test('imports lines as they arrive, and returns the outcome of each', async () => {
   const { address, port } = store.server.server.address() as AddressInfo
   const good = (sku: string, changes: object = {}) => JSON.stringify({ ...LAMP, sku, stock: 1, ...changes })
   const lines = [

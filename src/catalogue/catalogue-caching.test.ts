@@ -9,7 +9,7 @@ await store.addProduct({ name: 'A vase' })
 const ada = await store.register()
 const PATHS = ['/products', '/products?limit=1', `/products/${lamp.id}`]
 
-test('answers 304 without a body to who has the bytes already', async () => {
+test('answers 304 without a body to a client that has the bytes', async () => {
   for (const path of PATHS) {
     const first = await store.call('GET', path)
     const etag = first.headers.etag ?? ''
@@ -30,7 +30,7 @@ test('answers 304 without a body to who has the bytes already', async () => {
   }
 })
 
-test('gives a list that has changed another entity tag', async () => {
+test('sends a changed list with another entity tag', async () => {
   for (const path of PATHS) {
     const before = await store.call('GET', path)
     await store.pool.query(`update products set name = name || '!'`)
@@ -42,7 +42,7 @@ test('gives a list that has changed another entity tag', async () => {
   }
 })
 
-test('gives everybody the same bytes, whatever they say who they are', async () => {
+test('sends the same bytes with and without a token', async () => {
   for (const path of PATHS) {
     const anonymous = await store.call('GET', path)
     for (const authorization of [`Bearer ${ada.token}`, 'Bearer nonsense', 'Basic YTpi', '']) {
@@ -54,7 +54,7 @@ test('gives everybody the same bytes, whatever they say who they are', async () 
   }
 })
 
-test('lets any cache keep the answer, and purge it by product', async () => {
+test('allows any cache to store the answer, and to purge it by product', async () => {
   const { headers } = await store.call('GET', `/products/${lamp.id}`)
   assert.match(headers['cache-control'] ?? '', /^public, max-age=\d+, s-maxage=\d+, stale-while-revalidate=\d+, stale-if-error=\d+$/)
   assert.match(headers['cdn-cache-control'] ?? '', /max-age=\d+/)

@@ -19,7 +19,7 @@ import {
 import { startStore } from '../../test/store.ts'
 import { CANDIDATES } from './search/ranked-products.ts'
 
-// Without ready pages: the test changes the database itself, of which the store would hear a moment later.
+// Without cached pages: the test changes the database directly, which the store would notice a moment later.
 const store = await startStore({ after }, { pageCacheBytes: 0 })
 
 const EXAMPLES = 60
@@ -117,7 +117,7 @@ function assertListed(listed: readonly Listed[], products: readonly ModelProduct
     )
     return
   }
-  // By relevance: the newest in an order of their own, then the others by age.
+  // By relevance: the newest by rank, then the others by age.
   const byAge = inOrder(found, '-created_at')
   const ranked = new Set(byAge.slice(0, CANDIDATES).map((product) => entryOf(product, query)))
   const rest = firstOfEach(byAge, query).filter((product) => !ranked.has(entryOf(product, query)))
@@ -129,7 +129,7 @@ function assertListed(listed: readonly Listed[], products: readonly ModelProduct
   )
 }
 
-test('all pages, both ways, counts and facets are those of a model of the catalogue', async () => {
+test('pages in both directions, counts and facets equal those of a model of the catalogue', async () => {
   await fc.assert(
     fc.asyncProperty(
       catalogue,
@@ -191,7 +191,7 @@ async function apply({ at, how, spec }: Change, products: readonly ModelProduct[
   return [product]
 }
 
-test('a walk shows each entry that nobody touches once, in its place, whatever happens to the others meanwhile', async () => {
+test('a walk shows each unchanged entry once and in its place, while others change', async () => {
   await fc.assert(
     fc.asyncProperty(
       catalogue,

@@ -65,6 +65,7 @@ export class CatalogueVersion {
   /** Reads the version now, so that a process sees the change it has just made. Concurrent calls share a read that begins after all of them. */
   async refresh(): Promise<Version> {
     // A read in progress may have begun before the change that this call is about.
+    // Its error goes to its own caller.
     await this.#reading?.catch(() => {})
     this.#reading ??= this.#read(this.#options.pool).finally(() => {
       this.#reading = null
@@ -110,7 +111,11 @@ export class CatalogueVersion {
         }
       },
       onFailure(error) {
-        if (!isBroken) logger.warn({ err: error }, 'cannot listen for changes of the catalogue: each request asks the database until the connection is restored')
+        if (!isBroken)
+          logger.warn(
+            { err: error },
+            'cannot listen for changes of the catalogue: each request asks the database until the connection is restored',
+          )
         isBroken = true
         started()
       },

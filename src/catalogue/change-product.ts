@@ -10,9 +10,8 @@ import { PRODUCT_COLUMNS, type Product, type ProductRow, productETag, toProduct 
 export type ProductPatch = Partial<Omit<ProductInput, 'stock'>>
 
 /**
- * Replaces what `patch` names, each property as a whole, if the product is as `ifMatch` says (RFC 9110 §13.1.1). Stock is not touched: see
- * `setStock`.
- * Throws `not_found`, `precondition_failed` or `sku_taken`.
+ * Replaces the properties of `patch`, each as a whole, if `ifMatch` names the product's state (RFC 9110 §13.1.1). Stock is changed by
+ * `setStock`. Throws `not_found`, `precondition_failed` or `sku_taken`.
  */
 export async function changeProduct(pool: Pool, id: string, ifMatch: IfMatch, patch: ProductPatch): Promise<Product> {
   return inTransaction(pool, async (tx) => {
@@ -25,7 +24,7 @@ export async function changeProduct(pool: Pool, id: string, ifMatch: IfMatch, pa
          set sku = ${next.sku}, name = ${next.name}, description = ${next.description}, category = ${next.category},
            image_url = ${next.image_url}, variant_group = ${next.group}, options = ${next.options},
            price_amount = ${next.price.amount}, price_currency = ${next.price.currency},
-           -- Two changes within a millisecond are still two states.
+           -- Two changes within a millisecond still get different entity tags.
            updated_at = greatest(clock_timestamp(), updated_at + interval '1 millisecond')
          where id = ${id}
          returning ${PRODUCT_COLUMNS}`,
@@ -37,7 +36,7 @@ export async function changeProduct(pool: Pool, id: string, ifMatch: IfMatch, pa
   })
 }
 
-/** Takes a product out of every list and out of sale; orders keep their copy of it. Throws `not_found` or `precondition_failed`. */
+/** Removes a product from every list and from sale; orders keep their copy. Throws `not_found` or `precondition_failed`. */
 export async function archiveProduct(pool: Pool, id: string, ifMatch: IfMatch): Promise<void> {
   await inTransaction(pool, async (tx) => {
     await getProductForUpdate(tx, id, ifMatch)
@@ -56,5 +55,5 @@ async function getProductForUpdate(tx: Transaction, id: string, ifMatch: IfMatch
   const product = toProduct(rows[0])
   const etag = productETag(product)
   if (ifMatch === null || ifMatch.has(etag)) return product
-  throw new AppError('precondition_failed', 'The product is no longer as If-Match says.', { headers: { etag: `"${etag}"` } })
+  throw new AppError('precondition_failed', 'The product is not in a state that If-Match names.', { headers: { etag: `"${etag}"` } })
 }

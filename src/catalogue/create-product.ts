@@ -7,7 +7,7 @@ import type { ProductInput } from './product-input.ts'
 import { PRODUCT_COLUMNS, type Product, type ProductRow, toProduct } from './products.ts'
 import { insertAdjustment, type StockActor } from './stock-adjustments.ts'
 
-/** Adds a product and its stock, which without `stock` is not tracked. Throws `sku_taken`. */
+/** Adds a product with its stock, which is not tracked without `stock`. Throws `sku_taken`. */
 export async function createProduct(pool: Pool, product: ProductInput, by: StockActor): Promise<Product> {
   const { sku, name, description, category, image_url, group, options, price, stock = null } = product
   return inTransaction(pool, async (tx) => {

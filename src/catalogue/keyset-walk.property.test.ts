@@ -18,7 +18,7 @@ async function read(path: string): Promise<{ data: Listed[]; next: string | unde
   return { data: answer.json.data, next: link('next'), prev: link('prev') }
 }
 
-test('a walk of all pages shows each product that nobody changes once, whatever happens to the others meanwhile', async () => {
+test('a walk of all pages shows each unchanged product once, while others change', async () => {
   const products: string[] = []
   for (let i = 0; i < COUNT; i++) products.push((await store.addProduct({ amount: (i * 7) % 20, name: `N${i % 9}` })).id)
   const step = fc.record({
@@ -31,7 +31,7 @@ test('a walk of all pages shows each product that nobody changes once, whatever 
       fc.constantFrom('price', '-price', 'name', '-name', 'created_at', '-created_at'),
       fc.integer({ min: 1, max: 15 }),
       fc.constantFrom('next', 'prev'),
-      // What happens after each page, while the next one is not yet asked for.
+      // The changes between two pages.
       fc.array(fc.array(step, { maxLength: 6 }), { maxLength: 12 }),
       async (sort, limit, direction, turns) => {
         await store.pool.query('update products set archived_at = null where id = any($1)', [products])
@@ -67,7 +67,7 @@ test('a walk of all pages shows each product that nobody changes once, whatever 
   )
 })
 
-test('a walk while prices change all the time shows each of the others once', async () => {
+test('a walk during changes of prices shows each of the other products once', async () => {
   const calm = await Promise.all(Array.from({ length: 40 }, (_, i) => store.addProduct({ category: 'walk', amount: i })))
   const restless = await Promise.all(Array.from({ length: 40 }, (_, i) => store.addProduct({ category: 'walk', amount: i })))
   const ids = restless.map(({ id }) => id)

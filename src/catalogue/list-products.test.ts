@@ -74,7 +74,7 @@ async function readAllIds(condition: string): Promise<string[]> {
 const SORTS = ['name', '-name', 'price', '-price', 'created_at', '-created_at']
 
 for (const sort of SORTS) {
-  test(`lists each product once over many pages, by ${sort} and where that is equal by id`, async () => {
+  test(`lists each product once over many pages, by ${sort} and then by id`, async () => {
     const pages = await readPages(`/products?limit=5&sort=${sort}`)
     const listed: Listed[] = pages.flatMap((page) => page.json.data)
     assert.deepEqual(
@@ -86,12 +86,12 @@ for (const sort of SORTS) {
   })
 }
 
-test('lists the newest products first when no sort is asked for', async () => {
+test('lists the newest products first by default', async () => {
   const [unsorted, sorted] = await Promise.all(['', '&sort=-created_at'].map((sort) => store.call('GET', `/products?limit=100${sort}`)))
   assert.equal(unsorted?.text, sorted?.text)
 })
 
-test('keeps category, search and sort over the pages', async () => {
+test('keeps category, search and sort on later pages', async () => {
   for (const sort of SORTS) {
     const pages = await readPages(`/products?limit=1&category=tools%20%26%20co&q=wooden&sort=${sort}`)
     assert.ok(pages.length >= 3)
@@ -122,7 +122,7 @@ test('refuses the cursor of another sort, search, category or list', async () =>
   }
 })
 
-test('refuses a forged cursor that PostgreSQL could not read', async () => {
+test('refuses a forged cursor with values that PostgreSQL could not cast', async () => {
   const id = (await readAllIds('true'))[0] ?? ''
   for (const [sort, position] of [
     ['created_at', ['2026-02-31T00:00:00.000Z', id]],
@@ -139,7 +139,7 @@ test('refuses a forged cursor that PostgreSQL could not read', async () => {
   }
 })
 
-test('pages past products with the longest names that can be imported', async () => {
+test('lists products with the longest possible names over several pages', async () => {
   const category = 'long names'
   for (const name of ['\u{1f986}'.repeat(300), '\u{1f986}'.repeat(299), '"'.repeat(300)]) await store.addProduct({ name, category })
   const pages = await readPages('/products?limit=1&sort=name&category=long+names')
@@ -147,7 +147,7 @@ test('pages past products with the longest names that can be imported', async ()
   await store.pool.query('delete from products where category = $1', [category])
 })
 
-test('takes no harm from searches that look like SQL or like operators', async () => {
+test('treats SQL and operators in a search as words', async () => {
   const before = await readAllIds('true')
   for (const q of [
     `'; drop table products; --`,
@@ -191,7 +191,7 @@ test('refuses cursors, searches and categories of ten thousand characters', asyn
   }
 })
 
-test('a page that is reached backwards has more only while something follows it', async () => {
+test('a page that is reached backwards has more only while a product follows', async () => {
   const category = 'backwards'
   const products: { id: string }[] = []
   for (let i = 0; i < 4; i++) products.push(await store.addProduct({ category, amount: i, name: `lamp ${i}` }))
@@ -203,7 +203,7 @@ test('a page that is reached backwards has more only while something follows it'
     assert.deepEqual([followed.json.data.length, followed.json.has_more], [2, true], order)
     const ids = (second as Answer).json.data.map(({ id }: Listed) => id)
     await store.pool.query('update products set archived_at = now() where id = any($1)', [ids])
-    // Another limit: the page before may be in memory for a moment yet.
+    // Another limit, since the earlier page may still be cached.
     const last = await store.call('GET', back(second as Answer).replace('limit=2', 'limit=3'))
     assert.deepEqual(
       [last.json.data.length, last.json.has_more, last.json.next_cursor, linkOf(last, 'next')],
@@ -228,7 +228,7 @@ test('a walk backwards ends when everything before was archived', async () => {
   await store.pool.query('delete from products where category = $1', [category])
 })
 
-test('a search without a word matches nothing, and every link of its answer works', async () => {
+test('a search without a word matches nothing, and every link in its answer works', async () => {
   for (const q of ['-', '"!"', '--']) {
     const answer = await store.call('GET', `/products?q=${encodeURIComponent(q)}`)
     assert.deepEqual(answer.json, { data: [], has_more: false, next_cursor: null })
@@ -236,7 +236,7 @@ test('a search without a word matches nothing, and every link of its answer work
   }
 })
 
-test('links take 4,000 bytes at most, and the cursor in the body leads on without them', async () => {
+test('links have 4,000 bytes at most, and the cursor in the body works without them', async () => {
   const ids = Array.from({ length: 98 }, () => randomUUID())
   const products = [await store.addProduct({}), await store.addProduct({})]
   const query = `ids=${[...ids, ...products.map(({ id }) => id)].join(',')}&limit=1`
@@ -248,7 +248,7 @@ test('links take 4,000 bytes at most, and the cursor in the body leads on withou
   await store.pool.query('delete from products where id = any($1)', [products.map(({ id }) => id)])
 })
 
-test('answers an empty list where nothing matches', async () => {
+test('returns an empty list when nothing matches', async () => {
   const answer = await store.call('GET', '/products?category=none')
   assert.deepEqual(answer.json, { data: [], has_more: false, next_cursor: null })
   assert.equal(answer.headers.link, '<http://localhost:3000/products?category=none>; rel="first"')

@@ -76,7 +76,11 @@ export async function listProducts(db: Queryable, listing: Listing): Promise<{ p
 }
 
 /** Up to one product more than fits on the page, in the direction of reading, and the start that was used in the end. */
-async function readEntries(db: Queryable, listing: Listing, start: Start): Promise<{ entries: Entry[]; textQuery: TextQuery; start: Start }> {
+async function readEntries(
+  db: Queryable,
+  listing: Listing,
+  start: Start,
+): Promise<{ entries: Entry[]; textQuery: TextQuery; start: Start }> {
   const { search } = listing
   const similar = search !== null && start.isSimilar ? await findSimilarWords(db, search.required) : undefined
   const textQuery = search === null ? null : toTextQuery(search, similar)

@@ -8,7 +8,7 @@ interface Value {
 }
 const value = (name: string, sizeBytes = 10): Value => ({ name, sizeBytes })
 
-test('keeps nothing that was read from an older version than is known', async () => {
+test('does not cache values of an older version', async () => {
   const cache = new PageCache<Value>(1_000)
   await cache.get('new', 2, async () => ({ version: 2, value: value('new') }))
   const old = await cache.get('old', 1, async () => ({ version: 1, value: value('old') }))
@@ -18,14 +18,14 @@ test('keeps nothing that was read from an older version than is known', async ()
   assert.equal(cache.find('new', 2)?.name, 'new')
 })
 
-test('keeps a value under the version that it was read from, not the one that was asked for', async () => {
+test('caches a value under the version that was read, not the one that was requested', async () => {
   const cache = new PageCache<Value>(1_000)
   await cache.get('a', 1, async () => ({ version: 2, value: value('a2') }))
   assert.equal(cache.find('a', 1), undefined)
   assert.equal(cache.find('a', 2)?.name, 'a2')
 })
 
-test('forgets every value of the version before', async () => {
+test('drops every value of the previous version', async () => {
   const cache = new PageCache<Value>(1_000)
   await cache.get('a', 1, async () => ({ version: 1, value: value('a') }))
   await cache.get('b', 2, async () => ({ version: 2, value: value('b') }))
@@ -33,7 +33,7 @@ test('forgets every value of the version before', async () => {
   assert.equal(cache.find('a', 2), undefined)
 })
 
-test('makes a value once for all who ask meanwhile, and again after it failed', async () => {
+test('loads a value once for concurrent callers, and again after a failure', async () => {
   const cache = new PageCache<Value>(1_000)
   let loads = 0
   const load = async () => {
@@ -47,7 +47,7 @@ test('makes a value once for all who ask meanwhile, and again after it failed', 
   assert.deepEqual([found.map(({ name }) => name), loads], [['a', 'a', 'a'], 2])
 })
 
-test('stays within its bytes, and keeps what is used', async () => {
+test('stays within its limit, and keeps recently used values', async () => {
   const cache = new PageCache<Value>(1_000)
   for (let i = 0; i < 500; i++) {
     await cache.get(`page ${i}`, 1, async () => ({ version: 1, value: value(`page ${i}`) }))
@@ -57,7 +57,7 @@ test('stays within its bytes, and keeps what is used', async () => {
   assert.ok(kept.length <= 100, `${kept.length} of 10 bytes each`)
 })
 
-test('finds a page by an address that came before, as long as nothing has changed', async () => {
+test('finds a page by a remembered address while the version is unchanged', async () => {
   const cache = new PageCache<Value>(1_000)
   await cache.get('a', 1, async () => ({ version: 1, value: value('a') }))
   cache.remember('/a?x', 'a')
@@ -66,7 +66,7 @@ test('finds a page by an address that came before, as long as nothing has change
   assert.equal(cache.findByAddress('/a?y', 1), undefined)
 })
 
-test('keeps nothing when the versions start again, also of what is being made meanwhile', async () => {
+test('drops everything when versions restart, also values that are being loaded', async () => {
   const cache = new PageCache<Value>(1_000)
   await cache.get('a', 7, async () => ({ version: 7, value: value('before') }))
   const loading = Promise.withResolvers<{ version: number; value: Value }>()

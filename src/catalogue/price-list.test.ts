@@ -18,7 +18,7 @@ function counting() {
   return { db: { query }, asked: () => asked }
 }
 
-test('asks for a product once, and for what it does not know', async () => {
+test('queries a product once, and only products that are not cached', async () => {
   const [lamp, vase] = [await addProduct(pool, { stock: 5 }), await addProduct(pool, { stock: 0 })]
   const { db, asked } = counting()
   const list = new PriceList()
@@ -30,7 +30,7 @@ test('asks for a product once, and for what it does not know', async () => {
   assert.equal(asked(), 2)
 })
 
-test('mixes no products of two versions of the catalogue', async () => {
+test('never mixes products of two versions of the catalogue', async () => {
   const [lamp, vase] = [await addProduct(pool), await addProduct(pool)]
   const list = new PriceList()
   const before = await list.read(pool, [lamp.id])
@@ -41,7 +41,7 @@ test('mixes no products of two versions of the catalogue', async () => {
   assert.notEqual(before.products.get(lamp.id)?.price.amount, 77, 'what was handed out stays as it was')
 })
 
-test('has what was refreshed as it is now', async () => {
+test('returns the current state after a refresh', async () => {
   const lamp = await addProduct(pool)
   const list = new PriceList()
   await list.read(pool, [lamp.id])
@@ -50,7 +50,7 @@ test('has what was refreshed as it is now', async () => {
   assert.equal((await list.read(pool, [lamp.id])).products.get(lamp.id)?.price.amount, 78)
 })
 
-test('forgets nothing when it is asked for what there is not', async () => {
+test('keeps its cache after a query for unknown products', async () => {
   const lamp = await addProduct(pool)
   const { db, asked } = counting()
   const list = new PriceList()

@@ -54,7 +54,7 @@ async function countWaiting(): Promise<number> {
   return rows[0]?.waiting ?? -1
 }
 
-test('sends the bytes of the first answer again, with a request id of its own', async () => {
+test('repeats the bytes of the first answer with a new request id', async () => {
   const path = '/products?limit=3&sort=name'
   const first = await get(path)
   assert.equal(first.status, 200)
@@ -66,7 +66,7 @@ test('sends the bytes of the first answer again, with a request id of its own', 
   assert.match((await get(path)).headers['x-request-id'] as string, /^[0-9a-f-]{36}$/)
 })
 
-test('answers a page that is ready, and 304, without asking the database for it', async (t) => {
+test('answers from memory, also with 304, without a query', async (t) => {
   const path = '/products?limit=4&sort=name'
   const first = await get(path)
   const etag = first.headers.etag as string
@@ -78,7 +78,7 @@ test('answers a page that is ready, and 304, without asking the database for it'
   })
 })
 
-test('tells a client that its page is still good even where the page was never made', async (t) => {
+test('answers 304 also in a process that has never made the page', async (t) => {
   const path = '/products?limit=5&sort=-name'
   const etag = (await get(path)).headers.etag as string
   const other = await startSecond(t)
@@ -89,12 +89,12 @@ test('tells a client that its page is still good even where the page was never m
   })
 })
 
-test('makes a page once for all who wait for it', async (t) => {
+test('makes a page once for concurrent requests', async (t) => {
   let waiting: Promise<Answer>[] = []
   await withProductsLocked(t, async () => {
     waiting = Array.from({ length: 50 }, () => get('/products?limit=6&min_price=1'))
     await eventually(async () => (await countWaiting()) > 0, { what: 'a query that waits' })
-    // All fifty have come when one that was sent after them is answered.
+    // All fifty have arrived when a later request is answered.
     await get('/livez')
     assert.equal(await countWaiting(), 1)
   })
@@ -117,11 +117,11 @@ test('shows a change in every process within a second', async (t) => {
   }
 })
 
-test('asks the database while news cannot come in, and never shows what is older than a second', async () => {
+test('queries the version while it cannot listen, and never shows a state older than a second', async () => {
   const path = '/products?limit=100&sort=-price'
   await get(path)
   let isBlocking = true
-  // Whoever ends the listener each time it comes back.
+  // Ends the listener's connection each time it reconnects.
   const blocking = (async () => {
     while (isBlocking) {
       await store.pool.query(
@@ -135,7 +135,7 @@ test('asks the database while news cannot come in, and never shows what is older
   await blocking
 })
 
-test('sends brotli or gzip to those who take it, each under a tag of its own', async () => {
+test('sends brotli or gzip to clients that accept it, each with its own entity tag', async () => {
   const path = '/products?limit=12&sort=name'
   const plain = await get(path)
   assert.equal(plain.headers['content-encoding'], undefined)
@@ -160,7 +160,7 @@ test('sends brotli or gzip to those who take it, each under a tag of its own', a
   }
 })
 
-test('answers HEAD for a ready page without its body, and leaves other methods alone', async () => {
+test('answers HEAD from memory without a body, and no other method', async () => {
   const path = '/products?limit=2&sort=name'
   const first = await get(path)
   const head = await get(path, {}, 'HEAD')
@@ -168,14 +168,14 @@ test('answers HEAD for a ready page without its body, and leaves other methods a
   assert.equal((await get(path, {}, 'DELETE')).status, 405)
 })
 
-test('forgets its pages when the catalogue goes back to an earlier version, as after a restored backup', async () => {
+test('drops cached pages when the version of the catalogue decreases, as after a restored backup', async () => {
   const path = '/products?limit=100&sort=-name'
   const lamp = await store.addProduct({ name: 'Zz before the restore' })
   const shows = async (text: string) => (await get(path)).bytes.includes(text)
   await promptly(store.pool, () => shows('Zz before the restore'), { withinMs: 2_000 })
   const readChanges = async () => (await store.pool.query('select sum(changes)::int as changes from catalogue_versions')).rows[0].changes
   const before = await readChanges()
-  // The restored catalogue has another name, and as many changes follow as it lacks.
+  // The restored catalogue has another name, and the same number of changes follows.
   await store.pool.query('update catalogue_versions set changes = changes - 1, changed_at = changed_at - make_interval(days => 1)')
   await store.pool.query('alter table products disable trigger user')
   await store.pool.query(`update products set name = 'Zz after the restore' where id = $1`, [lamp.id])

@@ -23,7 +23,7 @@ const ProductPageSchema = Type.Object(
   { title: 'ProductPage', examples: [EXAMPLE_PRODUCT_PAGE] },
 )
 
-/** The catalogue as shoppers see it. No token is looked at, so that any cache in front may keep the answers. */
+/** The catalogue for shoppers. No token is read, so any cache in front may store the answers. */
 export function catalogueRoutes(server: HttpServer, context: CatalogueContext): void {
   const tags = ['catalogue']
 
@@ -100,7 +100,7 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
       const id = request.params.id.toLowerCase()
       return serveCatalogue(context, request, reply, { key: `product ${id}`, cost: 'page' }, async (tx) => {
         const product = await getProduct(tx, id)
-        // Of the product alone, so that it can stand in the If-Match of a change.
+        // An entity tag of the product alone, so that it can be the If-Match of a change.
         return { body: product, tags: [productTag(id)], etag: productETag(product), lastModified: new Date(product.updated_at) }
       })
     },

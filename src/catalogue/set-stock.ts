@@ -1,15 +1,15 @@
 import type { Pool } from '../db/pool.ts'
 import { inTransaction } from '../db/transaction.ts'
 import { AppError } from '../errors.ts'
+import type { IfMatch } from '../http/if-match.ts'
 import { changeStockLevel, lockStockLevel, type StockActor, type StockLevel } from './stock-adjustments.ts'
 
-/** A count: how many pieces there are, made when the stock was as `versions` or `expected` say. Both must hold when both are given. */
+/** A count of the pieces, made of the state that `versions` and `expected` name. Both conditions must be met. */
 export interface StockCount {
-  /** Null: not tracked from now on. */
+  /** Null ends the tracking. */
   stock: number | null
-  /** As `If-Match` has them; null for any. */
-  versions: ReadonlySet<string> | null
-  /** The number that the caller believes to be available; undefined for any. */
+  versions: IfMatch
+  /** The number that is available as far as the caller knows; undefined for any. */
   expected?: number | null | undefined
   reference: string | null
   reason: string | null
@@ -21,7 +21,7 @@ export async function setStock(pool: Pool, productId: string, count: StockCount)
   return inTransaction(pool, async (tx) => {
     const before = await lockStockLevel(tx, productId)
     assertAsExpected(before, count)
-    // Nothing to keep: the version still means this number.
+    // Nothing changes, so the version stays.
     if (before.available === count.stock) return before
     const { reference, reason, by } = count
     const { version } = await changeStockLevel(tx, productId, before, { kind: 'count', after: count.stock, reference, reason, by })

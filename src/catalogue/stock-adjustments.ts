@@ -1,16 +1,16 @@
 import { type Static, Type } from 'typebox'
 import type { Queryable, Transaction } from '../db/pool.ts'
+import { noSql, type Sql, sql } from '../db/sql.ts'
 import { notFound } from '../errors.ts'
 import { decodeCursor, encodeCursor, type Page, toPage } from '../http/pagination.ts'
 import { EXAMPLE_STOCK_ADJUSTMENT } from './examples.ts'
 
-/** Who changes stock other than by an order: an operator, or a command on the store's machine. */
+/** Who changes stock outside orders: an operator, or the system (a command or the store itself). */
 export interface StockActor {
   type: 'admin' | 'system'
   id: string | null
 }
 
-/** A command, or the store itself. */
 export const SYSTEM: StockActor = { type: 'system', id: null }
 
 /** One product's stock at one version of it. */
@@ -52,34 +52,30 @@ export interface StockChange {
 }
 
 /**
- * The stock of a product that is not archived, locked until the transaction ends: every change of it starts here, before anything of
- * the product itself is locked, as orders do. Throws `not_found`.
+ * The stock of a product, locked until the transaction ends. Every change of stock starts here, before the product itself is locked, as
+ * orders do. Throws `not_found`, also for an archived product.
  */
-export async function lockStockLevel(tx: Transaction, productId: string): Promise<StockLevel> {
-  const { rows } = await tx.query<StockLevel>(
-    `select inventory.available, inventory.version
-    from inventory
-    join products on products.id = inventory.product_id
-    where inventory.product_id = $1 and products.archived_at is null
-    for update of inventory`,
-    [productId],
-  )
-  return rows[0] ?? throwNotFound()
+export function lockStockLevel(tx: Transaction, productId: string): Promise<StockLevel> {
+  return selectStockLevel(tx, productId, sql`for update of inventory`)
 }
 
 /** Throws `not_found`, also for an archived product. */
-export async function getStockLevel(db: Queryable, productId: string): Promise<StockLevel> {
+export function getStockLevel(db: Queryable, productId: string): Promise<StockLevel> {
+  return selectStockLevel(db, productId, noSql)
+}
+
+async function selectStockLevel(db: Queryable, productId: string, locking: Sql): Promise<StockLevel> {
   const { rows } = await db.query<StockLevel>(
-    `select inventory.available, inventory.version
+    sql`select inventory.available, inventory.version
     from inventory
     join products on products.id = inventory.product_id
-    where inventory.product_id = $1 and products.archived_at is null`,
-    [productId],
+    where inventory.product_id = ${productId} and products.archived_at is null
+    ${locking}`,
   )
   return rows[0] ?? throwNotFound()
 }
 
-/** Writes a change of what `lockStockLevel` gave, in its transaction, and keeps who made it and why. */
+/** Writes a change of the level that `lockStockLevel` returned, in its transaction, and records who made it and why. */
 export async function changeStockLevel(
   tx: Transaction,
   productId: string,
@@ -92,7 +88,7 @@ export async function changeStockLevel(
   return insertAdjustment(tx, productId, before, change)
 }
 
-/** Keeps a change of stock whose row has been written. For the first one of a product, `before` is version 0. */
+/** Records a change of stock that has been written. For a new product `before` has version 0. */
 export async function insertAdjustment(
   tx: Transaction,
   productId: string,
@@ -100,29 +96,27 @@ export async function insertAdjustment(
   { kind, after, reference, reason, by }: StockChange,
 ): Promise<StockAdjustment> {
   const { rows } = await tx.query<AdjustmentRow>(
-    `insert into stock_adjustments
+    sql`insert into stock_adjustments
       (product_id, version, kind, available_before, available_after, reference, reason, actor_type, actor_id)
-    values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
-    returning product_id, version, kind, available_before, available_after, delta, reference, reason, actor_type, actor_id, created_at`,
-    [productId, before.version + 1, kind, before.available, after, reference, reason, by.type, by.id],
+    values (${productId}, ${before.version + 1}, ${kind}, ${before.available}, ${after}, ${reference}, ${reason}, ${by.type}, ${by.id})
+    returning ${ADJUSTMENT_COLUMNS}`,
   )
   return toAdjustment(rows[0] as AdjustmentRow)
 }
 
-/** The relative change of a product that was booked under a reference, if any. */
+/** The relative change of a product's stock that was booked under a reference, if any. */
 export async function findAdjustment(db: Queryable, productId: string, reference: string): Promise<StockAdjustment | null> {
   const { rows } = await db.query<AdjustmentRow>(
-    `select product_id, version, kind, available_before, available_after, delta, reference, reason, actor_type, actor_id, created_at
+    sql`select ${ADJUSTMENT_COLUMNS}
     from stock_adjustments
-    where product_id = $1 and reference = $2 and kind <> 'count'`,
-    [productId, reference],
+    where product_id = ${productId} and reference = ${reference} and kind <> 'count'`,
   )
   return rows[0] === undefined ? null : toAdjustment(rows[0])
 }
 
 const Position = Type.Tuple([Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER })])
 
-/** A page of a product's changes of stock, newest first, also of an archived one. Throws `not_found` or `invalid_cursor`. */
+/** A page of a product's changes of stock, newest first, also of an archived product. Throws `not_found` or `invalid_cursor`. */
 export async function listAdjustments(
   db: Queryable,
   productId: string,
@@ -131,12 +125,11 @@ export async function listAdjustments(
   const scope = ['stock adjustments', productId]
   const before = cursor === undefined ? null : decodeCursor(scope, cursor, Position)[0]
   const { rows } = await db.query<AdjustmentRow>(
-    `select product_id, version, kind, available_before, available_after, delta, reference, reason, actor_type, actor_id, created_at
+    sql`select ${ADJUSTMENT_COLUMNS}
     from stock_adjustments
-    where product_id = $1 and ($2::bigint is null or version < $2)
+    where product_id = ${productId} and (${before}::bigint is null or version < ${before})
     order by version desc
-    limit $3`,
-    [productId, before, limit + 1],
+    limit ${limit + 1}`,
   )
   if (rows.length === 0) await assertProductExists(db, productId)
   return toPage(rows, limit, toAdjustment, (row) => encodeCursor(scope, [row.version]))
@@ -150,6 +143,9 @@ async function assertProductExists(db: Queryable, productId: string): Promise<vo
 function throwNotFound(): never {
   throw notFound('product')
 }
+
+const ADJUSTMENT_COLUMNS = sql`product_id, version, kind, available_before, available_after, delta, reference, reason, actor_type, actor_id,
+  created_at`
 
 interface AdjustmentRow {
   product_id: string

@@ -5,7 +5,7 @@ import { callerOf } from '../http/caller.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { readIfMatch } from '../http/if-match.ts'
 import { Cursor, DEFAULT_LIMIT, Limit, nextLink, PageOf } from '../http/pagination.ts'
-import { problemResponses } from '../http/problem.ts'
+import { NEEDLESS_BODY, OPERATOR_ONLY, problemResponses } from '../http/problem.ts'
 import { adjustStock } from './adjust-stock.ts'
 import { EXAMPLE_NEW_STOCK_ADJUSTMENT, EXAMPLE_STOCK, EXAMPLE_STOCK_COUNT } from './examples.ts'
 import { INVISIBLE, MAX_STOCK, Stock } from './product-input.ts'
@@ -23,7 +23,7 @@ const Reference = (description: string) =>
     minLength: 1,
     maxLength: 100,
     pattern: `^(?=\\S)[^\\p{Cc}${INVISIBLE}]*(?<=\\S)$`,
-    description: `${description} No blanks around it, no control characters, no invisible ones.`,
+    description: `${description} Without blanks around it, control characters and invisible characters.`,
   })
 const Reason = Type.Union([Type.String({ minLength: 1, maxLength: 500 }), Type.Null()])
 
@@ -63,10 +63,9 @@ const StockSchema = Type.Object(
 )
 const AdjustmentsQuery = Type.Object({ limit: Type.Optional(Limit), cursor: Type.Optional(Cursor) }, strict)
 
-const operator = ['unauthenticated', 'invalid_token', 'forbidden'] as const
-const body = ['malformed_json', 'payload_too_large', 'unsupported_media_type', 'invalid_body'] as const
+const JSON_BODY = [...NEEDLESS_BODY, 'invalid_body'] as const
 
-/** Stock as other systems read and write it: see docs/stock.md. */
+/** Stock for other systems to read and write: see docs/stock.md. */
 export function stockRoutes(server: HttpServer, { pool, baseUrl, version }: CatalogueContext): void {
   const shared = { tags: ['catalogue'] }
   const sendLevel = (reply: FastifyReply, productId: string, level: StockLevel) =>
@@ -82,7 +81,7 @@ export function stockRoutes(server: HttpServer, { pool, baseUrl, version }: Cata
         ...shared,
         summary: 'How many pieces there are',
         params: Params,
-        response: { 200: { ...StockSchema, description: 'The stock.' }, ...problemResponses(...operator, 'not_found') },
+        response: { 200: { ...StockSchema, description: 'The stock.' }, ...problemResponses(...OPERATOR_ONLY, 'not_found') },
       },
     },
     async (request, reply) => {
@@ -105,7 +104,7 @@ export function stockRoutes(server: HttpServer, { pool, baseUrl, version }: Cata
         body: CountBody,
         response: {
           200: { ...StockSchema, description: 'The stock as it is now.' },
-          ...problemResponses(...operator, ...body, 'invalid_header', 'not_found', 'precondition_failed', 'if_match_required'),
+          ...problemResponses(...OPERATOR_ONLY, ...JSON_BODY, 'invalid_header', 'not_found', 'precondition_failed', 'if_match_required'),
         },
       },
     },
@@ -140,8 +139,9 @@ export function stockRoutes(server: HttpServer, { pool, baseUrl, version }: Cata
           200: { ...StockAdjustmentSchema, description: 'The adjustment that was made under this reference before.' },
           201: { ...StockAdjustmentSchema, description: 'The adjustment.' },
           ...problemResponses(
-            ...([...operator, ...body, 'not_found'] as const),
-            ...(['insufficient_stock', 'stock_not_tracked', 'adjustment_reference_taken'] as const),
+            ...OPERATOR_ONLY,
+            ...JSON_BODY,
+            ...(['not_found', 'insufficient_stock', 'stock_not_tracked', 'adjustment_reference_taken'] as const),
           ),
         },
       },
@@ -171,7 +171,7 @@ export function stockRoutes(server: HttpServer, { pool, baseUrl, version }: Cata
         querystring: AdjustmentsQuery,
         response: {
           200: { ...PageOf(StockAdjustmentSchema), description: 'A page of the changes.' },
-          ...problemResponses(...operator, 'not_found', 'invalid_query', 'invalid_cursor'),
+          ...problemResponses(...OPERATOR_ONLY, 'not_found', 'invalid_query', 'invalid_cursor'),
         },
       },
     },

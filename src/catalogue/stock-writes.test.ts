@@ -24,7 +24,7 @@ const isShown = async ({ id }: { id: string }) => (await store.call('GET', `/pro
 
 const UNKNOWN = { id: '01900000-0000-7000-8000-000000000000' }
 
-test('lets nobody but operators read or write stock', async () => {
+test('only operators can read or write stock', async () => {
   const lamp = await store.addProduct()
   for (const [method, rest] of [
     ['GET', ''],
@@ -49,7 +49,7 @@ test('reads the stock of a product with a version that is its strong entity tag'
   assertProblem(await read(UNKNOWN), 404, 'not_found')
 })
 
-test('refuses a reference with a character that nobody sees', async () => {
+test('refuses a reference with an invisible character', async () => {
   const lamp = await store.addProduct({ stock: 5 })
   for (const reference of ['DN\u200b-1', 'DN-1\u202e', 'DN\t1', '\u3164', ' DN-1', 'DN-1 ']) {
     assertProblem(await adjust(lamp, { delta: 1, reference }), 422, 'invalid_body', reference)
@@ -58,7 +58,7 @@ test('refuses a reference with a character that nobody sees', async () => {
   for (const reference of ['x', 'DN 1 – é']) assert.equal((await adjust(lamp, { delta: 1, reference })).status, 201)
 })
 
-test('sets the stock that was counted, and says whether there is any', async () => {
+test('sets the stock that was counted, and whether the product is in stock', async () => {
   const lamp = await store.addProduct({ stock: 2 })
   let { etag = '' } = (await read(lamp)).headers
   for (const [index, stock] of [0, 7, null, 0].entries()) {
@@ -76,13 +76,13 @@ test('sets the stock that was counted, and says whether there is any', async () 
   assertProblem(await count(UNKNOWN, { stock: 1 }, '*'), 404, 'not_found')
 })
 
-test('refuses a count that does not say of which state it was made', async () => {
+test('refuses a count without the state that it was made of', async () => {
   const lamp = await store.addProduct({ stock: 2 })
   assertProblem(await count(lamp, { stock: 9 }), 428, 'if_match_required')
   assert.deepEqual((await read(lamp)).json, { product_id: lamp.id, available: 2, version: 1 })
 })
 
-test('refuses a count that was taken before three sales, though returns brought the number back', async () => {
+test('refuses a count that was made before three sales, although returns restored the number', async () => {
   const lamp = await store.addProduct({ stock: 10 })
   const { headers } = await read(lamp)
   const sold = await order(lamp, 3)
@@ -96,7 +96,7 @@ test('refuses a count that was taken before three sales, though returns brought 
   assert.deepEqual(await store.readStock(lamp), [12])
 })
 
-test('counts up the version with every sale, also of the last piece, and with goods that come back', async () => {
+test('increments the version with every sale, also of the last piece, and with returned goods', async () => {
   const lamp = await store.addProduct({ stock: 3 })
   const versions: number[] = []
   const look = async (answer: Answer) => {
@@ -115,7 +115,7 @@ test('counts up the version with every sale, also of the last piece, and with go
   assert.deepEqual(versions, [2, 3, 4, 5])
 })
 
-test('counts up the version for a statement that does not, such as that of an older release', async () => {
+test('increments the version for a statement that does not', async () => {
   const lamp = await store.addProduct({ stock: 3 })
   await store.pool.query('update inventory set available = available - 1 where product_id = $1', [lamp.id])
   assert.deepEqual((await read(lamp)).json, { product_id: lamp.id, available: 2, version: 2 })
@@ -136,7 +136,7 @@ test('compares an expected number with the number alone', async () => {
   assert.equal((await count(untracked, { stock: 9, expected: null })).json.available, 9)
 })
 
-test('lets one of two counts of the same state win, from two processes', async (t) => {
+test('of two counts of the same state, from two processes, one wins', async (t) => {
   const other = await startSecondProcess(t, store)
   const lamp = await store.addProduct({ stock: 4 })
   const answers = await Promise.all(
@@ -150,7 +150,7 @@ test('lets one of two counts of the same state win, from two processes', async (
   assert.equal((await kept(lamp)).length, 1)
 })
 
-test('adds pieces and takes some off, and keeps who, when, why and how many there were', async () => {
+test('adds and removes pieces, and records actor, time, reason and the number before', async () => {
   const lamp = await store.addProduct({ stock: 5 })
   const begin = Date.now()
   const came = await adjust(lamp, { delta: 7, reference: 'DN-1', reason: 'a delivery' })
@@ -172,13 +172,13 @@ test('adds pieces and takes some off, and keeps who, when, why and how many ther
   assert.deepEqual(older, [broke.json, came.json])
 })
 
-test('keeps no change where the count is what was there, and leaves the version', async () => {
+test('records no change when the count equals the stock, and keeps the version', async () => {
   const lamp = await store.addProduct({ stock: 5 })
   assert.deepEqual((await count(lamp, { stock: 5, expected: 5 })).json, { product_id: lamp.id, available: 5, version: 1 })
   assert.deepEqual(await kept(lamp), [])
 })
 
-test('flips what the catalogue shows when an adjustment takes the last piece or brings the first', async () => {
+test('an adjustment that takes the last piece or adds the first changes what the catalogue shows', async () => {
   const lamp = await store.addProduct({ stock: 2 })
   assert.equal(await isShown(lamp), true)
   await adjust(lamp, { delta: -2, reference: 'stolen' })
@@ -189,7 +189,7 @@ test('flips what the catalogue shows when an adjustment takes the last piece or 
   assert.equal((await order(lamp)).status, 201)
 })
 
-test('books a reference once: again it answers with what was booked, also when the stock would no longer do', async () => {
+test('books a reference once: a repeat returns the first adjustment, also when the stock is too low by then', async () => {
   const [lamp, vase] = [await store.addProduct({ stock: 5 }), await store.addProduct({ stock: 5 })]
   const first = await adjust(lamp, { delta: -5, reference: 'R', reason: 'one' })
   const again = await adjust(lamp, { delta: -5, reference: 'R', reason: 'another' })
@@ -201,7 +201,7 @@ test('books a reference once: again it answers with what was booked, also when t
   assert.equal((await kept(lamp)).length, 1)
 })
 
-test('books a reference once when it comes many times at once, to two processes', async (t) => {
+test('books a reference once when two processes get it many times at once', async (t) => {
   const other = await startSecondProcess(t, store)
   const lamp = await store.addProduct({ stock: 5 })
   const answers = await Promise.all(
@@ -230,7 +230,7 @@ test('the database itself refuses a reference of a product a second time', async
   await assert.rejects(store.pool.query(copy, [lamp.id]), { code: '23505' })
 })
 
-test('takes no more off than there is, and nothing of what is not tracked', async () => {
+test('removes no more than is available, and nothing of stock that is not tracked', async () => {
   const [lamp, untracked] = [await store.addProduct({ stock: 2 }), await store.addProduct({ stock: null })]
   const short = assertProblem(await adjust(lamp, { delta: -3, reference: 'R' }), 409, 'insufficient_stock')
   assert.deepEqual([short.available, short.shortages], [2, [{ product_id: lamp.id, requested: 3, available: 2 }]])
@@ -240,7 +240,7 @@ test('takes no more off than there is, and nothing of what is not tracked', asyn
   assert.deepEqual(await store.readStock(lamp, untracked), [0, null])
 })
 
-test('refuses adjustments that say nothing, too much, or by a name that is none', async () => {
+test('refuses adjustments without a change, with unknown properties, or with a bad reference', async () => {
   const lamp = await store.addProduct({ stock: 2 })
   for (const [body, pointer] of [
     [{ delta: 0, reference: 'R' }, '#/delta'],
@@ -261,7 +261,7 @@ test('refuses adjustments that say nothing, too much, or by a name that is none'
   assert.deepEqual(await store.readStock(lamp), [2])
 })
 
-test('lists the changes newest first, page by page, also while more are made and after the product was archived', async () => {
+test('lists the changes newest first, page by page, also during further changes and after the product was archived', async () => {
   const [lamp, vase] = [await store.addProduct({ stock: 5 }), await store.addProduct({ stock: 5 })]
   for (let i = 1; i <= 5; i++) {
     await adjust(lamp, { delta: i, reference: `L${i}` })
@@ -294,7 +294,7 @@ test('refuses forged cursors of the changes', async () => {
   }
 })
 
-test('keeps the stock that a new product comes with, and nothing when it is not tracked', async () => {
+test('records the stock of a new product, and nothing when it is not tracked', async () => {
   const body = { name: 'A lamp', category: 'lamps', price: { amount: 1, currency: 'EUR' } }
   const create = async (changes: object) => (await call('POST', '/admin/products', { body: { ...body, ...changes } })).json
   const [lamp, untracked] = [await create({ sku: 'NEW-1', stock: 3 }), await create({ sku: 'NEW-2' })]
@@ -307,7 +307,7 @@ test('keeps the stock that a new product comes with, and nothing when it is not 
   assert.deepEqual(await kept(untracked), [])
 })
 
-test('a count waits for a sale that is being made, and is then refused', async (t) => {
+test('a count waits for a concurrent sale and is then refused', async (t) => {
   const lamp = await store.addProduct({ stock: 5 })
   const selling = await store.pool.connect()
   t.after(() => selling.release(true))

@@ -51,7 +51,7 @@ test('takes stock without writing the catalogue', async () => {
   assert.equal((await read(vase)).available, 6)
 })
 
-test('names every short line and takes nothing, not of the others either', async () => {
+test('names every short line and takes nothing, not even for the other lines', async () => {
   const [plenty, few, none] = [await addProduct(pool), await addProduct(pool, { stock: 2 }), await addProduct(pool, { stock: 0 })]
   const unknown = randomUUID()
   assert.deepEqual(await take(line(few, 3), line(plenty, 1), line(none, 1), line({ id: unknown }, 4)), [
@@ -62,7 +62,7 @@ test('names every short line and takes nothing, not of the others either', async
   assert.deepEqual(await Promise.all([plenty, few, none].map(async (product) => (await read(product)).available)), [100, 2, 0])
 })
 
-test('says sold out when the last piece goes, and in stock when one comes back', async () => {
+test('shows a product as sold out with the last piece, and as in stock when one is returned', async () => {
   const lamp = await addProduct(pool, { stock: 3 })
   await take(line(lamp, 3))
   const soldOut = await read(lamp)
@@ -74,7 +74,7 @@ test('says sold out when the last piece goes, and in stock when one comes back',
   assert.deepEqual(await read(lamp), { ...back, available: 3 }, 'the second return does not write the catalogue')
 })
 
-test('changes updated_at of a product that is sold out, so that caches let go of it', async () => {
+test('changes updated_at of a product that is sold out, so that caches renew it', async () => {
   const lamp = await addProduct(pool, { stock: 1 })
   await pool.query(`update products set updated_at = '2020-01-01T00:00:00Z' where id = $1`, [lamp.id])
   await take(line(lamp, 1))
@@ -90,13 +90,13 @@ test('never runs out of a product whose stock is not tracked', async () => {
   assert.deepEqual(await read(download), before)
 })
 
-test('gives nothing back for a product that is gone', async () => {
+test('returns nothing for a deleted product', async () => {
   const lamp = await addProduct(pool, { stock: 1 })
   await giveBack(line({ id: randomUUID() }, 5), line(lamp, 1))
   assert.equal((await read(lamp)).available, 2)
 })
 
-test('gives the last ten pieces to exactly ten of fifty who want one at once', async () => {
+test('sells the last ten pieces to exactly ten of fifty concurrent buyers', async () => {
   const lamp = await addProduct(pool, { stock: 10 })
   const outcomes = await Promise.all(Array.from({ length: 50 }, () => take(line(lamp, 1))))
   assert.equal(outcomes.filter((shortages) => shortages.length === 0).length, 10)
@@ -105,7 +105,7 @@ test('gives the last ten pieces to exactly ten of fifty who want one at once', a
   assert.deepEqual({ available, in_stock }, { available: 0, in_stock: false })
 })
 
-test('makes nobody start again who names the same products in another order', async () => {
+test('lines in another order cause no deadlock', async () => {
   const products = await Promise.all(Array.from({ length: 20 }, () => addProduct(pool, { stock: 1_000 })))
   const lines = products.map((product) => line(product, 1))
   const { version } = await new PriceList().read(pool, [products[0]?.id ?? ''])
@@ -135,7 +135,7 @@ async function takeUnseen(version: string, lines: StockLine[], onTry = () => {})
   })
 }
 
-test('takes of what it has not looked at while some is left', async () => {
+test('takes unread stock while some is left', async () => {
   const [lamp, untracked] = [await addProduct(pool, { stock: 5 }), await addProduct(pool, { stock: null })]
   const { version } = await new PriceList().read(pool, [lamp.id])
   const before = await read(untracked)
@@ -144,7 +144,7 @@ test('takes of what it has not looked at while some is left', async () => {
   assert.deepEqual(await read(untracked), before)
 })
 
-test('takes nothing of what it has not looked at when none would be left, or too little is there', async () => {
+test('takes no unread stock when none would be left, or too little is available', async () => {
   const [plenty, few] = [await addProduct(pool, { stock: 50 }), await addProduct(pool, { stock: 2 })]
   const { version } = await new PriceList().read(pool, [few.id])
   await assert.rejects(takeUnseen(version, [line(plenty, 1), line(few, 2)]), isUnmet)
@@ -152,7 +152,7 @@ test('takes nothing of what it has not looked at when none would be left, or too
   assert.deepEqual([(await read(plenty)).available, (await read(few)).available], [50, 2])
 })
 
-test('takes nothing once the catalogue is another, also when that was committed while it waited for the stock', async (t) => {
+test('takes nothing after a change of the catalogue, also one that was committed while it waited for the stock', async (t) => {
   const lamp = await addProduct(pool, { stock: 5 })
   const { version } = await new PriceList().read(pool, [lamp.id])
   const importing = await pool.connect()

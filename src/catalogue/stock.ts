@@ -10,16 +10,16 @@ export interface StockLine {
   quantity: number
 }
 
-/** A line that there is not enough stock for. */
+/** A line that asks for more than is available. */
 export interface Shortage {
   product_id: string
   requested: number
   available: number
 }
 
-/** What there is of some products. Changes made here reach the database by `saveStock` only. */
+/** The stock of some products in memory. `saveStock` writes the changes to the database. */
 export class StockLevels {
-  /** By product, null where stock is not tracked; no entry where there is no such product. */
+  /** By product id; null where stock is not tracked, no entry for an unknown product. */
   readonly #before: ReadonlyMap<string, number | null>
   readonly #now: Map<string, number | null>
 
@@ -28,11 +28,11 @@ export class StockLevels {
     this.#now = new Map(levels)
   }
 
-  /** Every line, one line a product, that asks for more than there is. */
+  /** The lines that ask for more than is available. A product must have one line only. */
   shortagesOf(lines: readonly StockLine[]): Shortage[] {
     const shortages: Shortage[] = []
     for (const { product_id, quantity } of lines) {
-      // No entry at all: the product went away between being read and being locked.
+      // Without an entry the product was deleted between reading and locking.
       const available = this.#now.has(product_id) ? (this.#now.get(product_id) ?? null) : 0
       if (available !== null && available < quantity) shortages.push({ product_id, requested: quantity, available })
     }
@@ -44,11 +44,11 @@ export class StockLevels {
     for (const line of lines) this.#move(line.product_id, -line.quantity)
   }
 
-  giveBack(lines: readonly StockLine[]): void {
+  putBack(lines: readonly StockLine[]): void {
     for (const line of lines) this.#move(line.product_id, line.quantity)
   }
 
-  /** The products whose level is another now than when it was read. */
+  /** The products whose level has changed since it was read. */
   changes(): { productId: string; before: number; now: number }[] {
     const changes: { productId: string; before: number; now: number }[] = []
     for (const [productId, now] of this.#now) {
@@ -65,8 +65,8 @@ export class StockLevels {
 }
 
 /**
- * Reads the stock of products and keeps it from changing until the transaction ends. Rows are locked in product order, by a
- * `select`: an `update … from unnest(…)` locks in the order of its plan, and two of those deadlock.
+ * Reads the stock of products and locks it until the transaction ends. A `select` locks the rows in product order; an
+ * `update … from unnest(…)` would lock in the order of its plan, and two of them could deadlock.
  */
 export async function lockStock(tx: Transaction, productIds: readonly string[]): Promise<StockLevels> {
   const { rows } = await tx.query<StockRow>({
@@ -77,13 +77,13 @@ export async function lockStock(tx: Transaction, productIds: readonly string[]):
   return toLevels(rows)
 }
 
-/** The stock of products as it is now; it may be another in a moment. */
+/** The stock of products without a lock: it may change at any time. */
 export async function readStock(db: Queryable, productIds: readonly string[]): Promise<StockLevels> {
   const { rows } = await db.query<StockRow>('select product_id, available from inventory where product_id = any($1)', [productIds])
   return toLevels(rows)
 }
 
-/** Writes what changed since `lockStock`, in its transaction and by one statement: a commit may be sent right behind it. */
+/** Writes the changes since `lockStock`, in its transaction and in one statement, so that the commit can be pipelined. */
 export async function saveStock(tx: Transaction, stock: StockLevels): Promise<void> {
   const changes = stock.changes()
   if (changes.length === 0) return
@@ -97,7 +97,7 @@ export async function saveStock(tx: Transaction, stock: StockLevels): Promise<vo
     await tx.query(prepared(save, 'save_stock'))
     return
   }
-  // The one place where an order's stock touches the catalogue: it reached zero, or left it.
+  // The only change of the catalogue by an order: the stock of a product has reached zero, or left it.
   const flip = sql`update products set in_stock = level.available > 0, updated_at = now()
     from ${levels}
     where products.id = any(${plainArray(flips)}::uuid[]) and products.id = level.product_id and products.in_stock <> (level.available > 0)`
@@ -116,7 +116,7 @@ export function takeStock(tx: Transaction, quantities: ReadonlyMap<string, numbe
     from (select from inventory where product_id = any($1) order by product_id for update) as held`,
     values: [productIds, quantities.size],
   })
-  // A statement of its own: it sees what was committed while the one before it waited.
+  // A separate statement: it sees what was committed while the one before it waited.
   const taking = sql`with taken as (
       update inventory set available = inventory.available - line.quantity, version = inventory.version + 1
       from unnest(${productIds}::uuid[], ${plainArray([...quantities.values()])}::bigint[]) as line (product_id, quantity)
@@ -127,15 +127,15 @@ export function takeStock(tx: Transaction, quantities: ReadonlyMap<string, numbe
   return Promise.all([held, tx.query(prepared(taking, 'take_stock'))])
 }
 
-/** Whether `takeStock` failed because there is less than that. */
+/** Whether `takeStock` failed because too little is available. */
 export function isSoldOut(error: unknown): boolean {
   return sqlState(error) === CHECK_VIOLATION && (error as { constraint?: string }).constraint === 'inventory_available_not_negative'
 }
 
-/** Gives the stock of an order's lines back. Lines of several orders may name a product several times. */
+/** Returns the stock of orders' lines. Several lines may name the same product. */
 export async function returnStock(tx: Transaction, lines: readonly StockLine[]): Promise<void> {
   const stock = await lockStock(tx, [...new Set(lines.map((line) => line.product_id))])
-  stock.giveBack(lines)
+  stock.putBack(lines)
   await saveStock(tx, stock)
 }
 

@@ -31,7 +31,7 @@ test('lists the variants of a group, each with its options', async () => {
   )
 })
 
-test('lists each group once, where its first variant stands, with what it offers', async () => {
+test('lists each group once, at the place of its first variant, with its summary', async () => {
   const listed = await list('collapse=group&sort=price')
   assert.deepEqual(
     listed.map(({ name, variants }) => [name, variants]),
@@ -52,7 +52,7 @@ test('lists each group once, where its first variant stands, with what it offers
   assert.deepEqual(await names('collapse=group&sort=-price'), ['Shirt red L', 'Umbrella', 'Hat M'])
 })
 
-test('collapses what the filters and the search leave', async () => {
+test('collapses the products that match filters and search', async () => {
   assert.deepEqual(await names('collapse=group&sort=price&min_price=1600'), ['Umbrella', 'Shirt red M'])
   assert.deepEqual(await names('collapse=group&sort=price&in_stock=true'), ['Shirt blue M', 'Umbrella'])
   assert.deepEqual(await names('collapse=group&q=red&sort=-price'), ['Shirt red L'])
@@ -71,14 +71,14 @@ test('pages over groups without listing one twice', async () => {
   }
 })
 
-test('counts what a list that is collapsed shows', async () => {
+test('counts the entries of a collapsed list', async () => {
   const count = async (query: string) => (await store.call('GET', `/products?limit=1&include=count&${query}`)).json.count
   assert.deepEqual(await count('collapse=group'), { value: 3, exact: true })
   assert.deepEqual(await count('collapse=group&q=m'), { value: 2, exact: true })
   assert.deepEqual(await count('sort=price'), { value: 6, exact: true })
 })
 
-test('a group that is called like the id of a product is another entry than that product', async () => {
+test('a group named like the id of a product is a separate entry', async () => {
   const lone = await add('Candle', null, {}, 100)
   await add('Candle holder', lone, { size: 'S' }, 200)
   for (const sort of ['price', 'relevance']) {

@@ -75,6 +75,9 @@ export const Problem = Type.Object(
 /** Of calls without a body, which read one that is sent nevertheless: any but GET. */
 export const NEEDLESS_BODY = ['malformed_json', 'payload_too_large', 'unsupported_media_type'] as const
 
+/** Of calls for operators. */
+export const OPERATOR_ONLY = ['unauthenticated', 'invalid_token', 'forbidden'] as const
+
 const ANY_ROUTE = ['unavailable', 'internal'] as const
 
 /** Response schemas of a route's refusals, and of those that every route has, for the OpenAPI document. */

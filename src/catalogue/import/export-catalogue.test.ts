@@ -28,7 +28,7 @@ async function importText(pool: Pool, text: string, format: ImportFormat) {
 }
 
 for (const format of ['ndjson', 'csv'] as const) {
-  test(`what is exported as ${format} with its stock makes the same catalogue again, and changes nothing where it came from`, async (t) => {
+  test(`what is exported as ${format} with its stock creates the same catalogue elsewhere, and changes nothing in its source`, async (t) => {
     const [{ pool }, { pool: other }] = [await createTestDatabase(t), await createTestDatabase(t)]
     await importText(pool, FILE, 'ndjson')
     const text = await exportAll(pool, format)
@@ -38,7 +38,7 @@ for (const format of ['ndjson', 'csv'] as const) {
   })
 }
 
-test('leaves archived products out, and an import sells one again that it names', async (t) => {
+test('leaves out archived products, and an import of one sells it again', async (t) => {
   const { pool } = await createTestDatabase(t)
   await importText(pool, FILE, 'ndjson')
   await pool.query(`update products set archived_at = now() where sku = 'B'`)

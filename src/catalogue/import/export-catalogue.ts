@@ -14,8 +14,8 @@ interface ExportedRow extends Omit<ImportedProduct, 'price' | 'group' | 'stock'>
 }
 
 /**
- * The whole catalogue but its archived products, as text that `storefront catalogue import` reads back: one moment's state, by sku.
- * Without `withStock` it names no stock, so that a later import of it leaves stock as it is then. Memory: some thousand products.
+ * A snapshot of the catalogue without archived products, by sku, as text that `storefront catalogue import` reads. Without `withStock` it
+ * leaves out stock, so that a later import does not change it. Memory: some thousand products.
  */
 export async function* exportCatalogue(
   pool: Pool,
@@ -25,9 +25,9 @@ export async function* exportCatalogue(
   const header = exportHeader(format, withStock)
   if (header !== null) yield `${header}\n`
   const tx = await pool.connect()
-  let broken = true
+  let isOpen = true
   try {
-    // One snapshot for all of it: a cursor sees what was committed when it was opened.
+    // A cursor is one snapshot: it sees what was committed when it was opened.
     await tx.query('begin read only')
     await tx.query(
       `declare exported no scroll cursor for
@@ -43,9 +43,10 @@ export async function* exportCatalogue(
       yield rows.map((row) => `${exportLine(toProduct(row, withStock), format, withStock)}\n`).join('')
     }
     await tx.query('commit')
-    broken = false
+    isOpen = false
   } finally {
-    tx.release(broken)
+    // Closes the connection of a transaction that has not ended: the reader may stop early.
+    tx.release(isOpen)
   }
 }
 

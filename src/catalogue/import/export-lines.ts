@@ -7,12 +7,12 @@ const COLUMNS = ['sku', 'name', 'description', 'category', 'image_url', 'price',
 const STOCK = 'stock'
 type Cells = Record<(typeof COLUMNS)[number] | typeof STOCK, string>
 
-/** What stands above the first product, without a line end; null for nothing. */
+/** The line above the first product, without a line end; null for none. */
 export function exportHeader(format: ImportFormat, withStock: boolean): string | null {
   return format === 'csv' ? columns(withStock).join(',') : null
 }
 
-/** The line (in CSV perhaps several) that `readImportLines` makes this product of again, without a line end. */
+/** The line (in CSV perhaps several) that `readImportLines` reads as this product, without a line end. */
 export function exportLine(product: ImportedProduct, format: ImportFormat, withStock: boolean): string {
   return format === 'csv' ? toCsv(product, withStock) : JSON.stringify(product)
 }

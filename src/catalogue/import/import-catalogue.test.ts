@@ -62,7 +62,7 @@ test('stores new products with their stock', async (t) => {
   assert.deepEqual([name, category, price_amount, price_currency], ['Mug A', 'Kitchen', 1250, 'EUR'])
 })
 
-test('writes nothing when the same file comes again', async (t) => {
+test('writes nothing when a file is imported again', async (t) => {
   const { pool } = await createTestDatabase(t)
   const products = [product('A'), product('B', { stock: null }), product('C', { stock: 0 })]
   await importAll(pool, products)
@@ -71,7 +71,7 @@ test('writes nothing when the same file comes again', async (t) => {
   assert.deepEqual(await listStored(pool), before)
 })
 
-test('updates only the products that differ, and keeps their ids', async (t) => {
+test('updates only products that differ, and keeps their ids', async (t) => {
   const { pool } = await createTestDatabase(t)
   const skus = ['A', 'B', 'C', 'D', 'E', 'F', 'G', 'H']
   await importAll(
@@ -112,7 +112,7 @@ test('updates only the products that differ, and keeps their ids', async (t) => 
   assert.deepEqual([after[0].name, after[4].price_amount, after[5].price_currency, after[6].in_stock], ['Cup', 1, 'USD', false])
 })
 
-test('leaves the product as it is when only the number in stock changes', async (t) => {
+test('does not write the product when only its stock changes', async (t) => {
   const { pool } = await createTestDatabase(t)
   await importAll(pool, [product('A'), product('B')])
   const before = await listStored(pool)
@@ -143,7 +143,7 @@ test('reports the row that the database refuses, and stores the others of its ba
   )
 })
 
-test('lets the last line win when a caller gives a sku twice in a batch', async (t) => {
+test('the last line wins when a batch has a sku twice', async (t) => {
   const { pool } = await createTestDatabase(t)
   const result = await importAll(pool, [product('A'), product('B'), product('A', { name: 'Cup' })])
   assert.deepEqual(result, { created: 2, updated: 1, unchanged: 0, failed: 0, errors: [] })
@@ -153,7 +153,7 @@ test('lets the last line win when a caller gives a sku twice in a batch', async 
   )
 })
 
-test('counts the lines that could not be read', async (t) => {
+test('counts lines that could not be read', async (t) => {
   const { pool } = await createTestDatabase(t)
   async function* lines(): AsyncGenerator<ImportLine> {
     yield { line: 1, error: 'no' }
@@ -164,7 +164,7 @@ test('counts the lines that could not be read', async (t) => {
   assert.deepEqual([result, errors], [{ created: 1, updated: 0, unchanged: 0, failed: 1 }, [[1, 'no']]])
 })
 
-test('keeps the batches before the file breaks off, and goes on when it comes again', async (t) => {
+test('keeps the batches before the file ends early, and completes on the next import', async (t) => {
   const { pool } = await createTestDatabase(t)
   const products = ['A', 'B', 'C'].map((sku) => product(sku))
   async function* broken() {
@@ -182,7 +182,7 @@ test('keeps the batches before the file breaks off, and goes on when it comes ag
   assert.deepEqual(await importAll(pool, products), { created: 1, updated: 0, unchanged: 2, failed: 0, errors: [] })
 })
 
-test('ends the import when the database is away, rather than report every line', async (t) => {
+test('aborts the import when the database is unavailable, instead of reporting every line', async (t) => {
   const { pool } = await createTestDatabase(t)
   const errors: string[] = []
   async function* lines() {
@@ -196,7 +196,7 @@ test('ends the import when the database is away, rather than report every line',
   assert.deepEqual(errors, [])
 })
 
-test('loses nothing when many imports make and change the same products at once', async (t) => {
+test('loses nothing when many imports create and change the same products at once', async (t) => {
   const { pool } = await createTestDatabase(t)
   const skus = Array.from({ length: 60 }, (_, index) => `S${index}`)
   const importOne = (name: string, order: readonly string[]) =>

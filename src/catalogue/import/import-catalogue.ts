@@ -3,9 +3,9 @@ import { sqlState } from '../../db/sql-state.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import { type StockActor, SYSTEM } from '../stock-adjustments.ts'
 import type { ImportedProduct, ImportLine } from './imported-product.ts'
-import { type Outcome, ProductMadeMeanwhile, type Refusal, upsertProducts } from './upsert-products.ts'
+import { type Outcome, ProductCreatedConcurrently, type Refusal, upsertProducts } from './upsert-products.ts'
 
-/** How many lines did what. A product is unchanged when neither it nor its stock differs from the file. */
+/** Numbers of lines. A product is unchanged when neither it nor its stock differs from the file. */
 export interface ImportResult {
   created: number
   updated: number
@@ -13,7 +13,7 @@ export interface ImportResult {
   failed: number
 }
 
-/** What became of a line. */
+/** The outcome of a line. */
 export type LineResult = { line: number; sku: string; outcome: Outcome } | { line: number; error: string }
 
 interface NumberedProduct {
@@ -24,22 +24,22 @@ interface NumberedProduct {
 export interface ImportSettings {
   /** Lines of one transaction. */
   batchSize?: number
-  /** Hears of each batch: how many lines have been dealt with so far. */
+  /** Called after each batch with the number of lines so far. */
   onProgress?: (lines: number) => void
-  /** Who changes stock. */
+  /** The actor of changes of stock. */
   by?: StockActor
 }
 
 const BATCH_SIZE = 1_000
-/** Of a batch: its rows are written in one turn of the event loop. */
+/** Bounds a batch: its rows are serialized in one turn of the event loop. */
 const MAX_BATCH_CHARACTERS = 1_000_000
-// SQLSTATE classes of which a row is the cause. Anything else (the server is away, the disk is full) ends the import.
+// SQLSTATE classes of errors that a row causes. Any other error (the server is unavailable, the disk is full) ends the import.
 const ROW_FAULTS = new Set(['21', '22', '23', '54'])
 
 /**
- * Makes or updates the product of every line, by its sku, and its stock where the line names it. `onError` hears of every line that
- * failed. Each batch is one transaction: an import that is cut off keeps the batches before. Running it again is safe but for lines
- * with a `stock_delta` and no `reference`, which add once more.
+ * Creates or updates the product of every line, by its sku, and its stock where the line names it. `onError` is called for every line that
+ * failed. Each batch is one transaction: an aborted import keeps the batches before. It can be repeated, except for lines with a `stock_delta`
+ * without `reference`, which are added again.
  */
 export async function importCatalogue(
   pool: Pool,
@@ -48,19 +48,19 @@ export async function importCatalogue(
   settings: ImportSettings = {},
 ): Promise<ImportResult> {
   const counts: ImportResult = { created: 0, updated: 0, unchanged: 0, failed: 0 }
-  let done = 0
+  let lineCount = 0
   for await (const results of importBatches(pool, lines, settings)) {
     for (const result of results) {
       if ('error' in result) onError(result.line, result.error)
       counts['error' in result ? 'failed' : result.outcome]++
     }
-    done += results.length
-    settings.onProgress?.(done)
+    lineCount += results.length
+    settings.onProgress?.(lineCount)
   }
   return counts
 }
 
-/** Like `importCatalogue`, telling what became of each line as soon as its batch is stored, batch by batch. */
+/** Like `importCatalogue`, but yields the outcomes of each batch when it is stored. */
 export async function* importBatches(
   pool: Pool,
   lines: AsyncIterable<ImportLine>,
@@ -91,26 +91,26 @@ async function storeBatch(pool: Pool, batch: readonly NumberedProduct[], by: Sto
   if (batch.length === 0) return []
   const products = batch.map(({ product }) => product)
   try {
-    const outcomes = await upsertAgain(pool, products, by)
+    const outcomes = await upsertWithRetry(pool, products, by)
     return batch.map(({ line, product }, index) => toResult(line, product.sku, outcomes[index] ?? 'unchanged'))
   } catch (error) {
     const reason = rowFault(error)
     if (reason === null) throw error
     const [only, ...others] = batch
     if (only !== undefined && others.length === 0) return [{ line: only.line, error: reason }]
-    // One row of the batch is at fault: in halves of halves, the others go in and the one is found.
+    // A row of the batch is at fault: halves are stored separately, until the row is alone.
     const middle = Math.ceil(batch.length / 2)
     return [...(await storeBatch(pool, batch.slice(0, middle), by)), ...(await storeBatch(pool, batch.slice(middle), by))]
   }
 }
 
-/** Until no other import has made one of the products meanwhile. Each time there is one more of them, so that it ends. */
-async function upsertAgain(pool: Pool, products: readonly ImportedProduct[], by: StockActor): Promise<(Outcome | Refusal)[]> {
+/** Retries while other imports create some of the products concurrently; each attempt finds at least one more of them. */
+async function upsertWithRetry(pool: Pool, products: readonly ImportedProduct[], by: StockActor): Promise<(Outcome | Refusal)[]> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await inTransaction(pool, (tx) => upsertProducts(tx, products, by))
     } catch (error) {
-      if (!(error instanceof ProductMadeMeanwhile) || attempt > products.length) throw error
+      if (!(error instanceof ProductCreatedConcurrently) || attempt > products.length) throw error
     }
   }
 }

@@ -20,15 +20,15 @@ const COLUMNS = [
   'reference',
 ] as const
 const REQUIRED_COLUMNS = ['sku', 'name', 'category', 'price'] as const
-/** The `stock` of a product whose stock is not tracked: an empty cell leaves stock as it is. */
+/** The `stock` of a product whose stock is not tracked. An empty cell leaves stock unchanged. */
 export const NOT_TRACKED = 'untracked'
 
 type Column = (typeof COLUMNS)[number]
 
 /**
- * Reads comma-separated values (RFC 4180) under a header of COLUMNS in any order. `price` is in major units of `currency`,
- * which is `defaultCurrency` where the cell is empty; `options` is a JSON object. An empty cell of `stock` or `stock_delta` is as good as no
- * such column: stock stays as it is; NOT_TRACKED ends its tracking. A line is a record's first.
+ * Reads comma-separated values (RFC 4180) under a header of COLUMNS in any order. `price` is in major units of `currency`, by default
+ * `defaultCurrency`; `options` is a JSON object. An empty `stock` and `stock_delta` leave stock unchanged; NOT_TRACKED ends its tracking.
+ * The line of a record is its first.
  */
 export async function* readCsv(lines: AsyncGenerator<ByteLine>, defaultCurrency: string): AsyncGenerator<ImportLine> {
   let columns: Column[] | undefined
@@ -37,7 +37,7 @@ export async function* readCsv(lines: AsyncGenerator<ByteLine>, defaultCurrency:
     if (columns === undefined) {
       const header = readHeader(record)
       if ('error' in header) {
-        // Without a header nothing below it has a meaning.
+        // Without a header the records have no meaning.
         yield header
         return
       }
@@ -52,7 +52,7 @@ export async function* readCsv(lines: AsyncGenerator<ByteLine>, defaultCurrency:
   }
 }
 
-// So that lines which a stray quote made part of another record are not lost without a word.
+// Reports all lines of the record: a stray quote may have joined good lines to it.
 function withSpan(reason: string, line: number, lastLine: number): string {
   return lastLine > line ? `${reason} (lines ${line} to ${lastLine})` : reason
 }
@@ -131,8 +131,8 @@ interface Unreadable {
 class BrokenQuote extends InvalidLine {}
 
 /**
- * Puts lines together to records and takes those apart. csv-parse sees one record at a time: over a whole file it would give up at
- * a long record, lose the good lines after a stray quote, and count a quoted CRLF as two lines.
+ * Joins lines to records and parses those one at a time. Over a whole file csv-parse would stop at a long record, lose the good lines after a
+ * stray quote, and count a quoted CRLF as two lines.
  */
 async function* readRecords(lines: AsyncGenerator<ByteLine>): AsyncGenerator<CsvRecord | Unreadable> {
   const waiting: ByteLine[] = []
@@ -148,7 +148,7 @@ async function* readRecords(lines: AsyncGenerator<ByteLine>): AsyncGenerator<Csv
       } catch (error) {
         if (!(error instanceof InvalidLine)) throw error
         if (error instanceof BrokenQuote) {
-          // A stray quote may have swallowed good lines: only the line it opened on is given up.
+          // A stray quote may have joined good lines: only the line that has it is skipped.
           for (const line of record.slice(1).reverse()) waiting.push(line)
           yield { line: first.line, error: error.message }
         } else {
@@ -161,7 +161,7 @@ async function* readRecords(lines: AsyncGenerator<ByteLine>): AsyncGenerator<Csv
   }
 }
 
-/** The lines of one record. It ends at the first line end with an even number of quotes before it. */
+/** The lines of one record, which ends at the first line end after an even number of quotes. */
 async function takeRecord(first: ByteLine, take: () => Promise<ByteLine | undefined>): Promise<ByteLine[]> {
   const record = [first]
   let sizeBytes = first.bytes?.length ?? 0
@@ -188,7 +188,7 @@ function parseRecord(record: readonly ByteLine[]): string[] {
   const parts = record.map(({ bytes }) => bytes)
   if (!parts.every((bytes) => bytes !== null)) throw new BrokenQuote(QUOTE_NOT_CLOSED)
   const fields = parseFields(parts.map((bytes) => bytes.toString('utf8')).join('\n'))
-  // After the quotes, which tell how many of the lines belong together.
+  // After parsing: an error of quotes decides which lines belong to the record.
   parts.forEach(assertUtf8)
   return fields
 }

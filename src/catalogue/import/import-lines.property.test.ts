@@ -47,7 +47,7 @@ const product: fc.Arbitrary<ImportedProduct> = fc.record(
 const products = fc.uniqueArray(product, { selector: ({ sku }) => sku, maxLength: 8 })
 const pieces = fc.array(fc.integer({ min: 1, max: 40 }), { minLength: 1, maxLength: 5 })
 
-test('reads every valid product back as it was written, in both formats, wherever the bytes are cut', async () => {
+test('reads every valid product as it was written, in both formats, wherever the bytes are split', async () => {
   await fc.assert(
     fc.asyncProperty(products, pieces, async (all, sizes) => {
       const files = {
@@ -66,7 +66,7 @@ test('reads every valid product back as it was written, in both formats, whereve
   )
 })
 
-test('answers any bytes with lines, the same wherever they are cut', async () => {
+test('reads any bytes as lines, the same wherever they are split', async () => {
   const part = fc.constantFrom(
     HEADER,
     '\n',

@@ -5,7 +5,7 @@ import { runInNewContext } from 'node:vm'
 import { type ImportFormat, readImportLines } from './import-lines.ts'
 import type { ImportedProduct, ImportLine } from './imported-product.ts'
 
-// What is left over and not yet collected says nothing.
+// Garbage that is not collected yet must not count.
 setFlagsFromString('--expose-gc')
 const collectGarbage: () => void = runInNewContext('gc')
 
@@ -53,7 +53,7 @@ test('reads a product of each line of NDJSON, and skips blank lines, a byte orde
   ])
 })
 
-test('tells stock that a line leaves as it is from stock that is not tracked, and both from a number and a difference', async () => {
+test('distinguishes unchanged stock, stock that is not tracked, a number and a difference', async () => {
   const lines = [{ stock: undefined }, { stock: null }, { stock: 0 }, { stock: undefined, stock_delta: -2, reference: ' DN 1 ' }].map(
     (stock, index) => json({ sku: `N${index}`, ...stock }),
   )
@@ -138,7 +138,7 @@ for (const [what, line, reason] of [
   ['a reference of nothing', json({ reference: 'R' }), 'reference must come with a stock_delta'],
   ['a blank reference', json({ stock: undefined, stock_delta: 1, reference: ' ' }), 'reference must have 1 to 100 characters'],
 ] as const) {
-  test(`reports an NDJSON line with ${what} by its number, and reads on`, async () => {
+  test(`reports an NDJSON line with ${what} by its number, and continues`, async () => {
     assert.deepEqual(await summary(`${json({ sku: 'A' })}\n${line}\n${json({ sku: 'B' })}\n`, 'ndjson'), ['1: A', `2: ${reason}`, '3: B'])
   })
 }
@@ -177,7 +177,7 @@ test('reports a CSV quote that is never closed by the line it opened on, and los
   assert.deepEqual(await summary(plain), ['2: a quote is opened and not closed, at least not within 1 MiB', '3: B', '4: C', '5: D'])
 })
 
-test('says which lines a bad CSV record spans, so that none is lost without a word', async () => {
+test('reports all lines of a bad CSV record', async () => {
   const file = `${HEADER}\nA,"Mug,,Kitchen,,1,EUR,1\nB,Mug,,Kitchen,,1,EUR,1\nC,Mug",,Kitchen,,1,EUR,1\nD,Mug,,Kitchen,,1,EUR,1\n`
   assert.deepEqual(await summary(file), ['2: name must have no control characters and no line breaks (lines 2 to 4)', '5: D'])
 })
@@ -195,7 +195,7 @@ for (const [header, reason] of [
   })
 }
 
-test('reports lines that are not UTF-8 or longer than 1 MiB, and reads on', async () => {
+test('reports lines that are not UTF-8 or longer than 1 MiB, and continues', async () => {
   const latin = Buffer.from(json({ name: 'Café' }), 'latin1')
   const surrogate = Buffer.concat([Buffer.from('{"sku":"'), Buffer.from([0xed, 0xa0, 0x80]), Buffer.from('"}')])
   const long = Buffer.from(json({ description: 'x'.repeat(1024 * 1024) }))
@@ -207,13 +207,13 @@ test('reports lines that are not UTF-8 or longer than 1 MiB, and reads on', asyn
   assert.deepEqual(await summary(csv), ['2: the line is not valid UTF-8', '3: the line is longer than 1 MiB', '4: MUG-1'])
 })
 
-test('holds one line at most of a line without an end', async () => {
+test('memory is bounded for a line without an end', async () => {
   async function* endless() {
     for (let count = 0; count < 512; count++) yield Buffer.alloc(1024 * 1024, '"')
     yield Buffer.from(`\n${json()}`)
   }
   const held = () => {
-    // The second one waits until what the first one found has been given back.
+    // The second run waits until the first one's garbage has been freed.
     collectGarbage()
     collectGarbage()
     return process.memoryUsage().arrayBuffers
@@ -234,12 +234,12 @@ test('holds one line at most of a line without an end', async () => {
   assert.ok(peak < 16 * 1024 * 1024, `${peak} bytes`)
 })
 
-test('reports the second line of a sku, though not after a line that failed', async () => {
+test('reports the second line of a sku, except after a line that failed', async () => {
   const file = [json({ stock: -1 }), json(), json({ sku: 'B' }), json({ name: 'Again' })].join('\n')
   assert.deepEqual((await summary(file)).slice(1), ['2: MUG-1', '3: B', '4: sku MUG-1 was already on line 2'])
 })
 
-test('takes the format from the option, else from the name of the file, else from its first character', async () => {
+test('the format comes from the option, else from the file name, else from the first character', async () => {
   const formatOf = async (file: string, fileName?: string, format?: ImportFormat) => {
     const [first] = await Array.fromAsync(readImportLines(inPieces(Buffer.from(file), [7]), { format, fileName, currency: 'EUR' }))
     return first === undefined || ('error' in first && first.error === 'the line is not valid JSON') ? 'json' : 'csv'

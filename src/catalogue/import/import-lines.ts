@@ -1,25 +1,25 @@
 import { extname } from 'node:path'
-import { type ByteLine, isBlank, splitLines } from './byte-lines.ts'
+import { findExcess } from '../../http/json-limits.ts'
+import { type ByteLine, decode, isBlank, splitLines } from './byte-lines.ts'
 import { readCsv } from './import-csv.ts'
-import { readNdjson } from './import-ndjson.ts'
-import type { ImportLine } from './imported-product.ts'
+import { type ImportLine, InvalidLine, importLine, readProduct } from './imported-product.ts'
 import { SeenSkus } from './seen-skus.ts'
 
 export type ImportFormat = 'ndjson' | 'csv'
 
 export interface ImportOptions {
-  /** Without it the ending of `fileName` decides (.ndjson, .jsonl, .csv), or else whether the file begins with `{`. */
+  /** By default the extension of `fileName` decides (.ndjson, .jsonl, .csv), else whether the file begins with `{`. */
   format?: ImportFormat | undefined
   fileName?: string | undefined
-  /** ISO 4217. For CSV records that name no currency. */
+  /** ISO 4217. For CSV records without a currency. */
   currency: string
 }
 
 const FORMATS: Readonly<Record<string, ImportFormat>> = { '.ndjson': 'ndjson', '.jsonl': 'ndjson', '.csv': 'csv' }
 
 /**
- * Reads a catalogue file (UTF-8) line by line: every line but blank ones gives a product or one reason why not, and a bad line
- * stops nothing. The same sku again is an error. Throws only what `source` throws. Memory: one line, and a digest of each sku.
+ * Reads a catalogue file (UTF-8) line by line. Every line that is not blank becomes a product or one reason why not; a repeated sku is an
+ * error of its line. Throws only errors of `source`. Memory: one line, and a digest of each sku.
  */
 export async function* readImportLines(source: AsyncIterable<Uint8Array>, options: ImportOptions): AsyncGenerator<ImportLine> {
   const seen = new SeenSkus()
@@ -37,13 +37,13 @@ async function* readLines(lines: AsyncGenerator<ByteLine>, options: ImportOption
   let { value: first, done } = await lines.next()
   while (!done && isBlank(first)) ({ value: first, done } = await lines.next())
   if (done) return
-  const format = options.format ?? FORMATS[extname(options.fileName ?? '').toLowerCase()] ?? sniff(first)
+  const format = options.format ?? FORMATS[extname(options.fileName ?? '').toLowerCase()] ?? detectFormat(first)
   const all = prepend(first, lines)
   yield* format === 'csv' ? readCsv(all, options.currency) : readNdjson(all)
 }
 
-// A first line that is too long to be read cannot be a CSV header.
-function sniff({ bytes }: ByteLine): ImportFormat {
+// A first line that is too long cannot be a CSV header.
+function detectFormat({ bytes }: ByteLine): ImportFormat {
   return bytes === null || bytes.toString('latin1').trimStart().startsWith('{') ? 'ndjson' : 'csv'
 }
 
@@ -54,5 +54,24 @@ async function* prepend(first: ByteLine, rest: AsyncGenerator<ByteLine>): AsyncG
   } finally {
     // Closes the file when the reader stops early.
     await rest.return(undefined)
+  }
+}
+
+/** Reads newline-delimited JSON, one product a line as `readProduct` describes it. Blank lines are skipped. */
+async function* readNdjson(lines: AsyncIterable<ByteLine>): AsyncGenerator<ImportLine> {
+  for await (const line of lines) {
+    if (!isBlank(line)) yield importLine(line.line, () => readProduct(parseJson(line.bytes)))
+  }
+}
+
+function parseJson(bytes: Buffer | null): unknown {
+  const text = decode(bytes)
+  const excess = bytes === null ? null : findExcess(bytes)
+  if (excess !== null) throw new InvalidLine(`the line ${excess}`)
+  try {
+    return JSON.parse(text)
+  } catch {
+    // V8's own message would repeat the line, which may contain anything.
+    throw new InvalidLine('the line is not valid JSON')
   }
 }

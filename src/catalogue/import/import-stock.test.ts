@@ -46,7 +46,7 @@ async function keptOf(sku: string) {
   return data.map(({ kind, before, after, reference, actor }) => [kind, before, after, reference, actor.type])
 }
 
-test('leaves stock as it is when a feed does not name it, and changes the rest', async () => {
+test('keeps stock when a feed does not name it, and changes the rest', async () => {
   const sku = newSku()
   await feed(line(sku, { stock: 7 }))
   const before = await stockOf(sku)
@@ -65,7 +65,7 @@ test('leaves a sold-out product sold out when a feed does not name its stock', a
   assert.deepEqual({ available, in_stock }, { available: 0, in_stock: false })
 })
 
-test('does not bring back what was sold since the feed was written', async () => {
+test('does not restore what was sold since the feed was written', async () => {
   const [buyer] = await addBuyers(store, 1)
   const sku = newSku()
   await feed(line(sku, { stock: 7 }))
@@ -76,7 +76,7 @@ test('does not bring back what was sold since the feed was written', async () =>
   assert.equal((await stockOf(sku)).available, 4)
 })
 
-test('does not track the stock of a new product without stock, and keeps nothing of it', async () => {
+test('does not track the stock of a new product without stock, and records no change', async () => {
   const skus = [newSku(), newSku()]
   await feed(line(skus[0] ?? ''), line(skus[1] ?? '', { stock: null }))
   for (const sku of skus) {
@@ -86,7 +86,7 @@ test('does not track the stock of a new product without stock, and keeps nothing
   }
 })
 
-test('sets a number, ends tracking with null, and keeps each change', async () => {
+test('sets a number, ends tracking with null, and records each change', async () => {
   const sku = newSku()
   for (const stock of [4, 0, 9, null, 9]) {
     await feed(line(sku, { stock }))
@@ -102,7 +102,7 @@ test('sets a number, ends tracking with null, and keeps each change', async () =
   ])
 })
 
-test('reads the same of CSV: an empty cell or no column leaves stock, `untracked` ends its tracking', async () => {
+test('in CSV an empty cell or a missing column keeps stock, and `untracked` ends its tracking', async () => {
   const sku = newSku()
   const csv = (header: string, cells: string) => importText(`sku,name,category,price${header}\n${sku},A lamp,lamps,12.50${cells}\n`, 'csv')
   const steps: [string, string, number | null][] = [
@@ -128,7 +128,7 @@ test('reads the same of CSV: an empty cell or no column leaves stock, `untracked
   assert.equal((await stockOf(sku)).available, null)
 })
 
-test('adds a difference once for each reference, however often the file comes', async () => {
+test('adds a difference once for each reference, however often the file is imported', async () => {
   const [lamp, vase, fresh] = [newSku(), newSku(), newSku()]
   await feed(line(lamp, { stock: 5 }), line(vase, { stock: 5 }))
   const file = [
@@ -165,7 +165,7 @@ test('adds a difference without a reference each time, and does nothing for a di
   assert.deepEqual([available, in_stock], [0, false], 'a new product starts at 0')
 })
 
-test('refuses a line whose difference cannot be, with all that it says, and stores the others', async () => {
+test('refuses a line with an impossible difference as a whole, and stores the others', async () => {
   const [short, untracked, reused, fresh, good] = [newSku(), newSku(), newSku(), newSku(), newSku()]
   await feed(line(short, { stock: 2 }), line(untracked), line(reused, { stock: 2 }), line(good, { stock: 2 }))
   await feed(line(reused, { stock_delta: 1, reference: 'R' }))
@@ -235,7 +235,7 @@ test('two feeds that add to the same products at once add up, and make a new pro
   for (const [index, sku] of skus.entries()) assert.equal((await stockOf(sku)).available, index < 15 ? 7 : 6)
 })
 
-test('counts from what another import has made of the product meanwhile', async (t) => {
+test('starts from what a concurrent import has stored of the product', async (t) => {
   const sku = newSku()
   const other = await pool.connect()
   t.after(() => other.release(true))
@@ -257,7 +257,7 @@ test('counts from what another import has made of the product meanwhile', async 
 })
 
 for (const format of ['ndjson', 'csv'] as const) {
-  test(`an export as ${format} that is edited and imported leaves the stock of today, unless it names stock`, async () => {
+  test(`an export as ${format} that is edited and imported keeps the current stock, unless it names stock`, async () => {
     const [lamp, untracked] = [newSku(), newSku()]
     await feed(line(lamp, { stock: 5 }), line(untracked))
     const exported = async (withStock: boolean) => (await Array.fromAsync(exportCatalogue(pool, format, { withStock }))).join('')

@@ -1,29 +1,30 @@
 import { Readable } from 'node:stream'
 import type { Logger } from 'pino'
+import { isDatabaseOutage, isTimeout } from '../../db/failures.ts'
 import type { Pool } from '../../db/pool.ts'
 import type { StockActor } from '../stock-adjustments.ts'
 import { importBatches, type LineResult } from './import-catalogue.ts'
 import { readImportLines } from './import-lines.ts'
 import type { ImportLine } from './imported-product.ts'
 
-/** More lines than this are for `storefront catalogue import`: their results wait in memory for a client that reads them late. */
+/** More lines need `storefront catalogue import`: their results stay in memory until the client reads them. */
 const MAX_STREAMED_LINES = 100_000
 const BATCH_SIZE = 500
 
 export interface ImportStreamOptions {
   /** ISO 4217. */
   currency: string
-  logger: Pick<Logger, 'error' | 'info'>
-  /** Whether an error of `source` means that its client went away. */
+  logger: Pick<Logger, 'error' | 'info' | 'warn'>
+  /** Whether an error of `source` means that the client has disconnected. */
   isBrokenOff: (error: unknown) => boolean
   onEnd: () => Promise<void>
-  /** Who changes the stock. */
+  /** The actor of changes of stock. */
   by: StockActor
 }
 
 /**
- * Imports NDJSON as it comes in. Gives NDJSON: `{line, sku, outcome}` or `{line, error}` for each line, and in the end
- * `{created, updated, unchanged, failed}`, or `{error}` when the import broke off; what came before is stored then.
+ * Imports NDJSON as it arrives. Returns NDJSON: `{line, sku, outcome}` or `{line, error}` for each line, then
+ * `{created, updated, unchanged, failed}`, or `{error}` when the import was aborted; the lines before are stored.
  */
 export function importStream(
   pool: Pool,
@@ -42,14 +43,17 @@ export function importStream(
       yield `${JSON.stringify(counts)}\n`
     } catch (error) {
       if (isBrokenOff(error)) {
-        logger.info('the client of an import went away; the lines before are stored')
+        logger.info('the client of an import has disconnected; the lines so far are stored')
         return
       }
-      logger.error({ err: error }, 'an import broke off')
-      yield `${JSON.stringify({ error: 'the import broke off; the lines above are stored, the others may be sent again' })}\n`
+      const isUnavailable = isDatabaseOutage(error) || isTimeout(error)
+      if (isUnavailable) logger.warn({ reason: (error as Error).message }, 'an import was aborted: the database cannot answer')
+      else logger.error({ err: error }, 'an import was aborted')
+      const next = isUnavailable ? 'the others may be sent again' : 'the log of the store has the cause'
+      yield `${JSON.stringify({ error: `the import was aborted; the lines above are stored, ${next}` })}\n`
     }
   }
-  // Reads on while the client does not: one that sends everything before it reads would otherwise wait for us, and we for it.
+  // Buffers all results: a client that sends everything before it reads would otherwise block, and the import with it.
   return Readable.from(results(), { highWaterMark: MAX_STREAMED_LINES })
 }
 

@@ -2,17 +2,17 @@ import { MAX_STOCK } from '../product-input.ts'
 import type { StockLevel } from '../stock-adjustments.ts'
 import type { ImportedProduct } from './imported-product.ts'
 
-/** The change of stock that a reference was booked for before. */
+/** The earlier change of stock under a reference. */
 export interface BookedDelta {
   delta: number
 }
 
-/** What a line of an import means for the stock of its product, which is locked. */
+/** The stock of a product before and after a line of an import, or the reason for the refusal of the line. */
 export type StockDecision = { before: number | null; after: number | null; reference: string | null } | { refusal: string }
 
 /**
- * Decides the stock of a product after a line that names a number, a difference or nothing. `present` is undefined for a product without
- * stock, which is a new one; `booked` is what was booked under the line's reference before.
+ * The stock of a product after a line that names a number, a difference or neither. `present` is the locked stock, undefined for a new
+ * product; `booked` is the earlier change under the line's reference.
  */
 export function decideStock(
   line: Pick<ImportedProduct, 'stock' | 'stock_delta' | 'reference'>,

@@ -4,7 +4,7 @@ import { createTestDatabase } from '../../../test/database.ts'
 import { createPool } from '../../db/pool.ts'
 import { loadSampleCatalogue } from './sample-catalogue.ts'
 
-test('gives an empty store a catalogue to look around in', async (t) => {
+test('loads the sample catalogue into an empty store', async (t) => {
   const { pool } = await createTestDatabase(t)
   assert.equal(await loadSampleCatalogue(pool), true)
   const { rows } = await pool.query(
@@ -23,7 +23,7 @@ test('gives an empty store a catalogue to look around in', async (t) => {
   ])
 })
 
-test('leaves a store alone that has a product already', async (t) => {
+test('does nothing in a store that has a product', async (t) => {
   const { pool } = await createTestDatabase(t)
   await pool.query(
     `insert into products (id, sku, name, category, price_amount, price_currency, in_stock)

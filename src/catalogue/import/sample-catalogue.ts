@@ -9,13 +9,13 @@ import { upsertProducts } from './upsert-products.ts'
 const SAMPLE = new URL('./sample-catalogue.ndjson', import.meta.url)
 
 /**
- * Gives a store without products the sample catalogue, whole or not at all; tells whether it did. Processes that start together
- * load it once.
+ * Loads the sample catalogue, in one transaction, into a store without products. Returns whether it did. Processes that start together load
+ * it once.
  */
 export async function loadSampleCatalogue(pool: Pool): Promise<boolean> {
   return inTransaction(pool, async (tx) => {
     await tx.query(`select pg_advisory_xact_lock(hashtextextended('storefront sample catalogue', 0))`)
-    // A statement of its own, after the lock: it sees what the process that had the lock has committed.
+    // A separate statement after the lock: it sees what the process that had the lock has committed.
     const { rows } = await tx.query<{ has_products: boolean }>('select exists (select from products) as has_products')
     if (rows[0]?.has_products === true) return false
     await upsertProducts(tx, await readSample(), SYSTEM)

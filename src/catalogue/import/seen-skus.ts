@@ -3,18 +3,18 @@ import { hash } from 'node:crypto'
 const EMPTY = 0
 const FIRST_SIZE = 1 << 12
 const MAX_LOAD = 0.8
-/** Words of a slot: two of the digest, and the line, 0 where the slot is empty. */
+/** Words of a slot: two of the digest, and the line, which is 0 in an empty slot. */
 const WIDTH = 3
 
 /**
- * The line each sku was first seen on, in 15 to 30 bytes a sku: of a million skus a Map of strings would take over 100 MB.
- * A sku is known by 64 bits of its SHA-256, of which two among a million are equal with a probability of 3 in 100 million.
+ * The first line of each sku, in 15 to 30 bytes a sku; a Map of strings would take over 100 MB for a million skus. A sku is identified by
+ * 64 bits of its SHA-256, which collide among a million with a probability of 3 in 100 million.
  */
 export class SeenSkus {
   #slots = new Uint32Array(FIRST_SIZE * WIDTH)
   #count = 0
 
-  /** The line on which `sku` came before; if there is none it is `line` from now on. */
+  /** The earlier line of `sku`; undefined for a new sku, whose line is `line` from now on. */
   add(sku: string, line: number): number | undefined {
     const digest = hash('sha256', sku, 'buffer')
     const [a, b] = [digest.readUInt32LE(0), digest.readUInt32LE(4)]

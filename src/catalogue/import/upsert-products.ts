@@ -6,25 +6,24 @@ import type { StockActor, StockLevel } from '../stock-adjustments.ts'
 import type { ImportedProduct } from './imported-product.ts'
 import { type BookedDelta, decideStock } from './imported-stock.ts'
 
-/** What became of a product. It is unchanged when neither it nor its stock differs from what the store has. */
+/** The outcome for a product. It is unchanged when neither it nor its stock differs from the database. */
 export type Outcome = 'created' | 'updated' | 'unchanged'
-/** Why nothing of a product was stored. */
+/** The reason why nothing of a product was stored. */
 export interface Refusal {
   refusal: string
 }
 
-/** Another import has made one of the products since their stock was locked. The transaction must be undone and run again. */
-export class ProductMadeMeanwhile extends Error {
-  override readonly name = 'ProductMadeMeanwhile'
+/** Another import has created one of the products since their stock was locked. The transaction must be rolled back and retried. */
+export class ProductCreatedConcurrently extends Error {
+  override readonly name = 'ProductCreatedConcurrently'
 }
 
-/** Past this many rows their number matters to the planner, which knows nothing of a fresh temporary table. */
+/** From this number of rows the planner needs statistics, which a new temporary table lacks. */
 const ANALYZE_FROM = 200
 
 /**
- * Makes or updates products of different skus, and their stock where they name it; an archived one is sold again. Returns what became of
- * each, in their order. A row that is as it should be is not written, so `updated_at` changes with real changes only.
- * Throws ProductMadeMeanwhile.
+ * Creates or updates products of different skus, and their stock where they name it; an archived product is sold again. Returns the outcomes
+ * in the same order. An unchanged row is not written, so `updated_at` changes with real changes only. Throws ProductCreatedConcurrently.
  */
 export async function upsertProducts(
   tx: Transaction,
@@ -39,16 +38,16 @@ export async function upsertProducts(
   const written = await writeProducts(tx)
   await writeStock(tx, accepted, by)
   const changed = new Set(written)
-  const made = new Set(written.filter((sku) => sku.startsWith(MADE)).map((sku) => sku.slice(MADE.length)))
+  const created = new Set(written.filter((sku) => sku.startsWith(CREATED)).map((sku) => sku.slice(CREATED.length)))
   return rows.map((row) => {
     if ('refusal' in row) return row
-    return made.has(row.sku) ? 'created' : changed.has(row.sku) || changesStock(row) ? 'updated' : 'unchanged'
+    return created.has(row.sku) ? 'created' : changed.has(row.sku) || changesStock(row) ? 'updated' : 'unchanged'
   })
 }
 
 interface Row extends Omit<ImportedProduct, 'stock' | 'stock_delta' | 'reference'> {
   id: string
-  /** That of the stock that is locked; 0 where there is none. */
+  /** Version of the locked stock; 0 for a new product. */
   stockVersion: number
   before: number | null
   after: number | null
@@ -68,10 +67,7 @@ interface LockedStock extends StockLevel {
   product_id: string
 }
 
-/**
- * The stock of those products that there are, by sku. Locked in product-id order, and before the products, as orders do: an import and
- * an order cannot deadlock.
- */
+/** The stock of the existing products, by sku. Locked in product order and before the products, as orders do, so that they cannot deadlock. */
 async function lockStockOf(tx: Transaction, products: readonly ImportedProduct[]): Promise<Map<string, LockedStock>> {
   const { rows } = await tx.query<LockedStock & { sku: string }>(
     `select products.sku, inventory.product_id, inventory.available, inventory.version
@@ -85,7 +81,7 @@ async function lockStockOf(tx: Transaction, products: readonly ImportedProduct[]
   return new Map(rows.map((row) => [row.sku, row]))
 }
 
-/** What was booked before under the references of these products. By a statement of its own, which sees what the locks waited for. */
+/** Earlier changes under the references of these products. A separate statement, which sees what was committed while the locks waited. */
 async function findBooked(
   tx: Transaction,
   products: readonly ImportedProduct[],
@@ -102,7 +98,7 @@ async function findBooked(
   return new Map(rows.map(({ at, delta }) => [named[at - 1] as ImportedProduct, { delta }]))
 }
 
-/** Puts the rows into a temporary table that is empty again after the transaction. */
+/** Copies the rows into a temporary table, which the end of the transaction empties. */
 async function stage(tx: Transaction, rows: readonly Row[]): Promise<void> {
   await tx.query(
     `create temporary table if not exists import_rows (
@@ -116,7 +112,7 @@ async function stage(tx: Transaction, rows: readonly Row[]): Promise<void> {
       options jsonb not null,
       price_amount bigint not null,
       price_currency text not null,
-      -- Version and number of the stock that is locked, 0 where there is none, and the number it will be.
+      -- Version (0 for a new product) and number of the locked stock, and the number it will be.
       stock_version bigint not null,
       stock_before bigint,
       stock bigint,
@@ -138,13 +134,13 @@ async function stage(tx: Transaction, rows: readonly Row[]): Promise<void> {
   if (rows.length >= ANALYZE_FROM) await tx.query('analyze import_rows')
 }
 
-// No sku has a control character.
-const MADE = '\t'
+// A sku has no control character.
+const CREATED = '\t'
 
-/** Returns the skus of the products it made, with MADE in front, and of those it changed. */
+/** Returns the skus of changed products and, with the prefix CREATED, of created ones. */
 async function writeProducts(tx: Transaction): Promise<string[]> {
-  // The join leaves unchanged products alone, which `on conflict` would lock and so write. Ordered by sku, so that two imports that
-  // make the same products wait for each other in one direction.
+  // The join leaves out unchanged products, which `on conflict` would lock and so write. Ordered by sku, so that two imports that create
+  // the same products cannot deadlock.
   const { rows } = await tx.query<{ sku: string }>(
     sql`with written as (
        insert into products as stored
@@ -179,14 +175,14 @@ async function writeProducts(tx: Transaction): Promise<string[]> {
            excluded.options, excluded.price_amount, excluded.price_currency, excluded.in_stock)
        returning stored.id, stored.sku
      )
-     select case when input.id is null then '' else ${MADE} end || written.sku as sku
+     select case when input.id is null then '' else ${CREATED} end || written.sku as sku
      from written
      left join import_rows as input on input.id = written.id`,
   )
   return rows.map(({ sku }) => sku)
 }
 
-/** Writes the stock that changes, and keeps who changed it. */
+/** Writes the stock that changes, and records who changed it. */
 async function writeStock(tx: Transaction, rows: readonly Row[], by: StockActor): Promise<void> {
   if (!rows.some(changesStock)) return
   const { rows: counts } = await tx.query<{ added: number }>(
@@ -220,5 +216,5 @@ async function writeStock(tx: Transaction, rows: readonly Row[], by: StockActor)
     [by.type, by.id],
   )
   const expected = rows.filter(({ stockVersion }) => stockVersion === 0).length
-  if (counts[0]?.added !== expected) throw new ProductMadeMeanwhile()
+  if (counts[0]?.added !== expected) throw new ProductCreatedConcurrently()
 }

@@ -12,7 +12,7 @@ import { createCataloguePurge, PURGE_QUEUE } from './purge-catalogue.ts'
 
 const logger = pino({ level: 'silent' })
 
-/** A purge of a cache that this test plays. */
+/** A purge service with a cache that the test implements. */
 async function startPurge(t: TestContext, database: TestDatabase, purge: ((tags: readonly string[]) => Promise<void>) | null) {
   const { url, pool } = database
   const jobs = createJobQueue({ url, logger })
@@ -30,14 +30,14 @@ async function startPurge(t: TestContext, database: TestDatabase, purge: ((tags:
 
 async function createDatabase(t: TestContext): Promise<TestDatabase> {
   const database = await createTestDatabase(t)
-  // Retried at once: a test does not wait for the pauses.
+  // Without pauses between retries.
   await installJobQueues({ url: database.url, logger, queues: [{ ...PURGE_QUEUE, retryDelaySeconds: 0, retryDelayMaxSeconds: 0 }] })
   return database
 }
 
 const countChanges = async ({ pool }: TestDatabase) => (await pool.query('select from catalogue_changes')).rowCount
 
-test('purges the lists and the product of each change, and once more when every process knows of it', async (t) => {
+test('purges the lists and the product of each change, and again when every process has the change', async (t) => {
   const database = await createDatabase(t)
   const purged: string[] = []
   await startPurge(t, database, async (tags) => void purged.push(...tags))
@@ -47,7 +47,7 @@ test('purges the lists and the product of each change, and once more when every 
   assert.equal(await countChanges(database), 0)
 })
 
-test('purges changes that were committed while nobody looked', async (t) => {
+test('purges changes that were committed before the start', async (t) => {
   const database = await createDatabase(t)
   const [lamp, vase] = [await addProduct(database.pool), await addProduct(database.pool)]
   await database.pool.query('delete from products where id = $1', [vase.id])
@@ -69,12 +69,12 @@ test('purges everything when more products changed than can be named', async (t)
   assert.deepEqual([...purged], ['catalogue'])
 })
 
-test('tries again until the cache has taken it, also after the process was replaced', async (t) => {
+test('retries until the cache has accepted the purge, also after the process was replaced', async (t) => {
   const database = await createDatabase(t)
   let refusals = 0
   const first = await startPurge(t, database, async () => {
     refusals++
-    throw new Error('the cache is away')
+    throw new Error('the cache is unavailable')
   })
   const lamp = await addProduct(database.pool)
   await eventually(async () => refusals > 0, { what: 'a purge that fails' })
@@ -84,7 +84,7 @@ test('tries again until the cache has taken it, also after the process was repla
   await eventually(async () => purged.has(`product-${lamp.id}`), { what: 'the purge' })
 })
 
-test('purges nothing for a change that was undone', async (t) => {
+test('purges nothing for a change that was rolled back', async (t) => {
   const database = await createDatabase(t)
   const purged = new Set<string>()
   await startPurge(t, database, async (tags) => tags.forEach((tag) => void purged.add(tag)))
@@ -104,7 +104,7 @@ test('purges nothing for a change that was undone', async (t) => {
   assert.ok(!purged.has(`product-${id}`))
 })
 
-test('clears changes away when there is no cache to purge', async (t) => {
+test('removes changes from the outbox when there is no cache to purge', async (t) => {
   const database = await createDatabase(t)
   await addProduct(database.pool)
   const service = await startPurge(t, database, null)

@@ -43,7 +43,7 @@ test('asks Varnish to ban all tags at once', async (t) => {
   assert.equal(heard[0]?.headers['surrogate-key'], 'products product-1')
 })
 
-test('asks Fastly to purge softly by keys, with the token as Fastly wants it', async (t) => {
+test('asks Fastly for a soft purge by keys, with the token in its header', async (t) => {
   const { heard, port } = await listen(t)
   await purge(`fastly://:to%2Fken@SU1Z0isxPaozGVKXdv0eY?api=http://127.0.0.1:${port}`, ['products', 'product-1'])
   assert.deepEqual([heard[0]?.method, heard[0]?.url], ['POST', '/service/SU1Z0isxPaozGVKXdv0eY/purge'])
@@ -52,7 +52,7 @@ test('asks Fastly to purge softly by keys, with the token as Fastly wants it', a
   assert.deepEqual(JSON.parse(heard[0]?.body ?? ''), { surrogate_keys: ['products', 'product-1'] })
 })
 
-test('asks Cloudflare to purge by tags, with the token as Cloudflare wants it', async (t) => {
+test('asks Cloudflare to purge by tags, with the token in its header', async (t) => {
   const { heard, port } = await listen(t, '{"success":true}')
   await purge(`cloudflare://:token@023e105f4ecef8ad9ca31a8372d0c353?api=http://127.0.0.1:${port}`, ['products', 'product-1'])
   assert.deepEqual([heard[0]?.method, heard[0]?.url], ['POST', '/client/v4/zones/023e105f4ecef8ad9ca31a8372d0c353/purge_cache'])
@@ -61,7 +61,7 @@ test('asks Cloudflare to purge by tags, with the token as Cloudflare wants it', 
   assert.deepEqual(JSON.parse(heard[0]?.body ?? ''), { tags: ['products', 'product-1'] })
 })
 
-test('splits many tags over calls that every cache takes', async (t) => {
+test('splits many tags over calls that every cache accepts', async (t) => {
   const { heard, port } = await listen(t)
   const tags = Array.from({ length: 250 }, (_, index) => `product-${index}`)
   await purge(`varnish://127.0.0.1:${port}`, tags)
@@ -73,7 +73,7 @@ test('splits many tags over calls that every cache takes', async (t) => {
   assert.deepEqual(sent.flat(), tags)
 })
 
-test('fails, to be tried again, when the cache says anything but yes', async (t) => {
+test('fails, to be retried, unless the cache confirms the purge', async (t) => {
   for (const [answer, status] of [
     ['{"success":false}', 200],
     ['{"success":true}', 403],
@@ -88,7 +88,7 @@ test('fails, to be tried again, when the cache says anything but yes', async (t)
   await assert.rejects(purge(`varnish://127.0.0.1:${port}`, ['a']), 'a redirect would lose the method')
 })
 
-test('refuses a setting that names no cache, without repeating its token', () => {
+test('refuses a setting without a known cache, and does not repeat its token', () => {
   const read = (url: string) => readConfig({ CDN_PURGE_URL: url }).cdnPurgeUrls
   assert.deepEqual(read('varnish://a:6081, fastly://:t@s'), ['varnish://a:6081', 'fastly://:t@s'])
   assert.deepEqual(readConfig({}).cdnPurgeUrls, [])

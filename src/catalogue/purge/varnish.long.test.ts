@@ -9,7 +9,7 @@ import { startSecondProcess, startStore } from '../../../test/store.ts'
 import { startVarnish, varnishMissing } from '../../../test/varnish.ts'
 import { PROBLEMS } from '../../http/problem.ts'
 
-// One store behind one Varnish, which the store purges: what nobody changes is fresh for an hour, so only a purge renews it.
+// One store behind one Varnish, which the store purges. Answers stay fresh for an hour, so only a purge renews them.
 const options = { skip: varnishMissing }
 const [backendPort, purgePort] = varnishMissing === false ? [await freePort(), await freePort()] : [0, 0]
 const running = varnishMissing === false ? await start() : null
@@ -46,7 +46,7 @@ function setup() {
   return running
 }
 
-test('asks the store once when a hundred readers want one page', options, async () => {
+test('sends one request to the store when a hundred readers want one page', options, async () => {
   const { varnish, asked } = setup()
   const answers = await Promise.all(
     Array.from({ length: 100 }, async () => {
@@ -75,7 +75,7 @@ test('gives a request with a token or a cookie the same cached bytes', options, 
   assert.equal(first.headers.get('surrogate-key'), null, 'tags are for caches only')
 })
 
-test('keeps what is not the catalogue out of the cache', options, async () => {
+test('caches the catalogue only', options, async () => {
   const { store, varnish } = setup()
   const { token } = await store.register()
   const me = await fetch(`${varnish.url}/me`, { headers: { authorization: `Bearer ${token}` } })
@@ -84,7 +84,7 @@ test('keeps what is not the catalogue out of the cache', options, async () => {
   assert.equal((await fetch(`${varnish.url}/admin/products`, { method: 'POST' })).status, 401)
 })
 
-test('refuses to ban by anything but tags', options, async () => {
+test('refuses to ban except by tags', options, async () => {
   const { varnish } = setup()
   for (const key of ['', '.*', 'a|b', 'a)(b']) {
     assert.equal((await fetch(`${varnish.url}/`, { method: 'PURGE', headers: { 'surrogate-key': key } })).status, 400, key)
@@ -92,7 +92,7 @@ test('refuses to ban by anything but tags', options, async () => {
   assert.equal((await fetch(`${varnish.url}/`, { method: 'PURGE' })).status, 400)
 })
 
-test('lets nobody purge but the hosts that are named, and no proxy pass it on for somebody else', options, async () => {
+test('only the configured hosts may purge, also through a proxy', options, async () => {
   const { varnish, lamp } = setup()
   const url = `${varnish.url}/products/${lamp.id}`
   const purge = (localAddress: string, headers: Record<string, string> = {}) =>
@@ -110,12 +110,12 @@ test('lets nobody purge but the hosts that are named, and no proxy pass it on fo
   await fetch(url)
   for (const stranger of ['127.0.0.2', ...privateAddresses]) assert.equal(await purge(stranger), 403, stranger)
   assert.equal(await purge('127.0.0.1', { 'x-forwarded-for': '203.0.113.7' }), 403, 'through a proxy of this host')
-  assert.equal((await fetch(url)).headers.get('x-cache'), 'hit', 'nobody has emptied the cache')
+  assert.equal((await fetch(url)).headers.get('x-cache'), 'hit', 'the cache was not emptied')
   assert.equal(await purge('127.0.0.1'), 200)
   assert.equal((await fetch(url)).headers.get('x-cache'), 'miss')
 })
 
-test('gives no reader the request id of another', options, async () => {
+test('never sends one reader the request id of another', options, async () => {
   const { varnish } = setup()
   const url = `${varnish.url}/products?limit=9`
   const ids = []
@@ -125,9 +125,9 @@ test('gives no reader the request id of another', options, async () => {
   assert.ok(!ids.includes('from-a-visitor'))
 })
 
-test('asks the other process when one hangs', options, async (t) => {
+test('sends a request to the other process when one hangs', options, async (t) => {
   const { store } = setup()
-  // Well by its probe, and silent to everybody else.
+  // Answers the probe of Varnish and no other request.
   const hanging = createServer((asked, answer) => void (asked.url === '/livez' && answer.end()))
   await new Promise<void>((resolve) => void hanging.listen(0, '127.0.0.1', resolve))
   t.after(() => {
@@ -179,13 +179,13 @@ test('serves the stale page while the store is down', options, async (t) => {
       assert.deepEqual(answer, { status: 200, text: fresh.text })
       return ageSeconds > 1
     },
-    { what: 'an answer that is older than it may be' },
+    { what: 'a stale answer' },
   )
-  // Varnish asks in vain, by and by knows that the store is down, and sends what it has.
+  // The requests of Varnish fail until its probe marks the store as down; then it serves its own copy.
   for (let time = 0; time < 10; time++) assert.equal((await read()).text, fresh.text)
 })
 
-test('one of two processes is enough, and with both away pages see a problem that says so', options, async (t) => {
+test('one of two processes is enough; without both the answer is a problem document', options, async (t) => {
   const [first, second] = [await freePort(), await freePort()]
   const store = await startStore(t, { port: first, corsOrigins: ['https://shop.example'], sharedCacheSeconds: 1 })
   const other = await startSecondProcess(t, store, { port: second, corsOrigins: ['https://shop.example'], sharedCacheSeconds: 1 })
@@ -221,7 +221,7 @@ test('one of two processes is enough, and with both away pages see a problem tha
   })
   const ordered = await fetch(`${url}/orders`, { method: 'POST', headers: { ...headers, 'content-type': 'application/json' }, body: '{}' })
   assert.deepEqual([ordered.status, ((await ordered.json()) as { code: string }).code], [503, 'unavailable'])
-  assert.equal((await fetch(`${url}/products/${lamp.id}`)).status, 200, 'what it has')
+  assert.equal((await fetch(`${url}/products/${lamp.id}`)).status, 200, 'its own copy')
 
   const wanted = 'authorization, content-type, idempotency-key, if-match'
   const asked = { origin: 'https://shop.example', 'access-control-request-method': 'POST', 'access-control-request-headers': wanted }
@@ -230,7 +230,7 @@ test('one of two processes is enough, and with both away pages see a problem tha
       const answer = await fetch(`${url}/orders`, { method: 'OPTIONS', headers: asked })
       return answer.status === 204 && answer
     },
-    { what: 'Varnish knows that both are away' },
+    { what: 'Varnish marks both as down' },
   )
   assert.equal(preflight.headers.get('access-control-allow-origin'), '*')
   const allowed = (preflight.headers.get('access-control-allow-headers') ?? '').toLowerCase().split(', ')

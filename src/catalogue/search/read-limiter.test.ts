@@ -49,10 +49,10 @@ async function withPlacesHeld(
   }
 }
 
-// Nothing has the word, so similar ones are looked for.
+// No product has the word, so similar ones are searched.
 const search = () => store.call('GET', `/products?q=zz${randomUUID().slice(0, 8)}`)
 
-test('answers orders, logins, readiness and product pages while searches hold all their places and more wait', async (t) => {
+test('answers orders, logins, readiness and product pages while searches have all their places and more wait', async (t) => {
   const lock = 'begin; lock table search_words in access exclusive mode'
   await withPlacesHeld(t, { lock, places: SEARCH_PLACES, read: search }, async () => {
     const answers = await Promise.all([
@@ -72,7 +72,7 @@ test('answers orders, logins, readiness and product pages while searches hold al
   assert.equal((await search()).status, 200)
 })
 
-test('answers logins and readiness while all reads of the catalogue hold their places', async (t) => {
+test('answers logins and readiness while reads of the catalogue have all their places', async (t) => {
   const lock = 'begin; lock table products in access exclusive mode'
   const read = () => store.call('GET', `/products/${randomUUID()}`)
   await withPlacesHeld(t, { lock, places: READ_PLACES, read }, async () => {
@@ -82,7 +82,7 @@ test('answers logins and readiness while all reads of the catalogue hold their p
   assertProblem(await read(), 404, 'not_found')
 })
 
-test('refuses the read beyond those that may wait, at once', async () => {
+test('refuses a read at once when the queue is full', async () => {
   const limiter = new ReadLimiter({ places: 1, maxWaiting: 1, waitMs: 60_000 })
   const held = Promise.withResolvers<void>()
   const reads = [limiter.admit(() => held.promise), limiter.admit(() => held.promise)]
@@ -94,7 +94,7 @@ test('refuses the read beyond those that may wait, at once', async () => {
   await Promise.all(reads)
 })
 
-test('gives a place to the read that has waited longest, also after one has failed or given up', async () => {
+test('admits the read that has waited longest, also after one has failed or timed out', async () => {
   const limiter = new ReadLimiter({ places: 1, maxWaiting: 3, waitMs: 60_000 })
   const ends = [1, 2, 3].map(() => Promise.withResolvers<string>())
   const begun: number[] = []
@@ -116,7 +116,7 @@ test('gives a place to the read that has waited longest, also after one has fail
   assert.equal(await limiter.admit(async () => 'free'), 'free')
 })
 
-test('a read that has given up waiting takes no place', async () => {
+test('a read that has timed out takes no place', async () => {
   const limiter = new ReadLimiter({ places: 1, maxWaiting: 1, waitMs: 1 })
   const held = Promise.withResolvers<void>()
   const first = limiter.admit(() => held.promise)

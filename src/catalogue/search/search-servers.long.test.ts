@@ -78,7 +78,7 @@ const SEARCHES: Record<string, string[]> = {
   '3e1x-7': ['Part'],
   'velvet really': ['Part'],
   'table -lamp': ['Cafe\u0301 Table'],
-  // Nothing has these words: they are taken for similar ones.
+  // No product has these words: similar ones are searched.
   магнетофон: ['Магнитофон «Ёлочка»'],
   φαναρη: ['ΟΔΟΣ Φανάρι'],
   mooonbeam: ['“Moonbeam” Lamp'],
@@ -115,7 +115,7 @@ function allCharacters(): string[] {
 async function findDifferent(pool: Pool): Promise<string[]> {
   const characters = allCharacters()
   const { rows } = await pool.query<{ character: string; words: string }>(
-    // What is younger than the server's Unicode stays as it is there.
+    // Characters newer than the server's Unicode stay unchanged there.
     `select character, search_text('x' || character || 'Y') as words
      from unnest($1::text[], $2::text[]) as ours (character, decomposed)
      where normalize(character, nfkd) = decomposed`,
@@ -135,7 +135,7 @@ const servers: [string, string | false, () => Promise<{ pool: Pool; url: string 
 ]
 
 for (const [server, skip, open] of servers) {
-  test(`searches find the same products on ${server}, and cut words at the same characters`, { skip }, async () => {
+  test(`searches find the same products on ${server}, and split words at the same characters`, { skip }, async () => {
     const { pool, url } = await open()
     await migrate(url)
     for (const added of PRODUCTS) await createProduct(pool, added, SYSTEM)
@@ -144,7 +144,7 @@ for (const [server, skip, open] of servers) {
   })
 }
 
-test('a word that is longer than the index takes is cut, in ASCII as in other scripts', async (t) => {
+test('a word that is too long for the index is truncated, in ASCII and in other scripts', async (t) => {
   const { pool, url } = await createTestDatabase(t)
   await migrate(url)
   const { rows } = await pool.query<{ text: string; words: string[] }>(

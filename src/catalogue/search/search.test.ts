@@ -37,7 +37,7 @@ test('finds words and their beginnings in name, sku, category, and description, 
   assert.deepEqual(await names('q=lamp+keyboard'), [])
 })
 
-test('takes a word for the beginning of others by its place and its length', () => {
+test('a word matches as a prefix depending on its place and length', () => {
   for (const [q, query] of [
     ['la', "('la':*)"],
     ['l', "('l')"],
@@ -50,13 +50,13 @@ test('takes a word for the beginning of others by its place and its length', () 
   }
 })
 
-test('lists first what has the word in its name, then in other places', async () => {
+test('ranks a word in the name before one in other places', async () => {
   assert.deepEqual((await names('q=table')).slice(-1), ['Floor lamp'])
   assert.deepEqual(new Set(await names('q=table')), new Set(['Oak table', 'Table lamp', 'Floor lamp']))
   assert.deepEqual(await names('q=table&sort=price'), ['Table lamp', 'Floor lamp', 'Oak table'])
 })
 
-test('takes a mistyped word for the one it is most like, only where nothing has the word itself', async () => {
+test('a mistyped word finds the most similar one, only if no product has the word itself', async () => {
   assert.deepEqual(await names('q=keyborad'), ['Keyboard'])
   assert.deepEqual(await names('q=watterproof'), ["Women's boots"])
   assert.deepEqual(await names('q=keyborad&sort=price'), ['Keyboard'])
@@ -64,12 +64,12 @@ test('takes a mistyped word for the one it is most like, only where nothing has 
   assert.deepEqual(await names('q=keyboard&category=lamps'), [], 'there are keyboards: no lamp is one')
 })
 
-test('looks for words like the first five of four letters or more, and like no shorter ones', async () => {
+test('searches similar words for the first five words of four letters or more, not for shorter ones', async () => {
   const found = await findSimilarWords(store.pool, ['keyborad', 'tab', 'lamb', 'tabel', 'bots', 'watterproof', 'keybaord'])
   assert.deepEqual([...found.keys()].toSorted(), ['bots', 'keyborad', 'lamb', 'tabel', 'watterproof'])
 })
 
-test('takes words that are not ASCII, and finds nothing by what is no word', async () => {
+test('finds words that are not ASCII, and nothing for text without a word', async () => {
   await add('Café Größe 椅子', { category: 'Éclairs' })
   assert.deepEqual(await names(`q=${encodeURIComponent('café')}`), ['Café Größe 椅子'])
   assert.deepEqual(await names(`q=${encodeURIComponent('größ')}`), ['Café Größe 椅子'])
@@ -88,7 +88,7 @@ test('combines filters', async () => {
   assert.deepEqual(await names(`ids=${ids[1].toUpperCase()},${ids[0]},${ids[0]}&sort=name`), ['Floor lamp', 'Table lamp'])
 })
 
-test('counts only when it is asked to', async () => {
+test('counts only on request', async () => {
   assert.equal((await store.call('GET', '/products?category=lamps')).json.count, undefined)
   const { count } = (await store.call('GET', '/products?category=lamps&limit=1&include=count')).json
   assert.deepEqual(count, { value: 2, exact: true })
@@ -106,7 +106,7 @@ test('counts categories and price ranges for the same filters', async () => {
   ])
 })
 
-test('facets count what the list of the same mistyped search shows', async () => {
+test('facets of a mistyped search count the products of its list', async () => {
   await store.addProduct({ name: 'Telescope stand', category: 'optics' })
   for (const q of ['telescpoe', 'telescope']) {
     const listed = (await store.call('GET', `/products?q=${q}`)).json.data
@@ -115,7 +115,7 @@ test('facets count what the list of the same mistyped search shows', async () =>
   }
 })
 
-test('a mistyped word means words of products that are sold, also when more similar ones are archived', async () => {
+test('a mistyped word finds words of sold products, also when archived ones have more similar words', async () => {
   const archived = ['marmaladx', 'marmaladz', 'marmalada', 'marmaladt', 'marmaladu', 'marmaladi'].map((name) =>
     store.addProduct({ name, category: 'gone' }),
   )
@@ -129,7 +129,7 @@ test('a mistyped word means words of products that are sold, also when more simi
   await store.pool.query(`delete from products where category in ('gone', 'jam', 'optics')`)
 })
 
-test('refuses what it does not know or cannot mean', async () => {
+test('refuses unknown parameters and contradictions', async () => {
   for (const [query, parameter] of [
     ['min_price=2&max_price=1', 'min_price'],
     ['min_price=-1', 'min_price'],
@@ -154,7 +154,7 @@ test('refuses what it does not know or cannot mean', async () => {
   }
 })
 
-test('pages through more matches than are ranked, forwards and back, each once', async () => {
+test('shows each match once, forwards and backwards, when there are more than are ranked', async () => {
   const total = CANDIDATES + 30
   await store.pool.query(
     `insert into products (id, sku, name, category, price_amount, price_currency, in_stock, created_at)
@@ -163,7 +163,7 @@ test('pages through more matches than are ranked, forwards and back, each once',
      from generate_series(1, $1) as number`,
     [total],
   )
-  // In the description of those that have it not in their name.
+  // In the description of the products that do not have it in their name.
   await store.pool.query(`update products set description = 'a gizmo' where category = 'many' and name = 'thing'`)
   const forwards: string[][] = []
   let path: string | undefined = '/products?q=gizmo&limit=25'
@@ -195,7 +195,7 @@ test('pages through more matches than are ranked, forwards and back, each once',
   await store.pool.query(`delete from products where category = 'many'`)
 })
 
-test('a walk by relevance shows every product that nobody changes, whatever number of matches come meanwhile', async () => {
+test('a walk by relevance shows every unchanged product, while any number of matches is added', async () => {
   const insert = (prefix: string, count: number, name = 'widget') =>
     store.pool.query(
       `insert into products (id, sku, name, category, price_amount, price_currency, in_stock, created_at)
