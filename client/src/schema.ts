@@ -343,8 +343,8 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Archives a product: it leaves every list and cannot be ordered; orders keep it
-         * @description With `If-Match` only if nobody has changed the product since.
+         * Archives a product: no list shows it and it cannot be ordered; orders keep it
+         * @description With `If-Match` only if the product is unchanged.
          */
         delete: operations["archiveProduct"];
         options?: never;
@@ -598,7 +598,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Adds and changes products, one a line (NDJSON), and tells what became of each line (NDJSON)
+         * Adds and changes products, one a line (NDJSON), and returns the outcome of each line (NDJSON)
          * @description A line is a whole product: `{sku, name, category, price, description?, image_url?, group?, options?, stock?}`, or `stock_delta` and `reference` in place of `stock`.
          */
         post: operations["importProducts"];
@@ -788,7 +788,7 @@ export interface components {
         NewStockAdjustment: {
             /** @description Pieces that came (above 0) or went (below 0). */
             delta: number;
-            /** @description The caller's name for the movement, such as a delivery note's number; booked once for each product. No blanks around it, no control characters, no invisible ones. */
+            /** @description The caller's name for the movement, such as a delivery note's number; booked once for each product. Without blanks around it, control characters and invisible characters. */
             reference: string;
             reason?: string | null;
         };

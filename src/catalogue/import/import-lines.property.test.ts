@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { MAX_STOCK } from '../product-input.ts'
+import { INVISIBLE, MAX_STOCK } from '../product-input.ts'
 import { exportHeader, exportLine } from './export-lines.ts'
 import { type ImportFormat, readImportLines } from './import-lines.ts'
 import type { ImportedProduct, ImportLine } from './imported-product.ts'
@@ -19,6 +19,8 @@ async function read(bytes: Uint8Array, format: ImportFormat | undefined, sizes: 
   return Array.fromAsync(readImportLines(inPieces(), { format, currency: 'EUR' }))
 }
 
+const HAS_INVISIBLE = new RegExp(`[${INVISIBLE}]`, 'u')
+const HAS_VISIBLE = new RegExp(String.raw`[^\s\p{Z}\u2800${INVISIBLE}]`, 'u')
 const label = (max: number) =>
   fc
     .string({
@@ -27,10 +29,11 @@ const label = (max: number) =>
       maxLength: 12,
     })
     .map((text) => [...text.replace(/\p{Cc}/gu, '')].slice(0, max).join('').trim())
-    .filter((text) => text !== '')
+    .filter((text) => HAS_VISIBLE.test(text))
+const identifier = (max: number) => label(max).filter((text) => !HAS_INVISIBLE.test(text))
 const product: fc.Arbitrary<ImportedProduct> = fc.record(
   {
-    sku: label(64),
+    sku: identifier(64),
     name: label(300),
     description: fc
       .string({ unit: fc.oneof(fc.constantFrom(...'",\n\r a'), fc.string({ unit: 'grapheme', minLength: 1, maxLength: 1 })) })
