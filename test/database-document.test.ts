@@ -15,12 +15,12 @@ const rowsOf = (heading: string) => {
   ])
 }
 
-test('docs/database.md has exactly the rights that the program gives', () => {
+test('docs/database.md lists exactly the rights that the program grants', () => {
   const documented = rowsOf('Rights').map(([name = '', rights = '']) => [name.replaceAll('`', ''), rights.split(', ')])
   assert.deepEqual(Object.fromEntries(documented), API_RIGHTS, 'docs/database.md has other rights than src/db/rights.ts')
 })
 
-test('docs/database.md has every kind of connection that a process keeps, and no more of them than it says', async (t) => {
+test('docs/database.md lists every kind of connection of a process, and the maximum of each', async (t) => {
   const rows = rowsOf('Connections')
   const documented = rows.map(([, name = '']) => name.replaceAll('`', ''))
   const most = new Map(rows.map(([, name = '', count = '']) => [name.replaceAll('`', ''), Number.parseInt(count, 10)]))

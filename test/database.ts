@@ -9,7 +9,7 @@ import { eventually } from './eventually.ts'
 
 export const TEMPLATE = 'storefront_template'
 
-/** Address of a database on the run's server, for its superuser unless another role is named. */
+/** Address of a database on the run's server, for its superuser by default. */
 export function databaseUrl(database: string, role: keyof DatabaseAddresses = 'owner'): string {
   const server = process.env.TEST_DATABASE_ADDRESSES
   if (server === undefined) throw new Error('no test server: run the tests with npm test')
@@ -17,28 +17,28 @@ export function databaseUrl(database: string, role: keyof DatabaseAddresses = 'o
   return Object.assign(new URL(address), { pathname: `/${database}`, search: '' }).href
 }
 
-/** Addresses of a database on the run's server, for a store with roles of few rights. */
+/** Addresses of a database on the run's server, for a store whose roles have few rights. */
 function databaseAddresses(database: string): DatabaseAddresses {
   return { api: databaseUrl(database, 'api'), stream: databaseUrl(database, 'stream'), owner: databaseUrl(database) }
 }
 
 export interface TestDatabase {
   name: string
-  /** For the superuser, as `pool`. */
+  /** For the superuser, as is `pool`. */
   url: string
   /** For the roles that a store connects by. */
   addresses: DatabaseAddresses
   pool: Pool
 }
 
-/** A database of its own, cloned from the migrated template, dropped (with its replication slots) when the test ends. */
+/** Clones a database from the migrated template and drops it, with its replication slots, when the test ends. */
 export async function createTestDatabase(t: Cleanup): Promise<TestDatabase> {
   const name = `test_${randomBytes(8).toString('hex')}`
   await asAdmin((admin) => whileInUse(() => admin.query(`create database ${name} template ${TEMPLATE} strategy wal_log`)))
   const url = databaseUrl(name)
-  // A test may hold a lock for as long as it takes, also on a machine that stands still.
+  // A test may hold a lock for any time, also on a machine that stops for a while.
   const pool = createPool({ url, size: 10, applicationName: 'test', onError: () => {}, bounds: COMMAND_BOUNDS })
-  // The store gives up on a database sooner and answers 503. A test only waits.
+  // Longer than the store waits before it answers 503: a test only waits.
   pool.options.connectionTimeoutMillis = 60_000
   onCleanup(t, async () => {
     await pool.end()
@@ -52,7 +52,7 @@ export async function createTestDatabase(t: Cleanup): Promise<TestDatabase> {
   return { name, url, addresses: databaseAddresses(name), pool }
 }
 
-/** A database without any schema, dropped when the test ends. */
+/** Creates a database without a schema and drops it when the test ends. */
 export async function createEmptyDatabase(t: Cleanup): Promise<{ url: string; pool: Pool }> {
   const name = `test_${randomBytes(8).toString('hex')}`
   await asAdmin((admin) => admin.query(`create database ${name}`))
@@ -63,7 +63,7 @@ export async function createEmptyDatabase(t: Cleanup): Promise<{ url: string; po
   return { url, pool }
 }
 
-// A slot stays active for a moment after its reader was ended, and PostgreSQL waits five seconds for others to leave a database.
+// A slot stays active for a moment after its reader has ended, and PostgreSQL waits five seconds for clients to leave a database.
 async function whileInUse(work: () => Promise<unknown>): Promise<void> {
   await eventually(() =>
     work().then(
@@ -86,20 +86,17 @@ async function asAdmin<T>(work: (admin: pg.Client) => Promise<T>): Promise<T> {
   }
 }
 
-/** Takes the database away from everybody, or gives it back. Connections that are open stay so. */
+/** Refuses or accepts new connections to the database. Open connections stay. */
 export function setConnectable(db: TestDatabase, connectable: boolean): Promise<unknown> {
   return asAdmin((admin) => admin.query(`alter database ${db.name} with allow_connections ${connectable}`))
 }
 
-/** Ends every connection to the database from the server's side, and waits until they are gone. */
+/** Terminates every connection to the database and waits until they have ended. */
 export function terminateBackends(db: TestDatabase): Promise<unknown> {
   return asAdmin((admin) => admin.query('select pg_terminate_backend(pid, 60000) from pg_stat_activity where datname = $1', [db.name]))
 }
 
-/**
- * Processes of sessions that wait for a lock of `holder`. Only those of its database: creating a replication slot, in any database, waits for
- * all transactions.
- */
+/** The pids of sessions that wait for a lock of `holder`. Only in its database: creating a replication slot waits for all transactions. */
 export async function findWaiting(pool: Pool, holder: pg.ClientBase): Promise<number[]> {
   const { rows } = await pool.query<{ pid: number }>(
     'select pid from pg_stat_activity where datname = current_database() and $1 = any(pg_blocking_pids(pid))',

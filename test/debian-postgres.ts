@@ -11,7 +11,7 @@ const VERSIONS = '/usr/lib/postgresql'
 const NOBODY = 65_534
 const programs = findPrograms()
 
-/** Why tests with Debian's PostgreSQL are skipped here; false where they run. Where CI says that it is CI, they run or fail. */
+/** Why tests with Debian's PostgreSQL are skipped on this machine; false where they run. Where CI is true they run or fail. */
 export const debianPostgresMissing: string | false =
   programs !== null || process.env.CI === 'true' ? false : `no PostgreSQL in ${VERSIONS} (Debian: apt-get install postgresql)`
 
@@ -26,18 +26,15 @@ export interface DebianPostgres {
   address: string
   /** Its data directory. */
   cluster: string
-  /** A new folder that is the server's user's. */
+  /** Creates a folder that belongs to the server's user. */
   makeFolder(): string
-  /** Runs commands of a shell as the server's user, with the server's programs on the PATH, until one of them fails; what they print. */
+  /** Runs shell commands as the server's user, with the server's programs on the PATH, until one fails. Returns their output. */
   run(commands: string, variables?: Record<string, string>): Promise<string>
-  /** A new database, empty, and its address for the superuser. */
+  /** Creates an empty database. The address is the superuser's. */
   createDatabase(locale: 'C' | 'C.UTF-8'): Promise<{ url: string; pool: Pool }>
 }
 
-/**
- * The oldest PostgreSQL that is installed here, other than the embedded one, with its default settings but for these. It goes by the locales of the
- * system.
- */
+/** Starts the oldest PostgreSQL that Debian has installed, with default settings except these, and the locales of the system. */
 export async function startDebianPostgres(t: Cleanup, settings: Record<string, string> = { fsync: 'off' }): Promise<DebianPostgres> {
   if (programs === null) throw new Error(`no PostgreSQL in ${VERSIONS}`)
   const folder = mkdtempSync(join(tmpdir(), 'storefront-debian-postgres-'))
@@ -58,7 +55,7 @@ export async function startDebianPostgres(t: Cleanup, settings: Record<string, s
   const control = (...args: string[]) =>
     execFileSync(join(programs, 'pg_ctl'), ['--pgdata', cluster, ...args], { ...identity, cwd: folder, stdio: 'pipe' })
   onCleanup(t, () => {
-    // Clients are not waited for.
+    // Without waiting for clients.
     if (existsSync(join(cluster, 'postmaster.pid'))) control('stop', '--mode', 'fast')
     rmSync(folder, { recursive: true, force: true })
   })

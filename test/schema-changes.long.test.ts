@@ -45,7 +45,7 @@ const STATE = [
   `select has_table_privilege('storefront_api', 'orders', 'select')`,
 ]
 
-test('no command makes a store where there is none', async (t) => {
+test('no command creates a store where there is none', async (t) => {
   const empty = makeDataFolder(t)
   for (const args of COMMANDS) {
     const { status, stdout, stderr } = await runStorefront(t, args, { env: { DATA_DIR: empty.path } })
@@ -55,7 +55,7 @@ test('no command makes a store where there is none', async (t) => {
   assert.equal(existsSync(empty.cluster), false)
 })
 
-test('no command but migrate and serve changes a schema that is behind, or makes a slot', async (t) => {
+test('only migrate and serve upgrade an old schema or create a slot', async (t) => {
   assert.equal((await runStorefront(t, ['migrate'], { env })).status, 0)
   await atDatabase(
     `delete from migrations where name = (select max(name) from migrations)`,
@@ -71,7 +71,7 @@ test('no command but migrate and serve changes a schema that is behind, or makes
   assert.deepEqual(await atDatabase(...STATE), before)
 })
 
-test('a folder of the version before the roles is upgraded by its next start, and by no command', async (t) => {
+test('missing roles are recreated by the next start, and by no command', async (t) => {
   const fresh = makeDataFolder(t)
   const env = { DATA_DIR: fresh.path }
   assert.equal((await runStorefront(t, ['migrate'], { env })).status, 0)

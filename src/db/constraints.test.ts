@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { AppError } from '../errors.ts'
 import { translateConstraint } from './constraints.ts'
 
-test('translates the named constraints that a client can run into, and no other error', () => {
+test('translates the named constraints that a client can violate, and no other error', () => {
   const violation = { code: '23505', constraint: 'orders_client_reference_unique' }
   const refusal = translateConstraint(violation)
   assert.ok(refusal instanceof AppError)

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { explainRefusal } from './connection-refusal.ts'
 import { isDatabaseOutage } from './failures.ts'
 
-test('calls an outage what passes by itself: a server that is away, restarting, full or giving way to another', () => {
+test('classifies as an outage what passes by itself: a server that is unavailable, restarting, full or being replaced', () => {
   const codes = [
     '08006',
     '57P01',
@@ -22,7 +22,7 @@ test('calls an outage what passes by itself: a server that is away, restarting, 
   assert.ok(isDatabaseOutage(new Error('timeout exceeded when trying to connect')))
 })
 
-test('calls no outage what a pooler refuses at the login, under the SQLSTATE of its outages', () => {
+test('does not classify as an outage a login that a pooler refuses with the SQLSTATE of its outages', () => {
   const fatal = (message: string) => Object.assign(new Error(message), { code: '08P01', severity: 'FATAL' })
   for (const message of [
     'password authentication failed for user "shop"',
@@ -44,7 +44,7 @@ test('calls no outage what a pooler refuses at the login, under the SQLSTATE of 
   }
 })
 
-test('calls no outage what is a fault of ours', () => {
+test('does not classify faults of our own as an outage', () => {
   for (const code of ['42601', '42P01', '23505', '22P02', '40001', 'ERR_INVALID_ARG_TYPE']) {
     assert.ok(!isDatabaseOutage(Object.assign(new Error('Connection terminated'), { code })), code)
   }

@@ -4,7 +4,7 @@ import pino from 'pino'
 import { createTestDatabase } from '../../test/database.ts'
 import { loggableError } from './loggable-error.ts'
 
-test('of an error of the database only what names things is logged, and no value of a row', async (t) => {
+test('logs only codes and names of a database error, and no value of a row', async (t) => {
   const { pool } = await createTestDatabase(t)
   await pool.query('create table people (email text constraint people_email_unique unique, age integer)')
   await pool.query(`insert into people values ('hunter2@example.com', 1)`)
@@ -22,7 +22,7 @@ test('of an error of the database only what names things is logged, and no value
   assert.equal((await logged(`do $$ begin insert into people values ('hunter2@example.com', 3); end $$`)).constraint, 'people_email_unique')
 })
 
-test('any other error is logged as it is', () => {
+test('logs any other error unchanged', () => {
   const error = new Error('no such luck')
   assert.equal(loggableError(error), error)
   assert.equal(loggableError(null), null)

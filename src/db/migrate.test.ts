@@ -8,7 +8,7 @@ import { assertMigrated, DevelopmentSchema, MigrationsPending, migrate } from '.
 const FILES = readdirSync(new URL('../../migrations', import.meta.url)).filter((name) => name.endsWith('.sql'))
 const NAMES = FILES.map((name) => name.replace(/\.sql$/, '')).toSorted()
 
-test('says how many migrations an empty database lacks, and nothing once they are applied', async (t) => {
+test('reports how many migrations an empty database lacks, and nothing once they are applied', async (t) => {
   const { url, pool } = await createEmptyDatabase(t)
   await assert.rejects(assertMigrated(pool), (error: Error) => {
     assert.ok(error instanceof MigrationsPending)
@@ -20,7 +20,7 @@ test('says how many migrations an empty database lacks, and nothing once they ar
   assert.deepEqual(await migrate(url), [])
 })
 
-test('of several migrations at once one works and the others wait for it', async (t) => {
+test('of several concurrent migrations one works and the others wait for it', async (t) => {
   const { url, pool } = await createEmptyDatabase(t)
   const applied = await Promise.all([migrate(url), migrate(url), migrate(url)])
   assert.deepEqual(applied.flat().toSorted(), NAMES)
@@ -58,7 +58,7 @@ test('accepts a database that a later version has migrated', async (t) => {
   assert.deepEqual(await migrate(db.url), [])
 })
 
-test('undoes a migration that fails, whole, and goes on from there', async (t) => {
+test('rolls back a whole migration that fails, and continues from there', async (t) => {
   const { url, pool } = await createEmptyDatabase(t)
   // Blocks the second table of 0006_topic.sql.
   await pool.query('create table topic_subscribers (taken boolean)')
@@ -70,10 +70,10 @@ test('undoes a migration that fails, whole, and goes on from there', async (t) =
   await assertMigrated(pool)
 })
 
-test('rejects when its connection breaks, and the next one goes on', async (t) => {
+test('rejects when its connection breaks, and the next run continues', async (t) => {
   const { url, pool } = await createEmptyDatabase(t)
   const holder = await pool.connect()
-  // Holds the migration up where it makes its first table.
+  // Blocks the migration at its first table.
   await holder.query('begin')
   await holder.query('create table users (taken boolean)')
   const migration = migrate(url)

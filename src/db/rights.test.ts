@@ -16,7 +16,7 @@ async function connect(t: Parameters<typeof onCleanup>[0], url: string): Promise
   return client
 }
 
-test('every table and sequence of the store is named with the rights on it, and nothing else is', async (t) => {
+test('lists the rights on every table and sequence of the store, and on no other', async (t) => {
   const { pool } = await createTestDatabase(t)
   const { rows } = await pool.query<{ name: string; kind: string }>(
     `select relname as name, relkind as kind
@@ -25,7 +25,7 @@ test('every table and sequence of the store is named with the rights on it, and 
       -- Those of identity columns are used without a right of one's own.
       and not exists (select from pg_depend where objid = pg_class.oid and deptype = 'i' and classid = 'pg_class'::regclass)`,
   )
-  // The migrations' own count is the owner's business.
+  // Only the owner counts migrations.
   const names = rows.map(({ name }) => name).filter((name) => name !== 'migrations_id_seq')
   assert.deepEqual(names.toSorted(), Object.keys(API_RIGHTS).toSorted(), 'src/db/rights.ts says what the API may do with each table')
 })
@@ -47,7 +47,7 @@ test('the API and the stream connect as roles that are no superusers and own not
   }
 })
 
-test("refuses the API's role whatever it does not need", async (t) => {
+test("refuses the API's role everything that it does not need", async (t) => {
   const { addresses } = await createTestDatabase(t)
   const api = await connect(t, addresses.api)
   for (const statement of [
@@ -111,7 +111,7 @@ async function connectForReplication(url: string): Promise<void> {
   }
 }
 
-test('gives the rights once, also to several at once, and takes away what is none of the role', async (t) => {
+test('grants the rights once, also to several concurrent callers, and revokes all others', async (t) => {
   const { addresses, pool } = await createTestDatabase(t)
   const role = roleOf(addresses.api)
   assert.equal(await grantRights(pool, role), false)
@@ -128,7 +128,7 @@ test('gives the rights once, also to several at once, and takes away what is non
   assert.equal(await grantRights(pool, role), false)
 })
 
-test('the pool of a store that runs is no superuser', async (t) => {
+test('the pool of a running store is no superuser', async (t) => {
   const store = await startStore(t)
   const { rows } = await store.pool.query<{ role: string; rolsuper: boolean }>(
     `select distinct usename as role, rolsuper

@@ -15,12 +15,12 @@ async function findIn(t: TestContext, { name, url, pool: admin }: TestDatabase, 
   return { pool, settings: found.map(({ setting }) => setting).sort(), found }
 }
 
-test('finds nothing to complain of in a server that is as it should be, also where a plan would be compiled', async (t) => {
+test('finds no fault in a suitable server, also where it would compile plans', async (t) => {
   const { found } = await findIn(t, await createTestDatabase(t), { jit: 'on', statement_timeout: '10s', lock_timeout: '2s' })
   assert.deepEqual(found, [])
 })
 
-test('names each setting that makes trouble, its value and the remedy', async (t) => {
+test('reports each unsuitable setting with its value and the remedy', async (t) => {
   const trouble = { synchronous_commit: 'off', statement_timeout: '900ms', lock_timeout: '50ms', idle_session_timeout: '10min' }
   const { found, settings } = await findIn(t, await createTestDatabase(t), trouble, 100_000)
   assert.deepEqual(settings, [...Object.keys(trouble), 'max_connections'].sort())
@@ -28,9 +28,9 @@ test('names each setting that makes trouble, its value and the remedy', async (t
   for (const { remedy } of found) assert.match(remedy, /set it|raise it/)
 })
 
-test('says that a pooler forgets what a session was told', async (t) => {
+test('reports that a pooler loses the settings of a session', async (t) => {
   const { pool } = await findIn(t, await createTestDatabase(t), { jit: 'on' })
-  // As when the next statement comes to another session.
+  // As if the next statement ran in another session.
   await pool.query('reset all')
   const [forgotten] = await findMisconfiguredSettings(pool, { connections: 10, replicates: false })
   assert.equal(forgotten?.setting, 'jit')

@@ -35,7 +35,7 @@ function openPool(t: TestContext, options: Pick<PoolOptions, 'url'> & Partial<Po
 
 const BOUNDS = ['lock_timeout', 'statement_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout']
 
-test('bounds every session, and has no plan compiled on a server that would', async (t) => {
+test('bounds every session, and switches off the compilation of plans', async (t) => {
   const db = await createTestDatabase(t)
   await db.pool.query(`alter database ${db.name} set jit = on`)
   for (const isPipelined of [false, true]) {
@@ -46,7 +46,7 @@ test('bounds every session, and has no plan compiled on a server that would', as
   assert.deepEqual(await openPool(t, { url: db.url, bounds: COMMAND_BOUNDS }).read(...BOUNDS), ['1min', '6h', '1h', '1d'])
 })
 
-test('keeps to the bounds of the role and the database where they are shorter', async (t) => {
+test('respects the bounds of the role and the database where they are shorter', async (t) => {
   const db = await createTestDatabase(t)
   await db.pool.query(`alter database ${db.name} set statement_timeout = '700ms'`)
   await db.pool.query(`alter database ${db.name} set lock_timeout = '10min'`)
@@ -68,13 +68,13 @@ test('ends, with its locks, the transaction of a process that pauses, which coun
   assert.ok(isDatabaseOutage({ code: '25P03' }))
 })
 
-test('tells a statement that the database ended for its time from a fault', async (t) => {
+test('distinguishes a statement that timed out from a fault', async (t) => {
   const db = await createTestDatabase(t)
   const { pool } = openPool(t, { url: db.url, bounds: { ...SERVING_BOUNDS, statementMs: 20 } })
   await assert.rejects(pool.query('select pg_sleep(60)'), (error) => isTimeout(error) && !isDatabaseOutage(error))
 })
 
-test('keeps the settings of the address and puts its own behind them', async (t) => {
+test('keeps the settings of the address and appends its own', async (t) => {
   const { url } = await createTestDatabase(t)
   const own = { wal_sender_timeout: '8s', TimeZone: 'UTC' }
   assert.deepEqual(await readSettings(withSessionSettings(url, OURS)), {
@@ -98,7 +98,7 @@ test('keeps the settings of the address and puts its own behind them', async (t)
   }
 })
 
-test('leaves the rest of an address as it is', () => {
+test('leaves the rest of an address unchanged', () => {
   const address = 'postgres://us%40er:p%2Fa%25ss@127.0.0.1:5433/a%20b?host=%2Frun%2Fmy%20folder&sslmode=disable'
   const changed = new URL(withSessionSettings(address, OURS))
   assert.equal(changed.searchParams.get('options'), '-c wal_sender_timeout=8s -c timezone=UTC')

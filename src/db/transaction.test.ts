@@ -23,7 +23,7 @@ const add = (name: string, amount: number) => ({
   values: [name, amount],
 })
 
-test('commits what the work did, and gives back what it returns', async (t) => {
+test('commits the work and returns its result', async (t) => {
   const db = await makeAccounts(t)
   const result = await inTransaction(db.pool, async (tx) => {
     await tx.query(add('ada', -3))
@@ -34,7 +34,7 @@ test('commits what the work did, and gives back what it returns', async (t) => {
   assert.deepEqual(await balances(db), [7, 13])
 })
 
-test('undoes everything when the work throws or a statement is refused, and throws the same', async (t) => {
+test('rolls everything back when the work throws or a statement fails, and throws the same error', async (t) => {
   const db = await makeAccounts(t)
   const changedMind = new Error('changed my mind')
   await assert.rejects(
@@ -55,7 +55,7 @@ test('undoes everything when the work throws or a statement is refused, and thro
   assert.deepEqual([db.pool.idleCount, db.pool.totalCount], [1, 1])
 })
 
-test('runs both of two transactions that lock each other out, the victim again', async (t) => {
+test('completes both of two transactions that deadlock: the victim runs again', async (t) => {
   const db = await makeAccounts(t)
   const bothHold = Promise.withResolvers<void>()
   let holders = 0
@@ -63,7 +63,7 @@ test('runs both of two transactions that lock each other out, the victim again',
   let runs = 0
   const transfer = async (from: string, to: string) => {
     await inTransaction(db.pool, async (tx) => {
-      // The victim's second run could lock the survivor out again before that one has woken up.
+      // The victim's second run could deadlock with the survivor again before that one has woken up.
       if (++runs > 2) await survivor.promise
       await tx.query(add(from, -1))
       if (++holders === 2) bothHold.resolve()
@@ -87,11 +87,11 @@ test('gives up on a transaction that is the victim three times, with a pause bef
   })
   await assert.rejects(work, { code: '40001' })
   assert.equal(runs, 3)
-  // The pauses between the three, at their shortest.
+  // The shortest pauses between the three attempts.
   assert.ok(performance.now() - began >= 15)
 })
 
-test('a connection that broke in a transaction is not used again, and what it did is undone', async (t) => {
+test('a connection that broke in a transaction is not reused, and its work is rolled back', async (t) => {
   const db = await makeAccounts(t)
   const broken = inTransaction(db.pool, async (tx) => {
     await tx.query(add('ada', 5))

@@ -17,7 +17,7 @@ test('a backup of a store that sells is whole, and a restore of it leaves orders
   const during: PlacedOrder[] = []
   let isSelling = true
   const selling = (async () => {
-    // Fewer than an account may have pending.
+    // Below the limit of pending orders of an account.
     while (isSelling && during.length < 20) during.push(await running.place())
   })()
   await running.backUp(target)
@@ -37,14 +37,14 @@ test('a backup of a store that sells is whole, and a restore of it leaves orders
   assert.match(printed, new RegExp(`order ${kept.id} has lost changes`))
   const startedAt = new Date()
   const restored = await store.start()
-  // Mails that were in flight while their job was copied: the queue retries them too, once their heartbeat has been missing for long.
+  // Mails that were in flight while their job was copied: the queue retries them once their heartbeat has expired.
   await restored.pool.query(`update pgboss.job set state = 'retry', start_after = now() where state = 'active' and started_on < $1`, [
     startedAt,
   ])
   assert.deepEqual(await restored.failing(), [])
   const { rows } = await restored.pool.query<{ id: string }>('select id from orders order by number')
   const present = rows.map(({ id }) => id)
-  // Of what was placed while the files were copied an unbroken beginning is there: a state that the store has had.
+  // Of the orders that were placed during the copy the first ones are there, without a gap: a state that the store has had.
   assert.deepEqual(
     present,
     [...before, ...during].slice(0, present.length).map(({ id }) => id),
@@ -57,7 +57,7 @@ test('a backup of a store that sells is whole, and a restore of it leaves orders
   await restored.stop()
   assert.equal(readdirSync(store.dataDir).filter((name) => name.startsWith('postgres.replaced-')).length, 1)
 
-  // A backup with a byte more is refused before anything of the store is touched.
+  // A backup with an additional byte is refused before anything of the store changes.
   appendFileSync(join(target, 'postgres', 'PG_VERSION'), ' ')
   const { cluster } = dataFolder(store.dataDir)
   const control = readFileSync(join(cluster, 'global', 'pg_control'))

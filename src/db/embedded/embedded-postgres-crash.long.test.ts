@@ -18,7 +18,7 @@ const OWNER = fileURLToPath(new URL('../../../test/postgres-owner-process.ts', i
 const isRoot = process.getuid?.() === 0
 const NOBODY = 65_534
 
-// Making a cluster takes a second: the tests share this one, one after the other.
+// Creating a cluster takes a second: the tests share this one, one after the other.
 const folder = makeDataFolder({ after })
 
 async function selectOne(url: string, sql = 'select 1 as one'): Promise<pg.QueryResultRow | undefined> {
@@ -31,7 +31,7 @@ async function selectOne(url: string, sql = 'select 1 as one'): Promise<pg.Query
   }
 }
 
-/** Runs the owner of a server until it has named `rows` committed rows, kills it, and returns the last one it named. */
+/** Runs the owner of a server until it has reported `rows` committed rows, kills it, and returns the last one that it reported. */
 async function runAndKill(t: TestContext, rows: number): Promise<number> {
   const owner = spawn(process.execPath, [OWNER, folder.path], { stdio: ['ignore', 'pipe', 'inherit'] })
   onCleanup(t, () => void owner.kill('SIGKILL'))
@@ -54,7 +54,7 @@ test('a store that is killed leaves no server, a free folder and every row it ha
   assert.ok(kept?.last >= last && kept?.count === kept?.last, JSON.stringify({ ...kept, named: last }))
 })
 
-test('starts at once after a kill, while the old server may still be on its way out', async (t) => {
+test('starts at once after a kill, while the old server may still be exiting', async (t) => {
   for (const rows of [20, 40]) {
     const last = await runAndKill(t, rows)
     const server = await startEmbeddedPostgres(folder)
@@ -64,7 +64,7 @@ test('starts at once after a kill, while the old server may still be on its way 
   }
 })
 
-test('ends a server that outlived its keeper, and tells the store that lost it', async (t) => {
+test('stops a server that outlived its watchdog, and reports it to the store that lost it', async (t) => {
   const lost = Promise.withResolvers<string>()
   const first = await startEmbeddedPostgres(folder, { onUnexpectedExit: lost.resolve })
   onCleanup(t, () => first.stop())
@@ -81,7 +81,7 @@ test('ends a server that outlived its keeper, and tells the store that lost it',
   assert.ok(!serverProcesses(folder.path).some(({ pid }) => pid === orphan?.pid))
 })
 
-test('starts though an old server ends by itself just as it is to be ended', async (t) => {
+test('starts although an old server exits by itself just before it is to be stopped', async (t) => {
   const lost = Promise.withResolvers<string>()
   const first = await startEmbeddedPostgres(folder, { onUnexpectedExit: lost.resolve })
   onCleanup(t, () => first.stop())
@@ -99,7 +99,7 @@ test('starts though an old server ends by itself just as it is to be ended', asy
   assert.deepEqual(await selectOne(second.url), { one: 1 })
 })
 
-test('one that is kept running comes back at its address when it dies, waits while its cluster is away, and stops meanwhile', async (t) => {
+test('a supervised server restarts at its address when it exits, waits while its cluster is missing, and can be stopped meanwhile', async (t) => {
   const down: string[] = []
   const ups: number[] = []
   const options = { isSupervised: true, onUnexpectedExit: (reason: string) => void down.push(reason), onRestarted: () => void ups.push(1) }
@@ -141,7 +141,7 @@ test('recovers when the server itself was killed', async (t) => {
   assert.deepEqual(sockets.toSorted(), [`.s.PGSQL.${port}`, `.s.PGSQL.${port}.lock`], 'none of the server that was killed')
 })
 
-test('says where to look when the server does not start, and frees the folder', async () => {
+test('names the log when the server does not start, and unlocks the folder', async () => {
   await assert.rejects(startEmbeddedPostgres(folder, { settings: { wal_level: 'nonsense' } }), (error: Error) => {
     assert.ok(error instanceof PostgresUnavailable)
     assert.match(error.message, /did not start; see .*postgres\.log$/)
@@ -169,7 +169,7 @@ test('runs a cluster that belongs to an ordinary user as that user', { skip: !is
   assert.deepEqual([...new Set(serverProcesses(own.path).map(({ uid }) => uid))], [NOBODY])
 })
 
-/** What the server answers, or why it does not. */
+/** The server's answer, or its error. */
 async function ask(url: string, sql: string): Promise<unknown> {
   return selectOne(url, sql).catch((error: Error) => error.message)
 }
@@ -196,7 +196,9 @@ test('the server of root is a user who can read none of its files, and sees only
   assert.deepEqual([...new Set(serverProcesses(folder.path).map(({ uid }) => uid))], [SERVER_USER.uid])
 })
 
-test('a folder of root from the version before is given to the server at its next start', { skip: !isRoot && 'needs root' }, async (t) => {
+test('a cluster that belongs to root, as after a copy, changes its owner at the next start', {
+  skip: !isRoot && 'needs root',
+}, async (t) => {
   const names = () => ['', ...readdirSync(folder.cluster, { recursive: true, encoding: 'utf8' })]
   for (const name of names()) chownSync(join(folder.cluster, name), 0, 0)
   const server = await startEmbeddedPostgres(folder)
@@ -218,8 +220,10 @@ test('root needs no folder of system programs in PATH to keep the server in its 
   assert.deepEqual([...new Set(serverProcesses(folder.path).map(({ uid }) => uid))], [SERVER_USER.uid])
 })
 
-test('where root may make no mount namespace it runs in a user namespace, and says so', { skip: !isRoot && 'needs root' }, async (t) => {
-  // Root without this capability is what it is in most containers.
+test('where root may create no mount namespace the server runs in a user namespace, with a warning', {
+  skip: !isRoot && 'needs root',
+}, async (t) => {
+  // In most containers root lacks this capability.
   const owner = spawn('setpriv', ['--bounding-set', '-sys_admin', process.execPath, OWNER, folder.path], {
     stdio: ['ignore', 'pipe', 'pipe'],
   })

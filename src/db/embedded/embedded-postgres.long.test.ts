@@ -13,7 +13,7 @@ import { openOwnDatabase, openSharedDatabase } from '../open-database.ts'
 import { type DataFolder, DataFolderInUse } from './data-folder.ts'
 import { type EmbeddedOptions, type EmbeddedPostgres, findEmbeddedPostgres, startEmbeddedPostgres } from './embedded-postgres.ts'
 
-// Making a cluster takes a second: the tests that need none of their own share this one, one after the other.
+// Creating a cluster takes a second: the tests that need no separate one share this one, one after the other.
 const folder = makeDataFolder({ after })
 
 async function start(t: TestContext, folder: DataFolder, options?: EmbeddedOptions): Promise<EmbeddedPostgres> {
@@ -47,7 +47,7 @@ test('starts on an empty folder, and again with what was committed', async (t) =
   assert.equal(new URL(second.url).pathname, '/storefront')
 })
 
-test('takes another port when somebody has taken the one that was free', async (t) => {
+test('takes another port when another process has taken the free one', async (t) => {
   const other = createServer().listen(0, '127.0.0.1')
   onCleanup(t, () => void other.close())
   await once(other, 'listening')
@@ -80,7 +80,7 @@ test('is reached by a Unix socket in its folder, and by TCP where the path is to
   }
 })
 
-test('is reached by TCP where no socket can be made in its folder', async (t) => {
+test('is reached by TCP where no socket can be created in its folder', async (t) => {
   const obstacle = join(folder.cluster, '.s.probe')
   mkdirSync(obstacle)
   onCleanup(t, () => rmSync(obstacle, { recursive: true }))
@@ -109,7 +109,7 @@ test('runs a durable server for this machine only, with what logical replication
   })
 })
 
-test('lets nobody in without the password, which only its owner can read', async (t) => {
+test('refuses every connection without the password, which only its owner can read', async (t) => {
   const { url } = await start(t, folder)
   assert.equal(readFileSync(join(folder.path, 'postgres-password'), 'utf8').trim(), new URL(url).password)
   for (const name of ['postgres-password', 'postgres.log']) assert.equal(statSync(join(folder.path, name)).mode & 0o777, 0o600, name)
@@ -121,7 +121,7 @@ test('lets nobody in without the password, which only its owner can read', async
   }
 })
 
-test('says in one line that the folder is in use, and leaves its server alone', async (t) => {
+test('reports in one line that the folder is in use, and does not touch its server', async (t) => {
   const server = await start(t, folder)
   await assert.rejects(startEmbeddedPostgres(folder), (error: Error) => {
     assert.ok(error instanceof DataFolderInUse)
@@ -131,7 +131,7 @@ test('says in one line that the folder is in use, and leaves its server alone', 
   assert.deepEqual(await query(server.url, 'select 1 as one'), [{ one: 1 }])
 })
 
-test('of two starts at once on an empty folder one wins', async (t) => {
+test('of two concurrent starts on an empty folder one wins', async (t) => {
   const folder = makeDataFolder(t)
   const starts = await Promise.allSettled([startEmbeddedPostgres(folder), startEmbeddedPostgres(folder)])
   for (const start of starts) if (start.status === 'fulfilled') onCleanup(t, () => start.value.stop())
@@ -140,7 +140,7 @@ test('of two starts at once on an empty folder one wins', async (t) => {
   assert.ok(lost instanceof DataFolderInUse)
 })
 
-test('begins anew after a crash in the middle of making the cluster', async (t) => {
+test('starts again after a crash during the creation of the cluster', async (t) => {
   const folder = makeDataFolder(t)
   const draft = `${folder.cluster}.new`
   mkdirSync(join(draft, 'base'), { recursive: true })
@@ -154,7 +154,7 @@ test('begins anew after a crash in the middle of making the cluster', async (t) 
   )
 })
 
-test('begins anew after a crash between the password and the cluster', async (t) => {
+test('starts again after a crash between the password and the cluster', async (t) => {
   const folder = makeDataFolder(t)
   mkdirSync(join(folder.path, 'postgres.new/cluster'), { recursive: true })
   writeFileSync(join(folder.path, 'postgres-password'), 'x'.repeat(43))
@@ -163,7 +163,7 @@ test('begins anew after a crash between the password and the cluster', async (t)
   assert.equal(existsSync(join(folder.path, 'postgres.new')), false)
 })
 
-test('refuses a cluster whose password is missing, and makes no other one', async (t) => {
+test('refuses a cluster whose password is missing, and creates no other one', async (t) => {
   await (await start(t, folder)).stop()
   const file = join(folder.path, 'postgres-password')
   renameSync(file, `${file}.away`)
@@ -178,7 +178,7 @@ test('refuses a cluster whose password is missing, and makes no other one', asyn
   await (await start(t, folder)).stop()
 })
 
-test('makes no new cluster beside what is left of a store', async (t) => {
+test('creates no new cluster beside the remaining files of a store', async (t) => {
   const own = makeDataFolder(t)
   for (const [name, file] of Object.entries({ secret: 'secret', 'postgres-password': 'postgres-password', lake: 'lake/orders' })) {
     mkdirSync(join(own.path, name === file ? '.' : name), { recursive: true })
@@ -199,13 +199,13 @@ test('makes no new cluster beside what is left of a store', async (t) => {
   await (await start(t, own)).stop()
 })
 
-test('stop may come twice at once and again later', async (t) => {
+test('stop may be called twice at once and again later', async (t) => {
   const server = await start(t, folder)
   await Promise.all([server.stop(), server.stop('wait'), server.stop()])
   await server.stop()
 })
 
-test('a stop that waits lets the other clients finish, and one that does not ends them', async (t) => {
+test('a stop that waits lets the other clients finish; any other stop disconnects them', async (t) => {
   const patient = await start(t, folder)
   const client = new pg.Client({ connectionString: patient.url })
   await client.connect()
@@ -213,7 +213,7 @@ test('a stop that waits lets the other clients finish, and one that does not end
   const stop = patient.stop('wait').then(() => {
     stopped = true
   })
-  // A server that is shutting down takes no new client, and lets this one work.
+  // A server that is shutting down accepts no new client, and lets this one finish.
   await eventually(async () =>
     query(patient.url, 'select 1').then(
       () => false,
@@ -250,7 +250,7 @@ test('keeps every other secret of the store from the server', { skip: process.pl
   )
 })
 
-test('is found by other processes while it runs, and only then', async (t) => {
+test('other processes find the server while it runs, and only then', async (t) => {
   assert.equal(await findEmbeddedPostgres(folder), null)
   const server = await start(t, folder)
   assert.deepEqual(await findEmbeddedPostgres(folder), server.addresses)
@@ -259,7 +259,7 @@ test('is found by other processes while it runs, and only then', async (t) => {
   assert.equal(await findEmbeddedPostgres(folder), null)
 })
 
-test('a command uses the server of the store beside it, and starts one for itself when there is none', async (t) => {
+test('a command uses the server of a running store, and starts its own when there is none', async (t) => {
   const options = { databaseAddresses: null, dataDir: folder.path }
   const store = await openOwnDatabase(options)
   onCleanup(t, () => store.close())

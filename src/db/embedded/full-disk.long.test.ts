@@ -12,7 +12,7 @@ import { type DataFolder, dataFolder } from './data-folder.ts'
 import { startEmbeddedPostgres } from './embedded-postgres.ts'
 import { PostgresUnavailable } from './postgres-launcher.ts'
 
-/** The folder of a store on a disk of its own. */
+/** A data folder on a separate disk. */
 function folderOnDisk(t: TestContext, megabytes: number): DataFolder {
   const path = mkdtempSync(join(tmpdir(), 'storefront-disk-'))
   onCleanup(t, () => rmSync(path, { recursive: true, force: true }))
@@ -21,7 +21,7 @@ function folderOnDisk(t: TestContext, megabytes: number): DataFolder {
   return dataFolder(path)
 }
 
-/** One line that names the disk. */
+/** One line with the disk's path. */
 function assertFull(error: unknown, folder: DataFolder): true {
   assert.ok(error instanceof PostgresUnavailable, String(error))
   assert.match(error.message, /: the disk of [^:]* is full(?: \(\d+ MB free\))?: make room on it/)
@@ -29,7 +29,7 @@ function assertFull(error: unknown, folder: DataFolder): true {
   return true
 }
 
-test('a server whose log has no room is started again until there is some, and has what was committed', { skip: NO_TMPFS }, async (t) => {
+test('a server whose WAL has no space is restarted until there is some, and has what was committed', { skip: NO_TMPFS }, async (t) => {
   const folder = folderOnDisk(t, 250)
   const down: string[] = []
   const up = Promise.withResolvers<void>()
@@ -48,11 +48,11 @@ test('a server whose log has no room is started again until there is some, and h
     return client
   }
   const client = await connect()
-  // Its first page takes the rows of this test: a table that needs another one is refused, and the server goes on.
+  // Its first page has space for the rows of this test: a table that needs another page is refused, and the server continues.
   await client.query('create table kept as select 0 as number')
   const ballast = fillDisk(folder.path)
   let committed = 0
-  // PostgreSQL panics when the next segment of its log cannot be made, and cannot recover without one.
+  // PostgreSQL panics when it cannot create the next WAL segment, and cannot recover without one.
   await assert.rejects(async () => {
     for (;;) {
       await client.query('insert into kept values ($1)', [committed + 1])
@@ -74,7 +74,7 @@ test('a server whose log has no room is started again until there is some, and h
   assert.ok(rows[0].last >= committed, `${rows[0].last} of ${committed}`)
 })
 
-test('a start on a full disk ends with one line that names it, for a new store and for one that was there', {
+test('a start on a full disk ends with one line that names the disk, for a new store and an existing one', {
   skip: NO_TMPFS,
 }, async (t) => {
   const folder = folderOnDisk(t, 120)
@@ -84,7 +84,7 @@ test('a start on a full disk ends with one line that names it, for a new store a
   const first = await startEmbeddedPostgres(folder)
   await first.stop()
 
-  // Without the file that says that it ended in order it has to recover.
+  // Without the file that records a clean shutdown it has to recover.
   const again = fillDisk(folder.path)
   renameSync(join(folder.cluster, 'global', 'pg_control'), join(folder.cluster, 'global', 'pg_control.away'))
   await assert.rejects(startEmbeddedPostgres(folder), (error) => assertFull(error, folder))
