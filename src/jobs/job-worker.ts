@@ -10,7 +10,9 @@ export interface Job<Data> {
 export type JobOutcome = 'done' | 'retry' | 'failed'
 
 export interface WorkOptions {
-  /** Jobs fetched at once. Each has its own outcome; all outcomes are stored when the last job of the batch has ended. */
+  /**
+   * Jobs fetched at once. Each has its own outcome; all outcomes are stored when the last job of the batch has ended.
+   */
   batchSize: number
   /** Jobs of a batch that run at once. */
   concurrency: number
@@ -82,7 +84,8 @@ export async function startWorker<Data extends object>(
   }
 }
 
-// pg-boss retries `failed`; its `deadletter` is final and, as no queue here has a dead-letter queue, leaves the job as failed.
+// pg-boss retries `failed`; its `deadletter` is final and, as no queue here has a dead-letter queue, leaves the job as
+// failed.
 const STATUSES = { done: 'completed', retry: 'failed', failed: 'deadletter' } as const satisfies Record<JobOutcome, string>
 
 async function inLanes<T, R>(items: readonly T[], lanes: number, run: (item: T) => Promise<R>): Promise<R[]> {

@@ -46,7 +46,7 @@ function merging(makeLake: MakeLake): void {
     assert.deepEqual(await namesIn(store), [range(1, 9, 1), range(10, 13, 1, '2026-03-02')])
   })
 
-  test('merges again what came later, and the sink goes on behind it', async (t) => {
+  test('merges again what came later, and the sink continues after it', async (t) => {
     const { store } = await makeLake(t)
     const first = await writeFiles(t, store, [3, 2])
     await compact(store)

@@ -13,9 +13,9 @@ export interface CompactOptions {
   store: LakeStore
   /** Which days, UTC, `YYYY-MM-DD`. */
   isWanted: (ingestDate: string) => boolean
-  /** Throws when somebody else may be at this work by now. */
+  /** Throws when the lock may be held by another process by now. */
   assertAlone: () => Promise<void>
-  /** Hears of each merged file once it is the one that counts. */
+  /** Called for each merged file after it has superseded the others. */
   onMerged?: (merged: MergedFile) => void
   maxFileBytes?: number
 }
@@ -28,9 +28,9 @@ export interface MergedFile {
 
 export interface CompactReport {
   merged: number
-  /** Superseded files that were deleted, those that an earlier run left included. */
+  /** The number of deleted files, including those that an earlier run had left. */
   deleted: number
-  /** Days that were left as they are, with the reason. */
+  /** Days that stay unchanged, with the reason. */
   failures: string[]
 }
 
@@ -40,15 +40,15 @@ const MAX_FILE_BYTES = 128 * 1024 * 1024
 const MAX_ATTEMPTS = 3
 
 /**
- * Merges the small files of each day into few. A merged file's range covers those of the files whose rows it holds, and its level is
- * higher: from the moment in which it appears readers pass those over, and then they are deleted. See decision 0052.
+ * Merges the small files of each day. The range of a merged file covers the ranges of its sources, and its level is
+ * higher: from the moment it is visible, readers skip the sources, which are then deleted. See decision 0052. /
  */
 export async function compactLake({ store, isWanted, ...options }: CompactOptions): Promise<CompactReport> {
   const report: CompactReport = { merged: 0, deleted: 0, failures: [] }
   const days = new Set((await listLake(store)).map(({ name }) => parseName(name)?.ingestDate ?? ''))
   for (const day of [...days].filter((day) => day !== '' && isWanted(day)).sort()) {
     try {
-      // What a killed run has left would otherwise be merged into the next file's range.
+      // Files that a killed run has left would otherwise lie in the range of the next merged file.
       if (!(await clearDay(store, day, report))) continue
       report.merged += await mergeDay(store, day, options)
     } catch (error) {
@@ -59,7 +59,7 @@ export async function compactLake({ store, isWanted, ...options }: CompactOption
   return report
 }
 
-/** False when a file supersedes others and must not: then the day stays as it is. */
+/** False when a file supersedes others by its name alone: the day stays unchanged. */
 async function clearDay(store: LakeStore, day: string, report: CompactReport): Promise<boolean> {
   const { deleted, faults } = await deleteSuperseded(store, day)
   report.deleted += deleted
@@ -90,20 +90,20 @@ async function merge(store: LakeStore, day: string, group: Sized[], { assertAlon
         throw new Error(nameFiles(error.message, store, group, paths), { cause: error })
       }),
     )
-    // A file that came into the range meanwhile is not in this one, and would be passed over for it.
+    // Readers would skip a file that was added to the range meanwhile, although its rows are not in this one.
     const now = (await listDay(store, day)).filter((file) => file.first <= last && file.last >= first)
     const isUnchanged = now.length === group.length && now.every((file, index) => file.tag === group[index]?.tag)
     if (!isUnchanged) throw new LakeFileGone(`the files of ${day} have changed`)
     await assertAlone()
-    // Taken: another run has merged the same files.
+    // `taken`: another run has merged the same files.
     await store.put(name, path)
     onMerged?.({ name, files: group.length, rows })
   })
 }
 
 /**
- * Files to be merged with each other: neighbours, as many as fit into `maxBytes`, two at least. Files whose ranges overlap stay
- * together, so that a merged range never covers a file that is not in it.
+ * Groups neighbouring files to be merged, at least two each and at most `maxBytes`. Files whose ranges overlap stay
+ * together, so that a merged range never covers a file that is not in it. /
  */
 export function groupFiles(files: readonly Sized[], maxBytes: number): Sized[][] {
   const clusters: Sized[][] = []
@@ -132,9 +132,12 @@ async function listDay(store: LakeStore, day: string): Promise<Sized[]> {
   return splitSuperseded(all).current
 }
 
-/** Writes the rows of all files into one, in order of sequence, and reads it again: the same rows, or it throws. Returns their number. */
+/**
+ * Writes the rows of all files into one, in order of sequence, and verifies it. Throws when the rows differ. Returns
+ * their number.
+ */
 async function writeMerged(path: string, files: readonly string[], name: string): Promise<number> {
-  // A merged file has a checksum of its own, under which damage would look like what was written.
+  // The checksum of the merged file would make damaged rows look correct.
   for (const file of files) if ((await checkChecksum(file)) === 'wrong') throw new Error(`${file}: ${WRONG_CHECKSUM}`)
   return withDuckDB(`${path}.spill`, async (connection) => {
     const versions = await connection.runAndReadAll(

@@ -15,17 +15,17 @@ export interface DeleteReport {
   faults: SupersedingFault[]
 }
 
-/** A file that supersedes others by its name alone: those stay. */
+/** A file that supersedes others by its name alone. They are not deleted. */
 export interface SupersedingFault {
   name: string
-  /** The file at fault, as people call it, and what is wrong with it. */
+  /** The path or address of the faulty file, and what is wrong with it. */
   reason: string
   superseded: string[]
 }
 
 /**
- * Deletes the files of a day that are superseded now. The name only nominates them: the superseding file is read first, and has to be
- * sound, written under its own name, and to have every event of the file that is deleted.
+ * Deletes the superseded files of a day. The names only suggest them: the superseding file is read first, and must be
+ * undamaged, written under its own name, and contain every event of the file that is deleted. /
  */
 export async function deleteSuperseded(store: LakeStore, day: string): Promise<DeleteReport> {
   for (let attempt = 1; ; attempt++) {
@@ -49,12 +49,12 @@ async function deleteListed(store: LakeStore, day: string): Promise<DeleteReport
     else for (const name of names) covered.add(name)
   }
   for (const name of covered) await store.delete(name)
-  // Files that overlap may both supersede a third one: one that has its events is enough.
+  // Two overlapping files may both supersede a third one. It is enough that one of them has its events.
   const isOpen = ({ superseded }: SupersedingFault) => superseded.some((name) => !covered.has(name))
   return { deleted: covered.size, faults: faults.filter(isOpen) }
 }
 
-/** Why the superseded files have to stay; null when they may go. */
+/** Why the superseded files must not be deleted; null when they may be. */
 async function findFault(store: LakeStore, file: LakeFile, superseded: LakeFile[]): Promise<string | null> {
   const at = store.locate(file.name)
   return store.withCopies(
@@ -76,7 +76,7 @@ async function findFault(store: LakeStore, file: LakeFile, superseded: LakeFile[
   )
 }
 
-/** In a DuckDB of its own, which a damaged file may bring down. */
+/** In a separate DuckDB, because a damaged file may break it. */
 async function countMissing(path: string, superseded: readonly string[]): Promise<number> {
   return withDuckDB(join(tmpdir(), `storefront-lake-${randomUUID()}`), async (connection) => {
     const statement = sql`

@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import type { LakeFile } from './lake-store.ts'
 
 /**
- * Copies of files that are elsewhere, by name and tag, which together never change their bytes. The ones used longest ago go first. Several
- * processes may share the folder: who uses a copy has a hard link of its own.
+ * Copies of remote files by name and tag, under which the bytes never change. The least recently used ones are deleted
+ * first. Several processes may share the folder: each use of a copy has its own hard link. /
  */
 export class FileCache {
   readonly #directory: string
@@ -16,7 +16,9 @@ export class FileCache {
     this.#maxBytes = maxBytes
   }
 
-  /** Puts the file at `path`, which is on the cache's file system; `fetch` writes it to a path when it is not in the cache. */
+  /**
+   * Places the file at `path`, on the cache's file system. `fetch` writes it to a path when the cache does not have it.
+   */
   async place(file: LakeFile, path: string, fetch: (path: string) => Promise<void>): Promise<void> {
     const kept = this.#pathOf(file)
     try {
@@ -31,7 +33,7 @@ export class FileCache {
     await this.keep(file, path)
   }
 
-  /** Remembers the bytes at `path`, on the cache's file system, as those of the file. */
+  /** Adds the file, whose bytes are at `path` on the cache's file system. */
   async keep(file: LakeFile, path: string): Promise<void> {
     await mkdir(this.#directory, { recursive: true })
     const own = join(this.#directory, `${randomUUID()}.new`)
@@ -39,7 +41,7 @@ export class FileCache {
     await rename(own, this.#pathOf(file))
   }
 
-  /** Forgets what was used longest ago until the rest fits. */
+  /** Deletes the least recently used copies until the rest fits. */
   async trim(): Promise<void> {
     const names = await readdir(this.#directory).catch(() => [])
     const kept = await Promise.all(names.map((name) => describe(join(this.#directory, name))))

@@ -6,13 +6,13 @@ import { checkChecksum, WRONG_CHECKSUM } from './lake-checksum.ts'
 import { parquetRows, toDuckDB, withDuckDB } from './lake-database.ts'
 import { readParquetName } from './parquet-writer.ts'
 
-/** Why a file is not the one that was written under this name; null for a sound one. Reads all of it. */
+/** How a file is damaged, or that it was written under another name; null for an intact one. Reads all of it. */
 export async function findDamage(path: string, name: string): Promise<string | null> {
   const checksum = await checkChecksum(path)
   if (checksum === 'wrong') return WRONG_CHECKSUM
   try {
     const misnamed = await findOtherName(path, name)
-    // In a file without a checksum only reading every value shows whether it can be read.
+    // Without a checksum only reading every value shows damage.
     if (misnamed === null && checksum === 'none') await countRows(path)
     return misnamed
   } catch (error) {
@@ -20,7 +20,9 @@ export async function findDamage(path: string, name: string): Promise<string | n
   }
 }
 
-/** Says so when a file's metadata has another name than this one: it was copied or renamed by hand. Throws when it cannot be read. */
+/**
+ * Not null when a file's metadata has another name: it was copied or renamed by hand. Throws when it cannot be read.
+ */
 export async function findOtherName(path: string, name: string): Promise<string | null> {
   const written = await readParquetName(path)
   return written === null || written === name ? null : `it was written as ${written}`

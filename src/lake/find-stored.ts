@@ -7,12 +7,12 @@ import { parquetRows, toDuckDB, withDuckDB } from './lake-database.ts'
 import type { LakeStore } from './lake-store.ts'
 import { readLakeFiles } from './list-files.ts'
 
-/** How far the clocks of the store's processes and that of the lake's files may be apart. */
+/** The largest expected difference between the clocks of the store's processes and that of the lake's files. */
 const CLOCK_SKEW_MS = 15 * 60_000
 
 /**
- * A time in milliseconds since 1970 that no event in the lake is newer than; null for an empty lake. A file cannot hold an event
- * from after its own time, so only the files of the last minutes are read.
+ * An upper bound of the event times in the lake, in milliseconds since 1970; null for an empty lake. A file contains no
+ * event that is newer than itself, so only the files of the last minutes are read. /
  */
 export async function findNewestEventTime(store: LakeStore): Promise<number | null> {
   let newest: number | null = null
@@ -28,7 +28,7 @@ export async function findNewestEventTime(store: LakeStore): Promise<number | nu
   return times.reduce<number | null>((latest, time) => (time === null ? latest : Math.max(latest ?? 0, Number(time))), newest)
 }
 
-/** Which of these events the lake has. Files from before the oldest of them are not looked at. */
+/** Those of these events that the lake has. Files from before the oldest of them are not read. */
 export async function findStored(store: LakeStore, events: readonly { eventId: string; eventTime: number }[]): Promise<Set<string>> {
   const oldest = events.reduce((time, event) => Math.min(time, event.eventTime), Number.POSITIVE_INFINITY)
   const wanted = sql`where event_id in (select unnest([${commaList(events.map(({ eventId }) => eventId))}]))`
@@ -40,7 +40,10 @@ export async function findStored(store: LakeStore, events: readonly { eventId: s
   return new Set(found.map(String))
 }
 
-/** The first column of a query on the files. A corrupt one is passed over: it is for verify to name it, and not to hold up the lake. */
+/**
+ * The first column of a query on the files. Damaged files are skipped, so that they do not stop the lake: verify
+ * reports them.
+ */
 async function selectFrom(files: readonly string[], select: Sql, where: Sql): Promise<DuckDBValue[]> {
   if (files.length === 0) return []
   return withDuckDB(join(tmpdir(), `storefront-lake-${randomUUID()}`), async (connection) => {

@@ -30,7 +30,7 @@ export async function writeJsonLines(path: string, lines: readonly string[]): Pr
   const file = await open(path, 'w')
   let longest = 0
   try {
-    // One piece of memory for all: a large text that grows is copied twice on its way into a file.
+    // One buffer for all lines: a growing string is copied twice on its way into a file.
     let chunk = Buffer.allocUnsafeSlow(CHUNK_BYTES)
     let filled = 0
     for (const line of lines) {

@@ -3,13 +3,13 @@ import { createReadStream } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { identifier, type Sql, sql } from '../db/sql.ts'
 
-// The file's own SHA-256 is in its Parquet metadata, so it appears with the file and goes wherever the file is copied. It is that of the
-// file with zeros in place of the digest. See decision 0155.
+// The file's own SHA-256 is in its Parquet metadata, so every copy of the file has it. It is computed with zeros in
+// place of the digest. See decision 0155.
 const KEY = 'storefront_checksum'
 const PREFIX = 'sha256-with-zeros-here:'
 const ZEROS = '0'.repeat(64)
 const DIGEST = new RegExp(`${PREFIX}([0-9a-f]{64})`)
-/** Metadata are the last but one thing in a Parquet file. Ours are some hundred bytes. */
+/** The metadata are near the end of a Parquet file. Ours take some hundred bytes. */
 const TAIL_BYTES = 4_096
 
 export const WRONG_CHECKSUM = 'its checksum is not that of its bytes'
@@ -19,7 +19,7 @@ export function checksumMetadata(): Sql {
   return sql`${identifier(KEY)}: ${PREFIX + ZEROS}`
 }
 
-/** Writes the checksum into a file that was just written with `checksumMetadata`, and syncs the file to disk. */
+/** Writes the checksum into a new file that has `checksumMetadata`, and syncs the file to disk. */
 export async function stampChecksum(path: string): Promise<void> {
   const file = await open(path, 'r+')
   try {
@@ -32,12 +32,12 @@ export async function stampChecksum(path: string): Promise<void> {
   }
 }
 
-/** Whether the file's bytes are those that were written; `none` for a file of a release that wrote no checksums. */
+/** Whether the file's bytes have its checksum; `none` for a file without a checksum. */
 export async function checkChecksum(path: string): Promise<'right' | 'wrong' | 'none'> {
   const tail = await readTail(path)
   const place = findDigest(tail)
   if (place !== null) return place.digest === (await digestOf(path, place.offset)) ? 'right' : 'wrong'
-  // One damaged byte spoils the key or what follows it, not both: such a file must not pass for one without a checksum.
+  // One damaged byte changes the key or the prefix, not both: such a file must not count as one without a checksum.
   return tail.text.includes(KEY) || tail.text.includes(PREFIX) ? 'wrong' : 'none'
 }
 
@@ -66,7 +66,7 @@ function findDigest({ text, offset }: Tail): { digest: string; offset: number } 
   return { digest: found[1] ?? '', offset: offset + key + found.index + PREFIX.length }
 }
 
-/** Of the file with zeros from `offset` on, as long as a digest is. */
+/** The digest of the file, with zeros in place of the digest at `offset`. */
 async function digestOf(path: string, offset: number): Promise<string> {
   const hash = createHash('sha256')
   if (offset > 0) await hashRange(hash, path, 0, offset - 1)

@@ -86,7 +86,7 @@ function fencing(makeLake: MakeLake): void {
       await deliver(await startSinkOn(t, store), 10)
       let isDead = false
       const dying = watchSteps(await connect(), (at, name) => {
-        // Whoever is dead does not try again in a moment.
+        // A dead process does not retry.
         isDead ||= at === step && what.test(name)
         if (isDead) throw new Error('died')
       })

@@ -1,13 +1,15 @@
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
 import { commaList, type Sql, sql } from '../db/sql.ts'
 
-/** Runs `work` in a DuckDB of its own, in memory, that never reaches for the network. `spillDirectory` is made when needed. */
+/**
+ * Runs `work` in a separate DuckDB in memory, without network access. DuckDB creates `spillDirectory` when it needs it.
+ */
 export async function withDuckDB<T>(spillDirectory: string, work: (connection: DuckDBConnection) => Promise<T>): Promise<T> {
   const instance = await DuckDBInstance.create(':memory:', {
     threads: '2',
     memory_limit: '512MB',
     temp_directory: spillDirectory,
-    // Parquet, JSON and ICU are linked in; anything else would be a download.
+    // Parquet, JSON and ICU are built in; any other extension would be downloaded.
     autoinstall_known_extensions: 'false',
     autoload_known_extensions: 'false',
   })
@@ -25,8 +27,8 @@ export async function withDuckDB<T>(spillDirectory: string, work: (connection: D
 }
 
 /**
- * A statement as DuckDB's text, its values as escaped literals: COPY, options and views take no parameters. Whole numbers and texts only.
- * https://duckdb.org/docs/stable/sql/data_types/literal_types
+ * A statement as DuckDB's text, its values as escaped literals: COPY, options and views take no parameters. Whole
+ * numbers and texts only. https://duckdb.org/docs/stable/sql/data_types/literal_types /
  */
 export function toDuckDB({ strings, values }: Sql): string {
   return strings.reduce((text, part, index) => text + toLiteral(values[index - 1]) + part)
@@ -38,7 +40,7 @@ function toLiteral(value: unknown): string {
   throw new RangeError(`${typeof value} is no literal for DuckDB`)
 }
 
-/** A path where DuckDB reads: it would take `*`, `?` and `[` of a folder's name for a pattern. */
+/** A path for DuckDB, which reads `*`, `?` and `[` in a folder's name as a pattern. */
 export function readablePath(path: string): string {
   return path.replace(/[*?[]/g, '[$&]')
 }

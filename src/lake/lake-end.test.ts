@@ -28,7 +28,7 @@ for (const [kind, makeLake] of [
 }
 
 function endsWithItsRows(makeLake: MakeLake): void {
-  test('ends with the newest file that has rows of its name, and goes on behind it', async (t) => {
+  test('ends with the newest file that has rows of its name, and continues after it', async (t) => {
     const { store, connect, pathOf } = await makeLake(t)
     assert.equal(await findLakeEnd(store), 0)
     const sink = await startSinkOn(t, store)

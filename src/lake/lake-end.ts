@@ -12,8 +12,9 @@ import { listLake } from './list-files.ts'
 const MAX_ATTEMPTS = 10
 
 /**
- * The greatest sequence in the lake's files, 0 for none; of those whose name is greater than `after`. `known`: the end when it was last found,
- * up to which nothing is read again. Readers and writers of the lake have to agree on its end, so all of them ask here (decision 0176).
+ * The greatest sequence in the lake's files, 0 for none; of those whose name is greater than `after`. `known`: the end
+ * when it was last found, up to which nothing is read again. Readers and writers of the lake have to agree on its end,
+ * so all of them ask here (decision 0176). /
  */
 export async function findLakeEnd(store: LakeStore, { after, known = 0 }: { after?: string; known?: number } = {}): Promise<number> {
   for (let attempt = 1; ; attempt++) {
@@ -25,7 +26,10 @@ export async function findLakeEnd(store: LakeStore, { after, known = 0 }: { afte
   }
 }
 
-/** The same of files that were listed, the superseded ones included: what supersedes them may be no file of the lake. Throws LakeFileGone. */
+/**
+ * The end of listed files, including superseded ones: the file that supersedes them may be a stray one. Throws
+ * LakeFileGone.
+ */
 export async function findEndOf(store: LakeStore, files: readonly LakeFile[], known = 0): Promise<number> {
   for (const file of files.toSorted((a, b) => lastOf(b) - lastOf(a))) {
     if (lastOf(file) <= known) return lastOf(file)
@@ -34,12 +38,15 @@ export async function findEndOf(store: LakeStore, files: readonly LakeFile[], kn
   return 0
 }
 
-/** The last sequence of a file's name. Any file can have a great one: see `findLakeEnd`. */
+/** The last sequence in a file's name. A stray file can have any: see `findLakeEnd`. */
 export function lastOf({ name }: LakeFile): number {
   return parseName(name)?.last ?? 0
 }
 
-/** Whether its rows can be read, are in the range of the name, and were written under it. Throws when this cannot be found out now. */
+/**
+ * Whether its rows can be read, are in the range of the name, and were written under it. Throws when this cannot be
+ * found out now.
+ */
 async function hasRowsOfItsName(path: string, name: string): Promise<boolean> {
   const { first = 0, last = 0 } = parseName(name) ?? {}
   if (!(await hasMagic(path))) return false

@@ -11,7 +11,7 @@ const CLAIM_FOLDER = '.pending/'
 const CLAIM = /^\.pending\/after-(\d{16})\.parquet$/
 const DAY_MS = 86_400_000
 
-/** A row on its way into a file. */
+/** A row that will be written to a file. */
 export interface PendingRow {
   sequence: number
   /** UTC, `YYYY-MM-DD`. */
@@ -23,17 +23,17 @@ export interface PendingRow {
 }
 
 /**
- * The files of a lake as its sink writes them, each behind the one before. What follows a sequence is decided by who first puts its
- * file, whole, under the claim's name, which is made of that sequence; anybody may then let it appear. So a process that lost its
- * subscription and is still writing can only do what its successor does too. See decision 0051.
+ * Writes the lake's files in order of sequence. A writer first stores its complete file as a claim, whose name contains
+ * the end of the lake: only one claim can follow each end. Any process may then publish the claimed file. So a writer
+ * that lost its subscription can only do what its successor does as well. See decision 0051. /
  */
 export class LakeFiles {
   readonly #store: LakeStore
   readonly #onWritten: (rows: number) => void
   readonly #onSetAside: (path: string) => void
-  /** The greatest sequence in any file, as far as this process knows. */
+  /** The end of the lake, as far as this process knows. */
   #newest = 0
-  /** Of any event that was stored; undefined until it is asked for, null in an empty lake. */
+  /** Undefined until it is read; null for an empty lake. */
   #newestEventTime: number | null | undefined
 
   constructor(store: LakeStore, onWritten: (rows: number) => void = () => {}, onSetAside: (path: string) => void = () => {}) {
@@ -42,12 +42,12 @@ export class LakeFiles {
     this.#onSetAside = onSetAside
   }
 
-  /** Removes what a killed process left half-written. */
+  /** Removes unfinished files of killed processes. */
   async removeTemporaries(): Promise<void> {
     await this.#store.removeOldWorkspaces()
   }
 
-  /** The greatest sequence in any file, 0 for none. Finishes what another process has begun. */
+  /** The end of the lake, 0 for none. First publishes a file that another process has claimed. */
   async newestSequence(): Promise<number> {
     // Another process may have been the active one meanwhile.
     this.#newestEventTime = undefined
@@ -61,10 +61,10 @@ export class LakeFiles {
   }
 
   /**
-   * Makes one file of rows of one ingest date, in order of sequence; it appears whole or not at all. Returns the greatest
-   * sequence stored: when someone else has stored the first rows meanwhile, nothing is written and it is theirs. Events that the lake
-   * has already, which a replay publishes under a new sequence, are left out. Throws, and writes nothing, when `fence` says that another
-   * process has taken over.
+   * Writes one file of rows of one ingest date, in order of sequence. Returns the new end of the lake. When another
+   * process has written the first rows meanwhile, nothing is written and the end is that of its file. Omits events that
+   * the lake already has, which a replay publishes under a new sequence. Throws, and writes nothing, when `fence`
+   * reports that another process has taken over. /
    */
   async store(pending: readonly PendingRow[], fence: Fence | null = null): Promise<number> {
     const end = pending.at(-1)
@@ -86,7 +86,7 @@ export class LakeFiles {
     return end.sequence
   }
 
-  /** False when another file has been stored behind the newest one instead. */
+  /** False when another process has claimed this end of the lake. */
   async #append(name: string, path: string): Promise<boolean> {
     const claim = `${CLAIM_FOLDER}after-${padSequence(this.#newest)}.parquet`
     if ((await this.#store.put(claim, path)) === 'taken') {
@@ -96,7 +96,7 @@ export class LakeFiles {
     return this.#reveal(claim, name, path)
   }
 
-  /** Lets the file of a claim appear, whoever made it; one that is damaged is set aside, and its events come from the topic again. */
+  /** Publishes the file of a claim of any process. Sets a damaged one aside: the topic delivers its events again. */
   async #finish(claim: string): Promise<void> {
     const [file] = (await this.#store.list(claim)).filter(({ name }) => name === claim)
     if (file !== undefined) {
@@ -106,7 +106,7 @@ export class LakeFiles {
         return name === null
       }
       const isDamaged = await this.#store.withCopies([file], reveal, { isFresh: true }).catch((error) => {
-        // Gone means finished, by this process or another.
+        // Another process has finished it.
         if (!(error instanceof LakeFileGone)) throw error
         return false
       })
@@ -115,7 +115,7 @@ export class LakeFiles {
     this.#newest = Math.max(this.#newest, await findLakeEnd(this.#store, { known: this.#newest }))
   }
 
-  /** `path` has the claim's bytes, read before this looks for newer files: a claim that comes too late is thrown away here. */
+  /** Publishes the claim's bytes, at `path`, unless the lake has newer files: then the claim is late and deleted. */
   async #reveal(claim: string, name: string, path: string): Promise<boolean> {
     const { last = 0, ingestDate = '' } = parseName(name) ?? {}
     const newest = await this.#findEnd(ingestDate)
@@ -126,7 +126,7 @@ export class LakeFiles {
     return isFree
   }
 
-  /** For a file that has the name but does not count, such as one that a bad disk has damaged. */
+  /** Takes the place of a file with the same name that cannot be read, such as one that a bad disk has damaged. */
   async #replaceJunk(name: string, path: string): Promise<void> {
     const [taken] = (await this.#store.list(name)).filter((file) => file.name === name)
     if (taken !== undefined && (await findEndOf(this.#store, [taken])) > 0) return
@@ -134,13 +134,15 @@ export class LakeFiles {
     await this.#store.put(name, path)
   }
 
-  /** The end of the files of this date and later; a day earlier for those whose clock is behind. */
+  /** The end of the files from a day before this date on: a writer's clock may be behind. */
   async #findEnd(ingestDate: string): Promise<number> {
     const after = `orders/ingest_date=${new Date(Date.parse(ingestDate) - DAY_MS).toISOString().slice(0, 10)}`
     return findLakeEnd(this.#store, { after, known: this.#newest })
   }
 
-  /** An event that is newer than all in the lake cannot be in it: looking is for those that come late, or again. */
+  /**
+   * Only events that are late or delivered again can be in the lake: one that is newer than all of its events cannot.
+   */
   async #withoutRepeats(pending: readonly PendingRow[]): Promise<PendingRow[]> {
     this.#newestEventTime ??= await findNewestEventTime(this.#store)
     const newest = this.#newestEventTime ?? Number.NEGATIVE_INFINITY
@@ -151,8 +153,8 @@ export class LakeFiles {
 }
 
 /**
- * The name that the file of a claim was written to have; null when its bytes are not those that were written, or it is none that belongs
- * behind `after`. Throws when it cannot be read.
+ * The name in the metadata of a claimed file; null when the file is damaged or does not follow `after`. Throws when it
+ * cannot be read. /
  */
 async function readUndamagedName(path: string, after: number): Promise<string | null> {
   if ((await checkChecksum(path)) === 'wrong' || !(await hasMagic(path))) return null
@@ -161,7 +163,7 @@ async function readUndamagedName(path: string, after: number): Promise<string | 
   return parsed === null || parsed.first <= after ? null : name
 }
 
-/** What a claim is behind; not a number for other files. */
+/** The end of the lake that a claim follows; not a number for other files. */
 function sequenceOf(claim: string): number {
   return Number(CLAIM.exec(claim)?.[1] ?? Number.NaN)
 }

@@ -2,14 +2,14 @@ import type pg from 'pg'
 import { connectClient } from '../db/pool.ts'
 import { OperatorError } from '../errors.ts'
 
-/** Another process is putting files of the lake in place of others. The message is one line. */
+/** Another process is merging or repairing files of the lake. The message is one line. */
 export class LakeBusy extends OperatorError {
   override readonly name = 'LakeBusy'
 }
 
 /**
- * Runs `work` while no other process merges or repairs the lake's files; the sink only adds new ones and goes on. `url` is the
- * database's. `assertHeld` throws when the lock is lost. Throws LakeBusy.
+ * Runs `work` while no other process merges or repairs the lake's files. The sink, which only adds files, continues.
+ * `url` is the database's. `assertHeld` throws when the lock is lost. Throws LakeBusy. /
  */
 export async function withLakeLock<T>(url: string, work: (assertHeld: () => Promise<void>) => Promise<T>): Promise<T> {
   const client = await connectClient(url, 'storefront-lake-files')

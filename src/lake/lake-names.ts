@@ -1,7 +1,8 @@
-// Names of the lake's files, from the lake's root: orders/ingest_date=YYYY-MM-DD/<first sequence>-<last sequence>[.<level>].parquet
+// Names of the lake's files, from the lake's root: orders/ingest_date=YYYY-MM-DD/<first sequence>-<last
+// sequence>[.<level>].parquet
 const DATA_FILE = /^(orders\/ingest_date=(\d{4}-\d{2}-\d{2}))\/(\d{16})-(\d{16})(?:\.(\d{1,6}))?\.parquet$/
 
-/** What a file's name says. */
+/** The parts of a file's name. */
 export interface FileRange {
   /** `orders/ingest_date=YYYY-MM-DD` */
   folder: string
@@ -9,11 +10,11 @@ export interface FileRange {
   ingestDate: string
   first: number
   last: number
-  /** 0 as the sink writes it; one more than that of what it stands for, when it was written later. */
+  /** 0 for files of the sink; a file that supersedes others has a higher level than they. */
   level: number
 }
 
-/** Null for what is no complete file of rows. */
+/** Null for names of other files. */
 export function parseName(name: string): FileRange | null {
   const [, folder = '', ingestDate = '', first, last, level = '0'] = DATA_FILE.exec(name) ?? []
   if (first === undefined) return null
@@ -34,8 +35,9 @@ export function padSequence(sequence: number): string {
 }
 
 /**
- * The files that count, in order of folder and first sequence. One whose range lies within that of another file in the same folder, of
- * the same or a higher level, is superseded: the other one holds its rows. See decision 0052.
+ * Splits files into current ones, in order of folder and first sequence, and superseded ones. A file is superseded by
+ * another one of its folder whose range covers its own and whose level is the same or higher: that one has its rows.
+ * See decision 0052. /
  */
 export function splitSuperseded<T extends { name: string }>(files: readonly T[]): { current: T[]; superseded: T[] } {
   const ranges = files.flatMap((file) => {
@@ -44,7 +46,7 @@ export function splitSuperseded<T extends { name: string }>(files: readonly T[])
   })
   ranges.sort((a, b) => compare(a.folder, b.folder) || a.first - b.first || b.last - a.last || b.level - a.level)
   const [current, superseded]: [T[], T[]] = [[], []]
-  // Those of the folder that reach as far as the file at hand: one or two, but for a lake that is being merged.
+  // Files of the folder whose range reaches the current file: one or two, except during a merge.
   let open: typeof ranges = []
   for (const range of ranges) {
     open = open.filter(({ folder, last }) => folder === range.folder && last >= range.first)
@@ -56,7 +58,7 @@ export function splitSuperseded<T extends { name: string }>(files: readonly T[])
   return { current, superseded }
 }
 
-/** The files that count and supersede others, each with those that lie within its range. */
+/** Current files that supersede others, each with those. */
 export function groupSuperseded<T extends { name: string }>(files: readonly T[]): Map<T, T[]> {
   const { current, superseded } = splitSuperseded(files)
   const groups = new Map<T, T[]>()

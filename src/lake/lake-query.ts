@@ -40,8 +40,9 @@ export interface LakeQueryOptions {
 }
 
 /**
- * Runs SQL (`text`, DuckDB's) over two views of the lake: `order_events`, one row per event with the files' columns and `ingest_date`,
- * and `orders`, the newest state of each order. Of several statements the last one answers. Throws LakeQueryError.
+ * Runs SQL (`text`, DuckDB's) over two views of the lake: `order_events`, one row per event with the files' columns and
+ * `ingest_date`, and `orders`, the newest state of each order. Returns the result of the last statement. Throws
+ * LakeQueryError. /
  */
 export async function queryLake(store: LakeStore, text: string, { allowFiles = false }: LakeQueryOptions = {}): Promise<LakeQueryResult> {
   const run = (files: LakeFile[], paths: string[]) =>
@@ -65,7 +66,7 @@ export async function queryLake(store: LakeStore, text: string, { allowFiles = f
   }
 }
 
-/** Runs each statement: `connection.run` would answer with the first one's result. */
+/** Runs each statement and returns the result of the last: `connection.run` returns that of the first. */
 async function runStatements(connection: DuckDBConnection, text: string, allowFiles: boolean): Promise<DuckDBResultReader> {
   if (!allowFiles) assertNoRefusedCall(text)
   const statements = await extractStatements(connection, text)
@@ -86,19 +87,19 @@ async function extractStatements(connection: DuckDBConnection, text: string): Pr
   try {
     return await connection.extractStatements(text)
   } catch (error) {
-    // DuckDB gives its reason after this prefix, and gives none when the text holds no statement.
+    // DuckDB's reason follows this prefix. It is missing when the text contains no statement.
     const [, reason = 'There is no statement in the query'] = String(error).split('Failed to extract statements: ')
     throw new Error(reason, { cause: error })
   }
 }
 
-/** Rows of earlier releases have none. */
+/** Null in rows from before the column was added. */
 const EXPONENT: Sql = sql`coalesce(currency_exponent, case
   when currency in (${commaList(currenciesWithDigits(0))}) then 0 when currency in (${commaList(currenciesWithDigits(3))}) then 3 else 2 end)`
 
 async function createViews(connection: DuckDBConnection, files: readonly string[]): Promise<void> {
   const columns = Object.entries({ ...LAKE_COLUMNS, ingest_date: sql`DATE` })
-  // The first branch gives columns and types, also to a lake without files or with files older than a column.
+  // The first branch defines columns and types, also for a lake without files or whose files lack a column.
   const none = sql`select ${commaList(columns.map(([name, type]) => sql`null::${type} as ${identifier(name)}`))} where false`
   const some = sql`
     union all by name
@@ -134,7 +135,7 @@ function isNested(value: DuckDBValue): value is NestedValue {
   return [DuckDBListValue, DuckDBArrayValue, DuckDBStructValue, DuckDBMapValue].some((type) => value instanceof type)
 }
 
-// JSON.stringify knows no bigint, and an amount must stay a number in the JSON.
+// JSON.stringify does not support bigint, and an amount must stay a number in the JSON.
 function toJson(value: DuckDBValue): string {
   if (value instanceof DuckDBListValue || value instanceof DuckDBArrayValue) return `[${value.items.map(toJson).join(',')}]`
   if (value instanceof DuckDBStructValue) return toJsonObject(Object.entries(value.entries))

@@ -11,22 +11,23 @@ const CLAIM = /^\.pending\/repair-(\d{16})\.parquet$/
 const DONE = /^\.pending\/repaired-(\d{16})\.parquet$/
 
 /**
- * The files of a lake as repairs write them, one after the other. A repair takes the next number by putting its file, whole, under that
- * number's name, and the mark of a finished number stays until the next one has its own. So a repair that lost its lock, was paused and
- * wakes up can add nothing to what its successors made: its number is taken, or has its mark. See decision 0157.
+ * Writes the files of repairs, one after the other. A repair claims the next number by storing its complete file under
+ * that number's name, and the mark of a finished number stays until the next one is finished. So a repair that lost its
+ * lock, was paused and continues can add nothing to the files of its successors: its number is taken, or marked as
+ * finished. See decision 0157. /
  */
 export class LakeRepairs {
   readonly #store: LakeStore
   readonly #assertHeld: () => Promise<void>
   #newest = 0
 
-  /** `assertHeld` throws when another process may repair by now: it only saves useless work. */
+  /** `assertHeld` throws when another process may repair by now: an optimisation, not the protection. */
   constructor(store: LakeStore, assertHeld: () => Promise<void>) {
     this.#store = store
     this.#assertHeld = assertHeld
   }
 
-  /** Finishes what another process has begun. What the lake has is to be read after this. */
+  /** Finishes the claimed files of other repairs. Read the lake only after this. */
   async start(): Promise<void> {
     for (;;) {
       const files = await this.#store.list(FOLDER)
@@ -39,7 +40,10 @@ export class LakeRepairs {
     }
   }
 
-  /** Puts a file into the lake; `path` has its name in its metadata. Throws LakeBusy, and has put nothing, when another repair was quicker. */
+  /**
+   * Adds the file at `path`, which has its name in its metadata. Throws LakeBusy, and adds nothing, when another repair
+   * was faster.
+   */
   async put(name: string, path: string): Promise<void> {
     await this.#assertHeld()
     const number = this.#newest + 1
@@ -52,18 +56,21 @@ export class LakeRepairs {
   async #finish(claim: LakeFile): Promise<void> {
     const number = numberOf(CLAIM, claim.name)
     const reveal = async ([path = '']: string[]) => {
-      // Damaged on its way: the repair that begins now finds again what is to be done.
+      // The claim is damaged: the repair that starts now finds the same faults again.
       const name = (await checkChecksum(path)) === 'right' ? await readParquetName(path) : null
       if (name === null) await this.#discard(claim.name, number)
       else await this.#reveal(claim.name, number, name, path)
     }
     await this.#store.withCopies([claim], reveal, { isFresh: true }).catch((error) => {
-      // Gone means finished.
+      // Another process has finished it.
       if (!(error instanceof LakeFileGone)) throw error
     })
   }
 
-  /** `path` has the claim's bytes, read before this looks for the mark: a claim that comes too late is thrown away here. */
+  /**
+   * Publishes the claim's bytes, at `path`, unless its number is marked as finished: then the claim is late and
+   * deleted.
+   */
   async #reveal(claim: string, number: number, name: string, path: string): Promise<boolean> {
     const isFree = newestDone(await this.#store.list(FOLDER)) < number
     if (isFree) {

@@ -13,7 +13,7 @@ for (const [kind, makeLake] of [
   describe(kind, () => repeats(makeLake))
 }
 
-/** The same events as a stream that was made anew gives them. */
+/** The same events as a recreated stream delivers them. */
 const again = (messages: readonly TopicMessage[], epoch: number): TopicMessage[] =>
   messages.map(({ event }, index) => ({ sequence: epoch * EPOCH_SEQUENCES + index + 1, event }))
 
@@ -39,7 +39,7 @@ function repeats(makeLake: MakeLake): void {
     assert.deepEqual(written, [5, 2])
   })
 
-  test('holds each event once when a topic that was made anew gives it again, new ones between, merged or not', async (t) => {
+  test('holds each event once when a recreated topic delivers it again, with new ones between, merged or not', async (t) => {
     const { store, connect } = await makeLake(t)
     const sink = await startSinkOn(t, store, { flushRows: 4 })
     const messages = makeMessages(12)
@@ -56,7 +56,7 @@ function repeats(makeLake: MakeLake): void {
     assert.deepEqual(await readStoredSequences(store), expected)
     assert.deepEqual([...new Set(expected.map(epochOf))], [0, 2])
     await compactLake({ store, isWanted: () => true, assertAlone: async () => {} })
-    // Whoever takes over gets again what was dropped behind the last file, and drops it too.
+    // The successor gets the events again that were dropped after the last file, and drops them as well.
     const successor = await startSinkOn(t, await connect())
     const position = await successor.lastSequence()
     await successor.handle(

@@ -2,7 +2,7 @@ import { commaList, identifier, type Sql, sql } from '../db/sql.ts'
 import { minorDigits } from '../money.ts'
 import type { TopicMessage } from '../topic/topic.ts'
 
-/** Raised when a column changes its meaning. A new column alone does not raise it: readers merge by name. */
+/** Increased when a column changes its meaning. Not for a new column: readers merge by name. */
 export const LAKE_SCHEMA_VERSION = 1
 
 /** Fields of a line in the column `items`, by DuckDB type. Only ever added to. */
@@ -42,7 +42,7 @@ export const LAKE_COLUMNS = {
   ingested_at: sql`TIMESTAMPTZ`,
 } as const
 
-/** What the files of the first release have. In their rows every later column and field is missing, or null after a merge. */
+/** The columns of the first files. In their rows every later column and field is missing, or null after a merge. */
 export const FIRST_COLUMNS: readonly string[] = [
   'sequence',
   'event_id',
@@ -67,8 +67,8 @@ export const FIRST_ITEM_FIELDS: readonly string[] = ['product_id', 'sku', 'name'
 export type LakeRow = Record<keyof typeof LAKE_COLUMNS, unknown>
 
 /**
- * The row of an event. Fields are named one by one so that a new field of an order stays out of the lake until someone
- * decides otherwise: no name, address or note of a customer may enter (decision 0135). Pure.
+ * The row of an event. Fields are named one by one, so that a new field of an order does not enter the lake by itself:
+ * it must contain no name, address or note of a customer (decision 0135). Pure. /
  */
 export function toLakeRow(message: TopicMessage, ingestedAt: string): LakeRow {
   const { event, sequence } = message
@@ -108,12 +108,15 @@ export function toLakeRow(message: TopicMessage, ingestedAt: string): LakeRow {
   }
 }
 
-/** A lone surrogate has no UTF-8: it would make every flush fail. What `findEventDefect` does not look at may be no text at all. */
+/**
+ * A lone surrogate has no UTF-8 and would make every flush fail. Fields that `findEventDefect` does not check may be of
+ * any type.
+ */
 function toText(value: unknown): string | null {
   return typeof value === 'string' ? value.toWellFormed() : null
 }
 
-/** Names with their types, as DuckDB's `create table` and `STRUCT` take them. */
+/** Names with their types, for DuckDB's `create table` and `STRUCT`. */
 export function typedList(columns: Readonly<Record<string, Sql>>): Sql {
   return commaList(Object.entries(columns).map(([name, type]) => sql`${identifier(name)} ${type}`))
 }

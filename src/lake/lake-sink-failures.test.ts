@@ -29,7 +29,7 @@ test('throws out of a batch when the disk fails, keeps the rows, and writes each
   assert.deepEqual(await listTemporaries(directory), [])
 })
 
-test('logs a failing flush of the timer, keeps the rows, and tries again by itself', async (t) => {
+test('logs a failing flush of the timer, keeps the rows, and retries by itself', async (t) => {
   const directory = await makeLakeDirectory(t)
   const lines: string[] = []
   const sink = await startSink(t, directory, { flushSeconds: 0.02, logger: errors(lines) })

@@ -95,7 +95,7 @@ test('can be stopped before it was started', async (t) => {
   assert.deepEqual(await listFiles(directory), [])
 })
 
-test('goes on after the newest file when it is started again, by another sink or by itself', async (t) => {
+test('continues after the newest file when it is started again, by another sink or by itself', async (t) => {
   const directory = await makeLakeDirectory(t)
   const first = await startSink(t, directory, { flushRows: 4 })
   assert.equal(await first.lastSequence(), 0)
@@ -121,7 +121,7 @@ test('takes the greatest sequence of all dates for its position, also when the c
   assert.equal(await sink.lastSequence(), 4)
 })
 
-test('goes on writing, each event once, while the clock goes ahead and back by days', async (t) => {
+test('continues to write, each event once, while the clock goes ahead and back by days', async (t) => {
   const directory = await makeLakeDirectory(t)
   let now = new Date('2026-03-01T12:00:00Z')
   const sink = await startSink(t, directory, { flushSeconds: 0.1, now: () => now })

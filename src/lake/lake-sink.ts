@@ -7,23 +7,26 @@ import type { LakeStore } from './lake-store.ts'
 
 export interface LakeSinkOptions {
   store: LakeStore
-  /** The longest an event waits in memory. */
+  /** The longest time that an event waits in memory. */
   flushSeconds: number
-  /** Rows of a file at most, and rows in memory at most. */
+  /** The greatest number of rows in a file and in memory. */
   flushRows: number
   logger: Logger
   now?: () => Date
-  /** Hears of messages whose events are in the lake's files now, by their sequences, and up to which everything is. */
+  /**
+   * Called with the sequences of messages whose events are in the lake's files now, and the sequence up to which all
+   * are.
+   */
   onStored?: (sequences: number[], upTo: number) => void
-  /** Hears of each file that this process wrote, which holds only events that the lake did not have. */
+  /** Called for each file that this process wrote: it contains only events that the lake did not have. */
   onFileWritten?: (rows: number) => void
 }
 
-// Orders of hundreds of lines fill the memory long before `flushRows` is reached.
+// Orders with hundreds of lines fill the memory long before `flushRows` is reached.
 const MAX_BUFFERED_CHARACTERS = 64 * 1024 * 1024
-// About 5 ms of work: other roles of the process want their turn during a batch of large orders.
+// About 5 ms of work, after which other roles of the process run.
 const TURN_CHARACTERS = 1024 * 1024
-// So many that came as fast as only a backlog does make a file by themselves: when nothing follows them they need not wait.
+// A backlog of at least this number of rows, at this rate, is written as soon as nothing follows it.
 const BACKLOG_ROWS = 1_000
 const BACKLOG_ROWS_PER_MS = 1
 const QUIET_MS = 200
@@ -33,8 +36,8 @@ const STOP_PATIENCE_MS = 4_000
 const PROBE_EVERY_MS = 2_000
 
 /**
- * Writes order events to the lake, each to exactly one file. Its position is in the names of its files, so a file and the
- * position behind it appear in one step: subscribe with both `handle` and `lastSequence`.
+ * Writes order events to the lake, each to exactly one file. Its position is in the name of its newest file, so a file
+ * and the position become visible in one step: subscribe with both `handle` and `lastSequence`. /
  */
 export class LakeSink {
   readonly #store: LakeStore
@@ -48,15 +51,17 @@ export class LakeSink {
   #buffer: PendingRow[] = []
   #bufferedCharacters = 0
   #lastTaken = 0
-  /** Changes whenever the buffer is given up, so that a batch that waited meanwhile cannot go on and leave a gap. */
+  /**
+   * Changes whenever the buffer is discarded, so that a batch that waited meanwhile cannot continue and leave a gap.
+   */
   #generation = 0
-  /** Of the subscription that delivered what is buffered. */
+  /** The fence of the subscription that delivered the buffered messages. */
   #fence: Fence | null = null
   #running = false
   #writing: Promise<void> | null = null
   #timer: NodeJS.Timeout | null = null
   #quietTimer: NodeJS.Timeout | null = null
-  /** When the oldest row came that is not being written, by `performance.now`. */
+  /** When the oldest row arrived that is not being written, by `performance.now`. */
   #since = 0
   #failures = 0
   /** Why the last flush failed; null when it did not. */
@@ -81,13 +86,13 @@ export class LakeSink {
       await this.#files.removeTemporaries()
       await this.lastSequence()
     } catch (error) {
-      // Its subscription asks again; the rest of the store works without a lake.
-      this.#logger.error({ err: error }, 'the lake cannot be read; it is tried again')
+      // Its subscription retries; the rest of the store works without a lake.
+      this.#logger.error({ err: error }, 'the lake cannot be read; it is retried')
     }
     this.#running = true
   }
 
-  /** Writes what is buffered. When that fails it is logged, not thrown: the topic delivers those events again. */
+  /** Writes the buffer. A failure is logged, not thrown: the topic delivers those events again. */
   async stop(): Promise<void> {
     this.#running = false
     this.#generation += 1
@@ -95,23 +100,26 @@ export class LakeSink {
     try {
       await Promise.race([this.flush(), failAfter(STOP_PATIENCE_MS)])
     } catch (error) {
-      this.#logger.error({ err: error, rows: this.#buffer.length }, 'last lake flush failed; its events come again after the next start')
+      this.#logger.error(
+        { err: error, rows: this.#buffer.length },
+        'last lake flush failed; its events are delivered again after the next start',
+      )
     }
   }
 
   /**
-   * The greatest sequence in the lake's files, 0 for none. Gives up what is buffered, because the caller delivers from
-   * there again. Throws when the files cannot be listed.
+   * The end of the lake, 0 for none. Discards the buffer, because the caller delivers from there again. Throws when the
+   * files cannot be listed or read. /
    */
   readonly lastSequence = async (): Promise<number> => {
     this.#generation += 1
     while (this.#writing !== null) await this.#writing.catch(() => undefined)
-    this.#giveUpBuffer()
+    this.#discardBuffer()
     this.#lastTaken = await this.#files.newestSequence()
     return this.#lastTaken
   }
 
-  /** Takes messages that it does not have yet. Waits for the disk when the buffer is full, and throws when it fails. */
+  /** Buffers messages that are new. Writes first when the buffer is full, and throws when that fails. */
   readonly handle: MessageHandler = async (messages, signal, fence) => {
     if (!this.#running) throw new Error('the lake sink is not running')
     this.#fence = fence ?? null
@@ -137,9 +145,9 @@ export class LakeSink {
     else if (this.#buffer.length >= BACKLOG_ROWS) this.#expectQuiet()
   }
 
-  /** Writes what is buffered now. Throws when it cannot; the rows stay, and are tried again with growing pauses. */
+  /** Writes the buffer now. Throws when it cannot; the rows stay, and the write is retried with growing pauses. */
   async flush(): Promise<void> {
-    // Asked again after each: of those that waited another may be writing by now.
+    // A loop, because another waiting caller may be writing by now.
     while (this.#writing !== null) await this.#writing.catch(() => undefined)
     if (this.#buffer.length === 0) return
     this.#clearTimer()
@@ -149,7 +157,10 @@ export class LakeSink {
     await this.#writing
   }
 
-  /** Why the lake cannot be written, null when it can: without events to write this is tried out, every two seconds at most. */
+  /**
+   * Why the lake cannot be written, null when it can. Without events to write it tries a workspace, every two seconds
+   * at most.
+   */
   findFailure(): Promise<string | null> {
     if (this.#flushFailure !== null) return Promise.resolve(this.#flushFailure)
     const now = performance.now()
@@ -171,8 +182,8 @@ export class LakeSink {
       this.#failures = 0
       this.#flushFailure = null
     } catch (error) {
-      // Whoever has taken over gets these events too.
-      if (error instanceof FencedOut) this.#giveUpBuffer()
+      // The process that has taken over gets these events, too.
+      if (error instanceof FencedOut) this.#discardBuffer()
       this.#failures += 1
       this.#flushFailure = messageOf(error)
       if (this.#running && this.#buffer.length > 0) this.#arm(Math.min(FIRST_RETRY_MS * 2 ** (this.#failures - 1), LAST_RETRY_MS))
@@ -180,7 +191,7 @@ export class LakeSink {
     }
   }
 
-  #giveUpBuffer(): void {
+  #discardBuffer(): void {
     this.#generation += 1
     this.#buffer = []
     this.#bufferedCharacters = 0
@@ -203,7 +214,7 @@ export class LakeSink {
     this.#arm(this.#flushMs)
   }
 
-  /** Writes the end of a backlog when nothing has followed it for a moment. */
+  /** Writes the end of a backlog once nothing has followed it for `QUIET_MS`. */
   #expectQuiet(): void {
     if (this.#quietTimer !== null) clearTimeout(this.#quietTimer)
     const waitedMs = performance.now() - this.#since
@@ -243,7 +254,7 @@ export class LakeSink {
 
   #flushLater(): void {
     this.flush().catch((error: unknown) => {
-      this.#logger.error({ err: error, rows: this.#buffer.length, failures: this.#failures }, 'lake flush failed; it is tried again')
+      this.#logger.error({ err: error, rows: this.#buffer.length, failures: this.#failures }, 'lake flush failed; it is retried')
     })
   }
 
@@ -259,5 +270,5 @@ function messageOf(error: unknown): string {
 
 async function failAfter(ms: number): Promise<never> {
   await delay(ms, undefined, { ref: false })
-  throw new Error(`the lake did not take it within ${ms} ms`)
+  throw new Error(`the lake was not written within ${ms} ms`)
 }

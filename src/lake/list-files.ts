@@ -5,8 +5,8 @@ const DATA_PREFIX = 'orders/ingest_date='
 const MAX_ATTEMPTS = 10
 
 /**
- * Files of rows as they were at one moment, superseded ones included; only names behind `after`. A listing alone may miss both a new
- * file and the ones that it replaces: what two in a row agree upon was there between them.
+ * A snapshot of the files, including superseded ones; only names greater than `after`. A single listing may miss both a
+ * new file and the ones that it replaces. When two in a row are equal, their files existed between them. /
  */
 export async function listLake(store: LakeStore, after?: string): Promise<LakeFile[]> {
   let before = await store.list(DATA_PREFIX, after)
@@ -21,8 +21,8 @@ export async function listLake(store: LakeStore, after?: string): Promise<LakeFi
 }
 
 /**
- * Runs `work` with the files that count, and readable copies of them, in the order of the names. Begins again when some were
- * replaced meanwhile, so what it returns has seen each row once.
+ * Runs `work` with the current files and local paths of them, in the order of the names. Repeats it when files were
+ * replaced meanwhile, so the result contains each row once. /
  */
 export async function readLakeFiles<T>(
   store: LakeStore,

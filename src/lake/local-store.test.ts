@@ -5,7 +5,7 @@ import { test } from 'node:test'
 import { failSyncs } from '../../faults/lake-hooks.ts'
 import { makeLocalLake } from '../../test/lake-stores.ts'
 
-test('takes a file back whose folder cannot be synced, and puts it anew', async (t) => {
+test('removes a file whose folder cannot be synced, and stores it again', async (t) => {
   const { store } = await makeLocalLake(t)
   const put = (name: string) =>
     store.withWorkspace(async (folder) => {

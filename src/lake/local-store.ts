@@ -8,7 +8,7 @@ const COMPLETE = '.parquet'
 const ASIDE = '.corrupt'
 const LEFT_OVER_MS = 86_400_000
 
-/** A lake in a folder. Files appear by a hard link, which unlike a rename never replaces one. */
+/** A lake in a folder. `put` uses a hard link, which unlike a rename never replaces a file. */
 export class LocalLakeStore implements LakeStore {
   readonly #directory: string
 
@@ -42,7 +42,7 @@ export class LocalLakeStore implements LakeStore {
     try {
       await syncDirectory(folder)
     } catch (error) {
-      // What cannot be made durable must not be taken for stored: a second sync would succeed and say nothing about the first.
+      // The file is not durable and must not count as stored: a second sync would succeed whatever the first one lost.
       await unlink(target)
       throw error
     }
@@ -82,7 +82,7 @@ export class LocalLakeStore implements LakeStore {
   }
 
   async withWorkspace<T>(work: (folder: string) => Promise<T>): Promise<T> {
-    // On the same file system as the files, or they could not be linked.
+    // On the same file system as the files: hard links need that.
     const folder = join(this.#directory, TEMPORARY_FOLDER, randomUUID())
     await makeDirectory(folder)
     try {
@@ -126,7 +126,7 @@ export class LocalLakeStore implements LakeStore {
   }
 }
 
-/** Removes what has not been changed for a day. */
+/** Deletes entries that have not changed for a day. */
 export async function removeOldEntries(directory: string): Promise<void> {
   for (const { name } of await listEntries(directory)) {
     const path = join(directory, name)
@@ -150,7 +150,7 @@ async function hasSameBytes(path: string, other: string): Promise<boolean> {
   return a.size === b.size && (await readFile(path)).equals(await readFile(other))
 }
 
-/** Makes a folder and those above it; each new one is synced into its parent, or a power cut could take it back. */
+/** Creates a folder and its parents, and syncs each parent: otherwise a power cut may remove the new folder. */
 async function makeDirectory(path: string): Promise<void> {
   try {
     await mkdir(path)

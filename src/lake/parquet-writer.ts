@@ -6,8 +6,8 @@ import { readablePath, toDuckDB, withDuckDB } from './lake-database.ts'
 import { LAKE_COLUMNS, LAKE_SCHEMA_VERSION } from './lake-row.ts'
 
 /**
- * Writes rows, each a line of JSON, as one Parquet file, synced to disk, with its checksum and the name that it will have in its metadata.
- * Uses `<path>.ndjson` and `<path>.spill` on the way. Throws when the file would not hold exactly these rows.
+ * Writes rows, each a line of JSON, as one Parquet file, synced to disk, with its checksum and its future name in its
+ * metadata. Uses `<path>.ndjson` and `<path>.spill` as temporary files. Throws when the number of rows differs. /
  */
 export async function writeParquet(path: string, lines: readonly string[], name: string): Promise<void> {
   // Reading a file is about six times as fast here as binding the same JSON as a parameter.
@@ -19,7 +19,7 @@ export async function writeParquet(path: string, lines: readonly string[], name:
   })
 }
 
-/** Writes what a query selects, as `writeParquet` does. Returns the number of rows. */
+/** Writes the rows of a query like `writeParquet`. Returns their number. */
 export async function copyToParquet(
   connection: DuckDBConnection,
   select: Sql,
@@ -41,7 +41,7 @@ export async function copyToParquet(
   return written.rowsChanged
 }
 
-/** The name that a file was written to have, null when it does not say. */
+/** The name in the file's metadata; null without one. */
 export async function readParquetName(path: string): Promise<string | null> {
   return withDuckDB(`${path}.spill`, async (connection) => {
     const reader = await connection.runAndReadAll(

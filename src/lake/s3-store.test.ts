@@ -38,7 +38,7 @@ function failFirst(server: S3Server, method: string, faults: S3Fault[]): () => n
   return () => seen
 }
 
-test('tries again after 500, 503, a conflict and a lost answer, and stores once', async (t) => {
+test('retries after 500, 503, a conflict and a lost answer, and stores once', async (t) => {
   const { server, store } = await open(t)
   for (const [name, faults] of Object.entries({
     errors: [{ status: 500 }, { status: 503 }],

@@ -19,16 +19,16 @@ export interface S3LakeOptions {
   bucket: string
   /** Without slashes at its ends; empty for the bucket's root. */
   prefix: string
-  /** Of a server other than AWS, which is then addressed path style; null for AWS. */
+  /** The URL of a server other than AWS, which is addressed path-style; null for AWS. */
   endpoint: string | null
-  /** Null: as AWS's SDK finds it. */
+  /** Null for the region that AWS's SDK finds. */
   region: string | null
-  /** For copies and for files on their way. */
+  /** For copies and workspaces. */
   cacheDirectory: string
   cacheBytes?: number
-  /** Of one try; of one with a large body longer, by a second for each megabyte. */
+  /** Per attempt, plus a second for each megabyte of the body. */
   timeoutMs?: number
-  /** Tries of one call, with growing pauses between. */
+  /** Attempts per call, with growing pauses between them. */
   attempts?: number
 }
 
@@ -43,8 +43,9 @@ const COMPLETE = '.parquet'
 const TEMPORARY_FOLDER = '.tmp'
 
 /**
- * A lake in a bucket of S3 or of a server that speaks its protocol, with conditional writes (`If-None-Match: *`) and listings that
- * show what was written before. An object appears whole by S3's own promise. Region and credentials are those of AWS's SDK.
+ * A lake in a bucket of S3 or of a server that speaks its protocol, with conditional writes (`If-None-Match: *`) and
+ * listings that show what was written before. S3 guarantees that objects are complete. Region and credentials are those
+ * of AWS's SDK. /
  */
 export class S3LakeStore implements LakeStore {
   readonly #client: S3Client
@@ -69,7 +70,7 @@ export class S3LakeStore implements LakeStore {
       ...(region === null ? {} : { region }),
       maxAttempts: attempts,
       retryMode: 'standard',
-      // Other servers than AWS do not know the newer checksums; ours is in the object's metadata.
+      // Servers other than AWS may not support the newer checksums; ours is in the object's metadata.
       requestChecksumCalculation: 'WHEN_REQUIRED',
       responseChecksumValidation: 'WHEN_REQUIRED',
       requestHandler: {
@@ -119,7 +120,7 @@ export class S3LakeStore implements LakeStore {
         await this.#cache.keep({ name, sizeBytes: bytes.length, storedAt: 0, tag }, path).catch(() => {})
         return 'stored'
       } catch (error) {
-        // Its own first try may have been stored, and only the answer lost.
+        // Its own first attempt may have been stored, and only the response lost.
         if (statusOf(error) === 412) return (await this.#findDigest(name)) === digest ? 'stored' : 'taken'
         if (statusOf(error) !== 409 || attempt >= this.#attempts) throw error
         await delay(PAUSE_MS * attempt, undefined, { signal: this.#closing.signal })
@@ -148,7 +149,7 @@ export class S3LakeStore implements LakeStore {
     await mkdir(this.#temporaryDirectory, { recursive: true })
     const folder = await mkdtemp(join(this.#temporaryDirectory, 'copies-'))
     try {
-      // Under their own names, which tell the ingest date.
+      // Under their own names, which contain the ingest date.
       const paths = files.map(({ name }) => join(folder, name))
       for (const parent of new Set(paths.map(dirname))) await mkdir(parent, { recursive: true })
       const waiting = files.values()
@@ -186,10 +187,10 @@ export class S3LakeStore implements LakeStore {
     this.#client.destroy()
   }
 
-  /** Writes the object's bytes to `path`; whether they are Parquet is for the reader to find. */
+  /** Writes the object's bytes to `path`. */
   async #fetch(file: LakeFile, path: string): Promise<void> {
     const { bytes, digest } = await this.#get(file.name, file.sizeBytes)
-    // Parquet alone lets some changed bytes go unnoticed.
+    // Parquet itself does not detect every changed byte.
     const isSame = digest === undefined || digest === digestOf(bytes)
     await writeFile(path, isSame ? bytes : 'not the bytes that were stored')
   }
@@ -206,7 +207,7 @@ export class S3LakeStore implements LakeStore {
         return { bytes: (await Body?.transformToByteArray()) ?? new Uint8Array(), digest: Metadata?.sha256 }
       } catch (error) {
         if (statusOf(error) === 404) throw new LakeFileGone(`${this.locate(name)} is gone`)
-        // The SDK has tried again what failed before the body; a body that breaks off is for us.
+        // The SDK retries failures before the body. An aborted body is retried here.
         if (error instanceof S3ServiceException || attempt >= this.#attempts || this.#closing.signal.aborted) throw error
         await delay(PAUSE_MS * attempt, undefined, { signal: this.#closing.signal })
       }

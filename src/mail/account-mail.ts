@@ -47,7 +47,10 @@ export async function queueAccountMail(tx: Transaction, jobs: JobQueue, encrypti
   await jobs.send(tx, ACCOUNT_MAIL_QUEUE.name, [{ id: randomUUIDv7(), data }])
 }
 
-/** Encrypts the queued mails with the new secret. Returns their number, and that of mails that cannot be decrypted and stay unchanged. */
+/**
+ * Encrypts the queued mails with the new secret. Returns their number, and that of mails that cannot be decrypted and
+ * stay unchanged.
+ */
 export async function reencryptQueuedMails(tx: Transaction, reencrypt: Reencrypt): Promise<{ reencrypted: number; undecryptable: number }> {
   const { changed, unchanged } = await changeJobData<EncryptedMail>(tx, ACCOUNT_MAIL_QUEUE.name, (mail) => {
     const encrypted = reencrypt(mail.encrypted)

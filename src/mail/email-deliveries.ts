@@ -13,7 +13,9 @@ export const EMAIL_QUEUE: QueueDefinition = {
   keepSeconds: 3 * 86_400,
 }
 
-/** Order mails, one for each event. The content is kept until the mail is sent, so that it can be retried however late. */
+/**
+ * Order mails, one for each event. The content is kept until the mail is sent, so that it can be retried however late.
+ */
 export const MAIL_DELIVERIES: DeliveryKind<'event_id'> = {
   queueName: EMAIL_QUEUE.name,
   table: sql`email_deliveries`,
@@ -91,7 +93,10 @@ export interface Attempt {
   content: MailContent
 }
 
-/** Counts an attempt before it is made, so that one that ends the process counts too. Null unless this job is to send the mail. */
+/**
+ * Counts an attempt before it is made, so that one that ends the process counts too. Null unless this job is to send
+ * the mail.
+ */
 export async function beginAttempt(pool: Pool, job: MailJob): Promise<Attempt | null> {
   const { rows } = await pool.query<Attempt>(
     sql`with attempt as (

@@ -47,8 +47,8 @@ export interface EmailSubscriber {
 }
 
 /**
- * Sends the customer a mail for each order event that has one: at least once, deduped by event id. The handler only queues, so a mail
- * server that is slow or down delays nothing else. `jobs` must have been started.
+ * Sends the customer a mail for each order event that has one: at least once, deduped by event id. The handler only
+ * queues, so a mail server that is slow or down delays nothing else. `jobs` must have been started. /
  */
 export function createEmailSubscriber(options: EmailSubscriberOptions): EmailSubscriber {
   const { pool, jobs, mailer, render, logger, now, maxPerHour, maxAttempts = MAX_ATTEMPTS, onTried } = options

@@ -11,8 +11,8 @@ export interface FileMailerOptions {
 }
 
 /**
- * Writes each mail to `<event id>.eml` (RFC 5322) instead of sending it. A file is complete when it becomes visible, and on disk when
- * `send` returns. The same mail again replaces its file.
+ * Writes each mail to `<event id>.eml` (RFC 5322) instead of sending it. A file is complete when it becomes visible,
+ * and on disk when `send` returns. The same mail again replaces its file. /
  */
 export function createFileMailer({ directory, from }: FileMailerOptions): Mailer {
   hostOf(from)

@@ -2,8 +2,8 @@ import type { Transaction } from '../db/pool.ts'
 import { HOUR_MS, nextSendTime } from './mail-limit.ts'
 
 /**
- * When each of these new mails may go out, in their order: now, or later if their account has `limit` of them an hour already. Null for no
- * limit. Locks nothing: two plans at the same moment do not see each other.
+ * When each of these new mails may go out, in their order: now, or later if their account has `limit` of them an hour
+ * already. Null for no limit. Locks nothing: two plans at the same moment do not see each other. /
  */
 export async function planSendTimes(tx: Transaction, userIds: readonly string[], limit: number | null, now: Date): Promise<Date[]> {
   if (limit === null) return userIds.map(() => now)

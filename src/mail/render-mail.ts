@@ -76,8 +76,8 @@ export function toMailContent(event: OrderEvent): MailContent {
 }
 
 /**
- * Reads the templates, once. Each mail is a pair of files; the first line of its text is the subject. Amounts are written as in
- * `locale`, a BCP 47 tag.
+ * Reads the templates, once. Each mail is a pair of files; the first line of its text is the subject. Amounts are
+ * written as in `locale`, a BCP 47 tag. /
  */
 export function createMailRenderer(readTemplate: ReadTemplate, locale: string): RenderMail {
   const html = readTemplates(readTemplate, 'html')

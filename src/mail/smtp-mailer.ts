@@ -77,7 +77,8 @@ function nameAuthority(error: Error): Error {
   return Object.assign(error, { message: `${error.message}; set SMTP_CA to the file of the authority that signed it` })
 }
 
-// A refused login, sender or connection (also by 5xx) concerns every mail and is the operator's to repair: mails wait for that.
+// A refused login, sender or connection (also by 5xx) concerns every mail and is the operator's to repair: mails wait
+// for that.
 function isAboutThisMail(error: NodemailerError): boolean {
   return error.permanent === true && (error.command === 'RCPT TO' || error.command === 'DATA')
 }

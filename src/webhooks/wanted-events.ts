@@ -4,7 +4,8 @@ import type { Recipient } from './webhook-endpoints.ts'
 const DAY_MS = 86_400_000
 // An event that arrives late or again is posted up to this age.
 const POSTABLE_MS = 30 * DAY_MS
-// The tolerance of Standard Webhooks: an event has the time of the API's clock before the commit, an endpoint that of the database.
+// The tolerance of Standard Webhooks: an event has the time of the API's clock before the commit, an endpoint that of
+// the database.
 const CLOCKS_DIFFER_MS = 5 * 60_000
 
 /** How long deliveries are kept: longer than an event is posted, so that none is forgotten and posted again. */
@@ -17,8 +18,8 @@ export interface Wanted {
 }
 
 /**
- * The events to queue for each recipient: those of its types that are no older than the recipient, and none whose delivery may have been
- * forgotten. Pure.
+ * The events to queue for each recipient: those of its types that are no older than the recipient, and none whose
+ * delivery may have been forgotten. Pure. /
  */
 export function pairWanted(recipients: readonly Recipient[], events: readonly OrderEvent[], now: Date): Wanted {
   const { postable = [], tooOld = [] } = Object.groupBy(events, ({ time }) =>

@@ -15,8 +15,8 @@ export interface SignedHeaders {
 }
 
 /**
- * The headers of a request with this body, after Standard Webhooks 1.0.0 (standardwebhooks.com), symmetric scheme `v1`, with a signature
- * by each secret. Pure.
+ * The headers of a request with this body, after Standard Webhooks 1.0.0 (standardwebhooks.com), symmetric scheme `v1`,
+ * with a signature by each secret. Pure. /
  */
 export function signWebhook(secrets: readonly string[], id: string, sentAt: Date, body: string): SignedHeaders {
   const timestamp = String(Math.floor(sentAt.getTime() / 1_000))

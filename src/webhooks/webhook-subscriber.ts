@@ -14,7 +14,8 @@ import { pauseAfter, readRetryAfter } from './webhook-pauses.ts'
 import type { WebhookSender } from './webhook-sender.ts'
 import { signWebhook } from './webhook-signature.ts'
 
-// An endpoint gets one fetcher's batch at most, so one that hangs until the timeout leaves the other fetchers to other endpoints.
+// An endpoint gets one fetcher's batch at most, so one that hangs until the timeout leaves the other fetchers to other
+// endpoints.
 const WORK = { batchSize: 4, concurrency: 4, fetchers: 6, perGroup: 4 }
 const PATIENCE_MS = 3 * 86_400_000
 const GONE = 410
@@ -45,8 +46,9 @@ export interface WebhookSubscriber {
 }
 
 /**
- * Posts each order event to every endpoint that wants it and existed at its time: at least once, deduped by event id, in no fixed order. The
- * handler only queues, so an endpoint that is slow or down delays nothing else. `jobs` must have been started.
+ * Posts each order event to every endpoint that wants it and existed at its time: at least once, deduped by event id,
+ * in no fixed order. The handler only queues, so an endpoint that is slow or down delays nothing else. `jobs` must have
+ * been started. /
  */
 export function createWebhookSubscriber(options: WebhookSubscriberOptions): WebhookSubscriber {
   const { pool, jobs, sender, encryption, logger, now, onTried } = options
