@@ -1,4 +1,4 @@
-// As a process of its own: node:http with nothing around it, answering everything with the status, headers and body it is given.
+// Runs as a separate process: bare node:http that answers every request with the given status, headers and body.
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 

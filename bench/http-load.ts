@@ -1,8 +1,8 @@
-// As a process of its own: sends GET requests over keep-alive connections for some seconds and prints how many were answered.
-// Plain sockets: a client with more comfort would be slower than the servers it measures.
+// Runs as a separate process: sends GET requests over keep-alive connections for some seconds and prints the number of answers.
+// Plain sockets: a full HTTP client would be slower than the servers it measures.
 import { connect } from 'node:net'
 
-/** What is asked. Every `#` of the path becomes a number that is asked once. */
+/** The request. Every `#` of the path becomes a number that is used once. */
 export interface Load {
   port: number
   path: string

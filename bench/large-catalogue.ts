@@ -44,7 +44,7 @@ async function pages(pool: Pool): Promise<void> {
       'category, price and stock': { sort, category: 'Category 7', min_price: 5_000, max_price: 60_000, in_stock: true },
     }
     const times: Record<string, number[]> = Object.fromEntries(Object.keys(queries).map((name) => [name, []]))
-    // In turns, so that what else the machine does weighs on all of them.
+    // In turns, so that other load on the machine affects all of them.
     for (let round = 0; round < ROUNDS; round++) {
       for (const [name, query] of Object.entries(queries)) times[name]?.push(await time(pool, query))
     }

@@ -11,7 +11,7 @@ export async function run(): Promise<void> {
     await store.call('POST', '/auth/register', { email: known, password: 'a long enough passphrase' })
     const times = { known: [] as number[], unknown: [] as number[] }
     for (let i = -20; i < TRIES; i++) {
-      // Which comes first changes, so that neither gains from the other's warm caches.
+      // The order alternates, so that neither gains from the other's warm caches.
       const turn = i % 2 === 0 ? (['known', 'unknown'] as const) : (['unknown', 'known'] as const)
       for (const kind of turn) {
         const ms = await tryLogin(store, kind === 'known' ? known : 'ghost@example.com')

@@ -1,6 +1,6 @@
 import { atRate, percentile, type StoreUnderLoad, startStoreUnderLoad } from './store-under-load.ts'
 
-// Short turns, so that whatever else the machine does disturbs both alike.
+// Short turns, so that other load on the machine affects both alike.
 const SECONDS = 3
 const ROUNDS = 5
 const PRODUCTS_PER_SECOND = 200

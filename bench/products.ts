@@ -101,7 +101,7 @@ function median(values: readonly number[]): number {
   return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN
 }
 
-/** The median of the rounds' ratios: what the machine did besides weighs on both sides of each. */
+/** The median of the rounds' ratios: other load on the machine affects both sides of each. */
 function ratio(values: readonly number[], floors: readonly number[]): string {
   return median(values.map((value, index) => value / (floors[index] ?? Number.NaN))).toFixed(2)
 }

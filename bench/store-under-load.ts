@@ -11,7 +11,7 @@ export interface StoreUnderLoad {
   stop(): Promise<void>
 }
 
-/** The product as `npm start` runs it, in a process and a data folder of its own, without rate limits. */
+/** The product as `npm start` runs it, in a separate process and data folder, without rate limits. */
 export async function startStoreUnderLoad(env: Record<string, string> = {}): Promise<StoreUnderLoad> {
   const dataDir = mkdtempSync(join(tmpdir(), 'storefront-bench-'))
   const bin = new URL('../bin/storefront.mjs', import.meta.url).pathname

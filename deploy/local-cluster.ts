@@ -50,7 +50,7 @@ mkdirSync(join(folder, 'logs'), { recursive: true })
 const stopping = new AbortController()
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stopping.abort())
 
-/** A process that is started again whenever it ends, until the cluster stops. */
+/** A process that is restarted when it ends, until the cluster stops. */
 class Member {
   readonly name: string
   readonly #command: string[]
@@ -149,7 +149,7 @@ async function chaos(kinds: readonly Member[][]): Promise<void> {
   const pause = (ms: number) => delay(ms, undefined, { signal }).catch(() => {})
   for (let round = 0; !signal.aborted; round++) {
     for (const members of kinds) {
-      // The active one; of those that are all at work, another one each time.
+      // The active process; of roles whose processes are all active, another one each time.
       const active = members.toSorted((a, b) => b.activeSince - a.activeSince)[0]
       const victim = active?.activeSince ? active : members[round % members.length]
       if (signal.aborted || victim === undefined) return

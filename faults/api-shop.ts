@@ -10,7 +10,7 @@ const BASE_URL = 'http://localhost:3000'
 const PATIENCE_MS = 120_000
 const ANSWER_MS = 20_000
 
-/** Two processes of the API, and customers who order from both and send again, with the same key, what was not answered with an order. */
+/** Two API processes, and customers who order from both and retry with the same key until they have an order. */
 export class ApiShop {
   readonly processes: readonly StoreProcess[]
   readonly #round: Round
@@ -30,7 +30,7 @@ export class ApiShop {
     return shop
   }
 
-  /** Orders of all customers, each placed once and every fourth cancelled. Rejects when one is not placed in two minutes, or twice. */
+  /** Places each order of all customers once and cancels every fourth. Rejects when an order is placed twice, or not within two minutes. */
   async trade(orders: number): Promise<void> {
     const { acknowledged } = this.#round.shop
     let left = orders
@@ -50,7 +50,7 @@ export class ApiShop {
     if (rows[0]?.orders !== acknowledged.size) throw new Error(`${rows[0]?.orders} orders for ${acknowledged.size} requests`)
   }
 
-  /** A product at random. */
+  /** A random product. */
   product(): string {
     return this.#pick(this.#products)
   }
@@ -75,7 +75,7 @@ export class ApiShop {
     const attempt = async () => {
       const { url } = this.#pick(this.processes)
       const signal = AbortSignal.timeout(ANSWER_MS)
-      // An answer that breaks off is as good as none.
+      // An incomplete answer counts as none.
       const told = await fetch(url + path, { method: 'POST', headers, signal, ...(body && { body }) })
         .then(async (answer) => ({ answer, json: (await answer.json()) as { id: string; code?: string } }))
         .catch(() => null)

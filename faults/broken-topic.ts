@@ -2,7 +2,7 @@ import type { Pool } from '../src/db/pool.ts'
 import type { OutgoingMessage, Topic } from '../src/topic/topic.ts'
 import { untilConfirmed } from './until-confirmed.ts'
 
-/** The topic with a deliberate fault, to see that the checks turn red. Any other name of a fault leaves it as it is. */
+/** The topic with a deliberate fault, which the checks must detect. Any other name of a fault leaves the topic unchanged. */
 export function breakTopic(topic: Topic, pool: Pool, fault: string): Topic {
   switch (fault) {
     case 'ack before publish':
@@ -12,7 +12,7 @@ export function breakTopic(topic: Topic, pool: Pool, fault: string): Topic {
         ...topic,
         async publish(messages) {
           await topic.publish(messages)
-          // A topic without dedupe keeps what is told again after a crash.
+          // A topic without dedupe keeps messages that are sent again after a crash.
           await pool.query(
             `insert into topic_messages (id, position, event)
             select id || ' again', position, event from topic_messages where id = any ($1)`,
@@ -31,7 +31,7 @@ export function breakTopic(topic: Topic, pool: Pool, fault: string): Topic {
       return topic
   }
 
-  /** Stores later what it says is stored, and the process dies in between: once PostgreSQL was told that it need not give it again. */
+  /** Acknowledges messages before it stores them, and the process dies in between, after the position was confirmed to PostgreSQL. */
   async function ackBeforePublish(messages: readonly OutgoingMessage[]): Promise<void> {
     void untilConfirmed(pool, messages.at(-1)?.position ?? '').then(() => process.kill(process.pid, 'SIGKILL'))
   }

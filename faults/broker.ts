@@ -5,14 +5,14 @@ import { type Cleanup, onCleanup } from '../test/cleanup.ts'
 import { retryUntil } from '../test/eventually.ts'
 
 const STREAM = 'ORDERS'
-/** How long an answer is waited for, when there may be no leader who gives one; and how long somebody is asked who must. */
+/** The timeout of one request, because there may be no leader; and of repeated requests that must succeed. */
 const TIMEOUT_MS = 2_000
 const PATIENCE_MS = 60_000
 const AT_ONCE = 256
 
-/** The broker as an operator sees it. Shares no code with the store. */
+/** The broker through its own interface. Shares no code with the store. */
 export class Broker {
-  /** Addresses with commas between, and how many servers keep each message. */
+  /** Addresses separated by commas, and the number of servers that keep each message. */
   readonly servers: string
   readonly replicas: number
   readonly #manager: JetStreamManager
@@ -72,14 +72,14 @@ export class Broker {
     return ids
   }
 
-  /** How long the broker remembers message ids. */
+  /** Sets how long the broker remembers message ids. */
   async setDedupeWindow(ms: number): Promise<void> {
     await retryUntil(() => this.#manager.streams.update(STREAM, { duplicate_window: nanos(ms) }), PATIENCE_MS)
   }
 
   /**
-   * How many messages the stream may hold beside those that it has; null for as many as there is disk. Not bytes: nats-server 2.9.10 stores a
-   * message that crosses `max_bytes` by its header and then deletes the oldest, whatever `discard` says.
+   * Sets how many more messages the stream accepts; null for no limit but the disk. Not in bytes: nats-server 2.9.10 stores a message
+   * that crosses `max_bytes` by its header and then deletes the oldest, regardless of `discard`.
    */
   async setRoom(messages: number | null): Promise<void> {
     const stored = (await retryUntil(() => this.#findState(), PATIENCE_MS))?.messages ?? 0

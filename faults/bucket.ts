@@ -98,7 +98,7 @@ function unreliable(name: string, title: string, fault: S3Fault): Fault {
   }
 }
 
-/** Kills once, when such a request is about to be done or has been done and is not answered yet. */
+/** Kills once, just before such a request is processed, or after that and before its answer. */
 function killAt(server: S3Server, method: string, when: string, key: RegExp, kill: () => void): void {
   const die = () => {
     server.fault = () => undefined
@@ -107,7 +107,7 @@ function killAt(server: S3Server, method: string, when: string, key: RegExp, kil
   const matches = (request: S3Request) => request.method === method && key.test(request.key)
   server.fault = (request) => {
     if (!matches(request)) return undefined
-    // A request whose client died before it was sent whole is not done.
+    // An incomplete request of a dead client is not processed.
     return when === 'before' ? { before: die, status: 500 } : { after: die, losesAnswer: true }
   }
 }

@@ -7,7 +7,7 @@ import { Skipped } from './lake.ts'
 
 const LIBRARIES = '/usr/lib'
 const HOUR_SECONDS = 3_600
-/** libfaketime reads its file again after this, by whole seconds: with 1 as much as two would pass. */
+/** libfaketime reads its file again after this many whole seconds; 1 could take up to two seconds. */
 const CACHE_SECONDS = '0'
 const NOTICED_MS = 1_500
 
@@ -22,7 +22,7 @@ function countDates(lake: string): number {
   return existsSync(files) ? readdirSync(files).length : 0
 }
 
-/** Clocks of processes that go ahead and back, by days and by minutes. Durations are measured as always. */
+/** Clocks of processes that step forward and back, by days and by minutes. The monotonic clock is unaffected. */
 export const CLOCK_FAULT: Fault = {
   name: 'clock-steps',
   title: 'the clock of stream, mails and lake stepped by up to 25 h, there and back (libfaketime)',
@@ -46,7 +46,7 @@ export const CLOCK_FAULT: Fault = {
       await pause(NOTICED_MS)
     }
     await round.shop.trade(Math.ceil(orders / (steps.length + 1)))
-    // What came before the process had noticed its clock is in today's files.
+    // Events from before the step was noticed are in today's files.
     const hasTomorrow = async () => {
       await round.shop.trade(1)
       return countDates(round.lake) > 1

@@ -7,7 +7,7 @@ import type { Round } from './round.ts'
 const FILES = 5
 const STEPS = ['before claim', 'after claim', 'before link', 'after link', 'before delete', 'after delete']
 
-/** Files of the lake that are flipped, cut off or gone, and a repair that dies on its way. */
+/** Lake files with a flipped bit, truncated or deleted, and a repair that dies. */
 export const DAMAGED_LAKE_FAULT: Fault = {
   name: 'lake-damaged',
   title: 'lake files with a flipped bit, cut off, and deleted; kill -9 of lake repair around a step, twice, beside the writer',
@@ -32,7 +32,7 @@ export const DAMAGED_LAKE_FAULT: Fault = {
   },
 }
 
-/** Of the sound files one is flipped at any bit, one is cut off anywhere, and one is deleted. */
+/** Flips a random bit of one undamaged file, truncates another at a random place, and deletes a third. */
 function damageFiles(round: Round): void {
   const folder = join(round.lake, 'orders')
   const names = (readdirSync(folder, { recursive: true }) as string[]).filter((name) => name.endsWith('.parquet'))

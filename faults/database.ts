@@ -16,7 +16,7 @@ import type { Fault } from './fault.ts'
 import { Round } from './round.ts'
 import { VirtualAddress } from './virtual-address.ts'
 
-/** A cluster that a round owns and may crash, lose and replace: its address moves with it. */
+/** A cluster that belongs to a round, which may crash, lose and replace it. Its address moves with it. */
 interface Cluster {
   folder: DataFolder
   server: EmbeddedPostgres
@@ -54,7 +54,7 @@ export function startCluster(folder: DataFolder, options: EmbeddedOptions = {}):
   return startEmbeddedPostgres(folder, { ...options, settings })
 }
 
-/** For faults in which no machine loses what its kernel has: waiting for the disk would show nothing. */
+/** For faults in which no kernel loses its cache: waiting for the disk would test nothing. */
 export const UNSYNCED = { fsync: 'off' }
 
 /** PostgreSQL that crashes, and a slot that loses its WAL. */
@@ -92,7 +92,7 @@ export const DATABASE_FAULTS: Fault[] = [
       await first.kill()
       await round.shop.trade(Math.ceil(orders / 2))
       await loseSlot(round)
-      // A handler that waits for the slot meanwhile must not publish newer changes first.
+      // A handler that waits for the slot must not publish newer changes first.
       await round.start('stream')
       const report = await round.replay()
       if (!report.isSlotRenewed) throw new Error('the slot was not lost')
@@ -118,7 +118,7 @@ async function loseSlot(round: Round): Promise<void> {
 export interface Standby {
   /** Whether its copy of the slot would survive a promotion. */
   isReady(): Promise<boolean>
-  /** Writes the snapshot of running transactions by which slots move on: PostgreSQL does so every 15 seconds by itself. */
+  /** Writes the snapshot of running transactions that lets slots advance. PostgreSQL itself does so every 15 seconds. */
   hasten(): Promise<void>
   promote(): Promise<void>
 }
@@ -130,7 +130,7 @@ export async function makeStandby(round: Round, isSlotSynced: boolean): Promise<
   await withClient(round.url, (db) => db.query(`select pg_create_physical_replication_slot('standby', true)`))
   await server.stop()
   const standby = copyForStandby(round.cleanup, folder)
-  // What is acknowledged is on the standby, else a failover loses it whatever happens to the slot.
+  // An acknowledged change must be on the standby; otherwise a failover loses it regardless of the slot.
   const settings = { ...UNSYNCED, synchronous_standby_names: '*', ...(isSlotSynced ? { synchronized_standby_slots: 'standby' } : {}) }
   cluster.server = await startCluster(folder, { settings })
   cluster.address.moveTo(cluster.server.url)

@@ -4,7 +4,7 @@ import type { Fault } from './fault.ts'
 
 const open: Fault['open'] = (cleanup, random) => openWithCluster(cleanup, random, UNSYNCED)
 
-/** Promotion of a physical standby, whose copy of the slot is ready or is not there. */
+/** Promotion of a physical standby with a ready copy of the slot, or without one. */
 export const FAILOVER_FAULTS: Fault[] = [
   {
     name: 'failover-ready',
@@ -16,7 +16,7 @@ export const FAILOVER_FAULTS: Fault[] = [
       const standby = await makeStandby(round, true)
       const pipeline = await round.start('stream,email,lake')
       await round.shop.trade(orders)
-      // The copy is kept once the slot on the primary has moved past what the standby has, for which the slot's reader needs changes.
+      // The copy becomes permanent when the primary's slot has moved past the standby's position, which takes order changes.
       await eventually(
         async () => {
           await standby.hasten()

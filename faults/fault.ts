@@ -6,21 +6,21 @@ export interface Fault {
   name: string
   /** For the table. */
   title: string
-  /** Repetitions of the long run; twenty unless said otherwise. */
+  /** Repetitions of the long run; twenty by default. */
   rounds?: number
   /** Whether a repeated mail is part of the promise here: at least once. */
   mayRepeatMails?: boolean
   /** Orders of a round; fewer in the short round. */
   run(round: Round, orders: number): Promise<void>
-  /** Makes the round, when it needs a server of its own. */
+  /** Creates the round, when it needs its own server. */
   open?(cleanup: Cleanup, random: () => number): Promise<Round>
   /** Of the long run; the short round of the tests has as many as of any other. */
   ordersPerRound?: number
-  /** How long everything may take to arrive; five minutes unless said otherwise. */
+  /** How long everything may take to arrive; five minutes by default. */
   drainTimeoutMs?: number
   /** Whether `open` starts an embedded PostgreSQL for the round: such a fault does not run on another server. */
   ownsPostgres?: boolean
-  /** Nothing else is run beside it, so that its times are its own. */
+  /** Runs alone, so that other faults do not change its times. */
   isAlone?: boolean
 }
 

@@ -17,7 +17,7 @@ const SETTINGS = { ...UNSYNCED, min_wal_size: '32MB', max_wal_size: '64MB' }
 
 const disks = new WeakMap<Round, { path: string; server: EmbeddedPostgres }>()
 
-/** Tables cannot grow first, which refuses statements; then the log cannot, which ends PostgreSQL until there is room. */
+/** First tables cannot grow, which fails statements; then the log cannot, which ends PostgreSQL until there is room. */
 export const FULL_DISK_FAULT: Fault = {
   name: 'postgres-disk-full',
   ownsPostgres: true,

@@ -8,7 +8,7 @@ export async function dieAndGoOn(round: Round, orders: number, step: string): Pr
   await round.survive('email,lake')
   const dying = await startDying(round, step, Math.floor(round.random() * 5))
   await round.shop.trade(orders)
-  // On a busy machine the orders come in fewer batches than it takes.
+  // On a busy machine the orders may arrive in too few batches.
   while (dying.child.signalCode === null) await round.shop.trade(1)
   await round.start('stream')
   await round.shop.trade(3)
@@ -20,7 +20,7 @@ export function startDying(round: Round, step: string, after: number): Promise<R
   return round.start('stream', { FAULT: step, FAULT_AFTER: String(after), FAULT_SEED: String(seed) })
 }
 
-/** The active handler stands still until PostgreSQL has given its slot to another one, and then continues where it stopped. */
+/** The active handler is paused until PostgreSQL has given its slot to another one, and then continues where it stopped. */
 export async function pauseAndWake(round: Round, orders: number): Promise<void> {
   await round.survive('email,lake')
   const first = await round.start('stream')
@@ -30,7 +30,7 @@ export async function pauseAndWake(round: Round, orders: number): Promise<void> 
   first.child.kill('SIGSTOP')
   await round.start('stream')
   await trading
-  // Whatever the first one had done by then, something waits.
+  // Regardless of the first one's progress, some changes wait.
   await round.shop.trade(3)
   await eventually(async () => ((await findReader(round)) ?? holder) !== holder, { what: 'another reader of the slot', timeoutMs: 120_000 })
   await round.shop.trade(5)

@@ -8,19 +8,19 @@ import type { Broker } from './broker.ts'
 export interface IndependentReport {
   orders: number
   versions: number
-  /** Changes that were acknowledged and are in `orders` no more. */
+  /** Acknowledged changes that are no longer in `orders`. */
   ordersLost: number
   topicLost: number
   topicDoubled: number
   mailsLost: number
-  /** By the store, although their customers can be reached. */
+  /** Failed mails to customers who can be reached. */
   mailsGivenUp: number
-  /** Not settled yet. */
+  /** Neither sent nor failed yet. */
   mailsQueued: number
   mailDoubles: number
   lakeLost: number
   lakeDoubles: number
-  /** Products whose stock is not what was there less what was sold. */
+  /** Products whose stock is not the initial stock less the sales. */
   wrongStock: number
 }
 
@@ -31,7 +31,7 @@ export interface CheckedStore {
   lake: string
   /** How often each event's mail arrived. */
   taken: ReadonlyMap<string, number>
-  /** What was there of each product before the first sale. */
+  /** The stock of each product before the first sale. */
   initialStock: ReadonlyMap<string, number>
   /** Versions of orders whose commit was acknowledged, by order id. */
   acknowledged: ReadonlyMap<string, number>
@@ -54,7 +54,7 @@ export async function checkIndependently({
   await client.connect()
   try {
     const read = async (sql: string) => (await client.query(sql)).rows as Record<string, string>[]
-    // Later places first: what they have must be in the earlier ones.
+    // Later places are read first: what they contain must be in the earlier ones.
     const inLake = await readLakeIds(lake)
     const givenUp = new Set((await read(`select event_id from email_deliveries where status = 'failed'`)).map((row) => row.event_id ?? ''))
     const onTopic =
@@ -114,7 +114,7 @@ async function readLakeIds(lake: string): Promise<string[]> {
   return ids
 }
 
-/** Without the files that a merged one replaces, as docs/events.md tells outside readers. */
+/** Without superseded files, by the rule that docs/events.md gives to other readers. */
 function notReplaced(names: string[]): string[] {
   const parts = names.map((name) => {
     const [, folder, first, last, level] = /^(.*)\/(\d+)-(\d+)(?:\.(\d+))?\.parquet$/.exec(name) ?? []

@@ -6,7 +6,7 @@ import type { Round } from './round.ts'
 /** A replay that finds something to publish sends at least this many statements. */
 const STATEMENTS = 20
 
-/** `storefront replay` of a lost slot dies at any of its statements, and is repeated after a change stream had time to be faster. */
+/** `storefront replay` of a lost slot dies at a random statement, and is repeated after the change stream had time to overtake it. */
 export const KILLED_REPLAY_FAULT: Fault = {
   name: 'replay-killed',
   title: 'slot dropped, storefront replay killed at a statement and repeated',

@@ -1,9 +1,9 @@
 import fs from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
 
-// Around the calls by which a lake in a folder changes. Before src/ is loaded, or it has the calls themselves.
+// Wraps the calls that change a lake in a folder. Must run before src/ is loaded, which would import the original calls.
 
-/** `before claim`, `after claim`: of the link that decides which file is next; `before link`, `after link`: by which it appears. */
+/** `before claim`, `after claim`: of the link that decides which file is next; `before link`, `after link`: of the link that publishes it. */
 export function hookLakeSteps(dieAt: (step: string) => void): void {
   const { link, rm } = fs.promises
   fs.promises.link = async (from, to) => {
@@ -23,7 +23,7 @@ export function hookLakeSteps(dieAt: (step: string) => void): void {
 
 /**
  * Every other sync of a file or folder of the lake fails `times` times as the kernel's does: EIO once, what was not written is gone, and
- * the next sync of the same file knows nothing of it.
+ * the next sync of the same file succeeds.
  */
 export function failSyncs(times: number): void {
   const open = fs.promises.open

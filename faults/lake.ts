@@ -7,7 +7,7 @@ import { farFromMidnight } from '../test/midnight.ts'
 import type { Fault } from './fault.ts'
 import type { Round, RoundProcess } from './round.ts'
 
-/** kill -9 of the lake's writer around the steps by which a file appears, of a merge at each step, EIO, and a full disk. */
+/** kill -9 of the lake's writer around the steps that publish a file, of a merge at each step, EIO, and a full disk. */
 export const LAKE_FAULTS: Fault[] = [
   ...(
     [
@@ -56,7 +56,7 @@ export const LAKE_FAULTS: Fault[] = [
       try {
         writeFileSync(ballast, Buffer.alloc(2_000_000))
       } catch {
-        // It holds as much as fits.
+        // The write fills the disk.
       }
       await round.survive('email')
       await round.start('stream,lake')
@@ -69,13 +69,13 @@ export const LAKE_FAULTS: Fault[] = [
 
 const COMPACT_STEPS = ['before link', 'after link', 'before delete', 'after delete']
 
-/** Merges while orders come, dies at one step, and the next time at another. */
+/** Merges while orders arrive; dies at one step, and the second time at another. */
 export async function compactAndDie(round: Round, orders: number, compact: (step: string) => RoundProcess): Promise<void> {
   await round.survive('stream,email,lake')
   const start = Math.floor(round.random() * COMPACT_STEPS.length)
   for (const index of [start, start + 1]) {
     const step = COMPACT_STEPS[index % COMPACT_STEPS.length] ?? ''
-    // Two files of one day at least, or there is nothing to merge.
+    // A merge needs at least two files of one day.
     await farFromMidnight()
     for (let file = 0; file < 2; file++) {
       await round.shop.trade(Math.ceil(orders / 4))

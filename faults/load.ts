@@ -3,7 +3,7 @@ import { eventually } from '../test/eventually.ts'
 import type { Fault } from './fault.ts'
 import { DELETED_LAMP } from './shop.ts'
 
-/** More than the pipeline has room for, and what no try can deliver. */
+/** A backlog larger than the pipeline's memory, and events that can never be delivered. */
 export const LOAD_FAULTS: Fault[] = [
   {
     name: 'poison',
@@ -47,7 +47,7 @@ export const LOAD_FAULTS: Fault[] = [
     rounds: 1,
     isAlone: true,
     ordersPerRound: 100_000,
-    // A mail server takes some hundred mails a second from one worker.
+    // A mail server accepts a few hundred mails a second from one worker.
     drainTimeoutMs: 1_200_000,
     async run(round, orders) {
       for (let placed = 0; placed < orders; placed += 10_000) await round.shop.placeTogether(Math.min(10_000, orders - placed))

@@ -4,7 +4,7 @@ import { ApiShop } from './api-shop.ts'
 import type { Fault } from './fault.ts'
 import type { Round } from './round.ts'
 
-/** Does `disturb` again and again while two processes of the API take orders. The roles behind them live in this process. */
+/** Repeats `disturb` while two API processes take orders. The other roles run in this process. */
 async function disturbWhileTrading(round: Round, orders: number, disturb: (shop: ApiShop) => Promise<void>): Promise<void> {
   await round.survive('stream,email,lake')
   const shop = await ApiShop.open(round)

@@ -4,10 +4,10 @@ import { freePort } from '../test/free-port.ts'
 
 export type MailFault = 'none' | 'temporary refusal'
 
-/** An SMTP server that counts what it took, by Message-ID, and misbehaves when told to. Knows nothing of the store's code. */
+/** An SMTP server that counts accepted mails by Message-ID and misbehaves on request. Shares no code with the store. */
 export interface MailSink {
   readonly url: string
-  /** How often each event's mail was taken: those that the client heard of, and those it did not. */
+  /** How often each event's mail was accepted, with and without an answer to the client. */
   readonly taken: Map<string, number>
   fault: MailFault
   /** The number of mails that are accepted without an answer: the connection is cut instead. */

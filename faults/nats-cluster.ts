@@ -6,13 +6,13 @@ import { Broker } from './broker.ts'
 import { VirtualAddress } from './virtual-address.ts'
 
 const SIZE = 3
-// A route that is made known by another server leads nowhere: all routes are those of the configuration, which can be cut.
+// Routes that servers advertise lead nowhere: all routes are configured ones, which a round can cut.
 const NOWHERE = '127.0.0.1:1'
 
 interface Member {
   name: string
   server: NatsServer
-  /** What this server reaches the others by, and they it. */
+  /** The proxies between this server and the others, in both directions. */
   routes: VirtualAddress[]
 }
 
@@ -68,7 +68,7 @@ cluster {
     await this.#member(name).server.end('SIGKILL')
   }
 
-  /** Throws away what the server has stored. Only while it is killed. */
+  /** Deletes the server's data. Only while it is killed. */
   wipe(name: string): void {
     this.#member(name).server.wipe()
   }

@@ -25,7 +25,7 @@ async function openWithCluster(cleanup: Cleanup, random: () => number): Promise<
   return round
 }
 
-/** The round's cluster, its stream made and led by somebody. */
+/** The round's cluster, with a stream that has a leader. */
 async function untilLed(round: Round): Promise<{ cluster: NatsCluster; broker: Broker; leader: string }> {
   const cluster = clusters.get(round)
   const { broker } = round
@@ -100,7 +100,7 @@ export const NATS_FAULTS: Fault[] = [
       await first.kill()
       await round.shop.trade(orders)
       const [dying] = await Promise.all([
-        // The first batch is what came before anything was published.
+        // The first batch has the changes from before anything was published.
         startDying(round, 'during publish', 1),
         pause(round.random() * 1_000).then(() => cluster.kill(leader)),
       ])
@@ -175,7 +175,7 @@ export const NATS_FAULTS: Fault[] = [
       await eventually(async () => (await round.countMessages().catch(() => 0)) > 0, { what: 'the new stream', timeoutMs: 180_000 })
       if ((await retryUntil(() => round.countMessages())) >= (await round.countVersions()))
         throw new Error('nothing was lost with the servers')
-      // As an operator does whose broker has only just come back.
+      // As an operator does just after the broker has restarted.
       await retryUntil(() => round.replay())
       await round.shop.trade(3)
       await assertInOrder(round)

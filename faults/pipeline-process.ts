@@ -4,7 +4,7 @@ import type { Topic } from '../src/topic/topic.ts'
 import { failSyncs, hookLakeSteps } from './lake-hooks.ts'
 import { makeRandom } from './random.ts'
 
-// The real pipeline in a process of its own, which may kill itself at a step. The hooks are here and nowhere in the product.
+// The real pipeline in a separate process, which may kill itself at a step. The hooks are here and not in the product.
 // FAULT: a step (`after read`, `during publish`, `after publish`, `after confirm`, or one of lake-hooks.ts), a deliberate fault that a
 // check must catch (see broken-topic.ts), or nothing. FAULT_AFTER: how many times the step goes well before. FAULT_SEED: of
 // what is left to chance within a step.
@@ -31,7 +31,7 @@ if (rest.length > 0) {
 if (ROLES.includes('stream')) await startStream()
 process.stdout.write('ready\n')
 
-// Without app.ts, which takes a second to read: a handler that dies is what most rounds wait for.
+// Without app.ts, which takes a second to load: most rounds wait for a handler that dies.
 async function startStream(): Promise<void> {
   const { createPool } = await import('../src/db/pool.ts')
   const { createOrderStreamHandler } = await import('../src/change-stream/order-stream-handler.ts')

@@ -9,7 +9,7 @@ import type { Fault } from './fault.ts'
 import { Skipped } from './lake.ts'
 import type { Round } from './round.ts'
 
-/** Takes the database away, does something to its files, and brings it back at the same address. */
+/** Stops the database, changes its files, and restarts it at the same address. */
 async function whileStopped(round: Round, work: (cluster: string) => void): Promise<void> {
   const cluster = clusterOf(round)
   await cluster.server.stop()
@@ -18,7 +18,7 @@ async function whileStopped(round: Round, work: (cluster: string) => void): Prom
   cluster.address.moveTo(cluster.server.url)
 }
 
-/** Sells, copies the database's files, sells on, puts them back, and sells again. */
+/** Sells, copies the database's files, continues selling, restores the copy, and sells again. */
 async function putBack(round: Round, orders: number): Promise<void> {
   const copies = mkdtempSync(join(tmpdir(), 'storefront-copy-'))
   onCleanup(round.cleanup, () => rmSync(copies, { recursive: true, force: true }))
@@ -46,7 +46,7 @@ async function putBack(round: Round, orders: number): Promise<void> {
   await round.shop.trade(3)
 }
 
-/** A database that goes back to an earlier state while topic, lake and customers do not. */
+/** A database that is restored to an earlier state while topic and lake are not. */
 export const RESTORE_FAULTS: Fault[] = [
   {
     name: 'restore-files',

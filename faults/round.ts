@@ -42,7 +42,7 @@ export interface RoundProcess {
   kill(signal?: NodeJS.Signals): Promise<void>
 }
 
-/** One round of a fault: a store of its own, with a stream of orders, and what is needed to break it. */
+/** One round of a fault: a separate store with a stream of orders, and the means to break it. */
 export class Round {
   readonly cleanup: Cleanup
   readonly random: () => number
@@ -118,33 +118,33 @@ export class Round {
     }
   }
 
-  /** Roles that live through the fault, in this process. */
+  /** Runs roles that survive the fault, in this process. */
   async survive(roles: string, overrides: Record<string, string> = {}): Promise<() => Promise<void>> {
     const app = await createApp({ config: readConfig(this.environment(roles, overrides)), logger: silent })
-    // Also when it could not start: what has been opened by then would outlive the round.
+    // Also when the start fails: resources opened by then would outlive the round.
     onCleanup(this.cleanup, () => app.stop())
     await app.start()
     return () => app.stop()
   }
 
-  /** Roles in a process of their own, which may end itself by `fault`. Returns when it works, or has ended. */
+  /** Runs roles in a separate process, which may kill itself by `fault`. Returns when it works, or has ended. */
   async start(roles: string, overrides: Record<string, string> = {}): Promise<RoundProcess> {
     const { child, ...rest } = this.#spawn(PROCESS, this.environment(roles, overrides))
     await Promise.race([once(child.stdout as NonNullable<typeof child.stdout>, 'data'), rest.ended])
     return { child, ...rest }
   }
 
-  /** Merges the lake's files in a process of its own, which may end itself by `fault`. */
+  /** Merges the lake's files in a separate process, which may kill itself by `fault`. */
   compact(overrides: Record<string, string> = {}): RoundProcess {
     return this.#spawn(COMPACT_PROCESS, this.environment('lake', overrides))
   }
 
-  /** Repairs the lake's files in a process of its own, which may end itself by `fault`. */
+  /** Repairs the lake's files in a separate process, which may kill itself by `fault`. */
   repair(overrides: Record<string, string> = {}): RoundProcess {
     return this.#spawn(REPAIR_PROCESS, this.environment('lake', overrides))
   }
 
-  /** Replays in a process of its own, which ends itself before its statement of this number. For the topic in PostgreSQL. */
+  /** Replays in a separate process, which kills itself before the statement of this number. For the topic in PostgreSQL. */
   replayUntil(statement: number): RoundProcess {
     return this.#spawn(REPLAY_PROCESS, this.environment('stream'), [this.url, String(statement)])
   }
@@ -211,7 +211,7 @@ export class Round {
     return rows[0]?.versions ?? 0
   }
 
-  /** Returns when the newest change that was acknowledged is on the topic in PostgreSQL: by then all before it were given to the topic. */
+  /** Returns when the newest acknowledged change is on the topic in PostgreSQL; then all earlier ones have been published. */
   async untilNewestOnTopic(): Promise<void> {
     const [id, version] = [...this.shop.acknowledged].at(-1) ?? []
     await eventually(async () => (await this.pool.query('select from topic_messages where id = $1', [`${id}.${version}`])).rowCount === 1, {
@@ -230,12 +230,12 @@ export class Round {
     return queued === 0 && mails >= versions && (await this.countMessages()) >= versions
   }
 
-  /** Waits until nothing is lost any more; returns after a while in any case. Returns how long it took in milliseconds. */
+  /** Waits until nothing is missing, or for a limited time. Returns the time it took in milliseconds. */
   async drain(timeoutMs = DRAIN_TIMEOUT_MS): Promise<number> {
     const since = performance.now()
     for (;;) {
       const isLate = performance.now() - since > timeoutMs
-      // Reading the lake is dear, and in vain before the rest has arrived.
+      // Reading the lake is expensive, and useless before the rest has arrived.
       const mayBeDone = isLate || (await this.#hasSettled().catch(() => false))
       const report = mayBeDone ? await this.check().catch(() => null) : null
       const tookMs = performance.now() - since

@@ -16,10 +16,10 @@ export interface FaultResult {
   lakeDoubles: number
   mailDoubles: number
   wrongStock: number
-  /** The longest time in which nothing came to the topic although something waited. */
+  /** The longest time in which nothing arrived on the topic although changes waited. */
   longestGapMs: number
   longestDrainMs: number
-  /** What a check complained of, by the name of the check. */
+  /** The complaints, by the name of the check. */
   complaints: string[]
 }
 
@@ -30,7 +30,7 @@ export interface RunOptions {
   log: (line: string) => void
 }
 
-/** Runs a fault round after round, each with a seed of its own that is printed, and checks each with both checkers. */
+/** Runs the rounds of a fault, each with its own printed seed, and checks each with both checkers. */
 export async function runFault(fault: Fault, options: RunOptions): Promise<FaultResult> {
   const { rounds, orders, seed, log } = options
   const { name, title } = fault
@@ -66,7 +66,7 @@ async function runRound(fault: Fault, seed: number, orders: number, drainTimeout
 }
 
 async function judge(fault: Fault, round: Round, seed: number, result: FaultResult): Promise<void> {
-  // What cannot be read now, because somebody stands still, is read in a moment.
+  // A source that cannot be read while a process is paused can be read a moment later.
   const report = await retryUntil(() => round.check())
   const { findings } = await retryUntil(() => round.verify())
   result.rounds += 1
@@ -87,7 +87,7 @@ async function judge(fault: Fault, round: Round, seed: number, result: FaultResu
   }
 }
 
-// A look costs a query on both sides, and times are told in tenths of a second.
+// Each check costs a query on both sides, and times are reported in tenths of a second.
 const LOOK_MS = 100
 
 function watchGap(round: Round): { stop(): Promise<number> } {

@@ -19,12 +19,12 @@ function lampLine(product_id: string, quantity: number) {
   return { product_id, sku: 'LAMP', name: 'Lamp', unit_price: price, quantity, total: { ...price, amount: 1250 * quantity } }
 }
 
-/** The line of an order of a product that was deleted, which is in no stock. */
+/** A line of a deleted product, which has no stock. */
 export const DELETED_LAMP = JSON.stringify([lampLine(randomUUID(), 1)])
 
 /**
- * Customers and operators by plain SQL, as many a second as the database takes: an order takes its stock in its own transaction, a
- * move writes its version and its history, a cancelled order gives its stock back. A statement that fails is retried, so the shop
+ * Customers and operators by plain SQL, as fast as the database allows: an order takes its stock in its own transaction, a
+ * transition writes its version and its history, a cancelled order returns its stock. A statement that fails is retried, so the shop
  * continues while the database is unavailable.
  */
 export class Shop {
@@ -32,13 +32,13 @@ export class Shop {
   readonly #random: () => number
   readonly #products: string[] = []
   readonly #open: { id: string; status: string; items: { product_id: string; quantity: number }[] }[] = []
-  /** The version of each order as far as its commits were acknowledged. */
+  /** The newest acknowledged version of each order. */
   readonly acknowledged = new Map<string, number>()
   readonly initialStock = new Map<string, number>()
   readonly userId = randomUUID()
   readonly address = `${randomUUID()}@example.com`
   readonly userIds: string[] = []
-  /** Customers whose mails can only be given up. */
+  /** Customers whose mails must fail. */
   readonly unreachable = new Set<string>()
   /** Deliberately wrong, to check the checkers. */
   forgetsStock = false
@@ -77,7 +77,7 @@ export class Shop {
     }
   }
 
-  /** Returns how to forget what is sold from here on, as a database does that is put back. */
+  /** Returns a function that forgets later sales, as a restored database does. */
   remember(): () => void {
     const [open, acknowledged, cancelled] = [structuredClone(this.#open), new Map(this.acknowledged), this.cancelled]
     return () => {
@@ -127,7 +127,7 @@ export class Shop {
     const change = [{ status: to, at: at.toISOString(), actor: { type: 'admin', id: null }, reason: null }]
     const [line] = order.items
     const goesBack = to === 'cancelled' && !this.forgetsStock ? (line?.quantity ?? 0) : 0
-    // The status in the condition: after a lost answer the same move finds nothing to do.
+    // The condition on the status makes a repeat after a lost answer change nothing.
     await this.#pool.query(
       `with moved as (
         update orders

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Pool } from '../src/db/pool.ts'
 
-/** Returns once PostgreSQL was told that it need not give again what was read up to `position`, which is that of a message. */
+/** Returns when the slot has confirmed `position`, the position of a message. */
 export async function untilConfirmed(pool: Pool, position: string): Promise<void> {
   const lsn = BigInt(`0x${position.split('/')[1]}`)
   while (true) {

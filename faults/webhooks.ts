@@ -18,7 +18,7 @@ const FAILURES = ['500', '503', 'cut before', 'cut after'] as const
 /** Posts that were answered 2xx, or whose answer was lost on the way, by endpoint and event id. */
 type Received = Map<string, number>
 
-/** A receiver that fails every third post in one of four ways. `cut after` has taken what it got. */
+/** A receiver that fails every third post in one of four ways. `cut after` has processed the post. */
 async function startReceiver(cleanup: Cleanup): Promise<{ url: string; received: Received; isFailing: boolean }> {
   const received: Received = new Map()
   const receiver = { url: '', received, isFailing: true }
@@ -45,7 +45,7 @@ async function startReceiver(cleanup: Cleanup): Promise<{ url: string; received:
   return receiver
 }
 
-/** Each version of each order comes to each endpoint: at least once, and as a repeat only when an answer was lost. */
+/** Each version of each order arrives at each endpoint at least once, and twice only when an answer was lost. */
 async function awaitWebhooks(round: Round, received: Received): Promise<void> {
   const wanted = (await round.countVersions()) * ENDPOINTS
   await eventually(
@@ -62,12 +62,12 @@ async function awaitWebhooks(round: Round, received: Received): Promise<void> {
   if (received.size !== wanted) throw new Error(`${received.size} webhooks came, of ${wanted}`)
 }
 
-/** Receivers that refuse, hang up before and after they have taken a post, and a worker that dies. */
+/** Receivers that refuse, hang up before or after they processed a post, and a worker that dies. */
 export const WEBHOOK_FAULT: Fault = {
   name: 'webhooks-failing',
   title: 'webhooks to receivers that fail every third post, and kill -9 of their worker',
   async run(round, orders) {
-    // What is retried after a second here is after longer and longer pauses in a store.
+    // Retries come after a second here; in a store the pauses grow.
     await installJobQueues({
       url: round.url,
       logger: silent,

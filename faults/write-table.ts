@@ -21,9 +21,9 @@ export interface Run {
   seed: number
   /** Faults side by side. */
   lanes: number
-  /** `YYYY-MM-DD`; today unless said otherwise. */
+  /** `YYYY-MM-DD`; today by default. */
   date?: string
-  /** Whether every fault was run; what was written of earlier runs goes then. */
+  /** Whether every fault was run; then the lines of earlier runs are removed. */
   isWhole: boolean
 }
 
@@ -50,7 +50,7 @@ function toRow({ title, rounds, orders, lost, lakeDoubles, mailDoubles, longestG
   return `| ${title} | ${rounds} | ${orders} | ${lost} | ${lakeDoubles} | ${mailDoubles} | ${seconds(longestGapMs)} | ${seconds(longestDrainMs)} |`
 }
 
-/** A line for each run whose rows are in the table. A later line holds for the faults that it names. */
+/** A line for each run whose rows are in the table. A later line applies to the faults that it names. */
 function toRuns(old: readonly string[], results: readonly FaultResult[], run: Run): string[] {
   const { seed, lanes, isWhole, date = new Date().toISOString().slice(0, 10) } = run
   const names = results.map(({ name }) => name)

@@ -3,7 +3,7 @@ import type { Operation, Schema } from './contract.ts'
 import type { Judge, Verdict } from './judge.ts'
 import type { FuzzRequest } from './request.ts'
 
-/** What a request's own form is refused with. */
+/** Codes of refusals because of a request's form. */
 const FORM_CODES = new Set([
   ...['malformed_request', 'malformed_json', 'invalid_header', 'invalid_query', 'invalid_cursor', 'invalid_body'],
   ...['payload_too_large', 'unsupported_media_type'],
@@ -52,7 +52,7 @@ function checkId(request: FuzzRequest, { headers, status }: Answer, problem: Pro
     : []
 }
 
-/** What the document does not say of this operation: its status, the type and form of its body, the code of its problem. */
+/** Differences from the document: the status, the type and form of the body, the code of the problem. */
 export function checkDocumented(
   judge: Judge,
   operation: Operation,

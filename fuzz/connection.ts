@@ -4,10 +4,10 @@ import { brotliDecompressSync, gunzipSync } from 'node:zlib'
 
 export interface Answer {
   status: number
-  /** Names in lower case; of a header that came several times, the values with commas between. */
+  /** Names in lower case; values of a repeated header are joined by commas. */
   headers: ReadonlyMap<string, string>
   bytes: Buffer
-  /** The body as JSON; null where it is none. */
+  /** The body as JSON; null when it is not JSON. */
   json(): unknown
 }
 
@@ -21,8 +21,8 @@ export class NoAnswer extends Error {
 }
 
 /**
- * Sends a request byte for byte as it is given, which `fetch` and `node:http` refuse for odd ones, and reads one answer. A connection of
- * its own for each request: an odd one can leave a connection in any state.
+ * Sends the exact bytes of a request, which `fetch` and `node:http` refuse for invalid ones, and reads one answer. Each request has
+ * its own connection, because an invalid one can leave a connection in any state.
  */
 export function exchange(port: number, bytes: Buffer, hasNoBody: boolean): Promise<Answer> {
   return new Promise((resolve, reject) => {
@@ -46,7 +46,7 @@ export function exchange(port: number, bytes: Buffer, hasNoBody: boolean): Promi
   })
 }
 
-/** The answer at the beginning of `bytes`, null while it is not whole. */
+/** The answer at the beginning of `bytes`, null while it is incomplete. */
 function readAnswer(bytes: Buffer, hasNoBody: boolean, isClosed: boolean): Answer | null {
   const end = bytes.indexOf(HEAD_END)
   if (end < 0) return null

@@ -10,11 +10,11 @@ import { type StoreOverrides, startStore, type TestStore } from '../test/store.t
 import { silent } from '../test/stream-harness.ts'
 import { auditStock, recordStock } from './stock-audit.ts'
 
-/** The product as it is, all roles in one process, on a port of 127.0.0.1. */
+/** The unmodified product, with all roles in one process, on a port of 127.0.0.1. */
 export interface FuzzedStore extends TestStore {
   port: number
   mailFolder: string
-  /** What `storefront verify` and the fuzzer's own look at the tables find; empty when nothing is wrong. */
+  /** What `storefront verify` and the fuzzer's own check of the tables find; empty when nothing is wrong. */
   audit(): Promise<string[]>
 }
 

@@ -20,7 +20,7 @@ export interface FuzzOptions {
   /** Ends with the first of these. */
   rounds?: number
   untilMs?: number
-  /** Sends more valid requests of the operations none of whose was answered with success. */
+  /** Sends more valid requests of operations that had no success yet. */
   isReachingAll?: boolean
   /** Ends as soon as something is found. */
   isEndingEarly?: boolean
@@ -43,7 +43,7 @@ export interface FuzzReport {
 
 /** Requests of each operation in a round; shrinking adds its own. */
 const RUNS = 6
-/** Each takes an account or a session away that others need. */
+/** Each removes an account or a session that others need. */
 const DESTRUCTIVE =
   /^(DELETE \/me|POST \/auth\/logout|POST \/auth\/password|POST \/auth\/password-reset\/confirm|DELETE \/auth\/sessions\/\{id\})$/
 const DESTRUCTIVE_RUNS = 2
@@ -51,7 +51,7 @@ const MORE_ROUNDS = 10
 /** Requests to make a finding smaller. */
 const SHRINKING_RUNS = 80
 
-/** Sends rounds of requests, some of each operation, and checks each answer; then audits what they have left behind. */
+/** Sends rounds of requests, some of each operation, and checks each answer; then audits the store's state. */
 export async function fuzz(options: FuzzOptions): Promise<FuzzReport> {
   const { store, seed, routes = [], rounds = Number.POSITIVE_INFINITY, untilMs = Number.POSITIVE_INFINITY, log = () => {} } = options
   const contract = await readContract()
@@ -119,7 +119,7 @@ class Fault extends Error {
   }
 }
 
-/** Sends some requests of one operation; what an answer is wrong about is shrunk to a small request. */
+/** Sends some requests of one operation, and shrinks each request with a wrong answer. */
 async function probe({ operation, seed, judge, known, tally, port, isNew, isValidOnly = false }: ProbeOptions): Promise<Violation | null> {
   const valid = validRequest({ operation, judge, known })
   const mutated = fc.tuple(valid, mutationsOf(operation, known)).map(([request, mutations]) => mutate(request, mutations))
@@ -147,7 +147,7 @@ async function probe({ operation, seed, judge, known, tally, port, isNew, isVali
   const requests = isValidOnly ? valid : fc.oneof({ arbitrary: valid, weight: 2 }, { arbitrary: mutated, weight: 3 })
   const { failed, errorInstance } = await fc.check(fc.asyncProperty(requests, attempt), { seed, numRuns })
   if (!failed) return null
-  // Anything else is a fault of the fuzzer.
+  // Any other error is a bug of the fuzzer.
   if (!(errorInstance instanceof Fault) || smallest === null) throw errorInstance
   const { request, faults } = smallest as { request: FuzzRequest; faults: string[] }
   return { route: operation.name, faults, request: describeRequest(request) }

@@ -5,8 +5,8 @@ import type { FuzzRequest } from './request.ts'
 import { findBrokenRule } from './rules.ts'
 
 /**
- * What a request is by the document. `unsure`: it is within the schemas, but has something that the document leaves open, such as an odd
- * header, so that the store may take it or not.
+ * The verdict on a request by the document. `unsure`: it fits the schemas, but has a part that the document leaves open, such as an odd
+ * header, so that the store may accept or refuse it.
  */
 export type Verdict = { kind: 'valid' } | { kind: 'unsure' } | { kind: 'invalid'; because: string }
 
@@ -17,8 +17,8 @@ const DOCUMENT = 'document'
 const JSON_TYPE = /^application\/json\s*(;\s*charset\s*=\s*"?utf-8"?\s*)?$/i
 
 /**
- * Judges requests and answers by `openapi.json` alone, with a validator (Ajv) and formats that share nothing with the store's: the
- * fuzzer would not notice a fault that both had.
+ * Judges requests and answers by `openapi.json` alone, with a validator (Ajv) and formats that share nothing with the store's: otherwise
+ * the fuzzer would miss a defect that both have.
  */
 export class Judge {
   readonly #ajv: Ajv2020
@@ -38,7 +38,7 @@ export class Judge {
     return this.explain(schema, value) === null
   }
 
-  /** Why a value is not of a schema; null when it is. */
+  /** Why a value does not fit a schema; null when it does. */
   explain(schema: Schema, value: unknown): string | null {
     let validate = this.#compiled.get(schema)
     if (validate === undefined) {
@@ -69,12 +69,12 @@ export class Judge {
     return null
   }
 
-  /** No parameter is a list, so none may come twice, and none may come that the document does not name. */
+  /** No parameter is a list, so none may repeat, and every parameter must be in the document. */
   #judgeQuery({ queryParameters }: Operation, query: FuzzRequest['query']): string | null {
     const seen = new Set<string>()
     for (const { name, value } of query) {
       const parameter = queryParameters.find((known) => known.name === name)
-      // An operation without a query looks at none.
+      // An operation without a query ignores it.
       if (queryParameters.length === 0) continue
       if (parameter === undefined) return `query: ${JSON.stringify(name)} is not known`
       if (seen.has(name)) return `query: ${name} comes twice`
@@ -113,7 +113,7 @@ export class Judge {
 /** NUL and lone surrogates, which docs/errors.md refuses anywhere. */
 function findUnstorable(value: unknown): string | null {
   const isUnstorable = (text: string) => text.includes('\0') || /\p{Surrogate}/u.test(text)
-  // A stack of its own: what is judged may be nested deeper than calls can be.
+  // An explicit stack: a value may be nested deeper than calls can be.
   const waiting = [value]
   while (waiting.length > 0) {
     const next = waiting.pop()

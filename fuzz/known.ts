@@ -33,7 +33,7 @@ interface SeenPage {
 const KEPT = 60
 const KEPT_ETAGS = 4
 
-/** What the answers so far have taught: it lets requests reach beyond `not_found` and `invalid_token`. */
+/** Ids, tokens and cursors from earlier answers, which let requests get past `not_found` and `invalid_token`. */
 export class Known {
   readonly accounts: Account[] = []
   readonly products: Resource[] = []
@@ -81,7 +81,7 @@ export class Known {
     }
   }
 
-  /** Tokens out of the mails that have come since. */
+  /** Tokens from the mails that have arrived since. */
   readMails(): void {
     let names: string[]
     try {

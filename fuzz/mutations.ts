@@ -5,7 +5,7 @@ import type { Known } from './known.ts'
 import { encodePart, type FuzzRequest, queryPair } from './request.ts'
 import { FRAGMENTS } from './values.ts'
 
-/** One change of a request: what is done, at which of the places where it can be done, and with what. */
+/** One change of a request: the kind, the place and the value. */
 export interface Mutation {
   kind: keyof typeof BODY_CHANGES | keyof typeof QUERY_CHANGES | keyof typeof HEADER_CHANGES | 'path'
   at: number
@@ -256,7 +256,7 @@ export function mutationsOf(operation: Operation, known: Known): fc.Arbitrary<Mu
     name: names,
     junk: junkFor(operation, known),
   })
-  // Many of one kind, beside the few that break what they hide: eight unknown names were once enough to have anything accepted.
+  // Many of one kind beside a few others: eight unknown names once made validation accept anything.
   const flood = fc.array(
     mutation.map(
       (one): Mutation => ({

@@ -13,7 +13,7 @@ const ORDERS = 6
 const ATTEMPTS = 10
 const MOVES: (string | null)[] = [null, 'cancelled', 'confirmed', 'shipped']
 
-/** Keeps something there to ask about: accounts with a session, products with stock, orders in several states. */
+/** Keeps data for requests: accounts with a session, products with stock, orders in several states. */
 export function createShop(store: FuzzedStore, known: Known, { operations }: Contract) {
   let turn = 0
 

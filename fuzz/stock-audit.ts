@@ -1,14 +1,14 @@
 import type { Pool } from '../src/db/pool.ts'
 
 /**
- * Writes down every change of stock and of an order's status with the transaction that made it, by triggers of the fuzzer's own: what
- * the store says of its stock is not asked.
+ * Records every change of stock and of an order's status with its transaction, by the fuzzer's own triggers, independently of
+ * the store's own records.
  */
 export async function recordStock(pool: Pool): Promise<void> {
   await pool.query(RECORDING)
 }
 
-// The functions have the rights of who made them: the store's role need not know these tables.
+// The functions run with their owner's rights, so the store's role needs no rights on these tables.
 const RECORDING = `
   create table fuzz_stock (
     position bigint generated always as identity,
@@ -61,7 +61,7 @@ export async function auditStock(pool: Pool): Promise<string[]> {
 }
 
 const AUDITS = {
-  // A return may give goods back or not. A product that is not tracked has no level that could change.
+  // A return may restock goods or not. A product that is not tracked has no level that could change.
   'stock is not conserved': `
     with lines as (
       select moves.transaction_id, moves.order_id, (line ->> 'product_id')::uuid as product_id, (line ->> 'quantity')::bigint as quantity,

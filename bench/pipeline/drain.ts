@@ -10,10 +10,10 @@ import { orderText } from './order-text.ts'
 import { type Rig, startRig, type TopicKind } from './rig.ts'
 
 const PATIENCE_MS = 600_000
-// What a look costs is taken from those who are measured.
+// Each check takes time from the processes that are measured.
 const SELDOM = { timeoutMs: PATIENCE_MS, pauseMs: 100 }
 
-/** How fast a backlog comes into the topic and the lake, one after the other and both at once. */
+/** How fast a backlog is drained into topic and lake, one after the other and both at once. */
 export async function measureDrain(cleanup: Cleanup, kind: TopicKind, events: number): Promise<void> {
   const rig = await startRig(cleanup, kind)
   const rows: (string | number)[][] = []
@@ -43,7 +43,7 @@ export async function measureDrain(cleanup: Cleanup, kind: TopicKind, events: nu
   printTable(['drained', 'events/s', 'seconds'], rows)
 }
 
-/** Not waiting for the disk at each commit makes the backlog sooner, and leaves the same log to read. */
+/** Does not wait for the disk at each commit: the backlog is ready sooner, and the log to read is the same. */
 async function commitBacklog({ pool }: Rig, orders: number): Promise<void> {
   const client = await pool.connect()
   try {
@@ -92,7 +92,7 @@ async function untilInTopic(rig: Rig, messages: number): Promise<number> {
   return nowMs()
 }
 
-/** Each file is whole when it appears, and is named by the sequences in it. */
+/** Each published file is complete, and its name is the range of its sequences. */
 async function untilInLake({ lake }: Rig, events: number): Promise<number> {
   await eventually(async () => (await newestInLake(lake)) >= events, { ...SELDOM, what: 'the backlog in the lake' })
   return nowMs()

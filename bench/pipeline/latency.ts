@@ -11,7 +11,7 @@ const CONNECTIONS = 8
 const WARM_UP_SECONDS = 2
 const PATIENCE_MS = 60_000
 
-/** From an order's commit to the moment at which a subscriber of the topic is given its message. */
+/** Time from an order's commit to its message at a subscriber of the topic. */
 export async function measureLatency(cleanup: Cleanup, kind: TopicKind, seconds: number): Promise<void> {
   const rig = await startRig(cleanup, kind)
   const stream = await rig.startRole('stream')

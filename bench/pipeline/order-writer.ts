@@ -23,13 +23,13 @@ export interface WrittenOrder {
 
 export interface WriterReport {
   orders: WrittenOrder[]
-  /** The most that an order was sent behind its time. */
+  /** The longest delay of an order behind its schedule. */
   latestMs: number
 }
 
 process.on('message', async (load: WriterLoad) => {
   const pool = createPool({ url: load.url, size: load.connections, applicationName: 'bench-writer', onError: () => {} })
-  // Connecting is no part of it.
+  // Connecting is not measured.
   await Promise.all(Array.from({ length: load.connections }, () => pool.query('select pg_sleep(0.1)')))
   const userId = randomUUID()
   const orders: Promise<WrittenOrder>[] = []

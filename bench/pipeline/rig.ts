@@ -21,7 +21,7 @@ import { nowMs } from './clock.ts'
 
 export type TopicKind = 'postgres' | 'nats'
 
-/** What a store of several processes stands on. Everything goes with its `cleanup`. */
+/** The servers and folders of a store of several processes. `cleanup` removes them all. */
 export interface Rig {
   url: string
   pool: Pool
@@ -29,7 +29,7 @@ export interface Rig {
   topic: Topic
   lake: string
   countMessages(): Promise<number>
-  /** `storefront serve` with one role. Returns when that is at work, with the time at which it told so. */
+  /** Starts `storefront serve` with one role. Returns when it is active, with the time of its log line. */
   startRole(role: 'stream' | 'lake'): Promise<{ activeAtMs: number; stop(): Promise<void> }>
 }
 
@@ -72,7 +72,7 @@ export async function startRig(cleanup: Cleanup, kind: TopicKind): Promise<Rig> 
   }
 }
 
-/** By the newest sequence: counting the rows again and again would be work beside that which is measured. */
+/** From the newest sequence: counting rows repeatedly would add to the measured load. */
 async function countRows(pool: Pool): Promise<number> {
   const { rows } = await pool.query<{ newest: number | null }>('select max(sequence) as newest from topic_messages')
   return rows[0]?.newest ?? 0
@@ -101,7 +101,7 @@ function untilActive(child: ChildProcess, role: string): Promise<number> {
   createInterface(child.stdout).on('line', (line) => {
     const { msg, level } = JSON.parse(line) as { msg: string; level: number }
     if (SIGNS_OF_WORK.includes(msg)) resolve(nowMs())
-    // Work that fails and is retried makes a figure that means something else.
+    // Retries would distort the figure.
     else if (level >= WARN) console.error(`${role}: ${line}`)
   })
   return promise
