@@ -91,7 +91,7 @@ const changed = (values: string, ...words: string[]) =>
       .map((series) => [series, values]),
   )
 
-/** What makes each alert fire, and the labels that it then has besides its severity. */
+/** The fault that fires each alert, and the labels that the alert then has besides its severity. */
 const FAULTS: Record<string, { series: Record<string, string>; labels: Record<string, string>; at?: string }> = {
   ProcessDown: { series: changed('1x10 0x50', 'up{', '"rest"'), labels: { instance: 'rest', job: 'storefront' } },
   NoProcess: { series: changed(DIES, 'storefront_'), labels: { job: 'storefront' } },
@@ -157,7 +157,7 @@ test('each alert fires in its fault and none while all is well', { skip: promtoo
   ])
 })
 
-/** The metrics of an expression, with the labels that they are chosen by. */
+/** The metrics of an expression, with the labels that select them. */
 function selectorsOf(expr: string): { name: string; labels: [string, string][] }[] {
   const withoutTexts = expr.replace(/label_replace\((.+?\}), .*?\)\)/, '$1)')
   const matches = withoutTexts.matchAll(/\b((?:storefront|nodejs|process)_\w+)(?:\{([^}]*)\})?/g)

@@ -1,6 +1,6 @@
 import type { Queryable } from '../src/db/pool.ts'
 
-/** From here on the test's own database stores what its rules refuse, as rows from before these rules are. */
+/** Drops rules of the test's database, so that it stores rows which the rules would refuse. */
 export async function allowBrokenRows(db: Queryable): Promise<void> {
   await db.query(`alter table orders
     disable trigger orders_lines_add_up,
@@ -9,7 +9,7 @@ export async function allowBrokenRows(db: Queryable): Promise<void> {
   await db.query('alter table inventory drop constraint inventory_available_not_negative')
 }
 
-/** Moves orders past the use cases, also where these refuse to, with the entry in the history that the database asks for. */
+/** Changes the status of orders by SQL, without the use cases' rules, with the history entry that the database requires. */
 export async function setStatus(db: Queryable, ids: readonly string[], status: string): Promise<void> {
   await db.query(
     `update orders

@@ -54,7 +54,7 @@ export interface NetworkAnswer {
   text: string
 }
 
-/** Sends requests to a store that listens, over sockets: as many at once as there are callers. */
+/** Sends requests to a listening store over sockets, one at a time for each caller. */
 export function networkOf(store: TestStore) {
   const { port } = store.server.server.address() as AddressInfo
   const agent = new Agent({ keepAlive: true })

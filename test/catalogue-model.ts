@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import fc from 'fast-check'
 
-/** Words as a search means them, each in several spellings. */
+/** Words that a search treats as one, each in several spellings. */
 const WORDS: Record<string, readonly string[]> = {
   lamp: ['lamp', 'LAMP', 'Ｌａｍｐ', 'la\u00admp'],
   lampion: ['lampion', 'Lampión'],
@@ -120,7 +120,7 @@ const anyQuery: fc.Arbitrary<ModelQuery> = fc.record({
   limit: fc.integer({ min: 3, max: 60 }),
 })
 
-/** Any, and as often one of more products than are ranked. */
+/** Any search; half of them match more products than are ranked. */
 export const modelQuery: fc.Arbitrary<ModelQuery> = fc.oneof(
   anyQuery,
   fc.record({ isCollapsed: fc.boolean(), limit: fc.integer({ min: 10, max: 60 }) }).map((given) => ({
@@ -167,7 +167,7 @@ function hasWords(product: ModelProduct, search: NonNullable<ModelQuery['search'
   return required.every(has) && !search.excluded.some(({ meant }) => words.includes(meant))
 }
 
-/** Whether the search goes by its own words: where no product has them it goes by similar ones, of which the model knows nothing. */
+/** Whether some product has the words of the search. Otherwise the store searches for similar words, which the model does not know. */
 export function isKnown(products: readonly ModelProduct[], { search }: ModelQuery): boolean {
   return search === null || products.some((product) => !product.isArchived && hasWords(product, search))
 }
@@ -182,7 +182,7 @@ export function matches(product: ModelProduct, query: ModelQuery): boolean {
   return group === null || product.group === group
 }
 
-/** What stands for a product in a list: itself, or with `isCollapsed` its group. */
+/** The entry of a product in a list: the product itself, or with `isCollapsed` its group. */
 export function entryOf({ id, group }: { id: string; group: string | null }, { isCollapsed }: ModelQuery): string {
   return isCollapsed && group !== null ? `group ${group}` : `product ${id}`
 }
@@ -198,7 +198,7 @@ export function inOrder(products: readonly ModelProduct[], sort: (typeof KEY_SOR
   return sort.startsWith('-') ? ascending.reverse() : ascending
 }
 
-/** One of each entry, where the first of it stands. */
+/** Each entry once, at its first position. */
 export function firstOfEach(products: readonly ModelProduct[], query: ModelQuery): ModelProduct[] {
   const seen = new Set<string>()
   return products.filter((product) => {

@@ -18,7 +18,7 @@ export interface Certificate {
   keyFile: string
 }
 
-/** An authority that nobody else trusts, for a day. Its files go with the test. */
+/** A certificate authority that is valid for a day. Its files are deleted after the test. */
 export class Authority {
   readonly caFile: string
   readonly #folder: string

@@ -1,11 +1,11 @@
-/** What can clean up: a test's context, or `{ after }` of node:test for a whole file. */
+/** Registers clean-up: a test's context, or `{ after }` of node:test for a whole file. */
 export interface Cleanup {
   after(work: () => Promise<void> | void): void
 }
 
 const undone = new WeakMap<Cleanup, (() => Promise<void> | void)[]>()
 
-/** Like `t.after`, but last in, first out: what was made last may need what was made before it. */
+/** Like `t.after`, but last in, first out: a resource may need those that were created before it. */
 export function onCleanup(t: Cleanup, work: () => Promise<void> | void): void {
   const stack = undone.get(t)
   if (stack !== undefined) {

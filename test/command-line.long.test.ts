@@ -11,7 +11,7 @@ import { databaseUrl } from './database.ts'
 import { TEST_SECRET } from './store.ts'
 import { launch, runStorefront, serve } from './store-process.ts'
 
-// Making a cluster takes a second: the tests share this one, one after the other.
+// A new cluster takes a second: the tests share this one, one after the other.
 const folder = makeDataFolder({ after })
 const env = { DATA_DIR: folder.path }
 

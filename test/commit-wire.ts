@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { type AddressInfo, connect, createServer } from 'node:net'
 import { type Cleanup, onCleanup } from './cleanup.ts'
 
-/** A wire to PostgreSQL which, once told to, lets no commit through, or nothing of what the server says to one. */
+/** A proxy to PostgreSQL that can withhold commits, or the server's replies to them. */
 export async function openCommitWire(t: Cleanup, url: string, holdsBackWhat: 'commit' | 'answer') {
   const target = new URL(url)
   let holdsBack = false

@@ -6,7 +6,7 @@ import { type DataFolder, dataFolder } from '../src/db/embedded/data-folder.ts'
 import { type Cleanup, onCleanup } from './cleanup.ts'
 import { eventually } from './eventually.ts'
 
-/** A data folder that is not there yet, in a folder of its own. After the test no server may be left in it. */
+/** A data folder that does not exist yet. The test fails when a server still runs in it afterwards. */
 export function makeDataFolder(t: Cleanup, name = 'data'): DataFolder {
   const parent = mkdtempSync(join(tmpdir(), 'storefront-test-'))
   onCleanup(t, async () => {
@@ -22,7 +22,7 @@ export interface ServerProcess {
   program: string
 }
 
-/** The PostgreSQL server of this folder and the shell that keeps it, as the system lists them. */
+/** The processes of this folder's PostgreSQL server and of the shell that supervises it. */
 export function serverProcesses(path: string): ServerProcess[] {
   const list = execFileSync('ps', ['-eo', 'pid=,uid=,args='], { encoding: 'utf8', maxBuffer: 100_000_000 })
   return list.split('\n').flatMap((line) => {

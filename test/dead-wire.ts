@@ -3,8 +3,8 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { type Cleanup, onCleanup } from './cleanup.ts'
 
 /**
- * A wire to PostgreSQL that can go dead: connections stay open and new ones are taken, and nothing comes through any more, as with a
- * machine or a network that is gone without a word.
+ * A proxy to PostgreSQL that can stop forwarding: connections stay open and new ones are accepted, but no byte passes, as when a machine or
+ * a network fails silently.
  */
 export async function openDeadWire(t: Cleanup, url: string) {
   const target = new URL(url)
@@ -37,7 +37,7 @@ export async function openDeadWire(t: Cleanup, url: string) {
     die() {
       isDead = true
     },
-    /** Connections that somebody holds open. */
+    /** Connections that a client holds open. */
     open: () => clients.size,
   }
 }

@@ -83,8 +83,8 @@ export class Stopwatch {
 }
 
 /**
- * Stops the clock by which the store tells how old its news is, a minute ago: what came since then is fresh and stays so. Returns how to
- * start it again.
+ * Stops the clock by which the store measures the age of its last signs of life, at a minute ago: they stay fresh. Returns a function that
+ * starts the clock again.
  */
 export function stopClock(t: TestContext): () => void {
   const stoppedAt = performance.now() - 60_000

@@ -4,9 +4,9 @@ import type { Fault } from '../faults/fault.ts'
 import { Skipped } from '../faults/lake.ts'
 import { runFault } from '../faults/run-fault.ts'
 
-/** By name, the faults of `npm test`. */
+/** Names of the faults that run in `npm test`. */
 export const DAILY_FAULTS = ['handler-after-publish']
-/** Longer than a round that waits for everything as long as it may. */
+/** Longer than all deadlines of a round together. */
 export const FAULT_TIMEOUT_MS = 900_000
 const ORDERS = 12
 

@@ -8,13 +8,13 @@ import { onCleanup } from './cleanup.ts'
 import { eventually } from './eventually.ts'
 import { DAILY_FAULTS, FAULT_TIMEOUT_MS, testRound } from './fault-round.ts'
 
-// Most of a round is waiting.
+// A round mostly waits, so many run at once.
 describe('the short round', { concurrency: 8 }, () => {
   for (const fault of FAULTS) if (!DAILY_FAULTS.includes(fault.name)) testRound(fault)
   deliberateFaults()
 })
 
-/** What each check says of a store with a deliberate fault, by the first words of its complaints. */
+/** Starts a round on a store with a deliberate fault. */
 async function catchFault(t: { after(work: () => Promise<void> | void): void }, fault: string) {
   const round = await openRound({ name: fault, title: fault, run: async () => {} }, t, Math.random)
   await round.survive('email,lake')
@@ -34,7 +34,7 @@ async function judge(round: Round) {
   }
 }
 
-/** Returns when mails and lake lack what the topic lacks and nothing else, which is not late then but lost. */
+/** Returns when mails and lake lack exactly the events that the topic lacks: these are lost then, not late. */
 async function untilLostOnward(round: Round): Promise<void> {
   await eventually(
     async () => {
@@ -90,7 +90,7 @@ function deliberateFaults(): void {
       name: 'gives up',
       title: 'mails of a customer who can be reached are given up',
       async run(round, orders) {
-        // As the store is led to believe; the shop knows better.
+        // The mail server refuses an address that exists, so the store gives up although the customer can be reached.
         round.sink.refusedAddress = round.shop.address
         await round.survive('stream,email,lake')
         await round.shop.placeTogether(orders)

@@ -17,23 +17,23 @@ import { startDebianPostgres } from './debian-postgres.ts'
 const SHARED_MEMORY = '/dev/shm'
 const ENOUGH_BYTES = 4 * 1024 ** 3
 
-/** The PostgreSQL of a run: for tests; the same with PostgreSQL's default settings; the one that Debian has here, with its own. */
+/** The server of a run: the embedded PostgreSQL for tests, the same with PostgreSQL's default settings, or Debian's with Debian's. */
 export type TestPostgres = 'tests' | 'defaults' | 'debian'
 
-// Durability is what the suites that start their own server test; here it would only cost time.
+// Suites that start their own server test durability; here it would only cost time.
 const TEST_SETTINGS = { fsync: 'off', max_wal_size: '512MB', max_connections: '400', max_replication_slots: '60', max_wal_senders: '60' }
-/** What the embedded server sets otherwise, but for the time zone and what the store needs. */
+/** PostgreSQL's defaults that the embedded server overrides, except the time zone and what the store requires. */
 export const POSTGRES_DEFAULTS = { jit: 'on', fsync: 'on' }
 
 const undo: (() => Promise<void> | void)[] = []
 
-/** One PostgreSQL for the whole run, and in it the migrated database that every test file's own is cloned from. */
+/** Starts one PostgreSQL for the whole run, with the migrated template database from which each test's database is cloned. */
 export async function globalSetup(): Promise<void> {
   await setUp('tests')
 }
 
 export async function setUp(postgres: TestPostgres): Promise<void> {
-  // Each file runs in a process of its own, which then need not strip and compile all modules again.
+  // Each file runs in its own process, which then need not strip and compile all modules again.
   process.env.NODE_COMPILE_CACHE ??= fileURLToPath(new URL('../node_modules/.cache/storefront-test', import.meta.url))
   const { url, addresses } = await (postgres === 'debian' ? startDebian() : startEmbedded(postgres))
   process.env.TEST_DATABASE_ADDRESSES = JSON.stringify(addresses)
@@ -64,7 +64,7 @@ async function startDebian(): Promise<{ url: string; addresses: DatabaseAddresse
   return { url, addresses: oneRole(url) }
 }
 
-/** Memory where there is plenty: hundreds of databases are made here, each of hundreds of files. */
+/** Shared memory where it is large enough: the run creates hundreds of databases, each of hundreds of files. */
 function fastFolder(): string {
   try {
     const { bavail, bsize } = statfsSync(SHARED_MEMORY)

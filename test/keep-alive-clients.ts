@@ -3,7 +3,7 @@ import { Agent, get } from 'node:http'
 /** How many there are. */
 export const CLIENTS = 16
 
-/** Clients that keep their connections and send request after request, until the store takes no new connection. */
+/** Clients that keep their connections and send one request after another until the store accepts no new connection. */
 export function startClients(port: number) {
   const agent = new Agent({ keepAlive: true, maxSockets: CLIENTS })
   const count = { answered: 0, cut: 0 }

@@ -24,14 +24,14 @@ const SINK_DEFAULTS = {
 /** A signal that never aborts. */
 export const NEVER = new AbortController().signal
 
-/** The path of a lake that is not there yet, in a folder whose name is full of what SQL and patterns take for their own. */
+/** The path of a lake that does not exist yet, in a folder whose name has the special characters of SQL and of file patterns. */
 export async function makeLakeDirectory(t: TestContext): Promise<string> {
   const parent = await mkdtemp(join(tmpdir(), "storefront lake's [test] {a,b} * "))
   t.after(() => rm(parent, { recursive: true, force: true }))
   return join(parent, 'lake')
 }
 
-/** A started sink that by itself writes only when it is full, on 2026-03-01. */
+/** A started sink that writes only when it is full or told to. Its clock shows 2026-03-01. */
 export async function startSink(t: TestContext, directory: string, options: Partial<LakeSinkOptions> = {}): Promise<LakeSink> {
   const sink = new LakeSink({ store: new LocalLakeStore(directory), ...SINK_DEFAULTS, ...options })
   await sink.start()
@@ -48,7 +48,7 @@ export async function listFiles(directory: string): Promise<string[]> {
   return names.filter((name) => name.endsWith('.parquet')).sort()
 }
 
-/** Makes what processes left half-written look a day old, so that it is taken for left over. */
+/** Makes half-written files look a day old, so that the sink deletes them as left over. */
 export async function ageTemporaries(directory: string): Promise<void> {
   const yesterday = new Date(Date.now() - 86_500_000)
   for (const name of await listTemporaries(directory)) await utimes(join(directory, '.tmp', name), yesterday, yesterday)

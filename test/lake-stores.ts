@@ -7,7 +7,7 @@ import { S3LakeStore } from '../src/lake/s3-store.ts'
 import { type Cleanup, onCleanup } from './cleanup.ts'
 import { type S3Server, startS3Server } from './s3-server.ts'
 
-/** An empty lake, and another process's way to it. */
+/** An empty lake, and a second store object on it, as another process would have. */
 export interface TestLake {
   store: LakeStore
   connect(): Promise<LakeStore>
@@ -24,7 +24,7 @@ export interface TestLake {
 
 export type MakeLake = (t: Cleanup) => Promise<TestLake>
 
-/** In a folder whose name is full of what SQL and patterns take for their own. */
+/** In a folder whose name has the special characters of SQL and of file patterns. */
 export const makeLocalLake: MakeLake = async (t) => {
   const folder = await makeFolder(t)
   return {
@@ -38,7 +38,7 @@ export const makeLocalLake: MakeLake = async (t) => {
   }
 }
 
-/** On a server of its own with pages of two objects. */
+/** On a new S3 server that lists two objects a page. */
 export const makeS3Lake: MakeLake = async (t) => {
   const server = await startS3Server(t, { pageSize: 2 })
   const connect = async (cacheDirectory: string) => {
@@ -58,7 +58,7 @@ export const makeS3Lake: MakeLake = async (t) => {
   }
 }
 
-/** The lake of a test's bucket, with more patience than a machine that stands still for a while takes. */
+/** The lake of a test's bucket. Its timeouts outlast a machine that stands still for a while. */
 export function openTestBucket(server: S3Server, cacheDirectory: string, options: { timeoutMs?: number; cacheBytes?: number } = {}) {
   // As an operator gives them: only AWS's SDK reads these.
   Object.assign(process.env, server.env)

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import type { TestStore } from './store.ts'
 
-/** What an order can have at most, and a name a bit shorter than the longest. */
+/** The limit of lines of an order, and a name slightly shorter than the longest. */
 const MAX_LINES = 1_000
 const NAME_CHARACTERS = 280
 

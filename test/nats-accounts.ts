@@ -13,7 +13,7 @@ export interface Permissions {
   subscribe: string[]
 }
 
-/** An operator with one account, as `nsc` would make them. */
+/** An operator with one account, as `nsc` would create them. */
 export class NatsOperator {
   readonly #account = nkeys.createAccount()
   /** For the server's configuration file. */

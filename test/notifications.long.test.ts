@@ -9,7 +9,7 @@ import { startSmtpServer } from './smtp-server.ts'
 import { runStorefront, serve } from './store-process.ts'
 import { isAuthentic, startWebhookReceiver } from './webhook-receiver.ts'
 
-// Making a cluster takes a second: the tests share this one, one after the other.
+// A new cluster takes a second: the tests share this one, one after the other.
 const folder = makeDataFolder({ after })
 
 test('an order reaches its customer and an endpoint, and the commands beside the store list both and retry', async (t) => {

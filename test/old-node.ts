@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 
-/** A Node.js older than the one Storefront needs, null when the machine has none. */
+/** The path of a Node.js older than Storefront needs, null when the machine has none. */
 export function findOldNode(): string | null {
   const candidates = ['/usr/bin', ...(process.env.PATH ?? '').split(delimiter)].map((directory) => join(directory, 'node'))
   for (const node of candidates.filter((candidate) => existsSync(candidate))) {

@@ -22,7 +22,7 @@ async function scrape({ operationsPort }: { operationsPort: number | null }): Pr
   return new Map(lines.map((line) => [line.slice(0, line.lastIndexOf(' ')), Number(line.slice(line.lastIndexOf(' ') + 1))]))
 }
 
-/** Scrapes until every series has the value that is wanted, or one that suits. */
+/** Scrapes until every series has the expected value, or one that the predicate accepts. */
 async function untilScraped(app: TestStore['app'], wanted: Record<string, number | ((value: number) => boolean)>): Promise<void> {
   let missing: unknown[] = []
   await eventually(

@@ -5,7 +5,7 @@ import { makeDataFolder } from './data-folders.ts'
 import { eventually, Stopwatch } from './eventually.ts'
 import { runStorefront, serve } from './store-process.ts'
 
-// Making a cluster takes a second: the tests share this one, one after the other.
+// A new cluster takes a second: the tests share this one, one after the other.
 const folder = makeDataFolder({ after })
 const env = { DATA_DIR: folder.path }
 

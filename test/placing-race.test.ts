@@ -13,7 +13,7 @@ function countBy(statuses: readonly number[]): Record<string, number> {
 
 type Post = ReturnType<typeof networkOf>['post']
 
-/** As customers do: a client that gets 503 because the store is too busy retries with the same key. */
+/** Retries with the same key after a 503, as a client should. */
 async function order(post: Post, token: string, items: object[]): Promise<Awaited<ReturnType<Post>>> {
   const headers = { 'idempotency-key': randomUUID() }
   while (true) {

@@ -9,13 +9,13 @@ import { refuseSignature } from './s3-signature.ts'
 
 /** What goes wrong with one request; nothing of it by default. */
 export interface S3Fault {
-  /** Awaited before the request is looked at: a request on its way that arrives late, even when its client has gone. */
+  /** Awaited before the request is processed: delays a request, even when its client has gone. */
   before?: () => Promise<void> | void
-  /** Answered instead of doing it. */
+  /** Sent instead of processing the request. */
   status?: 409 | 500 | 503
-  /** After it was done, before the answer. */
+  /** Awaited after processing, before the answer. */
   after?: () => Promise<void> | void
-  /** Does it, and cuts the connection instead of answering. */
+  /** Processes the request, and cuts the connection instead of answering. */
   losesAnswer?: boolean
 }
 
@@ -28,12 +28,12 @@ export interface S3Request {
 export interface S3Server {
   url: string
   bucket: string
-  /** Where the objects are, as files by the name of their key. */
+  /** The folder of the objects; each is a file with the name of its key. */
   folder: string
-  /** For the processes that use it. */
+  /** The environment of processes that use it. */
   env: Record<string, string>
   requests: S3Request[]
-  /** Asked about each request; may be replaced at any time. */
+  /** Called for each request; may be replaced at any time. */
   fault: (request: S3Request) => S3Fault | undefined
 }
 

@@ -25,7 +25,7 @@ export function refuseSignature({ method, url, headers, body }: SignedRequest, c
   if (region !== credentials.region) return 'AuthorizationHeaderMalformed'
   const signed = names.split(';')
   const isCovered = (name: string) => signed.includes(name)
-  // What decides over the write has to be covered, too.
+  // The condition of the write must be signed too.
   const decisive = ['if-none-match', ...Object.keys(headers).filter((name) => name.startsWith('x-amz-meta-'))].filter(
     (name) => name in headers,
   )

@@ -4,19 +4,19 @@ import { type Cleanup, onCleanup } from './cleanup.ts'
 
 /** A step of an SMTP conversation; `body` is the answer to the whole message. */
 export type SmtpStep = 'greeting' | 'EHLO' | 'HELO' | 'AUTH' | 'MAIL' | 'RCPT' | 'DATA' | 'body'
-/** A reply such as `550 5.1.1 no`, `cut` for an end of the connection without one, or a promise of it. */
+/** A reply such as `550 5.1.1 no`, `cut` to close the connection without one, or a promise of either. */
 export type SmtpAnswer = string | Promise<string>
 
 export interface ScriptedSmtpServer {
   readonly url: string
   readonly port: number
-  /** The `Message-ID` of each message that came in whole, whatever was answered then. */
+  /** The `Message-ID` of each message that was received completely, whatever the reply. */
   readonly messageIds: string[]
-  /** Answers that step so, the next time only. */
+  /** Sets the reply of the step for the next time only. */
   answerOnce(step: SmtpStep, answer: SmtpAnswer): void
-  /** Answers that step so from now on. */
+  /** Sets the reply of the step from now on. */
   answer(step: SmtpStep, answer: SmtpAnswer): void
-  /** Resolves when a message has come in whole, before it is answered. */
+  /** Resolves when a message was received completely, before the reply. */
   nextBody(): Promise<void>
 }
 
@@ -31,7 +31,7 @@ const REPLIES: Record<SmtpStep, string> = {
   body: '250 2.0.0 taken',
 }
 
-/** An SMTP server (RFC 5321) that answers each step as a test says; for what `smtp-server` cannot be made to do. */
+/** An SMTP server (RFC 5321) whose replies a test chooses step by step, which `smtp-server` cannot do. */
 export async function startScriptedSmtpServer(t: Cleanup): Promise<ScriptedSmtpServer> {
   const always = new Map<SmtpStep, SmtpAnswer>(Object.entries(REPLIES) as [SmtpStep, string][])
   const once = new Map<SmtpStep, SmtpAnswer>()

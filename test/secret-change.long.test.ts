@@ -79,7 +79,7 @@ test('after the commands of the document tokens are good, webhooks keep their si
   await store.app.stop()
   await assert.rejects(startSecondProcess(t, store, options), { name: 'WrongSecret' })
   const late = await startSecondProcess(t, store, { ...options, secret: next, roles: ['api', 'stream', 'email', 'webhook'] })
-  // It is looked for again each half minute.
+  // A process checks for a new secret every half minute.
   await store.pool.query(`update pgboss.job set start_after = now() where name = 'webhook' and state = 'created'`)
   await order(late.call)
   await untilReceived(3)

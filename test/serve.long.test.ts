@@ -18,7 +18,7 @@ import { listProducts, register, untilDelivered } from './shopping.ts'
 import { addProduct, TEST_SECRET } from './store.ts'
 import { runStorefront, serve } from './store-process.ts'
 
-// Making a cluster takes a second: the tests share this one, one after the other.
+// A new cluster takes a second: the tests share this one, one after the other.
 const folder = makeDataFolder({ after })
 const env = { DATA_DIR: folder.path, LAKE_FLUSH_SECONDS: '1' }
 

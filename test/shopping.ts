@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { eventually } from './eventually.ts'
 import { queryFolder } from './lake-harness.ts'
 
-/** A customer of a store that is reached over the network. */
+/** A customer who reaches the store over the network. */
 export interface Shopper {
   /** Orders one piece of the product and returns the order's id, null when the store did not answer 201. */
   order(productId: string): Promise<string | null>
@@ -31,7 +31,7 @@ async function post(url: string, body: unknown, token?: string): Promise<{ statu
   return { status: answer.status, json: (await answer.json()) as { id?: string; access_token?: string } }
 }
 
-/** Products to order by turns: no single one has stock for all the orders of a test. */
+/** Products to order in turn: no single one has stock for all orders of a test. */
 export async function listProducts(url: string): Promise<string[]> {
   const { data } = (await (await fetch(`${url}/products?limit=100`)).json()) as { data: { id: string; in_stock: boolean }[] }
   return data.filter((product) => product.in_stock).map(({ id }) => id)

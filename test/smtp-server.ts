@@ -10,14 +10,14 @@ export interface Refusal {
   /** SMTP reply code: 4xx for later, 5xx for never. */
   code: number
   text: string
-  /** How many tries are refused; all of them when it is missing. */
+  /** The number of attempts that are refused; all when it is missing. */
   times?: number
 }
 
 export interface TestSmtpServer {
   readonly port: number
   readonly url: string
-  /** What was taken, oldest first. */
+  /** Accepted mails, oldest first. */
   readonly mails: ParsedMail[]
   /** Answers RCPT TO for `address` with a refusal. */
   refuse(address: string, refusal: Refusal): void
@@ -25,7 +25,7 @@ export interface TestSmtpServer {
   stop(): Promise<void>
 }
 
-/** A real SMTP server on a free port, or on `port`, which keeps and parses what it gets. With a certificate it speaks TLS from the first byte. */
+/** A real SMTP server on a free port, or on `port`, that stores and parses mails. With a certificate it uses TLS from the first byte. */
 export async function startSmtpServer(t: Cleanup, port?: number, certificate?: Certificate): Promise<TestSmtpServer> {
   const mails: ParsedMail[] = []
   const refusals = new Map<string, Refusal>()
@@ -52,7 +52,7 @@ export async function startSmtpServer(t: Cleanup, port?: number, certificate?: C
       }, callback)
     },
   })
-  // Connections that a client cut off; what that means is for the test to see at the client.
+  // A client cut the connection: a test sees the effect at the client.
   server.on('error', () => {})
   const { promise: listening, resolve } = Promise.withResolvers<void>()
   server.listen(port ?? (await freePort()), '127.0.0.1', resolve)

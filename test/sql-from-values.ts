@@ -17,18 +17,18 @@ const SINKS: Record<string, number> = {
 }
 const FUNCTION_SINKS: Record<string, number> = { copyRows: 1, copyTexts: 1 }
 const CLASS_SINKS: Record<string, number> = { Cursor: 0, Query: 0, QueryStream: 0 }
-/** Methods that are only ever called: as a value they would take SQL that is not seen here. The other sinks are everyday words. */
+/** Methods that may only be called: passed as a value they would receive SQL unseen. The names of the other sinks are too common for this rule. */
 const CALLED_ONLY = new Set(Object.keys(SINKS).filter((name) => !['prepare', 'run', 'start', 'stream'].includes(name)))
 
 const SQL_FILE = 'src/db/sql.ts'
 const DUCKDB_FILE = 'src/lake/lake-database.ts'
-/** What makes a statement of a statement, with its home. */
+/** Functions that build a statement from statements, with the file that exports each. */
 const BUILDERS: Record<string, string> = { prepared: SQL_FILE, toDuckDB: DUCKDB_FILE }
 
 // biome-ignore lint/suspicious/noExplicitAny: a syntax tree is walked whatever its nodes are
 type AnyNode = any
 
-/** The names of a source, by what they can be there. Scopes are not told apart: a name counts as the worst that it is anywhere. */
+/** The names of a source, by their possible meanings. Scopes are not distinguished: a name has the least safe meaning that it has anywhere. */
 interface Names {
   /** Values of each `const`. */
   constants: Map<string, AnyNode[]>
@@ -65,7 +65,7 @@ export function findSqlFromValues(file: string, source: string, exceptions: Reco
   return found
 }
 
-/** What a call or a `new` takes for SQL. */
+/** The argument of a call or a `new` that is SQL. */
 function sqlArgument(node: AnyNode): AnyNode {
   if (node.type !== 'CallExpression' && node.type !== 'NewExpression') return undefined
   const name = nameOfProperty(node.callee)
@@ -73,12 +73,12 @@ function sqlArgument(node: AnyNode): AnyNode {
   return node.arguments[(name === undefined ? FUNCTION_SINKS[node.callee.name] : SINKS[name]) ?? -1]
 }
 
-/** Other things than databases have such methods; those take no argument that could be a statement. */
+/** Objects other than databases have methods of these names; their arguments cannot be statements. */
 function mayBeSql(call: AnyNode, statement: AnyNode): boolean {
   const isFunction = statement.type === 'ArrowFunctionExpression' || statement.type === 'FunctionExpression'
   const method = call.callee.property?.name
   const isLedger = method === 'run' && ['work', 'jobs'].includes(call.callee.object?.name)
-  // An answer that is prepared for a request, and a statement that was extracted before: its text was checked there.
+  // A prepared answer to a request, and a statement that was extracted to a constant, where its text is checked.
   const isPrepared = method === 'prepare' && ['request.headers', 'index'].includes(dotted(statement))
   return !isFunction && !isLedger && !isPrepared
 }
@@ -132,7 +132,7 @@ function findNames(file: string, program: AnyNode): Names {
     const from: string = node.source.value
     const home = from.startsWith('.') ? posix.join(posix.dirname(file), from) : from
     for (const { local, imported } of node.specifiers) {
-      // Under another name it would be mistaken for something else, and something else for it.
+      // Under another name the check would not recognize it.
       const isRenamed = imported !== undefined && imported.name !== local.name
       imports.set(local.name, isRenamed || imported === undefined ? `${home} ${imported?.name ?? '*'}` : home)
     }
@@ -164,7 +164,7 @@ function findNames(file: string, program: AnyNode): Names {
   return names
 }
 
-/** The names that a parameter or a declaration makes. */
+/** The names that a parameter or a declaration binds. */
 function identifiersOf(pattern: AnyNode): AnyNode[] {
   switch (pattern?.type) {
     case 'Identifier':
@@ -182,7 +182,7 @@ function identifiersOf(pattern: AnyNode): AnyNode[] {
   }
 }
 
-/** Whether a name is what it says: made in this file, which is its home, or imported from there, and nothing else anywhere in the file. */
+/** Whether a name means only the known function: declared in this file, its home, or imported from there, and bound nowhere else in the file. */
 function isFrom(name: string, home: string, { imports, constants, variables }: Names): boolean {
   return imports.get(name) === home && !constants.has(name) && !variables.has(name)
 }
@@ -206,7 +206,7 @@ function isMethodAsValue(node: AnyNode, parent: AnyNode): boolean {
   return !(parent.type === 'CallExpression' && parent.callee === node)
 }
 
-/** Ways around the tag: the library's own, and objects that pretend to be a statement. */
+/** Ways around the tag: the library's own functions, and objects with the shape of a statement. */
 function* forgeries(node: AnyNode, parent: AnyNode): Generator<string> {
   if (node.source?.value === 'sql-template-tag') yield `sql-template-tag is used by ${SQL_FILE} only: its raw() and join() take any text`
   if (node.type === 'TSAsExpression' && node.typeAnnotation.typeName?.name === 'Sql') yield 'a cast to Sql hides what the text is made of'

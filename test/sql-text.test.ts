@@ -6,7 +6,7 @@ import { findSqlFromValues } from './sql-from-values.ts'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 
-/** Statements that are made elsewhere, with the reason. */
+/** Statements whose text comes from elsewhere, with the reason. */
 const EXCEPTIONS: Record<string, string> = {
   'src/db/copy-rows.ts query(new Copy(statement, chunks, (error) => (error ? reject(error) : resolve())))':
     'its callers are checked: FUNCTION_SINKS',

@@ -5,13 +5,13 @@ import { type DataFolder, dataFolder } from '../src/db/embedded/data-folder.ts'
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../src/db/embedded/embedded-postgres.ts'
 import { type Cleanup, onCleanup } from './cleanup.ts'
 
-/** A copy of a cluster whose server has stopped, to follow it as a physical standby. */
+/** Copies a cluster whose server is stopped, for a physical standby. */
 export function copyForStandby(cleanup: Cleanup, primary: DataFolder): DataFolder {
   const standby = dataFolder(mkdtempSync(join(tmpdir(), 'storefront-standby-')))
   onCleanup(cleanup, () => rmSync(standby.path, { recursive: true, force: true }))
   mkdirSync(standby.path, { recursive: true })
   cpSync(primary.path, standby.path, { recursive: true })
-  // As pg_basebackup does: slots of the primary are not the standby's.
+  // As pg_basebackup does: the primary's slots do not belong to the standby.
   for (const slot of readdirSync(join(standby.cluster, 'pg_replslot')))
     rmSync(join(standby.cluster, 'pg_replslot', slot), { recursive: true })
   return standby

@@ -13,7 +13,7 @@ import { CLIENTS, startClients } from './keep-alive-clients.ts'
 import { BIN } from './store-process.ts'
 
 const folder = makeDataFolder({ after })
-/** Longer than signals that count as one are apart. */
+/** Longer than the time within which two signals count as one. */
 const NEXT_PRESS_MS = 400
 
 /** A store in a process group of its own, as a terminal or systemd starts it. */
@@ -61,7 +61,7 @@ for (const [name, node] of [
       const clients = startClients(store.port)
       await eventually(async () => clients.count.answered > CLIENTS)
       store.press(signal)
-      // What a terminal sends again, and what somebody presses again.
+      // The repeated signal of a terminal, or of a user who presses Ctrl-C twice.
       store.press(signal)
       await delay(NEXT_PRESS_MS)
       store.press(signal)

@@ -25,7 +25,7 @@ export interface CommandResult {
 }
 
 export function launch(args: readonly string[], { env = {}, node = process.execPath, bin = BIN, uid }: CommandOptions = {}): ChildProcess {
-  // Nothing of the developer's own settings.
+  // None of the developer's own settings.
   const environment = {
     PATH: process.env.PATH,
     HOME: process.env.HOME,
@@ -38,7 +38,7 @@ export function launch(args: readonly string[], { env = {}, node = process.execP
   return spawn(node, [bin, ...args], { env: environment, stdio: 'pipe', ...(uid === undefined ? {} : { uid, gid: uid }) })
 }
 
-/** Runs `storefront` with these arguments to its end. */
+/** Runs `storefront` with these arguments until it ends. */
 export async function runStorefront(t: Cleanup, args: readonly string[], options: CommandOptions = {}): Promise<CommandResult> {
   const child = launch(args, options)
   onCleanup(t, () => void child.kill('SIGKILL'))
@@ -59,9 +59,9 @@ export interface StoreProcess {
   pid: number
   /** Where its API answers. */
   url: string
-  /** What it has logged. */
+  /** Its log so far. */
   logs: { level: number; msg: string; addresses?: { port: number }[] }[]
-  /** Waits until it has logged this. */
+  /** Waits for a log message that matches. */
   untilLogged(message: RegExp): Promise<void>
   /** Sends a signal, waits for the end and returns the exit status, null after a kill. */
   end(signal: NodeJS.Signals): Promise<number | null>
@@ -77,7 +77,7 @@ export async function serve(
   const logs: StoreProcess['logs'] = []
   let errors = ''
   let isSilent = false
-  // What it said last may come after its end.
+  // The last output may arrive after the process has ended.
   child.once('close', () => {
     isSilent = true
   })

@@ -19,25 +19,25 @@ export const TEST_SECRET = 'a secret for tests, long enough to be one'
 export interface TestStore {
   app: App
   server: HttpServer
-  /** The test's own, as superuser: the store connects by roles of few rights. */
+  /** The test's own connections, as superuser; the store connects with restricted roles. */
   pool: Pool
   config: Config
   /** The database's address for the superuser, as `pool`. */
   url: string
-  /** Those that the store connects by. */
+  /** The addresses that the store connects with. */
   addresses: DatabaseAddresses
   /** Sends a request without a network. `token` goes into `Authorization`, an object as body becomes JSON. */
   call(method: string, path: string, options?: CallOptions): Promise<Answer>
   register(overrides?: { email?: string; password?: string; name?: string }): Promise<Account>
   addProduct(overrides?: Partial<NewProduct>): Promise<NewProduct & { id: string }>
-  /** What is available of each; null for what is not tracked. */
+  /** The available stock of each product; null where it is not tracked. */
   readStock(...products: { id: string }[]): Promise<(number | null | undefined)[]>
 }
 
 export interface CallOptions {
   token?: string
   body?: unknown
-  /** Sent as it is, instead of `body`. */
+  /** Sent unchanged, instead of `body`. */
   raw?: string | Buffer
   headers?: Record<string, string>
   /** The client's IP address. */
@@ -73,19 +73,19 @@ export interface NewProduct {
 export type StoreOverrides = Partial<Config> & {
   now?: () => Date
   logger?: Logger
-  /** Gets the store while it can still be changed, such as to put a fault into it. */
+  /** Receives the store before its start, for example to inject a fault. */
   beforeStart?: (app: App) => void
 }
 
 const testLogger = () => pino({ level: process.env.TEST_LOG_LEVEL ?? 'silent' })
 
 /**
- * A store of its own, put together by the same composition root as the product, on a database of its own. Only the API runs
- * unless `roles` says otherwise. After the test it is stopped, and the test fails when its pipeline has left something undone.
+ * Starts a store on a new database, through the composition root of the product. Only the API runs unless `roles` has more. After the test
+ * the store is stopped, and the test fails when the pipeline has left work undone.
  */
 export async function startStore(t: Cleanup, overrides: StoreOverrides = {}): Promise<TestStore> {
   const { now, logger = testLogger(), beforeStart, ...settings } = overrides
-  // Its schema, queues and rights are the template's.
+  // The template already has the schema, the queues and the rights.
   const database = await makeStreamDatabase(t)
   const dataDir = mkdtempSync(join(tmpdir(), 'storefront-test-'))
   const environment = {
@@ -126,7 +126,7 @@ export async function startStore(t: Cleanup, overrides: StoreOverrides = {}): Pr
   }
 }
 
-/** Another process on the same database: a store as the product puts it together, stopped before the first one. */
+/** Starts a second store on the same database, as another process would. It is stopped before the first. */
 export async function startSecondProcess(
   t: Cleanup,
   store: TestStore,
@@ -205,7 +205,7 @@ export async function addProduct(pool: Pool, overrides: Partial<NewProduct> = {}
   return { id, ...product }
 }
 
-/** What is available of each product; null for what is not tracked. */
+/** The available stock of each product; null where it is not tracked. */
 export async function readStock(pool: Pool, ...products: { id: string }[]): Promise<(number | null | undefined)[]> {
   const { rows } = await pool.query<{ product_id: string; available: number | null }>('select product_id, available from inventory')
   return products.map(({ id }) => rows.find((row) => row.product_id === id)?.available)

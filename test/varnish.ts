@@ -7,11 +7,11 @@ import { eventually } from './eventually.ts'
 import { freePort } from './free-port.ts'
 
 const VCL = new URL('../deploy/varnish/default.vcl', import.meta.url)
-// Debian has it in sbin, which is not on everybody's PATH.
+// Debian installs it in sbin, which is not on every user's PATH.
 const PATH = `${process.env.PATH}:/usr/local/sbin:/usr/sbin`
 const isInstalled = spawnSync('varnishd', ['-V'], { env: { ...process.env, PATH } }).error === undefined
 
-/** Why tests with Varnish are skipped here, false where they run. Where CI says that it is CI, they run or fail. */
+/** Why tests with Varnish are skipped here, false where they run. With CI=true they run or fail. */
 export const varnishMissing: string | false =
   isInstalled || process.env.CI === 'true' ? false : 'varnishd is not on the PATH (Debian: apt-get install varnish)'
 
@@ -19,7 +19,7 @@ export interface Varnish {
   url: string
 }
 
-/** A real Varnish with the VCL that is shipped, before backends on two ports of this machine; with one port both are that. */
+/** A real Varnish with the shipped VCL in front of backends on two local ports, or on one port for both. */
 export async function startVarnish(t: Cleanup, backendPorts: number | readonly [number, number], port?: number): Promise<Varnish> {
   const folder = mkdtempSync(join(tmpdir(), 'storefront-varnish-'))
   const [first, second] = typeof backendPorts === 'number' ? [backendPorts, backendPorts] : backendPorts

@@ -16,12 +16,12 @@ import { makeOrderEvent, type OrderEventOverrides } from './order-event-factory.
 const logger = pino({ level: 'silent' })
 export const encryption = createEncryption('a secret for tests, long enough to be one', 'webhook secret')
 
-/** Of something that happens now: endpoints get nothing older than they are. */
+/** An event of now: an endpoint receives no event that is older than itself. */
 export function makeNewEvent(overrides: OrderEventOverrides = {}): OrderEvent {
   return makeOrderEvent({ at: new Date(), ...overrides })
 }
 
-/** A webhook subscriber on a database of its own, with a clock that can be advanced; retries are immediate. */
+/** A webhook subscriber on a new database, with a clock that a test can advance. Retries are immediate. */
 export async function startWebhooks(t: TestContext) {
   const db = await createTestDatabase(t)
   await installJobQueues({ url: db.url, logger, queues: [{ ...WEBHOOK_QUEUE, retryDelayMaxSeconds: 0 }] })
@@ -32,7 +32,7 @@ export async function startWebhooks(t: TestContext) {
   const subscriber = createWebhookSubscriber({
     pool: db.pool,
     jobs,
-    // A receiver that stands still for a while is no receiver that does not answer.
+    // A receiver on a machine that stands still for a while has not timed out.
     sender: createWebhookSender({ isPrivateAllowed: true, timeoutMs: 60_000 }),
     encryption,
     logger: pino({ level: 'warn' }, { write: (line: string) => void lines.push(line) }),

@@ -11,15 +11,15 @@ export interface ReceivedWebhook {
 export interface WebhookReceiver {
   readonly url: string
   readonly port: number
-  /** Every request that came in whole, whatever was answered. */
+  /** Every request that was received completely, whatever the answer. */
   readonly requests: ReceivedWebhook[]
-  /** Connections that were ever made. */
+  /** The number of connections so far. */
   readonly connections: number
-  /** Answers with this status, or in any other way, from now on; 204 at first. */
+  /** Sets the status, or another behaviour, of the answers from now on; initially 204. */
   answer(how: number | ((response: ServerResponse, request: ReceivedWebhook) => void)): void
 }
 
-/** A real HTTP server that keeps what it gets. */
+/** A real HTTP server that stores its requests. */
 export async function startWebhookReceiver(t: Cleanup): Promise<WebhookReceiver> {
   const requests: ReceivedWebhook[] = []
   let connections = 0

@@ -25,8 +25,8 @@ export class StallMeter {
   }
 
   /**
-   * The longest turn of the event loop while the request was answered, in processor time of this thread: a machine that stands still or
-   * serves somebody else adds nothing to it.
+   * The longest turn of the event loop while the request was answered, in processor time of this thread: time in which the machine stands
+   * still or runs other processes does not count.
    */
   async measure(request: RawRequest): Promise<Measured> {
     if (request.bytes.length > LARGE_BYTES) collectGarbage()

@@ -8,25 +8,25 @@ import { worstRequests } from './worst-requests.ts'
 export interface RouteStalls {
   route: string
   bodyLimitBytes: number
-  /** How many different requests were sent. */
+  /** The number of different requests that were sent. */
   requests: number
   /** The longest of them all. */
   stallMs: number
-  /** The request that made it. */
+  /** The request that caused it. */
   worst: string
   /** The answers, by status; 0 for none. */
   statuses: Record<number, number>
 }
 
 const MAX_ATTEMPTS = 3
-/** What stalls less than this is not measured again. */
+/** Shorter stalls are not measured a second time. */
 const SHORT_MS = 10
 
 export interface MeasureOptions {
   /** Routes as `POST /orders`. */
   only?: RegExp
   isThorough?: boolean
-  /** Hears of each route as soon as it is measured. */
+  /** Called for each route as soon as it is measured. */
   onRoute?: (stalls: RouteStalls) => void
 }
 
