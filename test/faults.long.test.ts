@@ -8,7 +8,7 @@ import { onCleanup } from './cleanup.ts'
 import { eventually } from './eventually.ts'
 import { DAILY_FAULTS, FAULT_TIMEOUT_MS, testRound } from './fault-round.ts'
 
-// A round mostly waits, so many run at once.
+// A round mostly waits, so several run at once.
 describe('the short round', { concurrency: 8 }, () => {
   for (const fault of FAULTS) if (!DAILY_FAULTS.includes(fault.name)) testRound(fault)
   deliberateFaults()
