@@ -95,7 +95,7 @@ test('the changed columns and queues are all that are encrypted', async (t) => {
   const { rows } = await db.pool.query<{ name: string }>(
     `select table_name || '.' || column_name as name
     from information_schema.columns
-    where table_schema = 'public' and column_name ~ 'sealed|encrypted'
+    where table_schema = 'public' and column_name ~ 'sealed_|encrypted'
     order by 1`,
   )
   assert.deepEqual(

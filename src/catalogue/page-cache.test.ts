@@ -38,7 +38,7 @@ test('loads a value once for concurrent callers, and again after a failure', asy
   let loads = 0
   const load = async () => {
     loads++
-    if (loads === 1) throw new Error('the database is away')
+    if (loads === 1) throw new Error('the database is unavailable')
     return { version: 1, value: value('a') }
   }
   const failed = await Promise.allSettled([cache.get('a', 1, load), cache.get('a', 1, load)])

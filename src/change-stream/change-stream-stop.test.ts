@@ -72,7 +72,7 @@ test('stop waits for the in-flight batch and confirms it, and leaves the rest to
 test('stops while it is on standby and while it waits for a retry', async (t) => {
   const db = await makeStreamDatabase(t)
   const active = await startStream(t, db, async () => {
-    throw new Error('the topic is away')
+    throw new Error('the topic is unavailable')
   })
   await eventually(async () => active.state === 'active')
   const standby = await startStream(t, db, async () => {})
@@ -135,7 +135,7 @@ test('a keep-alive that arrives while the connection of a failed batch is closin
   const seen: Commit[] = []
   const refuse = async (commits: Commit[]) => {
     seen.push(...commits)
-    throw new Error('the topic is away')
+    throw new Error('the topic is unavailable')
   }
   await startStream(t, db, refuse, { patienceSeconds: 1 })
   await eventually(async () => (await readerPid(db)) ?? undefined, { what: 'an active reader' })
@@ -160,7 +160,7 @@ test('delivers a transaction above the limit in parts, and confirms nothing of i
     const ids = idsOf(commits).flat()
     sizes.push(ids.length)
     // A failure in the middle of it: the whole transaction is delivered again.
-    if (seen.length > ROWS / 2 && failures++ === 0) throw new Error('the topic is away')
+    if (seen.length > ROWS / 2 && failures++ === 0) throw new Error('the topic is unavailable')
     const confirmed = await confirmedPosition(db)
     parts.push(...commits.map((commit) => ({ commit, confirmed })))
     seen.push(...ids)

@@ -159,7 +159,7 @@ test('when the handler throws, the same commits are delivered again, in order, a
   const stream = await startStream(t, db, async (commits) => {
     const ids = idsOf(commits).flat()
     calls.push(ids)
-    if (calls.length < 3) throw new Error('the topic is away')
+    if (calls.length < 3) throw new Error('the topic is unavailable')
     stored.push(...ids)
   })
   const first = await insertOrders(db.pool, 1)
@@ -176,7 +176,7 @@ test('stays failing until the commits that the handler failed on are stored', as
   const seen: string[] = []
   const stream = await startStream(t, db, async () => {
     seen.push(stream.state)
-    if (seen.length < 4) throw new Error('the topic is away')
+    if (seen.length < 4) throw new Error('the topic is unavailable')
   })
   await eventually(async () => stream.state === 'active')
   await insertOrders(db.pool, 1)
@@ -187,7 +187,7 @@ test('stays failing until the commits that the handler failed on are stored', as
 test('is no longer failing after another process stored the commits that its own handler failed on', async (t) => {
   const db = await makeStreamDatabase(t)
   const stream = await startStream(t, db, async () => {
-    throw new Error('the topic is away from here')
+    throw new Error('the topic is unavailable from here')
   })
   await insertOrders(db.pool, 1)
   await eventually(async () => stream.state === 'failing')

@@ -69,7 +69,7 @@ async function start(t: TestContext) {
   }
 }
 
-test('goes on behind rows that no event can be made of, and parks and reports each with its reason', async (t) => {
+test('continues after rows that no event can be made of, and records and reports each with its reason', async (t) => {
   const { db, lines, verify, replay } = await start(t)
   const expected: string[] = []
   for (const { column, value, reason } of DEFECTS) {

@@ -81,10 +81,10 @@ test('warns when more entries wait than it keeps, and writes the rest', async (t
       [WARN, 2],
     ],
   )
-  const { rows } = await pool.query<{ events: number; stretches: number }>(
-    'select (select count(*) from order_event_deliveries)::integer as events, (select count(*) from lake_arrivals)::integer as stretches',
+  const { rows } = await pool.query<{ events: number; ranges: number }>(
+    'select (select count(*) from order_event_deliveries)::integer as events, (select count(*) from lake_arrivals)::integer as ranges',
   )
-  assert.deepEqual(rows, [{ events: 50_000, stretches: 1_000 }])
+  assert.deepEqual(rows, [{ events: 50_000, ranges: 1_000 }])
 })
 
 test("takes the time of publication from the topic's table", async (t) => {

@@ -79,7 +79,7 @@ test('refills a lost slot beside a running store: nothing is missing, nothing do
   assert.equal((await store.verify()).findings[0]?.kind, 'lost')
 
   const partly = await store.replay({ since: now() })
-  assert.deepEqual([partly.isSlotRenewed, partly.slotLost === null], [false, false], 'a part is no reason to make the slot anew')
+  assert.deepEqual([partly.isSlotRenewed, partly.slotLost === null], [false, false], 'a part is no reason to recreate the slot')
   const trading = store.trade(9)
   const report = await store.replay()
   assert.equal(report.isSlotRenewed, true)

@@ -4,7 +4,7 @@ const SHOWN_EXAMPLES = 10
 
 const MEANINGS: Partial<Record<`${Place} ${FindingKind}`, string>> = {
   'database restored': 'start the store, or run storefront replay, which keeps what the lost time had published as what it was',
-  'orders corrupt': 'the status history does not tell of every version, or the lines are no list',
+  'orders corrupt': 'the status history lacks a version, or the lines are no list',
   'orders invalid': 'the database refuses such rows now: correct them by SQL; an order with a broken history cannot be moved before',
   'order counts invalid': 'somebody wrote around the triggers: correct pending_order_counts',
   'products invalid': 'the database refuses such rows now: correct them',

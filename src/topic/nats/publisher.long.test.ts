@@ -222,7 +222,7 @@ describe('publishing to NATS', { skip: NO_NATS }, () => {
       missing.delete(positions.get(id) ?? '')
       assert.ok(
         [...missing].every((other) => other >= position),
-        `${id} tells of ${position}`,
+        `${id} names ${position}`,
       )
     }
   })
