@@ -128,7 +128,7 @@ export async function createApp({ config, logger, now = () => new Date(), ...giv
     if (hasApi || hasJobs) services.push(jobs)
     if (config.roles.some((role) => role !== 'api')) services.push(topic)
     if (config.roles.includes('lake'))
-      services.push(createLake(config, { store: await openLake(config), topic, deliveryLog, logger, watched }))
+      services.push(createLake(config, { pool, store: await openLake(config), topic, deliveryLog, logger, watched }))
     if (hasEmail) services.push(createEmail(config, { pool, topic, jobs, encryption, logger, now, watched }))
     if (hasWebhook)
       services.push(

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { cpSync, mkdtempSync, rmSync } from 'node:fs'
+import { cpSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DuckDBInstance } from '@duckdb/node-api'
@@ -38,6 +38,13 @@ export interface RestorableStore {
   restore(source: string): Promise<string[]>
   /** A copy of the database's files as they are now. Only while the store is stopped. */
   copyDatabase(): () => void
+  /** A store on another machine, without a database yet, that writes to the same lake. */
+  another(): RestorableStore
+}
+
+/** Shared by the stores of one lake: a backup contains the accounts. */
+interface Shared {
+  buyer: (Account & { productId: string }) | null
 }
 
 export interface RunningStore {
@@ -70,7 +77,7 @@ export interface LakeRow {
   sequence: number
 }
 
-export function createRestorableStore(t: Cleanup, others: Record<string, string> = {}): RestorableStore {
+export function createRestorableStore(t: Cleanup, others: Record<string, string> = {}, shared: Shared = { buyer: null }): RestorableStore {
   const dataDir = mkdtempSync(join(tmpdir(), 'storefront-restore-'))
   onCleanup(t, async () => {
     await untilNoServer(dataDir)
@@ -85,7 +92,6 @@ export function createRestorableStore(t: Cleanup, others: Record<string, string>
     MAIL_MAX_PER_HOUR: '0',
     ...others,
   }
-  let buyer: (Account & { productId: string }) | null = null
   return {
     dataDir,
     environment,
@@ -109,14 +115,14 @@ export function createRestorableStore(t: Cleanup, others: Record<string, string>
         () => topic.stop(),
       )
       const call = caller(app.server)
-      if (buyer === null) {
+      if (shared.buyer === null) {
         const { id: productId } = await addProduct(pool, { stock: null })
-        buyer = { ...(await register(call)), productId }
+        shared.buyer = { ...(await register(call)), productId }
         await pool.query(
           `insert into users (id, email, password_hash, role) select gen_random_uuid(), 'operator@example.com', password_hash, 'admin' from users`,
         )
       }
-      const { email, password, productId } = buyer
+      const { email, password, productId } = shared.buyer
       const tokenOf = async (address: string) => {
         const { json } = await call('POST', '/auth/login', { body: { email: address, password } })
         return String(json.access_token)
@@ -184,6 +190,11 @@ export function createRestorableStore(t: Cleanup, others: Record<string, string>
       assert.equal(await restore(settings, source), 0, lines.join('\n'))
       assert.deepEqual(errors, [], 'a restore logs no error that it repairs itself')
       return lines
+    },
+    another() {
+      const other = createRestorableStore(t, others, shared)
+      symlinkSync(dataFolder(dataDir).lake, dataFolder(other.dataDir).lake)
+      return other
     },
     copyDatabase() {
       const copies = mkdtempSync(join(tmpdir(), 'storefront-copy-'))

@@ -1,9 +1,11 @@
 import type { Logger } from 'pino'
+import { findNewestAssignedSequence } from '../audit/restore/find-data-loss.ts'
 import type { Encryption } from '../auth/store-secret.ts'
 import type { Config } from '../config.ts'
 import { dataFolder } from '../db/embedded/data-folder.ts'
 import type { Pool } from '../db/pool.ts'
 import type { JobQueue } from '../jobs/job-queue.ts'
+import { LakeAhead } from '../lake/lake-files.ts'
 import { LakeSink } from '../lake/lake-sink.ts'
 import type { LakeStore } from '../lake/lake-store.ts'
 import { createAccountMailWorker } from '../mail/account-mail.ts'
@@ -45,6 +47,7 @@ function countCorrupt({ metrics }: Watched, name: string): Pick<SubscribeOptions
 }
 
 interface LakeOptions {
+  pool: Pool
   store: LakeStore
   topic: Topic
   deliveryLog: DeliveryLog
@@ -53,7 +56,7 @@ interface LakeOptions {
 }
 
 /** The subscriber that writes the data lake. */
-export function createLake(config: Config, { store, topic, deliveryLog, logger, watched }: LakeOptions): Service {
+export function createLake(config: Config, { pool, store, topic, deliveryLog, logger, watched }: LakeOptions): Service {
   let stored: number | null = null
   const sink = new LakeSink({
     store,
@@ -69,6 +72,8 @@ export function createLake(config: Config, { store, topic, deliveryLog, logger, 
   watched.lake = sink
   const lastSequence = async () => {
     stored = await sink.lastSequence()
+    const published = await findNewestAssignedSequence(pool, topic)
+    if (stored > published) throw new LakeAhead(stored, published)
     return stored
   }
   const subscription = topic.subscribe('lake', sink.handle, { lastSequence, ...countCorrupt(watched, 'lake') })

@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import type { Fence } from '../topic/topic.ts'
+import { epochOf, type Fence } from '../topic/topic.ts'
 import { findNewestEventTime, findStored } from './find-stored.ts'
 import { checkChecksum } from './lake-checksum.ts'
 import { findEndOf, findLakeEnd, hasMagic } from './lake-end.ts'
@@ -10,6 +10,15 @@ import { readParquetName, writeParquet } from './parquet-writer.ts'
 const CLAIM_FOLDER = '.pending/'
 const CLAIM = /^\.pending\/after-(\d{16})\.parquet$/
 const DAY_MS = 86_400_000
+
+/** Another database writes to this lake, or this one was restored and has not begun a new incarnation yet. See decision 0172. */
+export class LakeAhead extends Error {
+  override readonly name = 'LakeAhead'
+
+  constructor(newest: number, published: number) {
+    super(`the lake has sequence ${newest} of another database, and this one has published up to ${published}: stop the outdated store`)
+  }
+}
 
 /** A row that will be written to a file. */
 export interface PendingRow {
@@ -69,6 +78,7 @@ export class LakeFiles {
   async store(pending: readonly PendingRow[], fence: Fence | null = null): Promise<number> {
     const end = pending.at(-1)
     if (end === undefined) throw new RangeError('a lake file needs at least one row')
+    this.#assertSameEpoch(end.sequence)
     const rows = await this.#withoutRepeats(pending)
     const [first, last] = [rows[0], rows.at(-1)]
     if (first === undefined || last === undefined) return end.sequence
@@ -80,10 +90,18 @@ export class LakeFiles {
       await fence?.check()
       return this.#append(name, path)
     })
-    if (!isStored) return this.#newest
+    if (!isStored) {
+      this.#assertSameEpoch(end.sequence)
+      return this.#newest
+    }
     this.#onWritten(rows.length)
     this.#newestEventTime = rows.reduce((newest, row) => Math.max(newest, row.eventTime), this.#newestEventTime ?? 0)
     return end.sequence
+  }
+
+  /** Throws LakeAhead when the lake has files of a later epoch, which no process of the same database can have written before these rows. */
+  #assertSameEpoch(sequence: number): void {
+    if (epochOf(this.#newest) > epochOf(sequence)) throw new LakeAhead(this.#newest, sequence)
   }
 
   /** False when another process has claimed this end of the lake. */

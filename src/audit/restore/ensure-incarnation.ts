@@ -1,5 +1,12 @@
 import type { Logger } from 'pino'
-import { type Incarnation, listIncarnations, openIncarnation, readIdentity, UNRECONCILED } from '../../topic/incarnations.ts'
+import {
+  type Incarnation,
+  type LostRange,
+  listIncarnations,
+  openIncarnation,
+  readIdentity,
+  UNRECONCILED,
+} from '../../topic/incarnations.ts'
 import { EPOCH_SEQUENCES, epochOf } from '../../topic/topic.ts'
 import { type ComparedStores, type DataLoss, findDataLoss } from './find-data-loss.ts'
 
@@ -34,13 +41,14 @@ async function checkOnce({ logger, reason, ...compared }: IncarnationOptions, is
   const lost = await findDataLoss(compared, knownUpTo(incarnations), isNew || reason !== undefined || identity !== newest.identity)
   const why = describe(lost, newest, identity, reason)
   if (why === null) return true
+  const firstSequence = await chooseFirstSequence(compared, lost)
   const isOpened = await openIncarnation(compared.pool, {
     expected: newest.number,
     identity,
     reason: why,
     publishedOrderNumber: lost?.orderNumber ?? 0,
-    firstSequence: await chooseFirstSequence(compared, lost),
-    lost: lost?.range ?? null,
+    firstSequence,
+    lost: await chooseLostRange(compared, lost, firstSequence),
     isReconciled: lost === null,
   })
   if (!isOpened) return false
@@ -69,6 +77,12 @@ function describe(lost: DataLoss | null, newest: Incarnation, identity: string, 
   if (lost !== null) return describeLoss(lost)
   if (reason !== undefined) return reason
   return newest.identity === identity ? null : `the database was ${newest.identity} and is ${identity}`
+}
+
+/** Ends with the earlier epoch, because the old database may still run and publish there. */
+async function chooseLostRange({ topic }: ComparedStores, lost: DataLoss | null, firstSequence: number): Promise<LostRange | null> {
+  if (firstSequence === 0) return lost?.range ?? null
+  return { after: lost?.range.after ?? (await topic.newestSequence()), upTo: firstSequence - 1 }
 }
 
 /** How far topic or lake are ahead, in a sentence. */

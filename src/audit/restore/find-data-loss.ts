@@ -38,7 +38,7 @@ export async function findDataLoss(compared: ComparedStores, known: number, isTh
   const { pool, topic, lake } = compared
   const lakeEnd = lake === null ? 0 : await findLakeEnd(lake)
   const topicEnd = await topic.newestSequence()
-  const isBehind = lakeEnd > Math.max(known, topic.isOutside ? topicEnd : await findNewestAssignedSequence(pool))
+  const isBehind = lakeEnd > Math.max(known, await findNewestAssignedSequence(pool, topic))
   // Below the topic's end, the lake's events came from this topic, unless the broker's stream was lost.
   const isLakeNeeded = isThorough || lakeEnd > topicEnd || (topic.isOutside && epochOf(lakeEnd) < epochOf(topicEnd))
   const tail = lake !== null && lakeEnd > known && isLakeNeeded ? await readLakeTail(lake, known, lakeEnd) : []
@@ -106,8 +106,9 @@ async function keepUnknown(pool: Pool, events: readonly LakeEvent[]): Promise<La
   return kept
 }
 
-/** Of the topic's own table, also when its newest messages have been deleted. */
-async function findNewestAssignedSequence(pool: Pool): Promise<number> {
+/** The greatest sequence that the topic has assigned, also to messages that were deleted since. */
+export async function findNewestAssignedSequence(pool: Pool, topic: Topic): Promise<number> {
+  if (topic.isOutside) return topic.newestSequence()
   const { rows } = await pool.query<{ sequence: number }>('select newest_topic_sequence() as sequence')
   return rows[0]?.sequence ?? 0
 }

@@ -1,0 +1,54 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { eventually } from '../../../test/eventually.ts'
+import { summarise } from '../../../test/pipeline-audit.ts'
+import { createRestorableStore, readLakeRows } from '../../../test/restorable-store.ts'
+
+test('an old database that still runs after its backup was restored elsewhere is refused by the lake, and verify is clean', async (t) => {
+  const parent = mkdtempSync(join(tmpdir(), 'storefront-backup-'))
+  t.after(() => rmSync(parent, { recursive: true, force: true }))
+  const store = createRestorableStore(t)
+  const old = await store.start()
+  await old.place()
+  await old.untilDelivered()
+  await old.backUp(join(parent, 'backup'))
+  const lostBefore = await old.place()
+  await old.untilDelivered()
+
+  const restoredStore = store.another()
+  await restoredStore.restore(join(parent, 'backup'))
+  const lostAfterwards = await old.place()
+  await old.untilDelivered()
+  const restored = await restoredStore.start()
+  const fresh = await restored.place()
+  await restored.untilDelivered()
+  const report = await restored.verify()
+  assert.deepEqual([summarise(report), report.undecided, report.lake.lostEvents], [[], [], 2])
+
+  const refused = await old.place()
+  const failing = await eventually(async () => (await old.failing()).find((line) => line.startsWith('lake:')), { what: 'a refusal' })
+  assert.match(failing, /^lake: .*another database/)
+  const rows = await readLakeRows(store.dataDir)
+  const inLake = [lostBefore, lostAfterwards, fresh, refused].map(({ id }) => rows.some(({ orderId }) => orderId === id))
+  assert.deepEqual(inLake, [true, true, true, false])
+  await old.stop()
+  assert.deepEqual(await restored.failing(), [])
+  assert.deepEqual(summarise(await restored.verify()), [])
+
+  // The store that started last wins, until the operator stops it and runs a replay.
+  const restarted = await store.start()
+  const strayed = await restarted.place()
+  const isInLake = async ({ id }: { id: string }) => (await readLakeRows(store.dataDir)).some(({ orderId }) => orderId === id)
+  await eventually(() => isInLake(strayed), { what: 'an order of the restarted store in the lake', timeoutMs: 60_000 })
+  const waiting = await restored.place()
+  await eventually(async () => (await restored.failing()).some((line) => line.startsWith('lake:')), { what: 'a refusal' })
+  await restarted.stop()
+  await restored.replay()
+  await restored.untilDelivered()
+  assert.ok(await isInLake(waiting))
+  assert.deepEqual(summarise(await restored.verify()), [])
+  await restored.stop()
+})
