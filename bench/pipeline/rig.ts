@@ -44,7 +44,7 @@ export async function startRig(cleanup: Cleanup, kind: TopicKind): Promise<Rig> 
   onCleanup(cleanup, () => rmSync(dataDir, { recursive: true, force: true }))
   const server = await startEmbeddedPostgres(dataFolder(dataDir))
   onCleanup(cleanup, () => server.stop())
-  const pool = createPool({ url: server.socketUrl, size: 4, applicationName: 'bench', onError: () => {}, bounds: COMMAND_BOUNDS })
+  const pool = createPool({ url: server.addresses.owner, size: 4, applicationName: 'bench', onError: () => {}, bounds: COMMAND_BOUNDS })
   onCleanup(cleanup, () => pool.end())
   const logger = pino({ level: 'silent' })
   await prepareDatabase(server.addresses, logger)
@@ -60,10 +60,10 @@ export async function startRig(cleanup: Cleanup, kind: TopicKind): Promise<Rig> 
     OPS_PORT: '0',
     ...(broker === null ? {} : { NATS_URL: broker.servers }),
   }
-  const topic = createTopic(readConfig(settings), { pool, url: server.socketUrl, logger })
+  const topic = createTopic(readConfig(settings), { pool, url: server.addresses.owner, logger })
   onCleanup(cleanup, () => topic.stop())
   return {
-    url: server.socketUrl,
+    url: server.addresses.owner,
     pool,
     topic,
     lake: dataFolder(settings.DATA_DIR).lake,

@@ -1,6 +1,7 @@
 import { OperatorError } from '../errors.ts'
 import type { DatabaseAddresses } from './addresses.ts'
 import { explainConnection, explainRefusal, quote } from './connection-refusal.ts'
+import { isDatabaseOutage } from './failures.ts'
 import { connectClient, type Queryable } from './pool.ts'
 
 /** The database server or the rights of a role do not meet the store's needs. The message contains the statement that fixes it. */
@@ -44,7 +45,7 @@ export async function assertReachable(
     } catch (error) {
       const message = (isNeeded ? explainConnection : explainRefusal)(error, SETTINGS[role ?? 'api'])
       if (message !== null) throw new DatabaseUnsuitable(message, { cause: error })
-      if (isNeeded) throw error
+      if (isNeeded || !isDatabaseOutage(error)) throw error
     }
   }
 }

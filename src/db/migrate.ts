@@ -25,7 +25,6 @@ export class DevelopmentSchema extends OperatorError {
 export async function migrate(url: string): Promise<string[]> {
   // A connection of the runner's own would end the process when it breaks, and outlive the call.
   const client = await connectClient(url, 'storefront-migrate', undefined, MIGRATION_BOUNDS)
-  client.on('error', () => {})
   try {
     await countPending(client)
     const applied = await runner({

@@ -102,7 +102,8 @@ export async function grantRights(owner: Queryable, role: string): Promise<boole
     await owner.query('commit')
     return statements !== null
   } catch (error) {
-    await owner.query('rollback')
+    // The first error is the reason, also when the connection has broken.
+    await owner.query('rollback').catch(() => {})
     throw error
   }
 }

@@ -85,7 +85,7 @@ async function retrying<T>(run: () => Promise<T>): Promise<T> {
     } catch (error) {
       if (attempt === MAX_ATTEMPTS || !RETRYABLE.has(sqlState(error))) throw error
     }
-    // From one to three times the pause, so that those which locked each other out do not meet again; no connection is held.
+    // From one to three times the pause, so that the same transactions do not deadlock again. Without a connection.
     await delay(PAUSE_MS * 2 ** (attempt - 1) * (1 + 2 * Math.random()))
   }
 }

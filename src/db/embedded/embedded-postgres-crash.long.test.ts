@@ -111,7 +111,7 @@ test('a supervised server restarts at its address when it exits, waits while its
   killServer()
   await eventually(async () => ups.length === 1, { what: 'a restart' })
   assert.match(down.join(), /^the embedded PostgreSQL ended/)
-  assert.deepEqual([await selectOne(server.url), await selectOne(server.socketUrl), server.failure], [{ one: 1 }, { one: 1 }, null])
+  assert.deepEqual([await selectOne(server.url), await selectOne(server.addresses.owner), server.failure], [{ one: 1 }, { one: 1 }, null])
 
   const away = `${folder.cluster}.away`
   renameSync(folder.cluster, away)

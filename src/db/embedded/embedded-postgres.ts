@@ -28,9 +28,7 @@ export interface EmbeddedOptions extends ServerOptions {
 export interface EmbeddedPostgres {
   /** The superuser's address of the store's database. It contains the password: not for logs. */
   readonly url: string
-  /** The same by a Unix socket in the data folder, which costs half as much as TCP; `url` where the folder supports no sockets. */
-  readonly socketUrl: string
-  /** The addresses for the store, by the socket where there is one. */
+  /** For the store: by a Unix socket in the data folder, which costs half as much as TCP, where the folder supports sockets. */
   readonly addresses: DatabaseAddresses
   /** Why a supervised server is not running now; null while it is. */
   readonly failure: string | null
@@ -43,8 +41,9 @@ export interface EmbeddedPostgres {
  * DataFolderInUse, SecretUnusable or PostgresUnavailable.
  */
 export async function startEmbeddedPostgres(folder: DataFolder, options: EmbeddedOptions = {}): Promise<EmbeddedPostgres> {
-  const unlock = lockOnDisk(folder)
+  let unlock = () => {}
   try {
+    unlock = lockDataFolder(folder)
     assertComplete(folder)
     const server = await startServer(folder, options)
     const supervised = options.isSupervised === true ? supervise(folder, options, server) : null
@@ -56,7 +55,6 @@ export async function startEmbeddedPostgres(folder: DataFolder, options: Embedde
     const { url, addresses } = server
     return {
       url,
-      socketUrl: addresses.owner,
       addresses,
       get failure() {
         return supervised?.failure ?? null
@@ -65,14 +63,6 @@ export async function startEmbeddedPostgres(folder: DataFolder, options: Embedde
     }
   } catch (error) {
     unlock()
-    throw isDiskFull(error) ? cannotStart(folder, error) : error
-  }
-}
-
-function lockOnDisk(folder: DataFolder): () => void {
-  try {
-    return lockDataFolder(folder)
-  } catch (error) {
     throw isDiskFull(error) ? cannotStart(folder, error) : error
   }
 }
@@ -104,7 +94,7 @@ function findOrphanedFiles(folder: DataFolder): string[] {
 }
 
 /** Restarts use the same address, which pools and commands have. */
-function supervise(folder: DataFolder, options: EmbeddedOptions, first: Server): SupervisedServer<Server> {
+function supervise(folder: DataFolder, options: EmbeddedOptions, first: Server): SupervisedServer {
   const { onUnexpectedExit = () => {}, onRestarted = () => {}, onWarning: _, ...rest } = options
   const restart = async () => {
     // Starting would create an empty store.

@@ -12,7 +12,6 @@ import { freePort, isFree } from './free-port.ts'
 import { findFullDisk, isDiskFull } from './full-disk.ts'
 import { changeOwner, chooseLauncher, type Launcher, PostgresUnavailable } from './postgres-launcher.ts'
 import { address, DATABASE, PASSWORD_FILE, probe, removeStaleSockets, stopOrphan } from './running-postgres.ts'
-import type { RunningServer } from './server-supervisor.ts'
 
 const POLL_MS = 20
 const START_ATTEMPTS = 3
@@ -64,10 +63,13 @@ export interface ServerOptions {
 }
 
 /** A server in a data folder that this process has locked. */
-export interface Server extends RunningServer {
+export interface Server {
   port: number
   url: string
   addresses: DatabaseAddresses
+  /** Resolves with the reason when the server exits without having been stopped. Pending otherwise. */
+  unexpectedExit: Promise<string>
+  stop(how: 'now' | 'wait'): Promise<void>
 }
 
 /**

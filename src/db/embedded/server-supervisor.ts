@@ -1,32 +1,27 @@
 import { setTimeout as delay } from 'node:timers/promises'
+import type { Server } from './postgres-server.ts'
 
 const MIN_PAUSE_MS = 500
 const MAX_PAUSE_MS = 10_000
 /** After a run of this length the pauses begin with the shortest again. */
 const STABLE_RUN_MS = 60_000
 
-export interface RunningServer {
-  /** Resolves with the reason when the server exits without having been stopped. Pending otherwise. */
-  readonly unexpectedExit: Promise<string>
-  stop(how: 'now' | 'wait'): Promise<void>
-}
-
-export interface SupervisionOptions<T> {
-  restart: () => Promise<T>
+interface SupervisionOptions {
+  restart: () => Promise<Server>
   /** Called each time the server exits or a restart fails. */
   onDown: (reason: string) => void
   onUp: () => void
 }
 
 /** Restarts a server whenever it exits, with growing pauses: on a full disk no restart succeeds until somebody makes room. */
-export class SupervisedServer<T extends RunningServer> {
-  #server: T
-  readonly #options: SupervisionOptions<T>
+export class SupervisedServer {
+  #server: Server
+  readonly #options: SupervisionOptions
   readonly #stopping = new AbortController()
   readonly #watching: Promise<void>
   #failure: string | null = null
 
-  constructor(server: T, options: SupervisionOptions<T>) {
+  constructor(server: Server, options: SupervisionOptions) {
     this.#server = server
     this.#options = options
     this.#watching = this.#watch()
