@@ -82,28 +82,12 @@ interface ApiOptions {
 }
 
 /** The HTTP API with every route. Uses the database only to answer requests. */
-export async function createApi({
-  config,
-  pool,
-  placingPool,
-  auth,
-  catalogue,
-  logger,
-  now,
-  check,
-  metrics,
-}: ApiOptions): Promise<HttpServer> {
+export async function createApi(options: ApiOptions): Promise<HttpServer> {
+  const { config, pool, placingPool, auth, catalogue, logger, now, check, metrics } = options
   const { baseUrl, basePath, trustProxy, corsOrigins } = config
   const counting = metrics === undefined ? {} : { onAnswered: metrics.requestAnswered }
-  const server = await createHttpServer({
-    logger,
-    baseUrl,
-    basePath,
-    trustProxy,
-    corsOrigins,
-    authenticate: auth.authenticate,
-    ...counting,
-  })
+  const { authenticate } = auth
+  const server = await createHttpServer({ logger, baseUrl, basePath, trustProxy, corsOrigins, authenticate, ...counting })
   const shortcut = { logger, requestIdOf: requestId, headers: publicCorsHeaders(corsOrigins), ...counting }
   addShortcut(server, catalogueShortcut(catalogue), shortcut)
   await server.register(

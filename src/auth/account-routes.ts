@@ -8,7 +8,7 @@ import { deleteAccount } from './delete-account.ts'
 import { EXAMPLE_CREDENTIALS, EXAMPLE_ONE_TIME_TOKEN } from './examples.ts'
 import { changePassword } from './passwords/change-password.ts'
 import { confirmPasswordReset, requestPasswordReset } from './passwords/reset-password.ts'
-import { Email, Name, NewPassword, PresentedPassword, presentUser, strict, Token, UserSchema } from './schemas.ts'
+import { badBody, badToken, Email, Name, NewPassword, PresentedPassword, presentUser, strict, Token, tags, UserSchema } from './schemas.ts'
 import { getUser, updateName } from './users.ts'
 
 const PasswordChange = Type.Object(
@@ -39,10 +39,6 @@ const WHAT_IS_KEPT = [
   'The shipping address, its name and phone, and the note of an order are erased RETAIN_ORDER_ADDRESS_DAYS after its last change (ten',
   'years, unless the shop has chosen less): at once where that is past, otherwise when it comes; not before the order was shipped or cancelled.',
 ].join(' ')
-
-const tags = ['accounts']
-const badBody = ['malformed_json', 'unsupported_media_type', 'payload_too_large', 'invalid_body'] as const
-const badToken = ['unauthenticated', 'invalid_token'] as const
 
 /** The caller's own account, and passwords. */
 export function accountRoutes(server: HttpServer, context: AuthContext): void {

@@ -1,10 +1,8 @@
 import type { Logger } from 'pino'
-import type { Pool } from '../db/pool.ts'
 import type { Connect } from '../db/with-reconnect.ts'
 import type { Authenticate } from '../http/caller.ts'
-import type { SendAccountMail } from './account-mail.ts'
 import { createAuthenticate } from './authenticate.ts'
-import type { AuthContext, OnAccountDeleted } from './context.ts'
+import type { AuthContext } from './context.ts'
 import type { HashingOptions } from './passwords/hashing-threads.ts'
 import { Passwords } from './passwords/password.ts'
 import { Throttle } from './throttle.ts'
@@ -14,8 +12,9 @@ import { KeyRing } from './tokens/key-ring.ts'
 import { Revocations } from './tokens/revocations.ts'
 import type { SigningKeys } from './tokens/signing-keys.ts'
 
-export interface AuthOptions {
-  pool: Pool
+type SharedOptions = 'pool' | 'sendAccountMail' | 'onAccountDeleted' | 'isVerificationRequired' | 'refreshGraceSeconds' | 'now'
+
+export interface AuthOptions extends Pick<AuthContext, SharedOptions> {
   /** Opens a connection outside the pool, for news of ended sessions. */
   connect: Connect
   keys: SigningKeys
@@ -24,13 +23,8 @@ export interface AuthOptions {
   /** Issuer and audience of access tokens: the public address of the store. */
   issuer: string
   hashing: HashingOptions
-  refreshGraceSeconds: number
-  isVerificationRequired: boolean
   isThrottled: boolean
-  sendAccountMail: SendAccountMail
-  onAccountDeleted: OnAccountDeleted
   logger: Logger
-  now: () => Date
 }
 
 /** Accounts and sessions as one service. Works before `start` too, with more queries. */
@@ -42,23 +36,18 @@ export interface Auth {
   stop(): Promise<void>
 }
 
-export function createAuth(options: AuthOptions): Auth {
-  const { pool, logger, secret, now } = options
-  const keyRing = new KeyRing(options.keys, { pool, secret, logger })
-  const revocations = new Revocations({ pool, connect: options.connect, logger, now })
+export function createAuth({ connect, keys, secret, issuer, hashing, isThrottled, logger, ...shared }: AuthOptions): Auth {
+  const { pool, now } = shared
+  const keyRing = new KeyRing(keys, { pool, secret, logger })
+  const revocations = new Revocations({ pool, connect, logger, now })
   const context: AuthContext = {
-    pool,
-    passwords: new Passwords(options.hashing),
-    tokens: new AccessTokens(keyRing, options.issuer),
+    ...shared,
+    passwords: new Passwords(hashing),
+    tokens: new AccessTokens(keyRing, issuer),
     revocations,
-    throttle: new Throttle({ pool, secret, isEnabled: options.isThrottled }),
-    sendAccountMail: options.sendAccountMail,
-    onAccountDeleted: options.onAccountDeleted,
-    isVerificationRequired: options.isVerificationRequired,
-    refreshGraceSeconds: options.refreshGraceSeconds,
-    now,
+    throttle: new Throttle({ pool, secret, isEnabled: isThrottled }),
   }
-  const parts = [keyRing, revocations, new IssuerWatch({ pool, issuer: options.issuer, logger })]
+  const parts = [keyRing, revocations, new IssuerWatch({ pool, issuer, logger })]
   return {
     context,
     authenticate: createAuthenticate(context),

@@ -10,7 +10,20 @@ import { EXAMPLE_CREDENTIALS, EXAMPLE_KEY_SET, EXAMPLE_ONE_TIME_TOKEN, EXAMPLE_R
 import { login } from './login.ts'
 import { refresh } from './refresh.ts'
 import { register } from './register.ts'
-import { Email, LoggedIn, Name, NewPassword, PresentedPassword, presentUser, strict, Token, TokenSetSchema } from './schemas.ts'
+import {
+  badBody,
+  badToken,
+  Email,
+  LoggedIn,
+  Name,
+  NewPassword,
+  PresentedPassword,
+  presentUser,
+  strict,
+  Token,
+  TokenSetSchema,
+  tags,
+} from './schemas.ts'
 import { sessionRoutes } from './session-routes.ts'
 import { revokeSession } from './sessions.ts'
 import { JWKS_MAX_AGE_SECONDS } from './tokens/signing-keys.ts'
@@ -34,9 +47,6 @@ const Pending = Type.Object(
   { status: Type.Literal('verification_required') },
   { title: 'PendingRegistration', examples: [{ status: 'verification_required' }] },
 )
-
-const tags = ['accounts']
-const badBody = ['malformed_json', 'unsupported_media_type', 'payload_too_large', 'invalid_body'] as const
 
 /** Accounts and sessions. */
 export function authRoutes(server: HttpServer, context: AuthContext): void {
@@ -149,7 +159,7 @@ export function authRoutes(server: HttpServer, context: AuthContext): void {
         summary: "Ends the caller's session",
         response: {
           204: Type.Null({ description: 'The session and all its tokens are dead.' }),
-          ...problemResponses('unauthenticated', 'invalid_token', ...NEEDLESS_BODY),
+          ...problemResponses(...badToken, ...NEEDLESS_BODY),
         },
       },
     },

@@ -6,7 +6,7 @@ import { NEEDLESS_BODY, problemResponses } from '../http/problem.ts'
 import { clientOf } from './client.ts'
 import type { AuthContext } from './context.ts'
 import { EXAMPLE_SESSION } from './examples.ts'
-import { strict } from './schemas.ts'
+import { badToken, strict, tags } from './schemas.ts'
 import { endSession, listSessions } from './sessions.ts'
 
 const SessionSchema = Type.Object(
@@ -22,8 +22,6 @@ const SessionSchema = Type.Object(
 const SessionQuery = Type.Object({ limit: Type.Optional(Limit), cursor: Type.Optional(Cursor) }, strict)
 const SessionParams = Type.Object({ id: Type.String({ format: 'uuid', description: 'The id of the session.' }) })
 
-const tags = ['accounts']
-
 /** The caller's sessions. */
 export function sessionRoutes(server: HttpServer, context: AuthContext): void {
   server.get(
@@ -38,7 +36,7 @@ export function sessionRoutes(server: HttpServer, context: AuthContext): void {
         querystring: SessionQuery,
         response: {
           200: { ...PageOf(SessionSchema), description: 'A page of the open sessions.' },
-          ...problemResponses('invalid_query', 'invalid_cursor', 'unauthenticated', 'invalid_token'),
+          ...problemResponses('invalid_query', 'invalid_cursor', ...badToken),
         },
       },
     },
@@ -60,7 +58,7 @@ export function sessionRoutes(server: HttpServer, context: AuthContext): void {
         params: SessionParams,
         response: {
           204: Type.Null({ description: 'The session and all its tokens are dead.' }),
-          ...problemResponses('unauthenticated', 'invalid_token', 'not_found', ...NEEDLESS_BODY),
+          ...problemResponses(...badToken, 'not_found', ...NEEDLESS_BODY),
         },
       },
     },
