@@ -37,7 +37,7 @@ function renderPages(): ReadonlyMap<string, string> {
 
 function render(code: ErrorCode, meaning: string, remedy: string): string {
   const { status, title } = PROBLEMS[code]
-  const facts = [
+  const entries = [
     ['Code', `<code>${code}</code>`],
     ['Status', status],
     ['Meaning', toHtml(meaning)],
@@ -46,7 +46,7 @@ function render(code: ErrorCode, meaning: string, remedy: string): string {
   return (
     `<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>${title}</title>` +
     `<link rel="icon" href="data:,"><style>${STYLE}</style><main><h1>${title}</h1>` +
-    `<dl>${facts.map(([name, value]) => `<dt>${name}</dt><dd>${value}</dd>`).join('')}</dl></main></html>`
+    `<dl>${entries.map(([name, value]) => `<dt>${name}</dt><dd>${value}</dd>`).join('')}</dl></main></html>`
   )
 }
 
