@@ -3,8 +3,8 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 const SLICE_MS = 4
 
 /**
- * Divides long work into slices, so that other requests are served between two of them: `if (slice.isOver) await slice.next()` at each
- * step. A step itself is not interrupted, so steps must be short.
+ * Divides long work into slices, between which other requests are served: `if (slice.isOver) await slice.next()` after each step. A step is
+ * not interrupted, so steps must be short.
  */
 export class TimeSlice {
   #beganAt = performance.now()

@@ -900,7 +900,7 @@ export interface components {
             image_url: string | null;
             /** @description Common to the variants of one thing. */
             group: string | null;
-            /** @description What tells a variant from the others of its group. */
+            /** @description The properties that distinguish a variant within its group. */
             options: {
                 [key: string]: string;
             };

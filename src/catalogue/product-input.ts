@@ -9,7 +9,7 @@ export const Stock = Type.Union([Type.Integer({ minimum: 0, maximum: MAX_STOCK }
   description: 'Pieces that can be sold; null: not tracked.',
 })
 
-/** Any of these makes two identifiers that look the same: direction marks, joiners, blanks without width, fillers. */
+/** Characters by which identifiers can differ and look the same: direction marks, joiners, zero-width blanks, fillers. */
 export const INVISIBLE = String.raw`\p{Cf}\p{Default_Ignorable_Code_Point}`
 const HAS_INVISIBLE = new RegExp(`[${INVISIBLE}]`, 'u')
 /** The Braille blank shows nothing either. */
@@ -23,7 +23,7 @@ const MAX_LENGTHS = {
 export type TextName = keyof typeof MAX_LENGTHS
 const MAX_OPTIONS = 10
 
-/** How long a text may be, in characters, as a refusal says it. */
+/** The refusal of a text that is too long or blank. */
 export function describeLength(name: TextName): string {
   const least = name === 'description' || name === 'image_url' ? 'at most' : '1 to'
   return `${name} must have ${least} ${MAX_LENGTHS[name].toLocaleString('en')} characters`
@@ -43,7 +43,7 @@ function findFaultInText(name: TextName, text: string): string | null {
   return text.includes('\0') ? `${name} has a NUL character` : null
 }
 
-/** Text of one line. Blanks around it do not count. A line break in a name is most often a quote that was never closed. */
+/** Checks a text of one line, without the blanks around it. A line break usually comes from a quote that was not closed. */
 function findFaultInLabel(name: TextName, text: string): string | null {
   const trimmed = text.trim()
   const fault = findFaultInText(name, trimmed)
@@ -86,7 +86,7 @@ const properties = {
   group: withRule(Type.Union([oneLine('group', VISIBLE), Type.Null()]), (group) =>
     group === null ? null : findFaultInLabel('group', group),
   ),
-  // By its own pattern of names, since that of Type.String leaves out those with a line break.
+  // With a pattern for names, since Type.Record with a plain Type.String does not check names with a line break.
   options: withRule(Type.Record(Type.String({ pattern: '^[^]*$' }), label('an option')), findFaultInOptions),
   price: Type.Object(
     {
@@ -123,7 +123,7 @@ type NewProduct = Static<typeof NewProductBody>
  */
 export type ProductInput = Required<Omit<NewProduct, 'stock'>> & Pick<NewProduct, 'stock'>
 
-/** `input` without the blanks around its texts, and with '', null or {} for what it leaves out. It may be checked before or after. */
+/** `input` without blanks around its texts, and with '', null or {} for missing properties. Accepts input that has not been checked. */
 export function normalizeProduct<T extends NewProduct>(input: T): T & ProductInput {
   return {
     ...input,

@@ -17,7 +17,7 @@ export const ProductSchema = Type.Object(
     category: Type.String(),
     image_url: Type.Union([Type.String(), Type.Null()]),
     group: Type.Union([Type.String(), Type.Null()], { description: 'Common to the variants of one thing.' }),
-    options: Type.Record(Type.String(), Type.String(), { description: 'What tells a variant from the others of its group.' }),
+    options: Type.Record(Type.String(), Type.String(), { description: 'The properties that distinguish a variant within its group.' }),
     price: MoneySchema,
     in_stock: Type.Boolean(),
     created_at: Type.String({ format: 'date-time' }),

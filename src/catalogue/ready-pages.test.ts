@@ -31,7 +31,7 @@ function get(path: string, headers: Record<string, string> = {}, method = 'GET',
   })
 }
 
-/** While `work` runs nobody can read products: what is answered then needed no query, and what is known of the catalogue gets no older. */
+/** Locks `products` while `work` runs, so that an answer in that time needed no query; the version of the catalogue stays current. */
 async function withProductsLocked(t: TestContext, work: () => Promise<void>): Promise<void> {
   const tx = await store.pool.connect()
   const startClock = stopClock(t)

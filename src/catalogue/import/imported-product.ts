@@ -13,18 +13,18 @@ import {
   withRule,
 } from '../product-input.ts'
 
-/** A product as a line of a catalogue file gives it. */
+/** A product from a line of a catalogue file. */
 export type ImportedProduct = ProductInput & {
-  /** Instead of `stock`: pieces that came, or below 0 went. A new product starts at 0. */
+  /** Instead of `stock`: pieces that are added, below 0 removed. A new product starts at 0. */
   stock_delta?: number
-  /** With `stock_delta`: 1 to 100 characters, the name of the movement. It is booked once for each product. */
+  /** With `stock_delta`: identifies the movement, which is booked once for each product. */
   reference?: string
 }
 
-/** A line of a catalogue file, numbered from 1: the product it gives, or one reason why it gives none. */
+/** A line of a catalogue file, numbered from 1, with its product or the reason for its refusal. */
 export type ImportLine = { line: number; product: ImportedProduct } | { line: number; error: string }
 
-/** Why a line cannot be imported, in words for the author of the file. */
+/** A line cannot be imported. The message is for the author of the file. */
 export class InvalidLine extends Error {
   override readonly name = 'InvalidLine'
 }
@@ -78,7 +78,7 @@ const MUST_BE: Readonly<Record<string, string>> = {
   stock_delta: `a whole number from ${-MAX_STOCK} to ${MAX_STOCK}`,
 }
 
-/** The first reason why the check refuses a product. */
+/** The first fault of a refused product. */
 function explain(product: ImportedProduct): string {
   const unknown = explainUnknown('a product', product, LineSchema) ?? explainUnknown('price', product.price, LineSchema.properties.price)
   if (unknown !== null) return unknown
@@ -89,13 +89,13 @@ function explain(product: ImportedProduct): string {
   const missing = (params as { requiredProperties?: string[] }).requiredProperties?.[0]
   const path = [...instancePath.split('/').slice(1), ...(missing === undefined ? [] : [missing])]
   const name = path[0] === 'options' && path.length > 1 ? 'an option' : path.join('.')
-  // A text that is too long, or that is blank.
+  // A text that is too long or blank.
   if (keyword === '~refine' || keyword === 'pattern') return describeLength(name as TextName)
   return `${name} must be ${MUST_BE[name] ?? 'a text'}`
 }
 
 function explainUnknown(label: string, value: unknown, { properties }: { properties: object }): string | null {
-  // Object.keys sees `__proto__` too: JSON.parse makes it a property like any other.
+  // Object.keys includes `__proto__`, which JSON.parse makes an ordinary property.
   const unknown = isObject(value) ? Object.keys(value).find((key) => !Object.hasOwn(properties, key)) : undefined
   return unknown === undefined ? null : `${label} has the unknown property ${quote(unknown)}`
 }

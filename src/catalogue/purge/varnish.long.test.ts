@@ -36,7 +36,7 @@ async function start() {
       )
       return rows[0].waiting === 0
     },
-    { what: 'both purges of the new product are behind us' },
+    { what: 'both purges of the new product have arrived' },
   )
   return { store, varnish, lamp, asked }
 }
@@ -58,7 +58,7 @@ test('sends one request to the store when a hundred readers want one page', opti
   assert.equal(asked.filter((path) => path === '/products?limit=7').length, 1)
 })
 
-test('gives a request with a token or a cookie the same cached bytes', options, async () => {
+test('sends the same cached bytes to a request with a token or a cookie', options, async () => {
   const { varnish, lamp, asked } = setup()
   const url = `${varnish.url}/products/${lamp.id}`
   const first = await fetch(url)
