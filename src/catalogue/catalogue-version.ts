@@ -2,6 +2,7 @@ import type pg from 'pg'
 import type { Logger } from 'pino'
 import type { Pool, Queryable, Transaction } from '../db/pool.ts'
 import { literal, sql } from '../db/sql.ts'
+import { rollBack } from '../db/transaction.ts'
 import { type Connect, withReconnect } from '../db/with-reconnect.ts'
 import { WakeSignal } from '../wake-signal.ts'
 import { LISTEN_TO_CATALOGUE } from './events.ts'
@@ -177,11 +178,7 @@ export async function inSnapshot<T>(pool: Pool, work: (tx: Transaction, version:
     tx.release()
     return result
   } catch (error) {
-    const isBroken = await tx.query('rollback').then(
-      () => false,
-      () => true,
-    )
-    tx.release(isBroken)
+    await rollBack(tx)
     throw error
   }
 }

@@ -97,12 +97,16 @@ async function attempt<T>(pool: Pool, run: (tx: Transaction) => Promise<T>): Pro
     tx.release()
     return result
   } catch (error) {
-    // A connection that cannot roll back is in an unknown state: it is closed, and PostgreSQL rolls back.
-    const broken = await tx.query('rollback').then(
-      () => false,
-      () => true,
-    )
-    tx.release(broken)
+    await rollBack(tx)
     throw error
   }
+}
+
+/** Rolls back and releases the connection. One that cannot roll back is in an unknown state: it is closed, and PostgreSQL rolls back. */
+export async function rollBack(tx: Transaction): Promise<void> {
+  const isBroken = await tx.query('rollback').then(
+    () => false,
+    () => true,
+  )
+  tx.release(isBroken)
 }
