@@ -64,7 +64,7 @@ export class Revocations {
 
   start(): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>()
-    this.#running ??= this.#run(resolve)
+    this.#running ??= this.#keepPolling(resolve)
     // After the first poll, or its failure: then each request queries its session.
     return promise
   }
@@ -75,7 +75,7 @@ export class Revocations {
     await this.#running
   }
 
-  #run(started: () => void): Promise<void> {
+  #keepPolling(started: () => void): Promise<void> {
     const { signal } = this.#stopping
     const { connect, logger } = this.#options
     let isBroken = false
