@@ -53,7 +53,7 @@ const TURNS: readonly Retired[] = [
   { pattern: /\bbec(ame|omes?) of\b|\bc(ame|omes?) to nothing\b/, instead: 'the outcome of, fails' },
   { pattern: /\blets? (it|them|a file|the file|the same file) appear\b/, instead: 'publishes, makes visible' },
   { pattern: /\b(stands?|stood) before\b/, instead: 'runs before, precedes' },
-  { pattern: /\b(goes|went) on\b/, instead: 'continues' },
+  { pattern: /\b(go|goes|went|gone) on\b/, instead: 'continues' },
   { pattern: /\b(brings?|brought) back\b/, instead: 'restores' },
   { pattern: /\b(is|are|was|were|be|been) away\b/, instead: 'is unavailable' },
   { pattern: /\b(is|are|was|were) well(?= (again|when|and|or|only)\b|[.,;:])/, instead: 'is healthy' },

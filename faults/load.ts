@@ -20,7 +20,7 @@ export const LOAD_FAULTS: Fault[] = [
   },
   {
     name: 'poison-record',
-    title: 'poison record: a row that no event can be made of, in the middle; mended afterwards',
+    title: 'poison record: a row that no event can be made of, in the middle; repaired afterwards',
     async run(round, orders) {
       await round.survive('stream,email,lake')
       await round.shop.trade(Math.ceil(orders / 2))

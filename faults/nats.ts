@@ -200,7 +200,7 @@ export const NATS_FAULTS: Fault[] = [
   },
   {
     name: 'nats-emptied',
-    title: 'NATS: the stream is emptied and orders go on, storefront replay',
+    title: 'NATS: the stream is emptied and orders continue, storefront replay',
     open: openWithServer,
     async run(round, orders) {
       await round.survive('stream,email,lake')

@@ -27,7 +27,7 @@ test('a lake that is read-only shows at the operations port, also while nothing 
     ['lake'],
   )
   assert.match(failing[0]?.reason ?? '', /^the lake cannot be written: EROFS/)
-  assert.equal((await store.call('GET', '/readyz')).status, 200, 'customers can go on buying')
+  assert.equal((await store.call('GET', '/readyz')).status, 200, 'customers can still buy')
   unmount()
   await eventually(async () => (await ready()).status === 200, { what: 'a lake that can be written' })
 })

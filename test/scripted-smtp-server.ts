@@ -27,7 +27,7 @@ const REPLIES: Record<SmtpStep, string> = {
   AUTH: '235 2.7.0 welcome',
   MAIL: '250 2.1.0 fine',
   RCPT: '250 2.1.5 fine',
-  DATA: '354 go on',
+  DATA: '354 continue',
   body: '250 2.0.0 taken',
 }
 
@@ -45,7 +45,7 @@ export async function startScriptedSmtpServer(t: Cleanup): Promise<ScriptedSmtpS
     const answer = await next
     if (answer === 'cut' || answer === undefined) socket.destroy()
     else socket.write(`${answer}\r\n`)
-    return answer === '354 go on'
+    return answer === '354 continue'
   }
 
   async function converse(socket: Socket): Promise<void> {

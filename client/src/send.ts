@@ -92,7 +92,7 @@ function takesToken(request: Request, baseUrl: string): boolean {
   return !WITHOUT_TOKEN.includes(path)
 }
 
-/** Refreshes a session, once for all calls that ask at the same time. Answers whether there are tokens to go on with. */
+/** Refreshes a session, once for all calls that ask at the same time. Answers whether there are tokens to continue with. */
 function shareRefresh({ baseUrl, tokens, fetch }: SendOptions): (refreshToken: string) => Promise<boolean> {
   let running: Promise<boolean> | null = null
   return (refreshToken) => {

@@ -10,7 +10,7 @@ export const PAGE_LINES = 2_000
 
 export const OrderLimit = Type.Integer({
   ...Limit,
-  description: 'Orders on a page, at most. A page has fewer when they are large: go on while `has_more` is true.',
+  description: 'Orders on a page, at most. A page has fewer when they are large: continue while `has_more` is true.',
 })
 
 /** Where a page by time ends, and where one by number ended in releases before: when its last order was placed, and that order's id. */
