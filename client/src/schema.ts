@@ -63,7 +63,7 @@ export interface paths {
         put?: never;
         /**
          * Mails a token for a new password, if there is such an account
-         * @description The answer and its timing are the same whether or not the account exists. The mailed token works once, for an hour.
+         * @description The answer and its timing are the same whether or not the account exists. The mailed token works once, for 30 minutes.
          */
         post: operations["requestPasswordReset"];
         delete?: never;
@@ -3587,7 +3587,7 @@ export interface operations {
     listOrders: {
         parameters: {
             query?: {
-                /** @description Orders on a page, at most. A page has fewer when they are large: go on while `has_more` is true. */
+                /** @description Orders on a page, at most. A page has fewer when they are large: continue while `has_more` is true. */
                 limit?: number;
                 /** @description The `next_cursor` of the page before, with the same filters. */
                 cursor?: string;
@@ -4300,7 +4300,7 @@ export interface operations {
     searchOrders: {
         parameters: {
             query?: {
-                /** @description Orders on a page, at most. A page has fewer when they are large: go on while `has_more` is true. */
+                /** @description Orders on a page, at most. A page has fewer when they are large: continue while `has_more` is true. */
                 limit?: number;
                 /** @description The `next_cursor` of the page before, with the same filters. */
                 cursor?: string;
