@@ -15,7 +15,7 @@ interface Retired {
 const NAMES: readonly Retired[] = [
   { pattern: /\bCheckout\b|\bcheckout\.ts\b|\bthis\.checkout\b/, instead: 'OrderBatcher' },
   { pattern: /\b[Dd]esk\b/, instead: 'BatchDecision' },
-  { pattern: /\b[Ff]indings\b/, instead: 'ExistingState', within: 'src/orders/' },
+  { pattern: /\b[Ff]indings\b/, instead: 'ExistingState', within: 'src/orders/placing/' },
   { pattern: /[Pp]romisedStock/, instead: 'AssumedStock' },
   { pattern: /\b[Cc]aution\b|\.tries\(/, instead: 'OptimisticBackoff.shouldTry' },
   { pattern: /\b[Ii]nsist(s|ed|OnLocks)?\b/, instead: 'abort_unless, lockAllOrAbort; in a test retryUntil' },

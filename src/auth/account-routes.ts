@@ -131,7 +131,8 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
       config: { access: 'public' },
       schema: {
         operationId: 'requestPasswordReset',
-        description: 'The answer and its timing are the same whether or not the account exists. The mailed token works once, for 30 minutes.',
+        description:
+          'The answer and its timing are the same whether or not the account exists. The mailed token works once, for 30 minutes.',
         tags,
         summary: 'Mails a token for a new password, if there is such an account',
         body: ResetRequest,
