@@ -86,6 +86,7 @@ const COVERED = [
   'src/change-stream',
   'src/cli',
   'src/config',
+  'src/db/embedded',
   'src/http',
   'src/http',
   'src/auth',
