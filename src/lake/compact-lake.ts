@@ -17,7 +17,6 @@ export interface CompactOptions {
   assertAlone: () => Promise<void>
   /** Called for each merged file after it has superseded the others. */
   onMerged?: (merged: MergedFile) => void
-  maxFileBytes?: number
 }
 
 export interface MergedFile {
@@ -69,7 +68,7 @@ async function clearDay(store: LakeStore, day: string, report: CompactReport): P
 
 async function mergeDay(store: LakeStore, day: string, options: Omit<CompactOptions, 'store' | 'isWanted'>): Promise<number> {
   for (let attempt = 1; ; attempt++) {
-    const groups = groupFiles(await listDay(store, day), options.maxFileBytes ?? MAX_FILE_BYTES)
+    const groups = groupFiles(await listDay(store, day), MAX_FILE_BYTES)
     try {
       for (const group of groups) await merge(store, day, group, options)
       return groups.length

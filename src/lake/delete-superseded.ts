@@ -1,9 +1,6 @@
-import { randomUUID } from 'node:crypto'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { sql } from '../db/sql.ts'
 import { findDamage } from './find-damage.ts'
-import { parquetRows, toDuckDB, withDuckDB } from './lake-database.ts'
+import { ifDamaged, parquetRows, queryDuckDB } from './lake-database.ts'
 import { groupSuperseded, parseName } from './lake-names.ts'
 import { type LakeFile, LakeFileGone, type LakeStore } from './lake-store.ts'
 import { listLake } from './list-files.ts'
@@ -63,9 +60,9 @@ async function findFault(store: LakeStore, file: LakeFile, superseded: LakeFile[
       const damage = await findDamage(path, file.name)
       if (damage !== null) return `${at}: ${damage}`
       return store.withCopies(superseded, async (paths) => {
-        if ((await countMissing(path, paths).catch(() => null)) === 0) return null
+        if ((await countMissing(path, paths).catch(ifDamaged(null))) === 0) return null
         for (const [index, { name }] of superseded.entries()) {
-          const missing = await countMissing(path, [paths[index] ?? '']).catch(() => null)
+          const missing = await countMissing(path, [paths[index] ?? '']).catch(ifDamaged(null))
           if (missing === null) return `${store.locate(name)}: it cannot be read`
           if (missing > 0) return `${at}: it lacks ${missing} events of ${store.locate(name)}, which it supersedes`
         }
@@ -76,12 +73,9 @@ async function findFault(store: LakeStore, file: LakeFile, superseded: LakeFile[
   )
 }
 
-/** In a separate DuckDB, because a damaged file may break it. */
 async function countMissing(path: string, superseded: readonly string[]): Promise<number> {
-  return withDuckDB(join(tmpdir(), `storefront-lake-${randomUUID()}`), async (connection) => {
-    const statement = sql`
-      select count(*)
-      from (select event_id from ${parquetRows(superseded)} except select event_id from ${parquetRows([path])})`
-    return Number((await connection.runAndReadAll(toDuckDB(statement))).getRows()[0]?.[0])
-  })
+  const rows = await queryDuckDB(sql`
+    select count(*)
+    from (select event_id from ${parquetRows(superseded)} except select event_id from ${parquetRows([path])})`)
+  return Number(rows[0]?.[0])
 }

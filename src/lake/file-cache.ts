@@ -1,7 +1,8 @@
 import { createHash, randomUUID } from 'node:crypto'
-import { link, mkdir, readdir, rename, rm, stat, utimes } from 'node:fs/promises'
+import { link, mkdir, rename, rm, utimes } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { LakeFile } from './lake-store.ts'
+import { listEntries, statExisting } from './local-store.ts'
 
 /**
  * Copies of remote files by name and tag, under which the bytes never change. The least recently used ones are deleted
@@ -43,8 +44,8 @@ export class FileCache {
 
   /** Deletes the least recently used copies until the rest fits. */
   async trim(): Promise<void> {
-    const names = await readdir(this.#directory).catch(() => [])
-    const kept = await Promise.all(names.map((name) => describe(join(this.#directory, name))))
+    const entries = await listEntries(this.#directory)
+    const kept = await Promise.all(entries.map(({ name }) => describe(join(this.#directory, name))))
     kept.sort((a, b) => b.usedAt - a.usedAt)
     let sum = 0
     for (const { path, sizeBytes } of kept) {
@@ -59,6 +60,6 @@ export class FileCache {
 }
 
 async function describe(path: string): Promise<{ path: string; sizeBytes: number; usedAt: number }> {
-  const { size, mtimeMs } = await stat(path).catch(() => ({ size: 0, mtimeMs: 0 }))
-  return { path, sizeBytes: size, usedAt: mtimeMs }
+  const stats = await statExisting(path)
+  return { path, sizeBytes: stats?.size ?? 0, usedAt: stats?.mtimeMs ?? 0 }
 }

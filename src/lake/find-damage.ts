@@ -1,9 +1,6 @@
-import { randomUUID } from 'node:crypto'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { sql } from '../db/sql.ts'
 import { checkChecksum, WRONG_CHECKSUM } from './lake-checksum.ts'
-import { parquetRows, toDuckDB, withDuckDB } from './lake-database.ts'
+import { isFaultOfMachine, parquetRows, queryDuckDB } from './lake-database.ts'
 import { readParquetName } from './parquet-writer.ts'
 
 /** How a file is damaged, or that it was written under another name; null for an intact one. Reads all of it. */
@@ -13,9 +10,10 @@ export async function findDamage(path: string, name: string): Promise<string | n
   try {
     const misnamed = await findOtherName(path, name)
     // Without a checksum only reading every value shows damage.
-    if (misnamed === null && checksum === 'none') await countRows(path)
+    if (misnamed === null && checksum === 'none') await queryDuckDB(sql`select sum(hash(row)) from ${parquetRows([path])} as row`)
     return misnamed
   } catch (error) {
+    if (isFaultOfMachine(error)) throw error
     return `it cannot be read: ${(error as Error).message.split('\n')[0]?.replaceAll(path, 'the file')}`
   }
 }
@@ -26,10 +24,4 @@ export async function findDamage(path: string, name: string): Promise<string | n
 export async function findOtherName(path: string, name: string): Promise<string | null> {
   const written = await readParquetName(path)
   return written === null || written === name ? null : `it was written as ${written}`
-}
-
-async function countRows(path: string): Promise<void> {
-  await withDuckDB(join(tmpdir(), `storefront-lake-${randomUUID()}`), async (connection) => {
-    await connection.runAndReadAll(toDuckDB(sql`select count(*), sum(hash(row)) from ${parquetRows([path])} as row`))
-  })
 }

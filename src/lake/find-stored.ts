@@ -1,9 +1,6 @@
-import { randomUUID } from 'node:crypto'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import type { DuckDBConnection, DuckDBValue } from '@duckdb/node-api'
 import { commaList, noSql, type Sql, sql } from '../db/sql.ts'
-import { parquetRows, toDuckDB, withDuckDB } from './lake-database.ts'
+import { ifDamaged, isFaultOfMachine, makeSpillPath, parquetRows, toDuckDB, withDuckDB } from './lake-database.ts'
 import type { LakeStore } from './lake-store.ts'
 import { readLakeFiles } from './list-files.ts'
 
@@ -46,11 +43,13 @@ export async function findStored(store: LakeStore, events: readonly { eventId: s
  */
 async function selectFrom(files: readonly string[], select: Sql, where: Sql): Promise<DuckDBValue[]> {
   if (files.length === 0) return []
-  return withDuckDB(join(tmpdir(), `storefront-lake-${randomUUID()}`), async (connection) => {
+  return withDuckDB(makeSpillPath(), async (connection) => {
     const query = (some: readonly string[]) => runQuery(connection, sql`${select} from ${parquetRows(some)} ${where}`)
-    return query(files).catch(async () => {
+    return query(files).catch(async (error: unknown) => {
+      // Events that cannot be looked up now must not count as new ones.
+      if (isFaultOfMachine(error)) throw error
       const values: DuckDBValue[] = []
-      for (const file of files) values.push(...(await query([file]).catch(() => [])))
+      for (const file of files) values.push(...(await query([file]).catch(ifDamaged([]))))
       return values
     })
   })

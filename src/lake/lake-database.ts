@@ -1,4 +1,7 @@
-import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
+import { randomUUID } from 'node:crypto'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type DuckDBConnection, DuckDBInstance, type DuckDBValue } from '@duckdb/node-api'
 import { commaList, type Sql, sql } from '../db/sql.ts'
 
 /**
@@ -24,6 +27,29 @@ export async function withDuckDB<T>(spillDirectory: string, work: (connection: D
   } finally {
     instance.closeSync()
   }
+}
+
+/** The rows of one query, in a separate DuckDB, because a damaged file may break it. */
+export function queryDuckDB(statement: Sql): Promise<DuckDBValue[][]> {
+  return withDuckDB(makeSpillPath(), async (connection) => (await connection.runAndReadAll(toDuckDB(statement))).getRows())
+}
+
+/** Whether DuckDB failed for a reason that says nothing about the file. */
+export function isFaultOfMachine(error: unknown): boolean {
+  return /out of memory|no space left|too many open files/i.test(String(error))
+}
+
+/** For `catch`: `fallback` for a file that DuckDB cannot read, unless the fault is the machine's. */
+export function ifDamaged<T>(fallback: T): (error: unknown) => T {
+  return (error) => {
+    if (isFaultOfMachine(error)) throw error
+    return fallback
+  }
+}
+
+/** For `withDuckDB`, where the caller has no folder for temporary files. */
+export function makeSpillPath(): string {
+  return join(tmpdir(), `storefront-lake-${randomUUID()}`)
 }
 
 /**

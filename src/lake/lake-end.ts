@@ -1,10 +1,7 @@
-import { randomUUID } from 'node:crypto'
 import { open } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { sql } from '../db/sql.ts'
 import { findOtherName } from './find-damage.ts'
-import { parquetRows, toDuckDB, withDuckDB } from './lake-database.ts'
+import { isFaultOfMachine, parquetRows, queryDuckDB } from './lake-database.ts'
 import { parseName } from './lake-names.ts'
 import { type LakeFile, LakeFileGone, type LakeStore } from './lake-store.ts'
 import { listLake } from './list-files.ts'
@@ -58,16 +55,9 @@ async function hasRowsOfItsName(path: string, name: string): Promise<boolean> {
   }
 }
 
-/** Whether DuckDB failed for a reason that says nothing about the file. */
-export function isFaultOfMachine(error: unknown): boolean {
-  return /out of memory|no space left|too many open files/i.test(String(error))
-}
-
 async function hasRowsBetween(path: string, first: number, last: number): Promise<boolean> {
-  return withDuckDB(join(tmpdir(), `storefront-lake-${randomUUID()}`), async (connection) => {
-    const statement = sql`select min(sequence) >= ${first} and max(sequence) <= ${last} from ${parquetRows([path])}`
-    return (await connection.runAndReadAll(toDuckDB(statement))).getRows()[0]?.[0] === true
-  })
+  const rows = await queryDuckDB(sql`select min(sequence) >= ${first} and max(sequence) <= ${last} from ${parquetRows([path])}`)
+  return rows[0]?.[0] === true
 }
 
 const MAGIC = 'PAR1'

@@ -51,11 +51,6 @@ export class LakeFiles {
     this.#onSetAside = onSetAside
   }
 
-  /** Removes unfinished files of killed processes. */
-  async removeTemporaries(): Promise<void> {
-    await this.#store.removeOldWorkspaces()
-  }
-
   /** The end of the lake, 0 for none. First publishes a file that another process has claimed. */
   async newestSequence(): Promise<number> {
     // Another process may have been the active one meanwhile.

@@ -1,6 +1,3 @@
-import { randomUUID } from 'node:crypto'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import {
   DuckDBArrayValue,
   type DuckDBConnection,
@@ -18,7 +15,7 @@ import { commaList, identifier, noSql, type Sql, sql } from '../db/sql.ts'
 import { OperatorError } from '../errors.ts'
 import { currenciesWithDigits } from '../money.ts'
 import { assertConfined, assertNoRefusedCall, confineToFiles, HINT, isConfinementRefusal } from './confine-query.ts'
-import { readablePath, toDuckDB, withDuckDB } from './lake-database.ts'
+import { makeSpillPath, readablePath, toDuckDB, withDuckDB } from './lake-database.ts'
 import { LAKE_COLUMNS } from './lake-row.ts'
 import type { LakeFile, LakeStore } from './lake-store.ts'
 import { nameFiles, readLakeFiles } from './list-files.ts'
@@ -46,7 +43,7 @@ export interface LakeQueryOptions {
  */
 export async function queryLake(store: LakeStore, text: string, { allowFiles = false }: LakeQueryOptions = {}): Promise<LakeQueryResult> {
   const run = (files: LakeFile[], paths: string[]) =>
-    withDuckDB(join(tmpdir(), `storefront-lake-${randomUUID()}`), async (connection) => {
+    withDuckDB(makeSpillPath(), async (connection) => {
       try {
         await createViews(connection, paths)
         if (!allowFiles) await confineToFiles(connection, paths)

@@ -83,7 +83,7 @@ export class LakeSink {
   async start(): Promise<void> {
     if (this.#running) return
     try {
-      await this.#files.removeTemporaries()
+      await this.#store.removeOldWorkspaces()
       await this.lastSequence()
     } catch (error) {
       // Its subscription retries; the rest of the store works without a lake.

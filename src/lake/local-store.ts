@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import type { Stats } from 'node:fs'
 import { link, mkdir, open, readdir, readFile, rename, rm, stat, unlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { type LakeFile, LakeFileGone, type LakeStore } from './lake-store.ts'
@@ -110,13 +111,8 @@ export class LocalLakeStore implements LakeStore {
   }
 
   async #describe(name: string): Promise<LakeFile | null> {
-    try {
-      const { size, mtimeMs, ino } = await stat(this.locate(name))
-      return { name, sizeBytes: size, storedAt: mtimeMs, tag: String(ino) }
-    } catch (error) {
-      if (isMissing(error)) return null
-      throw error
-    }
+    const stats = await statExisting(this.locate(name))
+    return stats === null ? null : { name, sizeBytes: stats.size, storedAt: stats.mtimeMs, tag: String(stats.ino) }
   }
 
   async #assertThere(files: readonly LakeFile[]): Promise<void> {
@@ -130,12 +126,22 @@ export class LocalLakeStore implements LakeStore {
 export async function removeOldEntries(directory: string): Promise<void> {
   for (const { name } of await listEntries(directory)) {
     const path = join(directory, name)
-    const { mtimeMs } = await stat(path).catch(() => ({ mtimeMs: Number.POSITIVE_INFINITY }))
-    if (mtimeMs < Date.now() - LEFT_OVER_MS) await rm(path, { recursive: true, force: true })
+    const changedAt = (await statExisting(path))?.mtimeMs ?? Number.POSITIVE_INFINITY
+    if (changedAt < Date.now() - LEFT_OVER_MS) await rm(path, { recursive: true, force: true })
   }
 }
 
-async function listEntries(directory: string) {
+/** Null when there is no such file. */
+export async function statExisting(path: string): Promise<Stats | null> {
+  try {
+    return await stat(path)
+  } catch (error) {
+    if (isMissing(error)) return null
+    throw error
+  }
+}
+
+export async function listEntries(directory: string) {
   try {
     return await readdir(directory, { withFileTypes: true })
   } catch (error) {

@@ -2,7 +2,7 @@ import type { DuckDBConnection } from '@duckdb/node-api'
 import { commaList, identifier, type Sql, sql } from '../db/sql.ts'
 import { jsonRows, writeJsonLines } from './json-lines.ts'
 import { checksumMetadata, stampChecksum } from './lake-checksum.ts'
-import { readablePath, toDuckDB, withDuckDB } from './lake-database.ts'
+import { queryDuckDB, readablePath, toDuckDB, withDuckDB } from './lake-database.ts'
 import { LAKE_COLUMNS, LAKE_SCHEMA_VERSION } from './lake-row.ts'
 
 /**
@@ -43,11 +43,7 @@ export async function copyToParquet(
 
 /** The name in the file's metadata; null without one. */
 export async function readParquetName(path: string): Promise<string | null> {
-  return withDuckDB(`${path}.spill`, async (connection) => {
-    const reader = await connection.runAndReadAll(
-      toDuckDB(sql`select decode(value) from parquet_kv_metadata(${readablePath(path)}) where decode(key) = 'name'`),
-    )
-    const name = reader.getRows()[0]?.[0]
-    return name == null ? null : String(name)
-  })
+  const rows = await queryDuckDB(sql`select decode(value) from parquet_kv_metadata(${readablePath(path)}) where decode(key) = 'name'`)
+  const name = rows[0]?.[0]
+  return name == null ? null : String(name)
 }

@@ -117,6 +117,7 @@ export class S3LakeStore implements LakeStore {
           new PutObjectCommand({ ...this.#object(name), Body: bytes, IfNoneMatch: '*', Metadata: { sha256: digest } }),
           this.#options(bytes.length),
         )
+        // Without a copy in the cache, readers download the file.
         await this.#cache.keep({ name, sizeBytes: bytes.length, storedAt: 0, tag }, path).catch(() => {})
         return 'stored'
       } catch (error) {

@@ -5,8 +5,8 @@ import { insertUser, startMailSubscriber, waitForDelivery } from '../../test/mai
 import { makeOrderEvent } from '../../test/order-event-factory.ts'
 import { jobIdOf } from '../jobs/job-queue.ts'
 import { listDeliveries, retryFailed } from './email-deliveries.ts'
-import { nextSendTime } from './mail-limit.ts'
 import { MailRefused } from './mailer.ts'
+import { nextSendTime } from './plan-send-times.ts'
 
 const HOUR_MS = 3_600_000
 const UNLIMITED = { maxPerHour: null, now: new Date() }

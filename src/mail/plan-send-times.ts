@@ -1,5 +1,6 @@
 import type { Transaction } from '../db/pool.ts'
-import { HOUR_MS, nextSendTime } from './mail-limit.ts'
+
+const HOUR_MS = 3_600_000
 
 /**
  * When each of these new mails may go out, in their order: now, or later if their account has `limit` of them an hour
@@ -32,4 +33,13 @@ async function listSendTimes(tx: Transaction, userIds: readonly string[], since:
     [userIds, since, limit],
   )
   return new Map(rows.map(({ user_id, times }) => [user_id, times.map((time) => time.getTime())]))
+}
+
+/**
+ * When an account's next mail may go out: so late that no hour holds more than `limit` of them. Pure. `times` are those
+ * of its mails within the last hour and later, oldest first, in milliseconds; the result belongs behind them. /
+ */
+export function nextSendTime(times: readonly number[], limit: number, now: number): number {
+  const nth = times.at(-limit)
+  return nth === undefined ? now : Math.max(now, nth + HOUR_MS)
 }

@@ -76,7 +76,7 @@ function tagsOf(path: string, text: string): Tag[] {
   try {
     return new mustache.Writer().parse(text).flatMap(toTags)
   } catch (error) {
-    throw new TemplateError(`${path}: ${(error as Error).message}`)
+    throw new TemplateError(`${path}: ${(error as Error).message}`, { cause: error })
   }
 }
 

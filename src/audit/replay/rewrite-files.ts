@@ -1,12 +1,9 @@
-import { randomUUID } from 'node:crypto'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Pool } from '../../db/pool.ts'
 import { commaList, type Sql, sql } from '../../db/sql.ts'
 import { findDamage } from '../../lake/find-damage.ts'
 import { jsonRows, writeJsonLines } from '../../lake/json-lines.ts'
-import { readablePath, toDuckDB, withDuckDB } from '../../lake/lake-database.ts'
-import { isFaultOfMachine } from '../../lake/lake-end.ts'
+import { ifDamaged, queryDuckDB, readablePath } from '../../lake/lake-database.ts'
 import { type FileRange, nameOf, parseName } from '../../lake/lake-names.ts'
 import type { LakeRepairs } from '../../lake/lake-repairs.ts'
 import { LAKE_COLUMNS, toLakeRow } from '../../lake/lake-row.ts'
@@ -213,17 +210,9 @@ function selectKept(paths: readonly string[]): Sql {
     qualify row_number() over (partition by event_id) = 1`
 }
 
-/** In a separate DuckDB, because a damaged file may crash it. None when the file cannot be read. */
+/** None when the file cannot be read. */
 async function readKeys(path: string): Promise<Leftover[]> {
-  const spill = join(tmpdir(), `storefront-lake-${randomUUID()}`)
-  try {
-    return await withDuckDB(spill, async (connection) => {
-      const statement = sql`select event_id, sequence from read_parquet(${readablePath(path)}, hive_partitioning = false)`
-      const rows = (await connection.runAndReadAll(toDuckDB(statement))).getRows()
-      return rows.map(([id, sequence]) => ({ event_id: String(id), sequence: Number(sequence) }))
-    })
-  } catch (error) {
-    if (isFaultOfMachine(error)) throw error
-    return []
-  }
+  const select = sql`select event_id, sequence from read_parquet(${readablePath(path)}, hive_partitioning = false)`
+  const rows = await queryDuckDB(select).catch(ifDamaged([]))
+  return rows.map(([id, sequence]) => ({ event_id: String(id), sequence: Number(sequence) }))
 }

@@ -1,10 +1,7 @@
-import { randomUUID } from 'node:crypto'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { sql } from '../../db/sql.ts'
 import { checkChecksum } from '../../lake/lake-checksum.ts'
-import { parquetRows, toDuckDB, withDuckDB } from '../../lake/lake-database.ts'
-import { isFaultOfMachine, lastOf } from '../../lake/lake-end.ts'
+import { ifDamaged, parquetRows, queryDuckDB } from '../../lake/lake-database.ts'
+import { lastOf } from '../../lake/lake-end.ts'
 import type { LakeStore } from '../../lake/lake-store.ts'
 import { readLakeFiles } from '../../lake/list-files.ts'
 
@@ -42,28 +39,14 @@ const EVENT_ID = '[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}[.][1-9][0-9]{0,8}'
 
 async function readFile(path: string, after: number): Promise<LakeEvent[]> {
   if ((await checkChecksum(path)) === 'wrong') return []
-  try {
-    return await selectEvents(path, after)
-  } catch (error) {
-    if (isFaultOfMachine(error)) throw error
-    return []
-  }
-}
-
-async function selectEvents(path: string, after: number): Promise<LakeEvent[]> {
-  return withDuckDB(join(tmpdir(), `storefront-lake-${randomUUID()}`), async (connection) => {
-    const reader = await connection.runAndReadAll(
-      toDuckDB(
-        sql`
-          select event_id, sequence, coalesce(try_cast(order_number as bigint), 0)
-          from ${parquetRows([path])}
-          where sequence > ${after} and regexp_full_match(event_id, ${EVENT_ID})`,
-      ),
-    )
-    return reader.getRows().map(([eventId, sequence, orderNumber]) => ({
-      eventId: String(eventId),
-      sequence: Number(sequence),
-      orderNumber: Number(orderNumber),
-    }))
-  })
+  const select = sql`
+    select event_id, sequence, coalesce(try_cast(order_number as bigint), 0)
+    from ${parquetRows([path])}
+    where sequence > ${after} and regexp_full_match(event_id, ${EVENT_ID})`
+  const rows = await queryDuckDB(select).catch(ifDamaged([]))
+  return rows.map(([eventId, sequence, orderNumber]) => ({
+    eventId: String(eventId),
+    sequence: Number(sequence),
+    orderNumber: Number(orderNumber),
+  }))
 }
