@@ -35,10 +35,19 @@ if (files.length === 0) {
 const setup = relative(process.cwd(), join(import.meta.dirname, 'global-setup.ts'))
 const settings = [`--test-global-setup=${setup}`, `--test-concurrency=${CONCURRENCY}`, `--test-timeout=${TIMEOUT_MS}`]
 const runner = spawn(process.execPath, ['--test', ...settings, ...options, ...files], { stdio: 'inherit' })
-// An interrupt reaches both processes, and the runner still stops its server.
-process.on('SIGINT', () => {})
-process.on('SIGTERM', () => runner.kill('SIGTERM'))
-runner.on('exit', (status, signal) => process.exit(signal === null ? (status ?? 1) : 128 + constants.signals[signal]))
+// The runner stops its server first, and then ends with status 0 when no test has failed so far.
+let interruptedBy: NodeJS.Signals | null = null
+for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  process.on(signal, () => {
+    interruptedBy = signal
+    // Ctrl-C reaches both processes.
+    if (signal === 'SIGTERM') runner.kill(signal)
+  })
+}
+runner.on('exit', (status, signal) => {
+  const cause = interruptedBy ?? signal
+  process.exit(cause === null ? (status ?? 1) : 128 + constants.signals[cause])
+})
 
 function listTests(path: string): string[] {
   const entry = statSync(path, { throwIfNoEntry: false })
