@@ -33,7 +33,7 @@ import { queueAccountMail } from './mail/account-mail.ts'
 import { Metrics } from './operations/metrics.ts'
 import { OperationsServer } from './operations/operations-server.ts'
 import { eraseAddressesOf } from './orders/erase-addresses.ts'
-import { CONNECTIONS_FOR_PLACING } from './orders/placing/checkout.ts'
+import { CONNECTIONS_FOR_PLACING } from './orders/placing/order-batcher.ts'
 import { DeliveryLog } from './topic/delivery-log.ts'
 import type { Topic } from './topic/topic.ts'
 
@@ -56,10 +56,6 @@ export interface AppOptions {
   database?: OpenDatabase
 }
 
-// Placing reads by index only, whatever the number of rows: no batch needs a custom plan, and no plan from the time of a small table may
-// scan it.
-const PLACING_SETTINGS = { plan_cache_mode: 'force_generic_plan', enable_seqscan: 'off' }
-
 /** Composes a store from its configuration, with the embedded database and its schema. Starts no role yet. */
 export async function createApp({ config, logger, now = () => new Date(), ...given }: AppOptions): Promise<App> {
   warnAboutSettings(config, logger)
@@ -75,8 +71,8 @@ export async function createApp({ config, logger, now = () => new Date(), ...giv
   const shared = { url, applicationName: 'storefront', onError }
   const placingPoolSize = Math.min(CONNECTIONS_FOR_PLACING, Math.floor(config.databasePoolSize / 2))
   const pool = createPool({ ...shared, size: config.databasePoolSize - placingPoolSize })
-  // Placing has a pipelined pool; COPY, which imports use, cannot be pipelined.
-  const placingPool = createPool({ ...shared, size: placingPoolSize, isPipelined: true, settings: PLACING_SETTINGS })
+  // Orders never wait for a connection behind other requests, such as cancellations that wait for a locked row.
+  const placingPool = createPool({ ...shared, size: placingPoolSize })
   const close = async () => {
     isClosing = true
     await Promise.all([pool.end(), placingPool.end()])

@@ -2,7 +2,10 @@ import { once } from 'node:events'
 import { type AddressInfo, connect, createServer } from 'node:net'
 import { type Cleanup, onCleanup } from './cleanup.ts'
 
-/** A proxy to PostgreSQL that can withhold commits, or the server's replies to them. */
+// A batch of orders is one statement, which commits itself.
+const COMMITS = ['commit', 'place_orders']
+
+/** A proxy for PostgreSQL that, from `holdBackCommits` on, drops what commits, or the server's answer to it. */
 export async function openCommitWire(t: Cleanup, url: string, holdsBackWhat: 'commit' | 'answer') {
   const target = new URL(url)
   let holdsBack = false
@@ -11,7 +14,7 @@ export async function openCommitWire(t: Cleanup, url: string, holdsBackWhat: 'co
     for (const socket of [client, upstream]) socket.on('error', () => {}).on('close', () => [client, upstream].map((it) => it.destroy()))
     let isHeld = false
     client.on('data', (bytes) => {
-      isHeld ||= holdsBack && bytes.includes('commit')
+      isHeld ||= holdsBack && COMMITS.some((statement) => bytes.includes(statement))
       if (!isHeld || holdsBackWhat === 'answer') upstream.write(bytes)
     })
     upstream.on('data', (bytes) => {

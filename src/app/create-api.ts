@@ -26,6 +26,7 @@ import { addShortcut } from '../http/shortcut.ts'
 import type { Metrics } from '../operations/metrics.ts'
 import { adminOrderRoutes } from '../orders/admin-routes.ts'
 import { LockedRows } from '../orders/placing/locked-rows.ts'
+import { createOrderBatcher } from '../orders/placing/order-batcher.ts'
 import { orderRoutes } from '../orders/routes.ts'
 import type { FindDeliveries } from '../orders/timeline.ts'
 import { findDeliveries } from '../topic/delivery-log.ts'
@@ -96,16 +97,16 @@ export async function createApi(options: ApiOptions): Promise<HttpServer> {
       catalogueRoutes(scope, catalogue)
       catalogueAdminRoutes(scope, { context: catalogue, currency: config.currency })
       stockRoutes(scope, catalogue)
-      const observer = metrics === undefined ? {} : { observer: metrics }
+      const { maxQuantityPerProductAndUser, maxPendingOrdersPerUser } = config
+      const shared = { lockedRows: new LockedRows(placingPool), baseUrl, now }
+      const limits = { maxQuantityPerProductAndUser, maxPendingOrdersPerUser }
       const orders = {
+        ...shared,
         pool,
-        lockedRows: new LockedRows(placingPool),
-        baseUrl,
-        now,
+        batcher: createOrderBatcher({ ...shared, ...limits, pool: placingPool, logger, observer: metrics }),
         findDeliveries: ((order) => findDeliveries(pool, order)) satisfies FindDeliveries,
       }
-      const { maxQuantityPerProductAndUser, maxPendingOrdersPerUser } = config
-      orderRoutes(scope, { ...orders, ...observer, placingPool, maxQuantityPerProductAndUser, maxPendingOrdersPerUser })
+      orderRoutes(scope, orders)
       adminOrderRoutes(scope, { ...orders, findUserId: async (email) => (await findUserByEmail(pool, canonicalEmail(email)))?.id ?? null })
       healthRoutes(scope, check)
       openApiRoute(scope)

@@ -46,7 +46,7 @@ test('returns the current state after a refresh', async () => {
   const list = new PriceList()
   await list.read(pool, [lamp.id])
   await pool.query('update products set price_amount = 78 where id = $1', [lamp.id])
-  assert.equal((await list.refresh(pool, [lamp.id])).get(lamp.id)?.price.amount, 78)
+  assert.equal((await list.refresh(pool, [lamp.id])).products.get(lamp.id)?.price.amount, 78)
   assert.equal((await list.read(pool, [lamp.id])).products.get(lamp.id)?.price.amount, 78)
 })
 

@@ -1,7 +1,6 @@
 import { type Static, Type } from 'typebox'
-import { uuidArray } from '../db/list-parameters.ts'
 import type { Queryable } from '../db/pool.ts'
-import { prepared, sql } from '../db/sql.ts'
+import { sql } from '../db/sql.ts'
 import { notFound } from '../errors.ts'
 import { entityTag } from '../http/cacheable.ts'
 import { type Money, MoneySchema } from '../money.ts'
@@ -102,8 +101,11 @@ export interface Prices {
   products: ReadonlyMap<string, SellableProduct>
 }
 
-/** The version of the catalogue in SQL, as text: the number of changes, and the time of the last, since a restored backup repeats numbers. */
-export const PRICES_VERSION = sql`(select sum(changes) || ' ' || extract(epoch from max(changed_at)) from catalogue_versions)`
+/**
+ * The version of the catalogue as text, as `place_orders` compares it: the number of changes, and the time of the last, since a restored
+ * backup repeats numbers.
+ */
+const PRICES_VERSION = sql`(select sum(changes) || ' ' || extract(epoch from max(changed_at)) from catalogue_versions)`
 
 const MAX_CACHED = 20_000
 
@@ -128,10 +130,10 @@ export class PriceList {
   }
 
   /** Reads the products among `ids` from the database. */
-  async refresh(db: Queryable, ids: readonly string[]): Promise<ReadonlyMap<string, SellableProduct>> {
-    const { version, products } = await readPrices(db, ids)
-    this.#store(version, products)
-    return products
+  async refresh(db: Queryable, ids: readonly string[]): Promise<Prices> {
+    const prices = await readPrices(db, ids)
+    this.#store(prices.version, prices.products)
+    return prices
   }
 
   #store(version: string, products: ReadonlyMap<string, SellableProduct>): void {
@@ -148,8 +150,8 @@ type SellableRow = Pick<ProductRow, 'id' | 'sku' | 'name' | 'category' | 'price_
 async function readPrices(db: Queryable, ids: readonly string[]): Promise<Prices> {
   const statement = sql`select id, sku, name, category, price_amount, price_currency, in_stock, ${PRICES_VERSION} as version
     from products
-    where id = any(${uuidArray(ids)}) and archived_at is null`
-  const { rows } = await db.query<SellableRow & { version: string }>(prepared(statement, 'read_prices'))
+    where id = any(${ids}::uuid[]) and archived_at is null`
+  const { rows } = await db.query<SellableRow & { version: string }>(statement)
   const products = rows.map(({ id, sku, name, category, price_amount, price_currency, in_stock }): [string, SellableProduct] => [
     id,
     { id, sku, name, category, price: { amount: price_amount, currency: price_currency }, inStock: in_stock },

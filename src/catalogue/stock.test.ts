@@ -1,18 +1,13 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, test } from 'node:test'
-import { createTestDatabase, findWaiting } from '../../test/database.ts'
-import { eventually } from '../../test/eventually.ts'
+import { createTestDatabase } from '../../test/database.ts'
 import { addProduct } from '../../test/store.ts'
-import { isUnmet } from '../db/insist.ts'
-import { createPool, type Transaction } from '../db/pool.ts'
-import { inPipelinedTransaction, inTransaction } from '../db/transaction.ts'
-import { PriceList } from './products.ts'
-import { isSoldOut, lockStock, returnStock, type Shortage, type StockLine, saveStock, takeStock } from './stock.ts'
+import type { Transaction } from '../db/pool.ts'
+import { inTransaction } from '../db/transaction.ts'
+import { lockStock, returnStock, type Shortage, type StockLine, saveStock } from './stock.ts'
 
-const { pool, url } = await createTestDatabase({ after })
-const pipelined = createPool({ url, size: 4, applicationName: 'test', onError() {}, isPipelined: true })
-after(() => pipelined.end())
+const { pool } = await createTestDatabase({ after })
 
 /** As an order does: all of it or, when any line is short, none. */
 async function takeLocked(tx: Transaction, lines: StockLine[]): Promise<Shortage[]> {
@@ -108,7 +103,6 @@ test('sells the last ten pieces to exactly ten of fifty concurrent buyers', asyn
 test('lines in another order cause no deadlock', async () => {
   const products = await Promise.all(Array.from({ length: 20 }, () => addProduct(pool, { stock: 1_000 })))
   const lines = products.map((product) => line(product, 1))
-  const { version } = await new PriceList().read(pool, [products[0]?.id ?? ''])
   let attempts = 0
   const counting =
     (move: (tx: Transaction, lines: StockLine[]) => Promise<unknown>) =>
@@ -118,51 +112,9 @@ test('lines in another order cause no deadlock', async () => {
         await move(tx, mine)
       })
   const giveBackLines = counting(returnStock)
-  const takeUnlooked = (mine: StockLine[]) => takeUnseen(version, mine, () => attempts++)
-  const moves = [counting(takeLocked), giveBackLines, takeUnlooked, giveBackLines]
-  const orders = Array.from({ length: 80 }, (_, i) => [i % 8 < 4 ? lines : lines.toReversed(), moves[i % 4] ?? giveBackLines] as const)
+  const moves = [counting(takeLocked), giveBackLines]
+  const orders = Array.from({ length: 80 }, (_, i) => [i % 8 < 4 ? lines : lines.toReversed(), moves[i % 2] ?? giveBackLines] as const)
   await Promise.all(orders.map(([mine, move]) => move(mine)))
   assert.equal(attempts, orders.length, 'no deadlock')
   for (const product of products) assert.equal((await read(product)).available, 1_000)
-})
-
-/** As an order does that has not looked. */
-async function takeUnseen(version: string, lines: StockLine[], onTry = () => {}): Promise<void> {
-  const quantities = new Map(lines.map(({ product_id, quantity }) => [product_id, quantity]))
-  await inPipelinedTransaction(pipelined, async (tx) => {
-    onTry()
-    return { statements: [takeStock(tx, quantities, version)], result() {} }
-  })
-}
-
-test('takes unread stock while some is left', async () => {
-  const [lamp, untracked] = [await addProduct(pool, { stock: 5 }), await addProduct(pool, { stock: null })]
-  const { version } = await new PriceList().read(pool, [lamp.id])
-  const before = await read(untracked)
-  await takeUnseen(version, [line(lamp, 4), line(untracked, 9)])
-  assert.equal((await read(lamp)).available, 1)
-  assert.deepEqual(await read(untracked), before)
-})
-
-test('takes no unread stock when none would be left, or too little is available', async () => {
-  const [plenty, few] = [await addProduct(pool, { stock: 50 }), await addProduct(pool, { stock: 2 })]
-  const { version } = await new PriceList().read(pool, [few.id])
-  await assert.rejects(takeUnseen(version, [line(plenty, 1), line(few, 2)]), isUnmet)
-  await assert.rejects(takeUnseen(version, [line(plenty, 1), line(few, 3)]), isSoldOut)
-  assert.deepEqual([(await read(plenty)).available, (await read(few)).available], [50, 2])
-})
-
-test('takes nothing after a change of the catalogue, also one that was committed while it waited for the stock', async (t) => {
-  const lamp = await addProduct(pool, { stock: 5 })
-  const { version } = await new PriceList().read(pool, [lamp.id])
-  const importing = await pool.connect()
-  t.after(() => importing.release(true))
-  await importing.query('begin')
-  await importing.query('update inventory set available = 9 where product_id = $1', [lamp.id])
-  await importing.query('update products set price_amount = price_amount + 1 where id = $1', [lamp.id])
-  const refused = assert.rejects(takeUnseen(version, [line(lamp, 1)]), isUnmet)
-  await eventually(async () => (await findWaiting(pool, importing)).length === 1)
-  await importing.query('commit')
-  await refused
-  assert.equal((await read(lamp)).available, 9)
 })

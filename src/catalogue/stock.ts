@@ -1,9 +1,6 @@
-import { plainArray, uuidArray } from '../db/list-parameters.ts'
+import { plainArray } from '../db/list-parameters.ts'
 import type { Queryable, Transaction } from '../db/pool.ts'
-import { prepared, sql } from '../db/sql.ts'
-import { CHECK_VIOLATION, sqlState } from '../db/sql-state.ts'
-import { IS_IN_TRANSACTION } from '../db/transaction.ts'
-import { PRICES_VERSION } from './products.ts'
+import { sql } from '../db/sql.ts'
 
 export interface StockLine {
   product_id: string
@@ -69,11 +66,10 @@ export class StockLevels {
  * `update … from unnest(…)` would lock in the order of its plan, and two of them could deadlock.
  */
 export async function lockStock(tx: Transaction, productIds: readonly string[]): Promise<StockLevels> {
-  const { rows } = await tx.query<StockRow>({
-    name: 'lock_stock',
-    text: 'select product_id, available from inventory where product_id = any($1) order by product_id for update',
-    values: [uuidArray(productIds)],
-  })
+  const { rows } = await tx.query<StockRow>(
+    'select product_id, available from inventory where product_id = any($1) order by product_id for update',
+    [productIds],
+  )
   return toLevels(rows)
 }
 
@@ -83,7 +79,7 @@ export async function readStock(db: Queryable, productIds: readonly string[]): P
   return toLevels(rows)
 }
 
-/** Writes the changes since `lockStock`, in its transaction and in one statement, so that the commit can be pipelined. */
+/** Writes what changed since `lockStock`, in its transaction. */
 export async function saveStock(tx: Transaction, stock: StockLevels): Promise<void> {
   const changes = stock.changes()
   if (changes.length === 0) return
@@ -94,42 +90,14 @@ export async function saveStock(tx: Transaction, stock: StockLevels): Promise<vo
     from ${levels}
     where inventory.product_id = level.product_id`
   if (flips.length === 0) {
-    await tx.query(prepared(save, 'save_stock'))
+    await tx.query(save)
     return
   }
-  // The only change of the catalogue by an order: the stock of a product has reached zero, or left it.
+  // The catalogue shows whether there is any stock.
   const flip = sql`update products set in_stock = level.available > 0, updated_at = now()
     from ${levels}
     where products.id = any(${plainArray(flips)}::uuid[]) and products.id = level.product_id and products.in_stock <> (level.available > 0)`
-  await tx.query(prepared(sql`with flipped as (${flip}) ${save}`, 'save_stock_and_flip'))
-}
-
-/**
- * Takes from stock that nobody has looked at, in a pipelined transaction, and insists that some is left of each product and that prices
- * are still those of `pricesVersion`; else nothing is taken. Locks as `lockStock` does; a commit may be sent right behind it.
- */
-export function takeStock(tx: Transaction, quantities: ReadonlyMap<string, number>, pricesVersion: string): Promise<unknown> {
-  const productIds = uuidArray([...quantities.keys()])
-  const held = tx.query({
-    name: 'hold_stock',
-    text: `select insist(count(*) = $2)
-    from (select from inventory where product_id = any($1) order by product_id for update) as held`,
-    values: [productIds, quantities.size],
-  })
-  // A separate statement: it sees what was committed while the one before it waited.
-  const taking = sql`with taken as (
-      update inventory set available = inventory.available - line.quantity, version = inventory.version + 1
-      from unnest(${productIds}::uuid[], ${plainArray([...quantities.values()])}::bigint[]) as line (product_id, quantity)
-      where inventory.product_id = line.product_id and inventory.available is not null and ${IS_IN_TRANSACTION}
-      returning inventory.available
-    )
-    select insist(coalesce(bool_and(available > 0), true) and ${PRICES_VERSION} = ${pricesVersion}) from taken`
-  return Promise.all([held, tx.query(prepared(taking, 'take_stock'))])
-}
-
-/** Whether `takeStock` failed because too little is available. */
-export function isSoldOut(error: unknown): boolean {
-  return sqlState(error) === CHECK_VIOLATION && (error as { constraint?: string }).constraint === 'inventory_available_not_negative'
+  await tx.query(sql`with flipped as (${flip}) ${save}`)
 }
 
 /** Returns the stock of orders' lines. Several lines may name the same product. */

@@ -1,6 +1,5 @@
-import type { Duplex } from 'node:stream'
 import pg from 'pg'
-import { COMMAND_BOUNDS, SERVING_BOUNDS, type SessionBounds, type SessionSettings, setUpSession } from './session-settings.ts'
+import { COMMAND_BOUNDS, SERVING_BOUNDS, type SessionBounds, setUpSession } from './session-settings.ts'
 
 export type Pool = pg.Pool
 /** A connection with an open transaction. A function that takes one must not outlive it. */
@@ -22,14 +21,8 @@ export interface PoolOptions {
   /** Shown in `pg_stat_activity`. */
   applicationName: string
   onError: (error: Error) => void
-  /**
-   * Statements are sent without waiting for the answers to those before, where somebody does not wait for them either.
-   * Such a connection takes no COPY and no cursor.
-   */
-  isPipelined?: boolean
   /** Default: `SERVING_BOUNDS`. */
   bounds?: SessionBounds
-  settings?: SessionSettings
 }
 
 /**
@@ -59,32 +52,13 @@ export function createPool(options: PoolOptions): Pool {
     application_name: options.applicationName,
     connectionTimeoutMillis: 5_000,
     keepAlive: true,
-    pipeline: options.isPipelined ?? false,
     types,
-    onConnect: (client) => setUpSession(client, options.bounds ?? SERVING_BOUNDS, options.settings),
+    onConnect: (client) => setUpSession(client, options.bounds ?? SERVING_BOUNDS),
   })
   pool.on('error', options.onError)
   // Without a listener a connection that breaks during a transaction would end the process. Its statement rejects too.
   pool.on('connect', (client) => void client.on('error', () => {}))
-  if (options.isPipelined === true) pool.on('connect', (client) => writeTogether((client as pg.Client).connection.stream))
   return pool
-}
-
-/** What is written in one turn of the event loop leaves in one piece: `pg` writes each statement by itself. */
-function writeTogether(stream: Duplex): void {
-  const write = stream.write.bind(stream) as (...args: unknown[]) => boolean
-  let isHeld = false
-  stream.write = (...args: unknown[]) => {
-    if (!isHeld) {
-      isHeld = true
-      stream.cork()
-      process.nextTick(() => {
-        isHeld = false
-        stream.uncork()
-      })
-    }
-    return write(...args)
-  }
 }
 
 const CONNECT_TIMEOUT_MS = 30_000

@@ -51,7 +51,7 @@ const COMMON: SessionSettings = {
  * Sets the bounds and settings of a new session. With a statement and not in the address: a pooler refuses or ignores settings of the
  * connection. Where the role, the database or the server has a shorter bound, that one stays.
  */
-export async function setUpSession(client: Pick<pg.ClientBase, 'query'>, bounds: SessionBounds, more: SessionSettings = {}): Promise<void> {
+export async function setUpSession(client: Pick<pg.ClientBase, 'query'>, bounds: SessionBounds): Promise<void> {
   const { lockMs, statementMs, idleInTransactionMs, transactionMs } = bounds
   const limits = {
     lock_timeout: lockMs,
@@ -59,7 +59,6 @@ export async function setUpSession(client: Pick<pg.ClientBase, 'query'>, bounds:
     idle_in_transaction_session_timeout: idleInTransactionMs,
     transaction_timeout: transactionMs,
   }
-  const settings = { ...COMMON, ...more }
   await client.query(sql`
     select set_config(name, bound::text, false)
     from unnest(${Object.keys(limits)}::text[], ${Object.values(limits)}::bigint[]) as wanted (name, bound)
@@ -67,7 +66,7 @@ export async function setUpSession(client: Pick<pg.ClientBase, 'query'>, bounds:
     where case when vartype = 'integer' then setting::bigint = 0 or setting::bigint > bound end
     union all
     select set_config(name, value, false)
-    from unnest(${Object.keys(settings)}::text[], ${Object.values(settings)}::text[]) as wanted (name, value)
+    from unnest(${Object.keys(COMMON)}::text[], ${Object.values(COMMON)}::text[]) as wanted (name, value)
     where current_setting(name, true) is not null`)
 }
 

@@ -1,10 +1,8 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { setImmediate } from 'node:timers/promises'
 import { createTestDatabase, type TestDatabase, terminateBackends } from '../../test/database.ts'
 import { eventually } from '../../test/eventually.ts'
-import { createPool } from './pool.ts'
-import { inPipelinedTransaction, inTransaction } from './transaction.ts'
+import { inTransaction } from './transaction.ts'
 
 async function makeAccounts(t: TestContext): Promise<TestDatabase> {
   const db = await createTestDatabase(t)
@@ -116,35 +114,4 @@ test('a connection that is left in an open transaction by a lost commit is close
     return rows.length === 0
   })
   assert.deepEqual(await balances(db), [10, 10])
-})
-
-/** A pool whose statements are sent without waiting. */
-function pipelined(t: TestContext, { url }: TestDatabase) {
-  const pool = createPool({ url, size: 2, applicationName: 'test', onError() {}, isPipelined: true })
-  t.after(() => pool.end())
-  return pool
-}
-
-test('sent at once, it commits all, and only then says what became of it', async (t) => {
-  const db = await makeAccounts(t)
-  const result = await inPipelinedTransaction(pipelined(t, db), async (tx) => ({
-    statements: [tx.query(add('ada', -3)), tx.query(add('bob', 3))],
-    result: () => balances(db),
-  }))
-  assert.deepEqual(result, [7, 13])
-})
-
-test('sent at once, it undoes all when PostgreSQL refuses a statement, and throws what that one was refused for', async (t) => {
-  const db = await makeAccounts(t)
-  const pool = pipelined(t, db)
-  for (const refused of [0, 1, 2]) {
-    const work = inPipelinedTransaction(pool, async (tx) => {
-      const statements = [0, 1, 2].map((index) => tx.query(index === refused ? add('ada', -11) : add('bob', 1)))
-      // A rejection that takes a while is no less the first.
-      return { statements: statements.map((sent, index) => (index === refused ? sent.finally(setImmediate) : sent)), result() {} }
-    })
-    await assert.rejects(work, { code: '23514' })
-  }
-  assert.deepEqual(await balances(db), [10, 10])
-  assert.deepEqual([pool.idleCount, pool.totalCount], [1, 1])
 })

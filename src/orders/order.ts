@@ -100,6 +100,11 @@ export interface Order {
   updatedAt: Date
 }
 
+/** The address of an order in the API, for `Location`. */
+export function locationOf(baseUrl: string, orderId: string): string {
+  return `${baseUrl}/orders/${orderId}`
+}
+
 /** An order as the API shows it to its owner. */
 export function presentOrder(order: Order): OrderView {
   return {
@@ -146,17 +151,16 @@ export function newOrder(
 }
 
 /**
- * `presentOrder` as JSON, but for its number, which the database draws, and its items: the JSON of a large order's is made and kept only
- * once. `fillIn` adds both.
+ * The JSON of a new order without its number, which the database draws, and without its items, which are stored with the order and can be
+ * large. `renderResponse` adds both.
  */
-export function orderFrame(order: Order): string {
+export function responseTemplateOf(order: Order): string {
   return JSON.stringify(presentOrder({ ...order, number: '', items: [] }))
 }
 
-/** The JSON of an order of its frame, its number and the JSON of its items. */
-export function fillIn(frame: string, number: string, itemsJson: string): string {
-  // No text comes before them but ids and statuses, so the first of these are theirs. Frames of earlier versions had the number.
-  return replaceFirst(replaceFirst(frame, NO_NUMBER, `"number":"${number}"`), NO_ITEMS, `"items":${itemsJson}`)
+export function renderResponse(template: string, number: string, itemsJson: string): string {
+  // Only ids and statuses precede them, so the first match is the member itself.
+  return replaceFirst(replaceFirst(template, NO_NUMBER, `"number":"${number}"`), NO_ITEMS, `"items":${itemsJson}`)
 }
 
 const NO_NUMBER = '"number":""'

@@ -1,9 +1,8 @@
-import { plainArray } from '../db/list-parameters.ts'
 import type { Transaction } from '../db/pool.ts'
-import { prepared, sql } from '../db/sql.ts'
+import { sql } from '../db/sql.ts'
 import { AppError } from '../errors.ts'
 
-/** How many orders of some customers are pending, this transaction's own included. */
+/** The number of pending orders of some customers, with the accepted orders of the present batch. */
 export class PendingOrders {
   readonly #limit: number
   readonly #counts: Map<string, number>
@@ -13,7 +12,7 @@ export class PendingOrders {
     this.#counts = counts
   }
 
-  /** Counts one more order of a customer. Throws `too_many_pending_orders` when there is no room for it. */
+  /** Counts one more order of a customer. Throws `too_many_pending_orders` past the limit. */
   add(userId: string): void {
     const pending = this.#counts.get(userId) ?? 0
     if (pending >= this.#limit) {
@@ -29,27 +28,10 @@ export class PendingOrders {
   }
 }
 
-/** Reads how many orders of customers are pending. Nobody else changes that before this transaction ends. */
-export async function lockPendingOrders(tx: Transaction, userIds: readonly string[], limit: number): Promise<PendingOrders> {
-  // An upsert locks the rows of first orders, too. In the order of users, as the triggers do, so that no two deadlock.
-  const lock = sql`insert into pending_order_counts (user_id, pending)
-    select distinct user_id, 0 from unnest(${plainArray(userIds)}::uuid[]) as buyer (user_id) order by user_id
-    on conflict (user_id) do update set pending = pending_order_counts.pending
-    returning user_id, pending`
-  const { rows } = await tx.query<{ user_id: string; pending: number }>(prepared(lock, 'lock_pending_orders'))
+/** Counts the pending orders of customers. */
+export async function findPendingOrders(tx: Transaction, userIds: readonly string[], limit: number): Promise<PendingOrders> {
+  const { rows } = await tx.query<{ user_id: string; pending: number }>(
+    sql`select user_id, pending from pending_order_counts where user_id = any(${userIds}::uuid[])`,
+  )
   return new PendingOrders(limit, new Map(rows.map((row) => [row.user_id, row.pending])))
-}
-
-/**
- * Ends the transaction with SQLSTATE SF001 when a customer has more than `limit` pending orders. Exact behind the insert of its orders: that
- * has locked the counts.
- */
-export async function assertPendingOrders(tx: Transaction, userIds: readonly string[], limit: number): Promise<void> {
-  // Lateral, so that each is looked up in the index: a plan made while the table was small would read all of it for long.
-  const check = sql`select insist(coalesce(bool_and(counted.pending <= ${limit}), true))
-    from unnest(${plainArray(userIds)}::uuid[]) as buyer (user_id)
-    cross join lateral (
-      select pending from pending_order_counts where user_id = buyer.user_id limit 1
-    ) as counted`
-  await tx.query(prepared(check, 'assert_pending_orders'))
 }

@@ -1,6 +1,4 @@
 import { Type } from 'typebox'
-import { PriceList } from '../catalogue/products.ts'
-import { loggableError } from '../db/loggable-error.ts'
 import type { Pool } from '../db/pool.ts'
 import { callerOf } from '../http/caller.ts'
 import type { HttpServer } from '../http/http-server.ts'
@@ -14,13 +12,11 @@ import { MAX_LINES, MAX_QUANTITY, mergeLines } from './basket.ts'
 import { cancelOrder } from './cancel-order.ts'
 import { EXAMPLE_NEW_ORDER } from './examples.ts'
 import { listOrders, OrderQuery } from './list-orders.ts'
-import { OrderSchema, presentOrder, ShippingAddressSchema } from './order.ts'
+import { locationOf, OrderSchema, presentOrder, ShippingAddressSchema } from './order.ts'
 import { getOrder } from './orders.ts'
-import { Caution } from './placing/caution.ts'
-import { Checkout, type CheckoutObserver } from './placing/checkout.ts'
 import { readIdempotencyKey } from './placing/idempotency.ts'
 import type { LockedRows } from './placing/locked-rows.ts'
-import { namesOf, placeOrder, placeOrders } from './placing/place-orders.ts'
+import type { OrderBatcher } from './placing/order-batcher.ts'
 import { QuoteSchema, quoteOrder } from './placing/quote-order.ts'
 import { type FindDeliveries, OrderDetailSchema, presentOrderDetail } from './timeline.ts'
 
@@ -77,17 +73,11 @@ export const IfMatch = Type.Object({
 
 export interface OrderRoutesOptions {
   pool: Pool
-  /** Pipelined connections that only placing uses: orders are placed together, so it needs no more than `CONNECTIONS_FOR_PLACING`. */
-  placingPool: Pool
   lockedRows: LockedRows
+  batcher: OrderBatcher
   baseUrl: string
   now: () => Date
-  /** How many pieces of a product one customer can buy in all, null for any number. */
-  maxQuantityPerProductAndUser: number | null
-  /** How many pending orders one customer can have, null for any number. */
-  maxPendingOrdersPerUser: number | null
   findDeliveries: FindDeliveries
-  observer?: CheckoutObserver
 }
 
 /** The caller's orders. */
@@ -97,28 +87,8 @@ export function orderRoutes(server: HttpServer, options: OrderRoutesOptions): vo
 }
 
 function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
-  const { pool, placingPool, lockedRows, baseUrl, now, maxQuantityPerProductAndUser, maxPendingOrdersPerUser, observer } = options
+  const { pool, lockedRows, batcher, baseUrl, now } = options
   const shared = { tags: ['orders'] }
-  const locationOf = (orderId: string) => `${baseUrl}/orders/${orderId}`
-  const placing = {
-    pool: placingPool,
-    now,
-    locationOf,
-    maxQuantityPerProductAndUser,
-    maxPendingOrdersPerUser,
-    prices: new PriceList(),
-    lockedRows,
-    caution: new Caution(),
-    onUndone: () => observer?.batchUndone(),
-  }
-  const checkout = new Checkout({
-    placeTogether: (requests, onLocked) => placeOrders(placing, requests, onLocked),
-    placeAlone: (request, waitMs) => placeOrder(placing, request, waitMs),
-    namesOf: namesOf(placing),
-    onBatchFailed: (error, orders) =>
-      server.log.error({ err: loggableError(error), orders }, 'a batch of orders failed; each was placed alone'),
-    observer,
-  })
 
   server.post(
     '/orders',
@@ -159,7 +129,7 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
       const { userId } = callerOf(request)
       const { items, expected_total = null, client_reference = null, shipping_address = null, note = null } = request.body
       assertNoLink(shipping_address?.name, '#/shipping_address/name')
-      const placed = await checkout.place({
+      const placed = await batcher.place({
         userId,
         basket: mergeLines(items),
         expectedTotal: expected_total,
@@ -172,7 +142,7 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
       if (placed.isReplay) reply.header('idempotency-replayed', 'true')
       return reply
         .code(201)
-        .headers({ location: locationOf(placed.orderId), 'cache-control': 'no-store' })
+        .headers({ location: locationOf(baseUrl, placed.orderId), 'cache-control': 'no-store' })
         .type('application/json; charset=utf-8')
         .send(placed.json as never)
     },

@@ -2,7 +2,7 @@ import type { StockLine } from '../../catalogue/stock.ts'
 import type { Transaction } from '../../db/pool.ts'
 import type { PurchaseLimit } from '../basket.ts'
 
-/** What customers have bought so far of the products in question, this transaction's own orders included. */
+/** How many pieces customers have bought of some products, with the accepted orders of the present batch. */
 export class Purchases {
   readonly #limit: number
   readonly #bought: Map<string, number>
@@ -12,7 +12,7 @@ export class Purchases {
     this.#bought = bought
   }
 
-  /** The lines with which a customer would have bought more than one may. */
+  /** The lines with which a customer would exceed the limit. */
   excessOf(userId: string, lines: readonly StockLine[]): PurchaseLimit[] {
     return lines.flatMap(({ product_id, quantity }) => {
       const bought = this.#bought.get(`${userId} ${product_id}`) ?? 0
@@ -22,19 +22,14 @@ export class Purchases {
 
   add(userId: string, lines: readonly StockLine[]): void {
     for (const { product_id, quantity } of lines) {
-      const name = `${userId} ${product_id}`
-      this.#bought.set(name, (this.#bought.get(name) ?? 0) + quantity)
+      const pair = `${userId} ${product_id}`
+      this.#bought.set(pair, (this.#bought.get(pair) ?? 0) + quantity)
     }
   }
 }
 
-/** The name of the lock under which a customer's purchases are counted: orders placed at the same time count each other. */
-export function nameOfBuyer(userId: string): string {
-  return `purchases ${userId}`
-}
-
-/** Counts what the customers have bought of what they want. Orders that were cancelled or returned do not count. */
-export async function readPurchases(
+/** Counts what customers have bought of the products that they order now. Cancelled and returned orders do not count. */
+export async function findPurchases(
   tx: Transaction,
   wanted: readonly { userId: string; basket: { lines: readonly StockLine[] } }[],
   limit: number,

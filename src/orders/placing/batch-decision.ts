@@ -1,0 +1,135 @@
+import { randomUUIDv7 } from 'node:crypto'
+import { AppError } from '../../errors.ts'
+import { assertAvailable, assertTotal, priceBasket } from '../basket.ts'
+import { locationOf, newOrder, type Order, renderResponse, responseTemplateOf } from '../order.ts'
+import type { ExistingState } from './existing-state.ts'
+import { assertSameRequest, type IdempotencyKey, lockKeyOfIdempotencyKey } from './idempotency.ts'
+import { lockKeyOfReference, type OrderRequest } from './order-request.ts'
+
+/** The answer of `POST /orders`: the order as JSON, ready to send and the same, byte for byte, for a retry. */
+export interface PlacedOrder {
+  orderId: string
+  json: string
+  isReplay: boolean
+}
+
+/**
+ * The outcome of a request. Nothing was done for one that is `in_progress`, because another transaction works on its key or reference, or
+ * `blocked`, because a row that it needs is locked for long.
+ */
+export type Outcome =
+  | { kind: 'placed'; order: PlacedOrder }
+  | { kind: 'refused'; error: unknown }
+  | { kind: 'in_progress' }
+  | { kind: 'blocked' }
+
+/** An order that is accepted and not stored yet. */
+export interface Draft {
+  key: IdempotencyKey | null
+  order: Order
+  itemsJson: string
+  responseTemplate: string
+}
+
+type Decision = Outcome | { kind: 'accepted'; draft: Draft; isReplay: boolean }
+
+export interface DecisionOptions {
+  baseUrl: string
+  now: Date
+}
+
+/** Accepts or refuses requests in the order given, each by the state and by those accepted before it. No I/O; only the ids are random. */
+export class BatchDecision {
+  readonly #options: DecisionOptions
+  readonly #state: ExistingState
+  readonly #references: Map<string, string>
+  readonly #draftsByKey = new Map<string, Draft>()
+  readonly #drafts: Draft[] = []
+  readonly #decisions: readonly Decision[]
+
+  constructor(requests: readonly OrderRequest[], state: ExistingState, options: DecisionOptions) {
+    this.#options = options
+    this.#state = state
+    this.#references = new Map(state.references)
+    this.#decisions = requests.map((request) => this.#decide(request))
+  }
+
+  /** The orders to store. */
+  get drafts(): readonly Draft[] {
+    return this.#drafts
+  }
+
+  get isEveryRequestAccepted(): boolean {
+    return this.#decisions.every(({ kind }) => kind === 'accepted')
+  }
+
+  /** The outcomes once the drafts are stored and have these numbers, in the order of `drafts`. */
+  outcomes(numbers: readonly string[]): Outcome[] {
+    const numberOf = new Map(this.#drafts.map((draft, index) => [draft, numbers[index]]))
+    return this.#decisions.map((decision): Outcome => {
+      if (decision.kind !== 'accepted') return decision
+      const { draft, isReplay } = decision
+      const number = numberOf.get(draft)
+      if (number === undefined) throw new Error(`the order ${draft.order.id} has no number`)
+      return {
+        kind: 'placed',
+        order: { orderId: draft.order.id, json: renderResponse(draft.responseTemplate, number, draft.itemsJson), isReplay },
+      }
+    })
+  }
+
+  #decide(request: OrderRequest): Decision {
+    if (this.#state.isInProgress(request)) return { kind: 'in_progress' }
+    try {
+      const replay = this.#findReplay(request)
+      if (replay !== null) return replay
+      if (this.#state.isBlocked(request)) return { kind: 'blocked' }
+      return { kind: 'accepted', draft: this.#accept(request), isReplay: false }
+    } catch (error) {
+      // An unknown error too: it is the answer to this request, and no other order of the batch suffers.
+      return { kind: 'refused', error }
+    }
+  }
+
+  #findReplay({ idempotencyKey: key }: OrderRequest): Decision | null {
+    if (key === null) return null
+    const lockKey = lockKeyOfIdempotencyKey(key)
+    const stored = this.#state.responses.get(lockKey)
+    if (stored !== undefined) {
+      assertSameRequest(stored, key)
+      return { kind: 'placed', order: { orderId: stored.orderId, json: stored.json, isReplay: true } }
+    }
+    // Two requests with one key can be in one batch.
+    const draft = this.#draftsByKey.get(lockKey)
+    if (draft === undefined) return null
+    assertSameRequest(draft.key ?? key, key)
+    return { kind: 'accepted', draft, isReplay: true }
+  }
+
+  #accept(request: OrderRequest): Draft {
+    const { userId, basket, clientReference, idempotencyKey } = request
+    const { purchases, pending, prices, stock } = this.#state
+    const reference = clientReference === null ? null : lockKeyOfReference(userId, clientReference)
+    const earlier = reference === null ? undefined : this.#references.get(reference)
+    if (earlier !== undefined) throw this.#referenceTaken(earlier)
+    const { items, total } = priceBasket(basket, { products: prices.products, stock })
+    assertAvailable(basket, stock, purchases?.excessOf(userId, basket.lines) ?? [])
+    assertTotal(request.expectedTotal, items, total)
+    pending?.add(userId)
+    stock.take(basket.lines)
+    purchases?.add(userId, basket.lines)
+    const order = newOrder({ ...request, id: randomUUIDv7(), items, total, now: this.#options.now })
+    if (reference !== null) this.#references.set(reference, order.id)
+    const draft = { key: idempotencyKey, order, itemsJson: JSON.stringify(items), responseTemplate: responseTemplateOf(order) }
+    this.#drafts.push(draft)
+    if (idempotencyKey !== null) this.#draftsByKey.set(lockKeyOfIdempotencyKey(idempotencyKey), draft)
+    return draft
+  }
+
+  #referenceTaken(orderId: string): AppError {
+    return new AppError('client_reference_taken', 'You have placed an order with this client_reference already.', {
+      members: { order_id: orderId },
+      headers: { location: locationOf(this.#options.baseUrl, orderId) },
+    })
+  }
+}

@@ -1,0 +1,124 @@
+import type { PriceList, Prices, SellableProduct } from '../../catalogue/products.ts'
+import { lockStock, type Shortage, type StockLine } from '../../catalogue/stock.ts'
+import type { Pool, Transaction } from '../../db/pool.ts'
+import { sql } from '../../db/sql.ts'
+import { inTransaction } from '../../db/transaction.ts'
+import type { Stock } from '../basket.ts'
+import { findPendingOrders, type PendingOrders } from '../pending-orders.ts'
+import { findStoredResponses, lockKeyOfIdempotencyKey, type StoredResponse } from './idempotency.ts'
+import type { LockedRows } from './locked-rows.ts'
+import { customersOf, lockKeyOfReference, lockKeysOf, type OrderLimits, type OrderRequest, productIdsOf, rowsOf } from './order-request.ts'
+import { findPurchases, type Purchases } from './purchases.ts'
+
+/** What a batch is decided on. Another process may change it before the batch is stored, which `storeOrders` detects. */
+export interface ExistingState {
+  /** Whether another transaction works on the key or the reference of a request. */
+  isInProgress: (request: OrderRequest) => boolean
+  /** Whether a request needs a row that is locked for long. */
+  isBlocked: (request: OrderRequest) => boolean
+  /** Responses to earlier requests, by `lockKeyOfIdempotencyKey`. */
+  responses: ReadonlyMap<string, StoredResponse>
+  /** Ids of orders, by `lockKeyOfReference`. */
+  references: ReadonlyMap<string, string>
+  /** Null without a limit. */
+  purchases: Purchases | null
+  /** Null without a limit. */
+  pending: PendingOrders | null
+  prices: Prices
+  stock: Stock
+}
+
+export interface StateSource extends OrderLimits {
+  pool: Pool
+  prices: PriceList
+  lockedRows: LockedRows
+}
+
+/** The usual state: every request is new, and there is enough of what the catalogue shows as in stock. Reads only unknown prices. */
+export async function assumeState({ pool, prices }: StateSource, requests: readonly OrderRequest[]): Promise<ExistingState> {
+  const known = await prices.read(pool, productIdsOf(requests))
+  return {
+    isInProgress: () => false,
+    isBlocked: () => false,
+    responses: new Map(),
+    references: new Map(),
+    purchases: null,
+    pending: null,
+    prices: known,
+    stock: new AssumedStock(known.products),
+  }
+}
+
+/** Reads the state of requests. Waits for stock that another transaction changes, at most `lockTimeoutMs`: then SQLSTATE 55P03. */
+export function readState(source: StateSource, requests: readonly OrderRequest[], lockTimeoutMs: number): Promise<ExistingState> {
+  const { maxQuantityPerProductAndUser, maxPendingOrdersPerUser, prices, lockedRows } = source
+  return inTransaction(
+    source.pool,
+    async (tx) => {
+      const held = await findHeldLocks(
+        tx,
+        requests.flatMap((request) => lockKeysOf(request, source)),
+      )
+      const blocked = new Set(requests.filter((request) => lockedRows.hasAny(rowsOf([request]))))
+      const found = {
+        isInProgress: (request: OrderRequest) => held.size > 0 && lockKeysOf(request, source).some((key) => held.has(key)),
+        isBlocked: (request: OrderRequest) => blocked.has(request),
+        responses: await findStoredResponses(
+          tx,
+          requests.flatMap(({ idempotencyKey }) => idempotencyKey ?? []),
+        ),
+        references: await findOrdersByReference(tx, requests),
+        purchases: maxQuantityPerProductAndUser === null ? null : await findPurchases(tx, requests, maxQuantityPerProductAndUser),
+        pending: maxPendingOrdersPerUser === null ? null : await findPendingOrders(tx, customersOf(requests), maxPendingOrdersPerUser),
+      }
+      const productIds = productIdsOf(requests.filter((request) => needsStock(request, found)))
+      const stock = await lockStock(tx, productIds)
+      // After the lock: an import that changed the stock may have changed the price.
+      return { ...found, stock, prices: await prices.refresh(tx, productIds) }
+    },
+    { lockTimeoutMs },
+  )
+}
+
+function needsStock(request: OrderRequest, { isInProgress, isBlocked, responses }: Omit<ExistingState, 'prices' | 'stock'>): boolean {
+  const { idempotencyKey } = request
+  const isRetry = idempotencyKey !== null && responses.has(lockKeyOfIdempotencyKey(idempotencyKey))
+  return !isRetry && !isInProgress(request) && !isBlocked(request)
+}
+
+/** Those of the locks of `place_orders` that another transaction has. */
+async function findHeldLocks(tx: Transaction, keys: readonly string[]): Promise<Set<string>> {
+  const { rows } = await tx.query<{ key: string }>(
+    sql`select key from unnest(${keys}::text[]) as key where not pg_try_advisory_xact_lock(hashtextextended(key, 0))`,
+  )
+  return new Set(rows.map(({ key }) => key))
+}
+
+/** Ids of the orders that have these references, by `lockKeyOfReference`. */
+async function findOrdersByReference(tx: Transaction, requests: readonly OrderRequest[]): Promise<Map<string, string>> {
+  const wanted = requests.filter((request) => request.clientReference !== null)
+  const { rows } = await tx.query<{ id: string; user_id: string; client_reference: string }>(
+    sql`select orders.id, user_id, client_reference
+      from unnest(${wanted.map(({ userId }) => userId)}::uuid[], ${wanted.map(({ clientReference }) => clientReference)}::text[])
+        as wanted (user_id, client_reference)
+      join orders using (user_id, client_reference)`,
+  )
+  return new Map(rows.map((row) => [lockKeyOfReference(row.user_id, row.client_reference), row.id]))
+}
+
+/** Stock that was not read: there is enough of every product that the catalogue shows as in stock. */
+class AssumedStock implements Stock {
+  readonly #products: ReadonlyMap<string, SellableProduct>
+
+  constructor(products: ReadonlyMap<string, SellableProduct>) {
+    this.#products = products
+  }
+
+  shortagesOf(lines: readonly StockLine[]): Shortage[] {
+    return lines.flatMap(({ product_id, quantity }) =>
+      this.#products.get(product_id)?.inStock === true ? [] : [{ product_id, requested: quantity, available: 0 }],
+    )
+  }
+
+  take(): void {}
+}

@@ -1,0 +1,57 @@
+import type { Money } from '../../money.ts'
+import type { Basket } from '../basket.ts'
+import type { ShippingAddress } from '../order.ts'
+import { type IdempotencyKey, lockKeyOfIdempotencyKey } from './idempotency.ts'
+import type { Rows } from './locked-rows.ts'
+
+/** What a customer wants to order. */
+export interface OrderRequest {
+  userId: string
+  basket: Basket
+  /** Null accepts any total. */
+  expectedTotal: Money | null
+  clientReference: string | null
+  shippingAddress: ShippingAddress | null
+  note: string | null
+  idempotencyKey: IdempotencyKey | null
+  traceparent: string
+}
+
+/** The limits of a shop; null is no limit. */
+export interface OrderLimits {
+  /** Pieces of one product that one customer can buy in all orders together. */
+  maxQuantityPerProductAndUser: number | null
+  /** Pending orders of one customer. */
+  maxPendingOrdersPerUser: number | null
+}
+
+/** Identifies a `client_reference` of a customer. */
+export function lockKeyOfReference(userId: string, clientReference: string): string {
+  return `reference ${userId} ${clientReference}`
+}
+
+/** Keys of the locks that a request needs. Only one transaction at a time has each of them. Products have none: their rows are locked. */
+export function lockKeysOf(
+  { userId, idempotencyKey, clientReference }: Pick<OrderRequest, 'userId' | 'idempotencyKey' | 'clientReference'>,
+  { maxQuantityPerProductAndUser }: OrderLimits,
+): string[] {
+  const keys: string[] = []
+  if (idempotencyKey !== null) keys.push(lockKeyOfIdempotencyKey(idempotencyKey))
+  if (clientReference !== null) keys.push(lockKeyOfReference(userId, clientReference))
+  // Orders that are placed at the same time count each other's purchases.
+  if (maxQuantityPerProductAndUser !== null) keys.push(`purchases ${userId}`)
+  return keys
+}
+
+/** The rows that requests lock. */
+export function rowsOf(requests: readonly OrderRequest[]): Rows {
+  return { products: productIdsOf(requests), customers: customersOf(requests) }
+}
+
+export function productIdsOf(requests: readonly OrderRequest[]): string[] {
+  return [...new Set(requests.flatMap(({ basket }) => basket.lines.map((line) => line.product_id)))]
+}
+
+export function customersOf(requests: readonly OrderRequest[]): string[] {
+  return [...new Set(requests.map(({ userId }) => userId))]
+}

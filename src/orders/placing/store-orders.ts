@@ -1,0 +1,61 @@
+import { plainArray, textArray, uuidArray } from '../../db/list-parameters.ts'
+import type { Pool } from '../../db/pool.ts'
+import { prepared, sql } from '../../db/sql.ts'
+import { retryDeadlocks } from '../../db/transaction.ts'
+import type { Draft } from './batch-decision.ts'
+import { KEY_RETENTION_HOURS } from './idempotency.ts'
+import { lockKeysOf, type OrderLimits } from './order-request.ts'
+
+export interface StoreOptions extends OrderLimits {
+  pool: Pool
+  /** Of the catalogue that the drafts are priced by. */
+  pricesVersion: string
+  lockTimeoutMs: number
+}
+
+/**
+ * Stores orders with their idempotency keys and takes their stock, all or none, in one round trip with its commit. Returns the orders' numbers,
+ * ascending in the order given, or null when the state is not the one that the orders were decided on. SQLSTATE 55P03 after `lockTimeoutMs`.
+ */
+export async function storeOrders(options: StoreOptions, drafts: readonly Draft[]): Promise<string[] | null> {
+  if (drafts.length === 0) return []
+  const lockKeys = drafts.flatMap(({ key, order }) => lockKeysOf({ ...order, idempotencyKey: key }, options))
+  const taken = new Map<string, number>()
+  for (const { order } of drafts) {
+    for (const { product_id, quantity } of order.items) taken.set(product_id, (taken.get(product_id) ?? 0) + quantity)
+  }
+  const statement = sql`select place_orders(
+    ${JSON.stringify(drafts.map(toRecord))}::json,
+    ${textArray(drafts.map(({ itemsJson }) => itemsJson))},
+    ${lockKeys}::text[],
+    ${uuidArray([...taken.keys()])}::uuid[],
+    ${plainArray([...taken.values()])}::bigint[],
+    ${options.pricesVersion},
+    ${options.maxPendingOrdersPerUser}::bigint,
+    ${options.maxQuantityPerProductAndUser}::bigint,
+    ${KEY_RETENTION_HOURS}::integer,
+    ${options.lockTimeoutMs}::integer
+  ) as numbers`
+  const { rows } = await retryDeadlocks(() => options.pool.query<{ numbers: string[] | null }>(prepared(statement, 'place_orders')))
+  return rows[0]?.numbers ?? null
+}
+
+/** The columns of a draft in `place_orders`, without its lines. */
+function toRecord({ key, order, responseTemplate }: Draft): Record<string, unknown> {
+  return {
+    id: order.id,
+    user_id: order.userId,
+    product_ids: plainArray(order.items.map((item) => item.product_id)),
+    total_amount: order.total.amount,
+    currency: order.total.currency,
+    client_reference: order.clientReference,
+    shipping_address: order.shippingAddress,
+    note: order.note,
+    status_history: order.statusHistory,
+    traceparent: order.traceparent,
+    placed_at: order.createdAt,
+    idempotency_key: key?.key ?? null,
+    fingerprint: key === null ? null : `\\x${key.fingerprint.toString('hex')}`,
+    response_template: responseTemplate,
+  }
+}
