@@ -30,6 +30,21 @@ COMMENT ON EXTENSION pg_trgm IS 'text similarity measurement and index searching
 
 
 --
+-- Name: abort_unless(boolean); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.abort_unless(condition boolean) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+begin
+  if condition is not true then
+    raise exception 'an assumption about the state of the store is false' using errcode = 'SF001';
+  end if;
+end
+$$;
+
+
+--
 -- Name: search_text(text); Type: FUNCTION; Schema: public; Owner: -
 --
 
@@ -248,21 +263,6 @@ $$;
 
 
 --
--- Name: insist(boolean); Type: FUNCTION; Schema: public; Owner: -
---
-
-CREATE FUNCTION public.insist(has_come_true boolean) RETURNS void
-    LANGUAGE plpgsql
-    AS $$
-begin
-  if has_come_true is not true then
-    raise exception 'what this transaction relied on has not come true' using errcode = 'SF001';
-  end if;
-end
-$$;
-
-
---
 -- Name: inventory_count_up(); Type: FUNCTION; Schema: public; Owner: -
 --
 
@@ -419,6 +419,110 @@ begin
     new.status_history := jsonb_set(new.status_history, array[(place - 1)::text, 'version'], to_jsonb(new.version));
   end if;
   return new;
+end
+$$;
+
+
+--
+-- Name: place_orders(json, text[], text[], uuid[], bigint[], text, bigint, bigint, integer, integer); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.place_orders(batch json, batch_items text[], lock_keys text[], taken_product_ids uuid[], taken_quantities bigint[], prices_version text, max_pending_orders bigint, max_quantity_per_product bigint, key_retention_hours integer, lock_timeout_ms integer) RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    AS $$
+#variable_conflict use_column
+declare
+  numbers bigint[];
+  buyers uuid[];
+  keys_in_use bigint;
+  sold_out uuid[];
+begin
+  perform set_config('lock_timeout', lock_timeout_ms::text, true);
+  perform abort_unless(coalesce(bool_and(pg_try_advisory_xact_lock(hashtextextended(lock_key, 0))), true))
+  from unnest(lock_keys) as lock_key;
+
+  with draft as materialized (
+    select *
+    from rows from (
+      json_to_recordset(batch) as (
+        id uuid, user_id uuid, product_ids uuid[], total_amount bigint, currency text, client_reference text, shipping_address jsonb,
+        note text, status_history jsonb, traceparent text, placed_at timestamptz, idempotency_key text, fingerprint bytea,
+        response_template text
+      ),
+      unnest(batch_items)
+    ) as draft (id, user_id, product_ids, total_amount, currency, client_reference, shipping_address, note, status_history,
+      traceparent, placed_at, idempotency_key, fingerprint, response_template, items)
+  ), placed as (
+    insert into orders (id, user_id, status, items, product_ids, total_amount, currency, client_reference, shipping_address, note,
+      status_history, traceparent, created_at, updated_at)
+    select id, user_id, 'pending', items::json, product_ids, total_amount, currency, client_reference, shipping_address, note,
+      status_history, traceparent, placed_at, placed_at
+    from draft
+    returning number, user_id
+  ), kept as (
+    insert into idempotency_keys (user_id, key, fingerprint, order_id, response)
+    select user_id, idempotency_key, fingerprint, id, response_template from draft where idempotency_key is not null
+    on conflict (user_id, key) do update
+      set fingerprint = excluded.fingerprint, order_id = excluded.order_id, response = excluded.response, created_at = now()
+      where idempotency_keys.created_at <= now() - make_interval(hours => key_retention_hours)
+    returning key
+  )
+  select
+    (select array_agg(number order by number) from placed),
+    (select array_agg(distinct user_id) from placed),
+    (select count(idempotency_key) from draft) - (select count(*) from kept)
+  into numbers, buyers, keys_in_use;
+  perform abort_unless(keys_in_use = 0);
+
+  -- The trigger of the insert has locked these counts.
+  perform abort_unless(false) from pending_order_counts where user_id = any(buyers) and pending > max_pending_orders;
+  if max_quantity_per_product is not null then
+    perform abort_unless(false)
+    from (select distinct user_id, unnest(product_ids) as product_id from orders where number = any(numbers)) as pair
+    join orders as bought
+      on bought.user_id = pair.user_id
+      and bought.status not in ('cancelled', 'returned')
+      and bought.product_ids @> array[pair.product_id]
+    cross join json_array_elements(bought.items) as item
+    where (item ->> 'product_id')::uuid = pair.product_id
+    group by pair.user_id, pair.product_id
+    having sum((item ->> 'quantity')::bigint) > max_quantity_per_product;
+  end if;
+
+  -- By a select, because an update locks in the order of its plan.
+  perform abort_unless(count(*) = cardinality(taken_product_ids))
+  from (select from inventory where product_id = any(taken_product_ids) order by product_id for update) as locked;
+  -- After the lock: an import that changed the stock may have changed the price.
+  perform abort_unless(
+    prices_version = (select sum(changes) || ' ' || extract(epoch from max(changed_at)) from catalogue_versions)
+  );
+  with sold as (
+    update inventory set available = inventory.available - taken.quantity, version = inventory.version + 1
+    from unnest(taken_product_ids, taken_quantities) as taken (product_id, quantity)
+    where inventory.product_id = taken.product_id and inventory.available is not null
+    returning inventory.product_id, inventory.available
+  )
+  select array_agg(product_id) filter (where available = 0) into sold_out from sold;
+  -- The one place where an order writes to the catalogue.
+  if sold_out is not null then
+    update products set in_stock = false, updated_at = now() where id = any(sold_out) and in_stock;
+  end if;
+  return numbers;
+exception
+  when sqlstate 'SF001' then
+    return null;
+  when unique_violation or check_violation then
+    declare
+      violated text;
+    begin
+      get stacked diagnostics violated = constraint_name;
+      if violated not in ('orders_client_reference_unique', 'inventory_available_not_negative') then
+        raise;
+      end if;
+      return null;
+    end;
 end
 $$;
 
