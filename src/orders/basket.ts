@@ -7,13 +7,13 @@ import type { OrderItem } from './order.ts'
 export const MAX_LINES = 1_000
 export const MAX_QUANTITY = 10_000
 
-/** What somebody wants to buy, as it was sent and with the lines of each product merged. */
+/** The lines of an order as they were sent, and merged to one per product. */
 export interface Basket {
   sent: readonly StockLine[]
   lines: readonly StockLine[]
 }
 
-/** A product of which a customer would have bought more than one may. */
+/** A product of which a customer would exceed the limit. */
 export interface PurchaseLimit {
   product_id: string
   requested: number
@@ -21,16 +21,16 @@ export interface PurchaseLimit {
   limit: number
 }
 
-/** What there is to buy, at one moment. */
+/** Products and stock at one moment. */
 export interface Offer {
   products: ReadonlyMap<string, SellableProduct>
   stock: Stock
 }
 
-/** What there is of products. `take` only what is not short. */
+/** The stock of products. `take` only lines that are not short. */
 export type Stock = Pick<StockLevels, 'shortagesOf' | 'take'>
 
-/** One line a product, in the order in which each was first named. Throws `invalid_body` past a limit. */
+/** One line per product, in the order of its first mention. Throws `invalid_body` past a limit. */
 export function mergeLines(sent: readonly StockLine[]): Basket {
   const lines = new Map<string, { product_id: string; quantity: number }>()
   for (const [index, item] of sent.entries()) {
@@ -59,13 +59,13 @@ export function priceBasket({ sent, lines }: Basket, { products, stock }: Offer)
   return { items, total: sum(items.map((item) => item.total)) }
 }
 
-/** Throws when the basket cannot be bought as it is, with every reason of that kind; the first of `purchaseLimits`, stock. */
+/** Throws `purchase_limit` or else `insufficient_stock`, with every line that is the reason. */
 export function assertAvailable({ sent, lines }: Basket, stock: Stock, limits: readonly PurchaseLimit[]): void {
   const shortages = stock.shortagesOf(lines)
   if (limits.length > 0) {
     throw refuse(
       'purchase_limit',
-      'A customer can buy only so many of some of these products.',
+      'The order exceeds the limit per customer of some products.',
       [...limitErrors(sent, limits), ...shortageErrors(sent, shortages)],
       { limits, ...(shortages.length > 0 ? { shortages } : {}) },
     )
@@ -75,7 +75,7 @@ export function assertAvailable({ sent, lines }: Basket, stock: Stock, limits: r
   }
 }
 
-/** Throws `price_changed`, with what the basket costs now, unless that is what was expected. */
+/** Throws `price_changed`, with the present total, unless it is the expected one. */
 export function assertTotal(expected: Money | null, items: readonly OrderItem[], total: Money): void {
   if (expected === null || (expected.amount === total.amount && expected.currency === total.currency)) return
   throw refuse(

@@ -5,7 +5,7 @@ const DAY_MS = 86_400_000
 const ORDERS_AT_ONCE = 200
 const ACCOUNTS_AT_ONCE = 100
 
-/** Erases the address and note in copies of these orders, whose rows have none any more, in the same transaction. */
+/** Erases the address and note in copies of these orders, in the transaction that has erased them in the rows. */
 export type EraseCopies = (tx: Transaction, orderIds: readonly string[]) => Promise<void>
 
 export interface Erasure {
@@ -15,14 +15,12 @@ export interface Erasure {
 }
 
 /**
- * Erases the shipping address, with its phone, and the note of orders of a deleted account that have been kept for long enough, and every
- * answer kept for retries. What is left, or is not due yet, `eraseDueAddresses` erases later. Returns how many orders.
- *
- * No version is counted up: nothing has happened to the order, and the change stream makes no event of it.
+ * Erases the shipping address, with its phone, and the note of up to 200 due orders of a deleted account, and every response stored for
+ * retries. `eraseDueAddresses` erases the rest later. Returns the number of orders. Their versions stay, so the change stream publishes no event.
  */
 export async function eraseAddressesOf(tx: Transaction, userId: string, { eraseCopies, retainDays }: Erasure, now: Date): Promise<number> {
   await tx.query('delete from idempotency_keys where user_id = $1', [userId])
-  // An order that has yet to be shipped needs its address, however old it is.
+  // An order that is not shipped yet needs its address, however old it is.
   const { rows } = await tx.query<{ id: string }>(
     `with due as (
       select id
@@ -42,12 +40,12 @@ export async function eraseAddressesOf(tx: Transaction, userId: string, { eraseC
   )
   const ids = rows.map(({ id }) => id)
   if (ids.length > 0) await eraseCopies(tx, ids)
-  await noteWhatIsLeft(tx, userId, now)
+  await recordRest(tx, userId, now)
   return rows.length
 }
 
-/** An order that was being placed while its account was deleted may come later: the account is looked at for another day. */
-async function noteWhatIsLeft(tx: Transaction, userId: string, now: Date): Promise<void> {
+/** An order that was in flight while its account was deleted may be stored later: the account is checked for another day. */
+async function recordRest(tx: Transaction, userId: string, now: Date): Promise<void> {
   const { rows } = await tx.query<{ oldest: Date | null }>(
     'select min(updated_at) as oldest from orders where user_id = $1 and (shipping_address is not null or note is not null)',
     [userId],
@@ -61,7 +59,7 @@ async function noteWhatIsLeft(tx: Transaction, userId: string, now: Date): Promi
   await tx.query('delete from deleted_accounts where user_id = $1 and deleted_at < $2', [userId, new Date(now.getTime() - DAY_MS)])
 }
 
-/** Does for all deleted accounts what is due by now. Right to run anywhere, several times at once. Returns how many orders. */
+/** Erases what is due of all deleted accounts. Several processes may run it at once. Returns the number of orders. */
 export async function eraseDueAddresses(pool: Pool, erasure: Erasure, now: Date): Promise<number> {
   let erased = 0
   for (let after = '00000000-0000-0000-0000-000000000000'; ; ) {

@@ -51,7 +51,7 @@ const EVENT_NAMES = {
 
 export type OrderEventType = `storefront.order.${(typeof EVENT_NAMES)[OrderStatus]}`
 
-/** The type of the event that tells of a move to `status`. */
+/** The type of the event for a move to `status`. */
 export function orderEventType(status: OrderStatus): OrderEventType {
   return `storefront.order.${EVENT_NAMES[status]}`
 }
@@ -111,8 +111,8 @@ export function findDefect({ items, status_history, created_at, updated_at }: Or
 }
 
 /**
- * Why what lies on the topic is no event that subscribers can use, null when it is one: whoever can write to the topic can put anything
- * there. Names the place without saying what is there. Pure.
+ * Why a message of the topic is no event that subscribers can use; null when it is one. Every program that can write to the topic can put
+ * anything there, so the reason names the member and never its value. Pure.
  */
 export function findEventDefect(event: unknown): string | null {
   const data = isObject(event) ? event.data : null
@@ -224,16 +224,16 @@ export function toOrderEvent(record: OrderRecord, previous: Pick<OrderRecord, 's
   }
 }
 
-/** Whether the history tells of every version. Pure. */
+/** Whether the history contains every version. Pure. */
 export function hasWholeHistory({ status_history: history, version }: Pick<OrderRecord, 'status_history' | 'version'>): boolean {
   const last = history.at(-1)
   return last !== undefined && versionOf(last, history.length - 1) === version
 }
 
 /**
- * The event of each version of an order, from the row as it is now: only what `status_history` tells ever changes. They are those that
- * the change stream told of, but for the `traceparent` of the older ones, which nobody keeps. Throws RangeError when the history
- * does not tell of every version. Pure.
+ * The event of each version of an order, from its present row: only what `status_history` contains ever changes. They equal the events that the
+ * change stream published, except for the `traceparent` of older ones, which is not stored. Throws RangeError when the history does not contain
+ * every version. Pure.
  */
 export function toOrderEvents(record: OrderRecord): OrderEvent[] {
   const { status_history: history, version: newest } = record

@@ -6,16 +6,16 @@ import { type MoveOutcome, type Moving, moveOrders } from './move-orders.ts'
 import { LockedRows } from './placing/locked-rows.ts'
 
 const AT_ONCE = 100
-/** Of one run: a store that was down for days goes on with the next run, and can be stopped in between. */
+/** Of one run. A store that was down for days continues with the next run, and can be stopped in between. */
 const MAX_ORDERS = 10_000
 const REASON = 'not confirmed in time'
 
-/** Hears of an order that cannot be cancelled. The others are, unless it throws. */
+/** Called for an order that cannot be cancelled. The others are cancelled unless it throws. */
 type OnFailed = (orderId: string, error: unknown) => void
 
 /**
- * Cancels orders that have been pending for longer than `ttlSeconds`, the oldest first, and gives their stock back. An order that is
- * confirmed meanwhile stays. Right to run anywhere, several times at once. Returns how many it cancelled.
+ * Cancels orders that have been pending for longer than `ttlSeconds`, the oldest first, and returns their stock. An order that is confirmed
+ * meanwhile stays. Several processes may run it at once. Returns the number of cancelled orders.
  */
 export async function expireOrders(pool: Pool, ttlSeconds: number, now: Date, onFailed: OnFailed = rethrow): Promise<number> {
   const moving = { pool, lockedRows: new LockedRows(pool) }
@@ -40,7 +40,7 @@ export async function expireOrders(pool: Pool, ttlSeconds: number, now: Date, on
     })
     for (const [index, outcome] of outcomes.entries()) {
       if (outcome.kind === 'moved') cancelled += 1
-      // Any refusal means that somebody else has moved it meanwhile, or has locked what it needs.
+      // A refusal means that another transaction has moved the order meanwhile, or locks what it needs.
       if (outcome.kind === 'refused' && !(outcome.error instanceof AppError)) onFailed(ids[index] ?? '', outcome.error)
     }
     after = last
@@ -64,7 +64,7 @@ function expireTogether(moving: Moving, ids: readonly string[], now: Date, patie
   )
 }
 
-/** After a failure of all together: one order is at fault, and the others must not hold their stock for it. */
+/** After a failure of the whole batch: one order is at fault, and the others must not keep their stock because of it. */
 async function expireOneByOne(moving: Moving, ids: readonly string[], now: Date): Promise<MoveOutcome[]> {
   const outcomes: MoveOutcome[] = []
   for (const id of ids) {

@@ -8,12 +8,12 @@ import { allowedTransitions, assertTransition, type OrderStatus } from './order-
 import { findOrdersForUpdate, updateOrderStatuses } from './orders.ts'
 import { type LockedRows, type Rows, rowsAreLocked } from './placing/locked-rows.ts'
 
-/** A change of status that somebody wants. */
+/** A requested change of status. */
 export interface Move extends StatusMove {
   orderId: string
   /** Only an order of this customer. */
   ownerId?: string
-  /** Only an order in this status: for moves that were decided some time ago. */
+  /** Only an order in this status: for moves that were decided earlier. */
   from?: OrderStatus
   /** Only an order in one of these versions, as `If-Match` has them; null for any. */
   versions?: ReadonlySet<string> | null
@@ -21,7 +21,7 @@ export interface Move extends StatusMove {
   restock?: boolean
 }
 
-/** `repeated`: the move was made before, under the same reference, and nothing was changed. The order is as it is now. */
+/** `repeated`: the move was made before with the same reference, and nothing was changed. The order is the present one. */
 export type MoveOutcome = { kind: 'moved' | 'repeated'; order: Order } | { kind: 'refused'; error: unknown }
 
 export interface Moving {
@@ -29,7 +29,7 @@ export interface Moving {
   lockedRows: LockedRows
 }
 
-/** How long a move waits for rows that somebody else has locked. */
+/** How long a move waits for locked rows. */
 const PATIENCE_MS = 2_000
 
 /** Moves one order to another status. Throws `not_found`, `precondition_failed`, `illegal_transition` or `unavailable`. */
@@ -41,7 +41,7 @@ export async function moveOrder(moving: Moving, move: Move, now: Date): Promise<
 }
 
 /**
- * Moves orders, each named once, in one transaction; each is moved or refused on its own. Stock goes back in the same transaction.
+ * Moves orders, each named once, in one transaction; each is moved or refused on its own. Stock is returned in the same transaction.
  * Nothing is sent here: the pipeline reacts to the commit. Throws `unavailable` when rows stay locked for longer than `patienceMs`; no connection
  * is held while they are waited for.
  */
@@ -65,7 +65,7 @@ export async function moveOrders(
   }
 }
 
-/** Rows that a move needs are known to be locked: it is not worth a wait that holds others. */
+/** Rows that a move needs are known to be locked: waiting for them in a transaction would hold up others. */
 class RowsLocked extends Error {
   override readonly name = 'RowsLocked'
 }
@@ -73,7 +73,7 @@ class RowsLocked extends Error {
 interface Attempt extends Pick<Moving, 'lockedRows'> {
   moves: readonly Move[]
   now: Date
-  /** What the moves lock: at first their orders; the rest is added when it is known. */
+  /** What the moves lock: their orders at first; the rest is added once it is known. */
   rows: Rows
 }
 
@@ -89,8 +89,7 @@ async function attempt(tx: Transaction, { lockedRows, moves, now, rows }: Attemp
   rows.customers = [...new Set(moved.map(({ userId }) => userId))]
   rows.products = [...new Set(lines.map((line) => line.product_id))]
   if (lockedRows.hasAny(rows)) throw new RowsLocked()
-  // Locked are orders by id, the counts of their customers' pending orders by the update, and stock by product id, in this order as everywhere:
-  // two of these cannot deadlock.
+  // The order of locks is the same everywhere, so no two deadlock: orders by id, their customers' counts by the update, stock by product id.
   const written = new Map((await updateOrderStatuses(tx, moved)).map((order) => [order.id, order]))
   if (lines.length > 0) await returnStock(tx, lines)
   return outcomes.map((outcome) =>
@@ -101,11 +100,11 @@ async function attempt(tx: Transaction, { lockedRows, moves, now, rows }: Attemp
 function decide(move: Move, order: Order | undefined, now: Date): MoveOutcome {
   try {
     if (order === undefined || (move.ownerId !== undefined && order.userId !== move.ownerId)) throw notFound('order')
-    // Before the version: who repeats a move did not get the answer that had the new one.
+    // Before the version: a client that repeats a move did not get the response with the new one.
     if (wasMade(order, move)) return { kind: 'repeated', order }
     assertVersion(order, move.versions ?? null)
     if (move.from !== undefined && order.status !== move.from) throw new AppError('illegal_transition', `The order is ${order.status} now.`)
-    assertNotThere(order, move)
+    assertNotInStatus(order, move)
     assertTransition(order.status, move.to)
     return { kind: 'moved', order: withStatus(order, move, now) }
   } catch (error) {
@@ -113,13 +112,13 @@ function decide(move: Move, order: Order | undefined, now: Date): MoveOutcome {
   }
 }
 
-/** Whether the order made this move under the same reference at any time, whatever it did since. */
+/** Whether the order made this move with the same reference at any time. */
 function wasMade(order: Order, { to, reference = null }: Move): boolean {
   return reference !== null && order.statusHistory.some((change) => change.status === to && change.reference === reference)
 }
 
-/** Throws `illegal_transition`, naming the reference of the move that was made, when the order is there already. */
-function assertNotThere({ status, statusHistory }: Order, { to, reference = null }: Move): void {
+/** Throws `illegal_transition`, with the reference of the move that was made, when the order already has the status. */
+function assertNotInStatus({ status, statusHistory }: Order, { to, reference = null }: Move): void {
   if (reference === null || status !== to) return
   const current = statusHistory.at(-1)?.reference ?? null
   const cause = current === null ? 'without a reference' : `with the reference ${current}`

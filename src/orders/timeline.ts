@@ -29,14 +29,14 @@ const TimelineEntrySchema = Type.Object(
   { title: 'TimelineEntry' },
 )
 
-/** An order with how far each of its changes has come. */
+/** An order, and where the pipeline has delivered each of its changes. */
 export const OrderDetailSchema = Type.Object(
   { ...OrderSchema.properties, timeline: Type.Array(TimelineEntrySchema) },
   { title: 'OrderDetail', examples: [EXAMPLE_ORDER_DETAIL] },
 )
 export type OrderDetail = Static<typeof OrderDetailSchema>
 
-/** How far the event of one version has come, as far as it is known. */
+/** Where the event of one version has been delivered, as far as it is recorded. */
 export interface Delivery {
   publishedAt: Date | null
   mail: {

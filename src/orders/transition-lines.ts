@@ -15,7 +15,7 @@ import { ReferenceSchema, type Tracking, TrackingSchema } from './tracking.ts'
 
 export const MAX_TRANSITION_LINES = 10_000
 const AT_ONCE = 200
-/** How long the moves of one transaction wait for rows that are locked, before each is made on its own, without a wait. */
+/** How long the moves of one transaction wait for locked rows. After that each is made alone, without a wait. */
 const CHUNK_PATIENCE_MS = 500
 
 const Reason = Type.String({
@@ -49,7 +49,7 @@ const TransitionLine = Type.Object(
 )
 const isTransitionLine = Compile(countCodePoints(TransitionLine))
 
-/** What became of a line of a bulk transition. Lines are counted from 1. `repeated`: the move was made before, and nothing was changed. */
+/** The outcome of a line of a bulk transition. Lines are counted from 1. `repeated`: the move was made before, and nothing was changed. */
 export type LineResult =
   | { line: number; order_id: string; ok: true; status: string; version: number; repeated?: true }
   | { line: number; order_id: string | null; ok: false; code: string; detail: string; [member: string]: unknown }
@@ -68,8 +68,8 @@ export interface TransitionLinesRequest {
 }
 
 /**
- * Moves the order of each line of NDJSON, in the order of the lines, some at a time in one transaction. A line that cannot be done says
- * why and holds up no other. Throws `invalid_body` when there are too many. Unknown errors are logged here, in one entry.
+ * Moves the order of each line of NDJSON, in the order of the lines, up to 200 in one transaction. The result of a line that fails has the
+ * reason, and the others are moved. Throws `invalid_body` when there are too many lines. Unknown errors are logged here, in one entry.
  */
 export async function moveOrdersByLines(
   moving: Moving,
@@ -116,7 +116,7 @@ function toMove(value: unknown): Pick<Move, 'orderId' | 'to' | 'reason'> & Parti
   return { orderId: order_id.toLowerCase(), ...readTransition(transition), versions }
 }
 
-/** A transition with what was left out. Throws `invalid_body` when it says something about another move than its own. */
+/** A transition with its defaults. Throws `invalid_body` when a member belongs to another kind of move. */
 export function readTransition(transition: Static<typeof Transition>): Required<Static<typeof Transition>> {
   const { to, reason = null, reference = null, tracking = null, restock = false } = transition
   assertRestock(to, restock)
@@ -124,7 +124,7 @@ export function readTransition(transition: Static<typeof Transition>): Required<
   return { to, reason, reference, tracking, restock }
 }
 
-/** Throws `invalid_body` when goods are to be put back that do not come back. */
+/** Throws `invalid_body` for `restock` of goods that are not returned. */
 function assertRestock(to: string, restock: boolean): void {
   if (!restock || to === 'returned') return
   throw new AppError('invalid_body', 'The body is not acceptable.', {
@@ -132,7 +132,7 @@ function assertRestock(to: string, restock: boolean): void {
   })
 }
 
-/** Runs of moves that name no order twice: each change of an order is an update, and so an event, of its own. */
+/** Chunks that name no order twice: each change of an order is a separate update, and so a separate event. */
 function* inChunks(moves: readonly NumberedMove[]): Generator<NumberedMove[]> {
   let chunk: NumberedMove[] = []
   let named = new Set<string>()
@@ -166,7 +166,7 @@ async function moveChunk(
   } catch (error) {
     const isOneAtFault = !isKnown(error) || (error instanceof AppError && error.code === 'unavailable')
     if (chunk.length === 1 || !isOneAtFault) return chunk.map(({ line, move }) => refuse(line, move.orderId, error))
-    // One order is at fault, or locked, and nothing was committed: the others must not suffer for it.
+    // One order is at fault or locked. Nothing was committed, so each can be moved alone.
     const results: LineResult[] = []
     for (const numbered of chunk) results.push(...(await moveChunk(moving, [numbered], now, refuse, 0)))
     return results
@@ -179,7 +179,7 @@ async function moveChunk(
   })
 }
 
-/** Whether the error is a refusal or passes by itself. Any other one is a fault of ours. */
+/** Whether the error is a refusal or temporary. Any other one is a bug. */
 function isKnown(error: unknown): boolean {
   return error instanceof AppError || isDatabaseOutage(error) || isTimeout(error)
 }
@@ -192,7 +192,7 @@ function refusal(line: number, orderId: string | null, error: unknown, requestId
   return { ...refused, code: 'internal', detail, request_id: requestId }
 }
 
-/** Throws `invalid_body` for a parcel of an order that is not shipped, or a URL that leads nowhere on the web. */
+/** Throws `invalid_body` for tracking of an order that is not shipped, or for a URL that is not http or https. */
 function assertTracking(to: string, tracking: Tracking | null): void {
   if (tracking === null) return
   if (to !== 'shipped') throw refuse('#/tracking', 'is for orders that are shipped')

@@ -15,15 +15,15 @@ export interface Rows {
 export interface LockedRowsOptions {
   /** How long a transaction waits for a row while none is known to be locked for long. */
   lockMs?: number
-  /** How often all rows that somebody waits for are looked at. */
+  /** The interval of the checks of all rows that an order or a move waits for. */
   pollMs?: number
 }
 
-// Of the rows of one transaction, the first that is locked costs everybody this much, once; the next ones little, since more are to be expected.
+// The first locked row delays a whole batch by this time, once. The next ones delay it less, because more are likely.
 const LOCK_MS = 250
 const LOCK_MS_WHEN_LOCKED = 30
 const POLL_MS = 100
-/** Without anybody who waits, nobody looks whether a row is free by now. */
+/** Only rows that something waits for are checked again. */
 const FORGET_MS = 1_000
 
 interface Waiter {
@@ -32,8 +32,8 @@ interface Waiter {
 }
 
 /**
- * Which rows other transactions hold for longer than orders may wait for them: those of a paused process, an operator's session, a long update.
- * What needs one waits here, without a connection and without holding up what needs others.
+ * Rows that other transactions lock for longer than orders may wait: a paused process, an operator's session, a long update. What needs one
+ * waits here, without a connection, and holds up nothing that needs other rows.
  */
 export class LockedRows {
   readonly #pool: Pool
@@ -50,7 +50,7 @@ export class LockedRows {
     this.#pollMs = pollMs
   }
 
-  /** How long a transaction may wait for one lock. After that, `find` tells whether a row is the reason. */
+  /** How long a transaction may wait for one lock. After that, `find` checks whether a row is the reason. */
   get lockTimeoutMs(): number {
     this.#forgetOld()
     return this.#foundAt.size === 0 ? this.#lockMs : Math.min(this.#lockMs, LOCK_MS_WHEN_LOCKED)
@@ -62,12 +62,12 @@ export class LockedRows {
     return this.#foundAt.size > 0 && keysOf(rows).some((key) => this.#foundAt.has(key))
   }
 
-  /** Looks which of the rows are locked now, and remembers them. Returns whether it found one that was not known before. */
+  /** Finds the rows that are locked now, and remembers them. Returns whether one of them was not known before. */
   async find(rows: Rows): Promise<boolean> {
     const keys = keysOf(rows)
     const known = new Set(keys.filter((key) => this.#foundAt.has(key)))
     try {
-      return [...(await this.#look(keys))].some((key) => !known.has(key))
+      return [...(await this.#findLocked(keys))].some((key) => !known.has(key))
     } catch (error) {
       // The whole table is locked.
       if (isTimeout(error)) return false
@@ -75,7 +75,7 @@ export class LockedRows {
     }
   }
 
-  /** Returns when none of the rows is locked any more, with true, or after `ms`, with false. */
+  /** Returns true when none of the rows is locked any more, or false after `ms`. */
   async untilFree(rows: Rows, ms: number): Promise<boolean> {
     const { promise, resolve } = Promise.withResolvers<boolean>()
     const waiter = { keys: keysOf(rows), resolve }
@@ -97,19 +97,19 @@ export class LockedRows {
     this.#isWatching = true
     for (let turn = 0; this.#waiters.size > 0; turn++) {
       try {
-        const locked = await this.#look([...new Set([...this.#waiters].flatMap(({ keys }) => keys))])
+        const locked = await this.#findLocked([...new Set([...this.#waiters].flatMap(({ keys }) => keys))])
         const key = [...locked][turn % locked.size]
         if (key !== undefined && (await this.#isFreeInTime(key))) locked.delete(key)
         for (const { keys, resolve } of this.#waiters) if (!keys.some((key) => locked.has(key))) resolve(true)
       } catch {
-        // Met again, and reported, by the next transaction; those that wait here give up in time.
+        // The next transaction meets and reports the error; what waits here has a time limit.
         await delay(this.#pollMs)
       }
     }
     this.#isWatching = false
   }
 
-  /** Waits in PostgreSQL's own queue for the row, so that it is known at once when it is free. */
+  /** Waits in PostgreSQL's own queue for the row, so that the end of the lock is noticed at once. */
   async #isFreeInTime(key: string): Promise<boolean> {
     const [kind, id] = [`${key.split(' ')[0]} `, key.split(' ')[1]]
     const lock =
@@ -129,10 +129,10 @@ export class LockedRows {
   }
 
   /** Keys of those rows that are locked. */
-  async #look(keys: readonly string[]): Promise<Set<string>> {
+  async #findLocked(keys: readonly string[]): Promise<Set<string>> {
     const ids = (kind: string) => keys.filter((key) => key.startsWith(kind)).map((key) => key.slice(kind.length))
     const [products, customers, orders] = [ids(PRODUCT), ids(CUSTOMER), ids(ORDER)]
-    // A row that is not there is not locked. What is free is locked until the statement has ended.
+    // A row that does not exist is not locked. This statement locks the free ones while it runs.
     const statement = sql`
       with
         free_products as materialized (
@@ -149,8 +149,8 @@ export class LockedRows {
       where user_id = any(${customers}::uuid[]) and user_id not in (select user_id from free_customers)
       union all
       select ${ORDER}::text || id from orders where id = any(${orders}::uuid[]) and id not in (select id from free_orders)`
-    const look = prepared(statement, 'find_locked_rows')
-    const { rows } = await inTransaction(this.#pool, (tx) => tx.query<{ key: string }>(look), { lockTimeoutMs: LOCK_MS_WHEN_LOCKED })
+    const findLocked = prepared(statement, 'find_locked_rows')
+    const { rows } = await inTransaction(this.#pool, (tx) => tx.query<{ key: string }>(findLocked), { lockTimeoutMs: LOCK_MS_WHEN_LOCKED })
     const locked = new Set(rows.map(({ key }) => key))
     const now = performance.now()
     for (const key of keys) {
@@ -167,7 +167,6 @@ function keysOf({ products = [], customers = [], orders = [] }: Rows): string[] 
   return [...products.map((id) => PRODUCT + id), ...customers.map((id) => CUSTOMER + id), ...orders.map((id) => ORDER + id)]
 }
 
-/** For what has waited for long enough. */
 export function rowsAreLocked(cause?: unknown): AppError {
-  return new AppError('unavailable', 'What this needs is being changed by somebody else. Try again in a moment.', { cause })
+  return new AppError('unavailable', 'What this needs is being changed by another request. Try again in a moment.', { cause })
 }
