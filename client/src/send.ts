@@ -89,7 +89,8 @@ async function isTokenRefused(response: Response): Promise<boolean> {
 
 function takesToken(request: Request, baseUrl: string): boolean {
   const path = request.url.slice(baseUrl.length).split('?', 1)[0] ?? ''
-  return !WITHOUT_TOKEN.includes(path)
+  // The catalogue looks at no token; without one its answers can come from a cache, and browsers ask no permission first.
+  return !WITHOUT_TOKEN.includes(path) && !/^\/products(\/|$)/.test(path)
 }
 
 /** Refreshes a session, once for all calls that ask at the same time. Answers whether there are tokens to continue with. */

@@ -1,0 +1,39 @@
+const KEY = 'shop.basket'
+const CHECKOUT_KEY = 'shop.checkout'
+const MAX_QUANTITY = 10_000
+
+/** The lines of the basket: products as they were when they were added. It is in this browser until the order is placed. */
+export const readBasket = () => JSON.parse(localStorage.getItem(KEY) ?? '[]')
+
+export function addToBasket(product) {
+  const line = readBasket().find(({ id }) => id === product.id)
+  setQuantity(product, (line?.quantity ?? 0) + 1)
+}
+
+/** Sets how many pieces of a product are in the basket; 0 removes it. */
+export function setQuantity({ id, name, price }, quantity) {
+  const others = readBasket().filter((line) => line.id !== id)
+  const wanted = Math.min(MAX_QUANTITY, Math.max(0, Math.trunc(quantity)))
+  save(wanted === 0 ? others : [...others, { id, name, price, quantity: wanted }])
+}
+
+export const emptyBasket = () => save([])
+
+/**
+ * The idempotency key of the checkout of this basket. It survives a reload of the page, so that an order whose answer was lost is not placed
+ * twice; another basket or address is another order.
+ */
+export function checkoutKey(order) {
+  const text = JSON.stringify(order)
+  const known = JSON.parse(localStorage.getItem(CHECKOUT_KEY) ?? 'null')
+  if (known?.text === text) return known.key
+  const key = crypto.randomUUID()
+  localStorage.setItem(CHECKOUT_KEY, JSON.stringify({ text, key }))
+  return key
+}
+
+function save(lines) {
+  localStorage.setItem(KEY, JSON.stringify(lines))
+  if (lines.length === 0) localStorage.removeItem(CHECKOUT_KEY)
+  dispatchEvent(new Event('basket'))
+}

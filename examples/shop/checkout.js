@@ -1,0 +1,71 @@
+import { isProblem } from '@storefront/client'
+import { checkoutKey, emptyBasket, readBasket, setQuantity } from './basket.js'
+import { byId, element, formatMoney, whileDisabled } from './dom.js'
+
+/** The basket and the order of it. `signIn` resolves when the customer is signed in, or has given up. */
+export function showBasket(shop, { signIn, report }) {
+  const dialog = byId('basket')
+  const form = byId('order-form')
+  const error = form.querySelector('.error')
+
+  const draw = () => {
+    const lines = readBasket()
+    byId('basket-lines').replaceChildren(
+      ...(lines.length === 0 ? [element('li', {}, 'The basket is empty.')] : lines.map((line) => row(line, draw))),
+    )
+    byId('basket-total').textContent = totals(lines).map(formatMoney).join(' + ')
+    byId('place-order').disabled = lines.length === 0
+  }
+  form.onsubmit = (event) => {
+    event.preventDefault()
+    whileDisabled(byId('place-order'), async () => {
+      error.textContent = ''
+      if (!(await signIn())) return
+      const order = {
+        items: readBasket().map(({ id, quantity }) => ({ product_id: id, quantity })),
+        shipping_address: Object.fromEntries(new FormData(form)),
+      }
+      try {
+        const { number } = await shop.placeOrder(order, { idempotencyKey: checkoutKey(order) })
+        emptyBasket()
+        dialog.close()
+        report(`Thank you: order ${number} is placed.`)
+      } catch (problem) {
+        error.textContent = explain(problem)
+      }
+    }).then(draw)
+  }
+  draw()
+  error.textContent = ''
+  dialog.showModal()
+}
+
+function row(line, redraw) {
+  const quantity = element('input', { type: 'number', min: 0, max: 10_000, value: line.quantity })
+  quantity.setAttribute('aria-label', `Pieces of ${line.name}`)
+  quantity.onchange = () => {
+    setQuantity(line, Number(quantity.value))
+    redraw()
+  }
+  return element('li', {}, element('span', {}, line.name), quantity, element('span', { className: 'price' }, formatMoney(line.price)))
+}
+
+/** A sum for each currency. */
+function totals(lines) {
+  const sums = new Map()
+  for (const { price, quantity } of lines) sums.set(price.currency, (sums.get(price.currency) ?? 0) + price.amount * quantity)
+  return [...sums].map(([currency, amount]) => ({ amount, currency }))
+}
+
+/** What the customer can do about an order that was not placed. */
+function explain(problem) {
+  const nameOf = (id) => readBasket().find((line) => line.id === id)?.name ?? id
+  if (isProblem(problem, 'insufficient_stock')) {
+    return problem.problem.shortages.map(({ product_id, available }) => `${nameOf(product_id)}: ${available} left.`).join(' ')
+  }
+  if (isProblem(problem, 'unknown_product')) return 'A product of the basket is no longer sold. Set its number to 0.'
+  if (isProblem(problem, 'mixed_currencies')) return 'Order the products of each currency on their own.'
+  if (isProblem(problem, 'invalid_body')) return problem.problem.detail
+  // The order may have been placed. The key makes sure that the next attempt answers with it instead of placing another.
+  return 'The store cannot be reached. Press Order again: it is placed once.'
+}

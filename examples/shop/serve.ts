@@ -1,0 +1,69 @@
+import { spawn } from 'node:child_process'
+import { hash } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import { createServer, type ServerResponse } from 'node:http'
+import { stripTypeScriptTypes } from 'node:module'
+import { fileURLToPath } from 'node:url'
+
+// `npm run shop`: a store and this shop on one machine, until Ctrl-C. With API_URL the shop uses a store that runs already, which must list
+// the shop's origin in CORS_ORIGINS.
+const ROOT = new URL('../../', import.meta.url)
+const SHOP_PORT = Number(process.env.SHOP_PORT ?? 3_001)
+const PORT = process.env.PORT ?? '3000'
+const origin = `http://localhost:${SHOP_PORT}`
+const api = process.env.API_URL ?? `http://localhost:${PORT}`
+const TYPES: Readonly<Record<string, string>> = {
+  html: 'text/html; charset=utf-8',
+  css: 'text/css; charset=utf-8',
+  js: 'text/javascript; charset=utf-8',
+  ts: 'text/javascript; charset=utf-8',
+}
+
+const server = createServer((request, response) => {
+  answer(request.url ?? '/', response).catch(() => response.writeHead(404).end('There is nothing at this address.'))
+})
+
+async function answer(address: string, response: ServerResponse): Promise<void> {
+  const { pathname } = new URL(address, origin)
+  const name = pathname === '/' ? '/index.html' : pathname
+  if (name === '/settings.json') {
+    response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ api }))
+    return
+  }
+  const text = await readFile(fileOf(name), 'utf8')
+  const type = TYPES[name.split('.').at(-1) ?? ''] ?? ''
+  const headers = { 'content-type': type, 'cache-control': 'no-cache', 'x-content-type-options': 'nosniff' }
+  response.writeHead(200, name === '/index.html' ? { ...headers, 'content-security-policy': policyOf(text) } : headers)
+  response.end(name.endsWith('.ts') ? stripTypeScriptTypes(text) : text)
+}
+
+/** The file of an address. Throws for any other than those of the page: a name has no folder and no two dots. */
+function fileOf(name: string): URL {
+  if (name === '/openapi-fetch.js') return new URL('node_modules/openapi-fetch/dist/index.mjs', ROOT)
+  const [, client, page] = /^\/(?:client\/([a-z]+\.ts)|([a-z]+\.(?:html|css|js)))$/.exec(name) ?? []
+  if (client !== undefined) return new URL(`client/src/${client}`, ROOT)
+  if (page !== undefined) return new URL(page, import.meta.url)
+  throw new Error(`no file for ${name}`)
+}
+
+/** Scripts of this origin and the import map of the page, connections to this origin and the store, nothing else. */
+function policyOf(html: string): string {
+  const [, importMap = ''] = /<script type="importmap">([\s\S]*?)<\/script>/.exec(html) ?? []
+  const scripts = `script-src 'self' 'sha256-${hash('sha256', importMap, 'base64')}'`
+  return `default-src 'none'; ${scripts}; style-src 'self'; img-src https: data:; connect-src 'self' ${api}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`
+}
+
+server.listen(SHOP_PORT, 'localhost', () => console.log(`shop: ${origin}`))
+if (process.env.API_URL === undefined) {
+  const store = spawn(process.execPath, [fileURLToPath(new URL('bin/storefront.mjs', ROOT)), 'serve'], {
+    stdio: 'inherit',
+    env: { ...process.env, PORT, BASE_URL: api, CORS_ORIGINS: origin },
+  })
+  // Ctrl-C reaches the store as well; it finishes what is in flight, and then this process ends.
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => store.kill(signal))
+  store.on('exit', (status) => {
+    server.close()
+    server.closeAllConnections()
+    process.exitCode = status ?? 1
+  })
+}

@@ -1,0 +1,67 @@
+import { createStorefront, isProblem, storedTokens } from '@storefront/client'
+import { readBasket } from './basket.js'
+import { showCatalogue } from './catalogue.js'
+import { showBasket } from './checkout.js'
+import { byId, element, whileDisabled } from './dom.js'
+import { showOrders } from './orders.js'
+
+const { api: baseUrl } = await (await fetch('settings.json')).json()
+const shop = createStorefront({ baseUrl, tokens: storedTokens(sessionStorage) })
+
+/** Shows a message, with a button for another attempt if there is one. */
+function report(text, retry) {
+  const button = retry === undefined ? [] : [' ', element('button', { type: 'button', onclick: retry }, 'Try again')]
+  byId('message').replaceChildren(text, ...button)
+}
+
+/** Asks the customer to sign in unless that is done. Answers whether it is. */
+async function signIn() {
+  if (await shop.isLoggedIn()) return true
+  const dialog = byId('account')
+  dialog.showModal()
+  await new Promise((resolve) => dialog.addEventListener('close', resolve, { once: true }))
+  return shop.isLoggedIn()
+}
+
+const showAccount = async () => {
+  byId('open-account').textContent = (await shop.isLoggedIn()) ? 'Sign out' : 'Sign in'
+}
+
+byId('account-form').onsubmit = (event) => {
+  event.preventDefault()
+  const form = event.target
+  const error = form.querySelector('.error')
+  const { email, password } = Object.fromEntries(new FormData(form))
+  whileDisabled(event.submitter, async () => {
+    try {
+      const user = await (event.submitter.value === 'register' ? shop.register({ email, password }) : shop.login({ email, password }))
+      form.reset()
+      error.textContent = ''
+      byId('account').close()
+      if (user === null) report('A mail with a link to confirm the address is on its way.')
+    } catch (problem) {
+      if (isProblem(problem, 'invalid_credentials')) error.textContent = 'The address or the password is wrong.'
+      else if (isProblem(problem, 'email_taken')) error.textContent = 'There is an account with this address: sign in.'
+      else error.textContent = problem.problem?.detail ?? 'The store cannot be reached. Try again.'
+    }
+    await showAccount()
+  })
+}
+byId('open-account').onclick = async () => {
+  if (await shop.isLoggedIn()) await shop.logout().catch(() => {})
+  else await signIn()
+  await showAccount()
+}
+byId('open-basket').onclick = () => showBasket(shop, { signIn, report })
+byId('open-orders').onclick = async () => {
+  if (await signIn()) await showOrders(shop)
+}
+for (const button of document.querySelectorAll('[data-close]')) button.onclick = () => button.closest('dialog').close()
+
+const countBasket = () => {
+  byId('basket-count').textContent = readBasket().reduce((sum, { quantity }) => sum + quantity, 0)
+}
+for (const change of ['basket', 'storage']) addEventListener(change, countBasket)
+countBasket()
+showAccount()
+showCatalogue(shop, report)

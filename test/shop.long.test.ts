@@ -1,0 +1,165 @@
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import type { Page, Route } from 'playwright-core'
+import { NO_CHROMIUM, openBrowser } from './chromium.ts'
+import { type Cleanup, onCleanup } from './cleanup.ts'
+import { makeDataFolder } from './data-folders.ts'
+import { eventually } from './eventually.ts'
+import { freePort } from './free-port.ts'
+import { startStore } from './store.ts'
+import { serve } from './store-process.ts'
+
+const SERVER = fileURLToPath(new URL('../examples/shop/serve.ts', import.meta.url))
+const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+const HOSTILE = '<img src=x onerror="document.title=\'broken\'"><script>document.title="broken"</script>'
+
+async function startShop(t: Cleanup, port: number, api: string): Promise<void> {
+  const env = { PATH: process.env.PATH, SHOP_PORT: String(port), API_URL: api }
+  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', SERVER], { env, stdio: ['ignore', 'pipe', 'inherit'] })
+  onCleanup(t, async () => {
+    child.kill()
+    await once(child, 'exit')
+  })
+  await once(child.stdout, 'data')
+}
+
+async function assertAccessible(page: Page, what: string): Promise<void> {
+  const violations = await page.evaluate(
+    `${AXE}; axe.run().then(({ violations }) => violations.map(({ id, nodes }) => id + ' ' + nodes[0].html))`,
+  )
+  assert.deepEqual(violations, [], what)
+}
+
+async function fillOrder(page: Page): Promise<void> {
+  const address = {
+    Name: 'Ada Lovelace',
+    Street: '12 St James Square',
+    'Postal code': 'SW1Y 4JH',
+    City: 'London',
+    'Country (two letters)': 'GB',
+  }
+  for (const [label, value] of Object.entries(address)) await page.getByLabel(label, { exact: true }).fill(value)
+}
+
+async function register(page: Page): Promise<void> {
+  await page.getByLabel('E-mail').fill(`${randomUUID()}@example.com`)
+  await page.getByLabel('Password').fill('correct horse battery')
+  await page.getByRole('button', { name: 'Create an account' }).click()
+}
+
+for (const { width, isDark } of [
+  { width: 1_280, isDark: false },
+  { width: 390, isDark: true },
+]) {
+  test(`a customer searches, orders and cancels at ${width} px, ${isDark ? 'dark' : 'light'}`, { skip: NO_CHROMIUM }, async (t) => {
+    const port = await freePort()
+    const origin = `http://localhost:${port}`
+    const store = await startStore(t, { corsOrigins: [origin] })
+    for (let number = 1; number <= 60; number++)
+      await store.addProduct({ sku: `LAMP-${number}`, name: `Lamp ${number}`, category: 'lamps', amount: 1_000 + number })
+    await store.addProduct({ sku: 'HOSTILE', name: HOSTILE, category: HOSTILE, amount: 1 })
+    await startShop(t, port, store.server.listeningOrigin.replace('[::1]', 'localhost').replace('127.0.0.1', 'localhost'))
+    const { page, complaints } = await (await openBrowser(t)).open({ width, isDark })
+    const lists: string[] = []
+    page.on('request', (request) => {
+      if (request.url().includes('/products')) lists.push(`${request.method()} ${request.headers().authorization ?? 'no token'}`)
+    })
+
+    await page.goto(origin)
+    const tiles = page.getByRole('list', { name: 'Products' }).getByRole('listitem')
+    await tiles.first().waitFor()
+    assert.equal(lists[0], 'GET no token')
+    await assertAccessible(page, 'list')
+    // Further pages come as the end of the list comes into view.
+    await eventually(async () => {
+      await page.mouse.wheel(0, 5_000)
+      return (await tiles.count()) === 61
+    })
+    assert.deepEqual(new Set(lists), new Set(['GET no token']))
+
+    await page.getByLabel('Sort').selectOption('price')
+    await tiles.getByRole('button', { name: HOSTILE }).waitFor()
+    await page.getByLabel('Search').fill('lamp 42')
+    await eventually(async () => (await tiles.count()) === 1)
+    // By keyboard alone.
+    await page.getByRole('button', { name: 'Lamp 42' }).focus()
+    await page.keyboard.press('Enter')
+    await page.getByRole('dialog', { name: 'Lamp 42' }).waitFor()
+    await assertAccessible(page, 'product')
+    await page.getByRole('button', { name: 'Add to basket' }).press('Enter')
+    await page.getByRole('button', { name: 'Basket (1)' }).press('Enter')
+    await page.getByLabel('Pieces of Lamp 42').fill('3')
+    await page.getByLabel('Pieces of Lamp 42').press('Tab')
+    await page.getByText('€31.26').waitFor()
+    await assertAccessible(page, 'basket')
+    await fillOrder(page)
+    await page.getByRole('button', { name: 'Order', exact: true }).click()
+    await assertAccessible(page, 'account')
+    await register(page)
+    await page.getByText(/^Thank you: order \d+ is placed\.$/).waitFor()
+
+    await page.getByRole('button', { name: 'Orders' }).click()
+    const orders = page.getByRole('list', { name: 'Orders' }).getByRole('listitem')
+    await orders.filter({ hasText: 'pending' }).waitFor()
+    await assertAccessible(page, 'orders')
+    await page.getByRole('button', { name: /^Cancel order/ }).click()
+    await orders.filter({ hasText: 'cancelled' }).waitFor()
+    await page.keyboard.press('Escape')
+    await page.reload()
+    await page.getByRole('button', { name: 'Sign out' }).waitFor()
+    await page.getByRole('button', { name: 'Basket (0)' }).waitFor()
+
+    assert.equal(await page.title(), 'Example shop')
+    assert.equal(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), true, 'nothing is wider than the page')
+    assert.deepEqual(complaints, [])
+  })
+}
+
+test('an order in the middle of which the store is killed and started again is placed once', { skip: NO_CHROMIUM }, async (t) => {
+  const [apiPort, shopPort] = [await freePort(), await freePort()]
+  const env = {
+    DATA_DIR: makeDataFolder(t).path,
+    PORT: String(apiPort),
+    BASE_URL: `http://localhost:${apiPort}`,
+    CORS_ORIGINS: `http://localhost:${shopPort}`,
+  }
+  const store = await serve(t, { env })
+  await startShop(t, shopPort, env.BASE_URL)
+  const { page } = await (await openBrowser(t)).open()
+  await page.goto(`http://localhost:${shopPort}`)
+  await page.getByLabel('In stock').check()
+  await page.getByLabel('Search').fill('skillet')
+  await page
+    .getByRole('button', { name: /Skillet/ })
+    .first()
+    .click()
+  await page.getByRole('button', { name: 'Add to basket' }).click()
+  await page.getByRole('button', { name: 'Sign in' }).first().click()
+  await register(page)
+  await page.getByRole('button', { name: 'Sign out' }).waitFor()
+  await page.getByRole('button', { name: 'Basket (1)' }).click()
+  await fillOrder(page)
+
+  // The order is placed and its answer lost: the process dies before the browser has it.
+  const killInTheMiddle = async (route: Route) => {
+    await route.fetch()
+    await store.end('SIGKILL')
+    await route.abort()
+  }
+  await page.route('**/orders', killInTheMiddle, { times: 1 })
+  await page.getByRole('button', { name: 'Order', exact: true }).click()
+  await page.getByText('The store cannot be reached. Press Order again: it is placed once.').waitFor()
+  await serve(t, { env })
+  await page.getByRole('button', { name: 'Order', exact: true }).click()
+  await page.getByText(/^Thank you: order \d+ is placed\.$/).waitFor()
+  await page.getByRole('button', { name: 'Orders' }).click()
+  const orders = page.getByRole('list', { name: 'Orders' }).getByRole('listitem')
+  await orders.filter({ hasText: 'pending' }).waitFor()
+  assert.equal(await orders.count(), 1)
+})
