@@ -2,10 +2,9 @@ import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import axe from 'axe-core'
 import type { Page, Route } from 'playwright-core'
 import { NO_CHROMIUM, openBrowser } from './chromium.ts'
 import { type Cleanup, onCleanup } from './cleanup.ts'
@@ -16,7 +15,6 @@ import { startStore } from './store.ts'
 import { serve } from './store-process.ts'
 
 const SERVER = fileURLToPath(new URL('../examples/shop/serve.ts', import.meta.url))
-const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 const HOSTILE = '<img src=x onerror="document.title=\'broken\'"><script>document.title="broken"</script>'
 
 async function startShop(t: Cleanup, port: number, api: string): Promise<void> {
@@ -31,7 +29,7 @@ async function startShop(t: Cleanup, port: number, api: string): Promise<void> {
 
 async function assertAccessible(page: Page, what: string): Promise<void> {
   const violations = await page.evaluate(
-    `${AXE}; axe.run().then(({ violations }) => violations.map(({ id, nodes }) => id + ' ' + nodes[0].html))`,
+    `${axe.source}; axe.run().then(({ violations }) => violations.map(({ id, nodes }) => id + ' ' + nodes[0].html))`,
   )
   assert.deepEqual(violations, [], what)
 }
