@@ -12,7 +12,7 @@ export function findDocuments(root: string): string[] {
 /** Every file below `folder`, relative to `root`. */
 export function listFiles(root: string, folder: string): string[] {
   return readdirSync(join(root, folder), { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile() && !entry.parentPath.includes('node_modules'))
+    .filter((entry) => entry.isFile() && !/(^|[/\\])(node_modules|dist)([/\\]|$)/.test(entry.parentPath))
     .map((entry) => normalize(join(entry.parentPath, entry.name)).slice(normalize(join(root, '.')).length))
     .map((path) => path.replaceAll('\\', '/').replace(/^\//, ''))
 }
