@@ -1,9 +1,10 @@
 import { sql } from '../db/sql.ts'
 import { findDamage } from './find-damage.ts'
-import { ifDamaged, parquetRows, queryDuckDB } from './lake-database.ts'
+import { ifDamaged, parquetRows } from './lake-database.ts'
 import { groupSuperseded, parseName } from './lake-names.ts'
 import { type LakeFile, LakeFileGone, type LakeStore } from './lake-store.ts'
 import { listLake } from './list-files.ts'
+import { queryDuckDB } from './query-duckdb.ts'
 
 const MAX_ATTEMPTS = 5
 

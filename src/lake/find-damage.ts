@@ -1,7 +1,8 @@
 import { sql } from '../db/sql.ts'
 import { checkChecksum, WRONG_CHECKSUM } from './lake-checksum.ts'
-import { isFaultOfMachine, parquetRows, queryDuckDB } from './lake-database.ts'
+import { isFaultOfMachine, parquetRows } from './lake-database.ts'
 import { readParquetName } from './parquet-writer.ts'
+import { queryDuckDB } from './query-duckdb.ts'
 
 /** How a file is damaged, or that it was written under another name; null for an intact one. Reads all of it. */
 export async function findDamage(path: string, name: string): Promise<string | null> {

@@ -1,8 +1,9 @@
-import type { DuckDBConnection, DuckDBValue } from '@duckdb/node-api'
+import type { DuckDBValue } from '@duckdb/node-api'
 import { commaList, noSql, type Sql, sql } from '../db/sql.ts'
-import { ifDamaged, isFaultOfMachine, makeSpillPath, parquetRows, toDuckDB, withDuckDB } from './lake-database.ts'
+import { ifDamaged, isFaultOfMachine, makeSpillPath, parquetRows, withDuckDB } from './lake-database.ts'
 import type { LakeStore } from './lake-store.ts'
 import { readLakeFiles } from './list-files.ts'
+import { selectRows } from './query-duckdb.ts'
 
 /** The largest expected difference between the clocks of the store's processes and that of the lake's files. */
 const CLOCK_SKEW_MS = 15 * 60_000
@@ -44,7 +45,8 @@ export async function findStored(store: LakeStore, events: readonly { eventId: s
 async function selectFrom(files: readonly string[], select: Sql, where: Sql): Promise<DuckDBValue[]> {
   if (files.length === 0) return []
   return withDuckDB(makeSpillPath(), async (connection) => {
-    const query = (some: readonly string[]) => runQuery(connection, sql`${select} from ${parquetRows(some)} ${where}`)
+    const query = async (some: readonly string[]) =>
+      (await selectRows(connection, sql`${select} from ${parquetRows(some)} ${where}`)).map(([value = null]) => value)
     return query(files).catch(async (error: unknown) => {
       // Events that cannot be looked up now must not count as new ones.
       if (isFaultOfMachine(error)) throw error
@@ -53,8 +55,4 @@ async function selectFrom(files: readonly string[], select: Sql, where: Sql): Pr
       return values
     })
   })
-}
-
-async function runQuery(connection: DuckDBConnection, statement: Sql): Promise<DuckDBValue[]> {
-  return (await connection.runAndReadAll(toDuckDB(statement))).getRows().map(([value = null]) => value)
 }

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type DuckDBConnection, DuckDBInstance, type DuckDBValue } from '@duckdb/node-api'
+import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
 import { commaList, type Sql, sql } from '../db/sql.ts'
 
 /**
@@ -27,11 +27,6 @@ export async function withDuckDB<T>(spillDirectory: string, work: (connection: D
   } finally {
     instance.closeSync()
   }
-}
-
-/** The rows of one query, in a separate DuckDB, because a damaged file may break it. */
-export function queryDuckDB(statement: Sql): Promise<DuckDBValue[][]> {
-  return withDuckDB(makeSpillPath(), async (connection) => (await connection.runAndReadAll(toDuckDB(statement))).getRows())
 }
 
 /** Whether DuckDB failed for a reason that says nothing about the file. */

@@ -1,10 +1,11 @@
 import { open } from 'node:fs/promises'
 import { sql } from '../db/sql.ts'
 import { findOtherName } from './find-damage.ts'
-import { isFaultOfMachine, parquetRows, queryDuckDB } from './lake-database.ts'
+import { isFaultOfMachine, parquetRows } from './lake-database.ts'
 import { parseName } from './lake-names.ts'
 import { type LakeFile, LakeFileGone, type LakeStore } from './lake-store.ts'
 import { listLake } from './list-files.ts'
+import { queryDuckDB } from './query-duckdb.ts'
 
 const MAX_ATTEMPTS = 10
 

@@ -2,8 +2,9 @@ import type { DuckDBConnection } from '@duckdb/node-api'
 import { commaList, identifier, type Sql, sql } from '../db/sql.ts'
 import { jsonRows, writeJsonLines } from './json-lines.ts'
 import { checksumMetadata, stampChecksum } from './lake-checksum.ts'
-import { queryDuckDB, readablePath, toDuckDB, withDuckDB } from './lake-database.ts'
+import { readablePath, toDuckDB, withDuckDB } from './lake-database.ts'
 import { LAKE_COLUMNS, LAKE_SCHEMA_VERSION } from './lake-row.ts'
+import { queryDuckDB } from './query-duckdb.ts'
 
 /**
  * Writes rows, each a line of JSON, as one Parquet file, synced to disk, with its checksum and its future name in its

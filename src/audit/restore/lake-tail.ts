@@ -1,9 +1,10 @@
 import { sql } from '../../db/sql.ts'
 import { checkChecksum } from '../../lake/lake-checksum.ts'
-import { ifDamaged, parquetRows, queryDuckDB } from '../../lake/lake-database.ts'
+import { ifDamaged, parquetRows } from '../../lake/lake-database.ts'
 import { lastOf } from '../../lake/lake-end.ts'
 import type { LakeStore } from '../../lake/lake-store.ts'
 import { readLakeFiles } from '../../lake/list-files.ts'
+import { queryDuckDB } from '../../lake/query-duckdb.ts'
 
 /** An event of the lake. */
 export interface LakeEvent {
