@@ -134,7 +134,7 @@ test('lets one of two operators win who move an order at once', async () => {
   assert.deepEqual(answers.map(({ status }) => status).sort(), [200, 412])
 })
 
-test('puts returned goods back for sale only when the operator says so', async () => {
+test('puts returned goods back for sale only when the operator asks for it', async () => {
   const lamp = await store.addProduct({ stock: 10 })
   for (const [restock, left] of [
     [false, 8],

@@ -68,7 +68,7 @@ for (const list of lists) {
     const pages = await readPages(list, 100)
     assert.ok(pages.length > 1)
     for (const [index, page] of pages.entries()) {
-      assert.ok(linesOf(page.slice(0, -1)) < PAGE_LINES, `page ${index} goes on with ${linesOf(page.slice(0, -1))} lines`)
+      assert.ok(linesOf(page.slice(0, -1)) < PAGE_LINES, `page ${index} continues with ${linesOf(page.slice(0, -1))} lines`)
       assert.ok(index === pages.length - 1 || linesOf(page) >= PAGE_LINES, `page ${index} ends with ${linesOf(page)} lines`)
     }
   })

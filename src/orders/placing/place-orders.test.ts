@@ -38,8 +38,8 @@ async function holdStock(t: TestContext, product: { id: string }, change = '') {
 }
 
 /**
- * Holds up whoever takes of a product's stock, or writes an order with this note, before that is done. Nobody waits for a lock, of which
- * the store would have enough after a while.
+ * Blocks transactions that take a product's stock, or that insert an order with this note, just before they do. They wait outside of any
+ * lock, because the store stops waiting for locks after a while.
  */
 async function holdUp(t: TestContext, at: { product: { id: string } } | { note: string }) {
   const name = `hold_up_${randomUUID().replaceAll('-', '')}`
@@ -133,7 +133,7 @@ test('lets no order suffer for a neighbour that the database refuses', async (t)
   assert.deepEqual(await store.readStock(lamp), [21])
 })
 
-test('waits for a key that another process has in hand, and says when to come again if that lasts', async (t) => {
+test('waits for a key that another process is working on, and answers with a Retry-After if that lasts', async (t) => {
   const second = await startStore(t, { databaseAddresses: store.config.databaseAddresses })
   const lamp = await store.addProduct({ stock: 30 })
   const headers = { 'idempotency-key': 'elsewhere' }
@@ -160,7 +160,7 @@ test('waits for a key that another process has in hand, and says when to come ag
   assert.deepEqual(await store.readStock(lamp), [29])
 })
 
-test('answers a retry at once, whoever holds the stock of its product', async (t) => {
+test('answers a retry at once, also while another session locks the stock of its product', async (t) => {
   const lamp = await store.addProduct({ stock: 3 })
   const headers = { 'idempotency-key': randomUUID() }
   const first = await order([line(lamp)], {}, { headers })
