@@ -158,7 +158,7 @@ export function catalogueAdminRoutes(server: HttpServer, { context, currency }: 
   })
 }
 
-function operatorOf(request: FastifyRequest): StockActor {
+export function operatorOf(request: FastifyRequest): StockActor {
   return { type: 'admin', id: callerOf(request).userId }
 }
 

@@ -1,12 +1,12 @@
 import type { FastifyReply } from 'fastify'
 import { Type } from 'typebox'
 import { AppError } from '../errors.ts'
-import { callerOf } from '../http/caller.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { readIfMatch } from '../http/if-match.ts'
 import { Cursor, DEFAULT_LIMIT, Limit, nextLink, PageOf } from '../http/pagination.ts'
 import { NEEDLESS_BODY, OPERATOR_ONLY, problemResponses } from '../http/problem.ts'
 import { adjustStock } from './adjust-stock.ts'
+import { operatorOf } from './admin-routes.ts'
 import { EXAMPLE_NEW_STOCK_ADJUSTMENT, EXAMPLE_STOCK, EXAMPLE_STOCK_COUNT } from './examples.ts'
 import { INVISIBLE, MAX_STOCK, Stock } from './product-input.ts'
 import type { CatalogueContext } from './serve-catalogue.ts'
@@ -115,8 +115,7 @@ export function stockRoutes(server: HttpServer, { pool, baseUrl, version }: Cata
         const message = "Send the stock's ETag as If-Match, or `expected`, so that no sale since the count is lost."
         throw new AppError('if_match_required', message)
       }
-      const by = { type: 'admin', id: callerOf(request).userId } as const
-      const count = { stock, versions: readIfMatch(header), expected, reference, reason, by }
+      const count = { stock, versions: readIfMatch(header), expected, reference, reason, by: operatorOf(request) }
       const id = request.params.id.toLowerCase()
       const level = await setStock(pool, id, count)
       await version.refresh()
@@ -148,8 +147,8 @@ export function stockRoutes(server: HttpServer, { pool, baseUrl, version }: Cata
     },
     async (request, reply) => {
       const { delta, reference, reason = null } = request.body
-      const by = { type: 'admin', id: callerOf(request).userId } as const
-      const { adjustment, isReplay } = await adjustStock(pool, request.params.id, { delta, reference, reason, by })
+      const change = { delta, reference, reason, by: operatorOf(request) }
+      const { adjustment, isReplay } = await adjustStock(pool, request.params.id, change)
       await version.refresh()
       return reply
         .code(isReplay ? 200 : 201)
