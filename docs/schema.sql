@@ -388,7 +388,7 @@ $_$;
 --
 
 CREATE FUNCTION public.order_lines_are_sound(items json, total_amount bigint, currency text) RETURNS boolean
-    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    LANGUAGE plpgsql IMMUTABLE
     AS $$
 begin
   return order_lines_add_up(items, total_amount, currency) is true;

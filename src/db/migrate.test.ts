@@ -90,3 +90,13 @@ test('rejects when its connection breaks, and the next run continues', async (t)
   await migrate(url)
   await assertMigrated(pool)
 })
+
+test('functions that catch errors are parallel unsafe: before PostgreSQL 17 a parallel query fails at an exception block', async (t) => {
+  const { pool } = await createTestDatabase(t)
+  const { rows } = await pool.query(
+    `select proname, proparallel from pg_proc
+    where pronamespace = 'public'::regnamespace and prosrc ~* 'exception\\s+when'`,
+  )
+  assert.ok(rows.length > 0)
+  for (const { proname, proparallel } of rows) assert.equal(proparallel, 'u', proname)
+})
