@@ -64,7 +64,7 @@ test('answers `internal` for the line of a bulk move that fails for an unknown r
   assert.deepEqual([logged[0]?.request_id, logged[0]?.lines, logged[0]?.err.message], [requestId, 2, 'no poison here'])
 })
 
-test('invites to send a line of a bulk move again only when the database was too slow or is unavailable', async (t) => {
+test('invites a retry of a line of a bulk move only when the database was too slow or is unavailable', async (t) => {
   const order = (await place('poison')).json.id
   for (const [sqlstate, code] of [
     ['55P03', 'unavailable'],

@@ -18,8 +18,8 @@ const order = (
 ) => at.call('POST', '/orders', { token: by.token, body: { items, ...more }, headers })
 
 /**
- * Holds the stock of a product, so that what needs it waits, three seconds at most; returns how to let go and how to wait until somebody
- * waits. `letGo` commits what `change` did while the row was held.
+ * Locks the stock of a product, so that orders for it wait. `letGo` commits `change` and ends the lock; `untilWaitedFor` returns when an
+ * order waits.
  */
 async function holdStock(t: TestContext, product: { id: string }, change = '') {
   const holder = await store.pool.connect()
@@ -38,8 +38,8 @@ async function holdStock(t: TestContext, product: { id: string }, change = '') {
 }
 
 /**
- * Blocks transactions that take a product's stock, or that insert an order with this note, just before they do. They wait outside of any
- * lock, because the store stops waiting for locks after a while.
+ * Delays each transaction that takes a product's stock, or inserts an order with this note. It does not wait for a lock, so that no lock
+ * timeout ends it.
  */
 async function holdUp(t: TestContext, at: { product: { id: string } } | { note: string }) {
   const name = `hold_up_${randomUUID().replaceAll('-', '')}`
@@ -82,7 +82,7 @@ async function orderDuringRestock(t: TestContext, product: { id: string }, { sto
   await untilWaitedFor()
   await letGo()
   const answer = await waiting
-  // On a machine that stood still it had waited for long enough, and was told to come again.
+  // On a very slow machine the order waited for too long and got 503.
   return answer.status === 503 ? order([line(product)]) : answer
 }
 
@@ -113,7 +113,7 @@ test('places the orders that wait in one transaction, numbered in the order in w
   assert.deepEqual(await store.readStock(lamp), [0])
 })
 
-test('lets no order suffer for a neighbour that the database refuses', async (t) => {
+test('places the other orders of a batch when the database refuses one', async (t) => {
   const lamp = await store.addProduct({ stock: 30 })
   await store.pool.query(`alter table orders add constraint poison check (note <> 'poison')`)
   onCleanup(t, async () => void (await store.pool.query('alter table orders drop constraint poison')))
@@ -133,7 +133,7 @@ test('lets no order suffer for a neighbour that the database refuses', async (t)
   assert.deepEqual(await store.readStock(lamp), [21])
 })
 
-test('waits for a key that another process is working on, and answers with a Retry-After if that lasts', async (t) => {
+test('waits for a key that another process works on, and answers with Retry-After if that lasts', async (t) => {
   const second = await startStore(t, { databaseAddresses: store.config.databaseAddresses })
   const lamp = await store.addProduct({ stock: 30 })
   const headers = { 'idempotency-key': 'elsewhere' }
@@ -144,7 +144,7 @@ test('waits for a key that another process is working on, and answers with a Ret
   const vase = await store.addProduct({ stock: 30 })
   const again = () => order([line(lamp)], note, { headers, at: second })
   const [late, neighbour] = [again(), order([line(vase)], {}, { at: second })]
-  assert.equal((await neighbour).status, 201, 'who has nothing to do with it does not wait')
+  assert.equal((await neighbour).status, 201, 'an order without the key does not wait')
   const busy = await late
   assertProblem(busy, 409, 'request_in_progress')
   assert.match(busy.headers['retry-after'] ?? '', /^\d+$/)
@@ -154,13 +154,13 @@ test('waits for a key that another process is working on, and answers with a Ret
   assert.equal((await first).status, 201)
   const waitedMs = performance.now() - began
   const answer = await patient
-  // Two seconds are as long as it waits, and a machine that stands still may take them.
+  // It waits two seconds at most, and a very slow machine may take as long.
   assert.equal(waitedMs > 1_500 && answer.status === 409 ? (await again()).text : answer.text, (await first).text)
   assert.equal((await again()).headers['idempotency-replayed'], 'true')
   assert.deepEqual(await store.readStock(lamp), [29])
 })
 
-test('answers a retry at once, also while another session locks the stock of its product', async (t) => {
+test('answers a retry at once while the stock of its product is locked', async (t) => {
   const lamp = await store.addProduct({ stock: 3 })
   const headers = { 'idempotency-key': randomUUID() }
   const first = await order([line(lamp)], {}, { headers })
@@ -194,7 +194,7 @@ test('sells at the price that an import brought along with stock that was there 
   assert.deepEqual(await store.readStock(lamp), [49])
 })
 
-test('leads who repeats a client reference to the order that has it', async () => {
+test('a repeated client reference gets the address of the order that has it', async () => {
   const lamp = await store.addProduct({ stock: 10 })
   const more = { client_reference: `PO-${randomUUID()}` }
   const first = await order([line(lamp)], more)
