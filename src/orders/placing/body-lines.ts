@@ -5,7 +5,7 @@ import { TimeSlice } from '../../time-slice.ts'
 
 /** A move with the longest reason and tracking, every character escaped, is shorter. */
 const MAX_LINE_BYTES = 32_768
-/** A move with everything in it has some ten. To explain a line of 2,900 unknown names takes 5 ms. */
+/** A complete move has about ten. To explain a line of 2,900 unknown names takes 5 ms. */
 const MAX_LINE_VALUES = 64
 const LINE_FEED = 0x0a
 // White space of JSON (RFC 8259 §2) besides the line feed.
@@ -17,7 +17,7 @@ export interface BodyLine {
   read: () => unknown
 }
 
-/** The lines of NDJSON that are not blank. However many there are, other requests are served meanwhile. */
+/** The lines of NDJSON that are not blank. Other requests are served meanwhile, whatever the number of lines. */
 export async function* splitBody(body: Buffer): AsyncGenerator<BodyLine> {
   const slice = new TimeSlice()
   let line = 1

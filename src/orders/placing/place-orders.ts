@@ -18,9 +18,9 @@ export interface PlacingContext extends StateSource {
 const MAX_ATTEMPTS = 8
 
 /**
- * Places orders, each accepted or refused on its own, in the order given. All accepted ones are committed by one transaction when it returns, and
- * none when it throws. Nothing is sent here: the pipeline reacts to the commit. A wait for a lock ends after `maxLockMs` with SQLSTATE
- * 55P03. Throws `unavailable` when the state changes faster than it can be read.
+ * Places orders in one transaction, each accepted or refused on its own, in the order given. All accepted ones are committed when it returns,
+ * and none when it throws, unless the connection broke: then the outcome is unknown. Nothing is sent here: the pipeline reacts to the commit.
+ * A wait for a lock ends after `maxLockMs` with SQLSTATE 55P03. Throws `unavailable` when the state keeps changing.
  */
 export async function placeOrders(
   context: PlacingContext,
