@@ -13,6 +13,9 @@ export type Role = (typeof ROLES)[number]
 const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const
 type LogLevel = (typeof LOG_LEVELS)[number]
 
+const LOG_FORMATS = ['auto', 'pretty', 'json'] as const
+type LogFormat = (typeof LOG_FORMATS)[number]
+
 /** Every setting of a process, read once from the environment and frozen. */
 export interface Config {
   readonly host: string
@@ -83,6 +86,8 @@ export interface Config {
   /** The roles of all processes of the store; an alert names one that no process has. */
   readonly expectedRoles: readonly Role[]
   readonly logLevel: LogLevel
+  /** `auto`: readable lines on a terminal, JSON elsewhere. */
+  readonly logFormat: LogFormat
 }
 
 interface OperationsConfig {
@@ -147,6 +152,7 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
     roles: read.list('ROLES', ROLES),
     expectedRoles: read.list('EXPECTED_ROLES', ROLES),
     logLevel: read.oneOf('LOG_LEVEL', LOG_LEVELS, 'info'),
+    logFormat: read.oneOf('LOG_FORMAT', LOG_FORMATS, 'auto'),
   })
 }
 

@@ -99,6 +99,7 @@ test('takes each setting it knows', () => {
     ROLES: 'lake, api,lake',
     EXPECTED_ROLES: 'lake,stream,api',
     LOG_LEVEL: 'debug',
+    LOG_FORMAT: 'pretty',
     RATE_LIMITS: 'off',
     PAGE_CACHE_MB: '0',
     CDN_MAX_AGE_SECONDS: '3600',
@@ -149,6 +150,7 @@ test('takes each setting it knows', () => {
     roles: ['api', 'lake'],
     expectedRoles: ['api', 'stream', 'lake'],
     logLevel: 'debug',
+    logFormat: 'pretty',
   })
 })
 
@@ -198,6 +200,7 @@ test('refuses words that are not on the list', () => {
   assert.match(refusal({ ROLES: 'api,kitchen' }), /^ROLES must name some of api, stream, email, lake, webhook$/)
   assert.match(refusal({ MAIL_LOCALE: 'kitchen_' }), /^MAIL_LOCALE must be a language tag/)
   assert.match(refusal({ ROLES: ',' }), /^ROLES must name some of/)
+  assert.equal(refusal({ LOG_FORMAT: 'xml' }), 'LOG_FORMAT must be one of auto, pretty, json')
   assert.match(refusal({ LOG_LEVEL: 'loud' }), /^LOG_LEVEL must be one of trace, debug/)
   assert.match(refusal({ RATE_LIMITS: 'maybe' }), /^RATE_LIMITS must be one of on, off$/)
   for (const CURRENCY of ['eur', 'EURO', '€']) assert.match(refusal({ CURRENCY }), /^CURRENCY must be an ISO 4217 code/)

@@ -4,7 +4,8 @@ import { setFlagsFromString } from 'node:v8'
 import { exportCatalogue } from '../catalogue/import/export-catalogue.ts'
 import { importCatalogue } from '../catalogue/import/import-catalogue.ts'
 import { type ImportFormat, readImportLines } from '../catalogue/import/import-lines.ts'
-import type { Contexts, Terminal } from './command.ts'
+import type { Contexts } from './command.ts'
+import { createProgress } from './progress.ts'
 
 /** Imports products from a file, `-` for standard input. Status 1 when a line was refused; the others are imported all the same. */
 export async function importFile(
@@ -21,26 +22,16 @@ export async function importFile(
     error.path ??= file
   })
   const lines = readImportLines(source, { format, fileName: file === '-' ? undefined : file, currency: config.currency })
-  const onError = (line: number, reason: string) => terminal.err(`line ${line}: ${reason}`)
-  const onProgress = importProgress(terminal)
-  const { created, updated, unchanged, failed } = await importCatalogue(pool, lines, onError, { onProgress })
+  const progress = createProgress()
+  const onError = (line: number, reason: string) => {
+    progress.clear()
+    terminal.err(`line ${line}: ${reason}`)
+  }
+  progress.show('Importing')
+  const onProgress = (count: number) => progress.show(`Imported ${count.toLocaleString('en')} lines`)
+  const { created, updated, unchanged, failed } = await importCatalogue(pool, lines, onError, { onProgress }).finally(progress.end)
   terminal.out(`${created} created, ${updated} updated, ${unchanged} unchanged, ${failed} refused`)
   return failed === 0 ? 0 : 1
-}
-
-const PROGRESS_MS = 2_000
-
-/** Prints the progress of a long import every two seconds. */
-function importProgress({ err }: Terminal): (lines: number) => void {
-  const startedAt = performance.now()
-  let printedAt = startedAt
-  return (lines) => {
-    const now = performance.now()
-    if (now - printedAt < PROGRESS_MS) return
-    printedAt = now
-    const perSecond = Math.round((lines / (now - startedAt)) * 1_000)
-    err(`${lines.toLocaleString('en')} lines, ${perSecond.toLocaleString('en')} a second`)
-  }
 }
 
 /** Writes the catalogue to standard output, in the form that the import reads. */

@@ -4,6 +4,7 @@ import { withLakeLock } from '../lake/lake-lock.ts'
 import { queryLake } from '../lake/lake-query.ts'
 import type { Contexts } from './command.ts'
 import { formatJson, formatTable } from './format-table.ts'
+import { withProgress } from './progress.ts'
 
 /** Runs SQL over the lake and prints the rows. Needs no server: the lake is files. */
 export async function runQuery(
@@ -21,13 +22,18 @@ export async function compact({ config, terminal, addresses }: Contexts['databas
   const today = new Date().toISOString().slice(0, 10)
   const store = await openLake(config)
   try {
-    const report = await withLakeLock(addresses.api, (assertAlone) =>
-      compactLake({
-        store,
-        assertAlone,
-        isWanted: (day) => (date === undefined ? day < today : day === date),
-        onMerged: ({ name, files, rows }) => terminal.out(`${store.locate(name)}: ${rows} rows of ${files} files`),
-      }),
+    const report = await withProgress('Merging the files of the lake', (progress) =>
+      withLakeLock(addresses.api, (assertAlone) =>
+        compactLake({
+          store,
+          assertAlone,
+          isWanted: (day) => (date === undefined ? day < today : day === date),
+          onMerged({ name, files, rows }) {
+            progress.clear()
+            terminal.out(`${store.locate(name)}: ${rows} rows of ${files} files`)
+          },
+        }),
+      ),
     )
     for (const failure of report.failures) terminal.err(`not merged: ${failure}`)
     terminal.out(`merged into ${report.merged} files, deleted ${report.deleted}`)

@@ -15,6 +15,7 @@ import { isBrokerError } from '../topic/nats/connection.ts'
 import type { Topic } from '../topic/topic.ts'
 import type { Contexts } from './command.ts'
 import { isUntrusted } from './explain-error.ts'
+import { withProgress } from './progress.ts'
 
 // Not 2, the status of a wrong command line.
 const EXIT_UNDECIDED = 3
@@ -29,7 +30,8 @@ export async function verifyStore(context: Contexts['database'], json: boolean):
   return withTopic(context, async (topic) => {
     const { lakeFlushSeconds } = config
     const slotName = orderSlotOf(streamUrl)
-    const report = await verify({ pool, streamUrl, topic, slotName, lake: await openLake(config), lakeFlushSeconds, now })
+    const options = { pool, streamUrl, topic, slotName, lake: await openLake(config), lakeFlushSeconds, now }
+    const report = await withProgress('Comparing orders, topic, mails and lake', () => verify(options))
     terminal.out(json ? JSON.stringify(report) : formatReport(report))
     if (report.findings.length > 0) return 1
     return report.undecided.length > 0 ? EXIT_UNDECIDED : 0
@@ -61,7 +63,8 @@ export async function replayOrders(context: Contexts['database'], replayArgument
       terminal.out(`${subscriber} reads again what comes after ${to}; it was at ${from}`)
       return 0
     }
-    const report = await replay({ pool, streamUrl, topic, slotName: orderSlotOf(streamUrl), filter: { since, orderId } })
+    const options = { pool, streamUrl, topic, slotName: orderSlotOf(streamUrl), filter: { since, orderId } }
+    const report = await withProgress('Comparing orders and topic', () => replay(options))
     for (const line of describeReplay(report)) terminal.out(line)
     if (since === undefined && orderId === undefined) await reconcileAfterRestore(context, topic)
     return report.unknown.length === 0 &&
@@ -79,7 +82,8 @@ export async function repair(context: Contexts['database']): Promise<number> {
   const store = await openLake(config)
   try {
     return await withTopic(context, async (topic) => {
-      const { setAside, written, lost } = await repairLake({ pool, url: context.addresses.api, store, topic, now })
+      const options = { pool, url: context.addresses.api, store, topic, now }
+      const { setAside, written, lost } = await withProgress('Checking the files of the lake', () => repairLake(options))
       for (const path of setAside) terminal.out(`set aside ${path}`)
       terminal.out(`wrote ${written} events that the lake lacked`)
       for (const id of lost) terminal.err(`neither the topic nor an order has the event ${id}: it is in a file that was set aside`)

@@ -1,33 +1,51 @@
-import pino from 'pino'
+import pino, { type Logger } from 'pino'
+import type { App } from '../app.ts'
 import { assertEmbeddedIsMeant, type Config, ROLES, type Role } from '../config.ts'
+import { dataFolder, hasCluster } from '../db/embedded/data-folder.ts'
 import { type DatabaseOptions, openOwnDatabase } from '../db/open-database.ts'
 import { EXIT_INTERRUPTED, type Terminal } from './command.ts'
 import { serializers } from './log-serializers.ts'
+import { createProgress } from './progress.ts'
+import { createReadableLog } from './readable-log.ts'
+import { startSummary } from './start-summary.ts'
 import { onStopSignal } from './stop-signal.ts'
 
 const EXIT_FAILURE = 1
 const STOP_PATIENCE_MS = 9_500
 
-/** Runs the store until a signal. `roles` of the command line replace those of the setting. */
+/**
+ * Runs the store until a signal. `roles` of the command line replace those of the setting. On a terminal the log is readable, and a summary
+ * replaces what it says about the start.
+ */
 export async function serve(settings: Config, { exit }: Terminal, roles: readonly Role[] = settings.roles): Promise<number> {
   const config = Object.freeze({ ...settings, roles: ROLES.filter((role) => roles.includes(role)) })
   assertEmbeddedIsMeant(config)
   // Lines logged during a write are written together: not one write for each request.
-  const logger = pino({ level: config.logLevel, serializers }, pino.destination({ fd: 1, sync: false }))
+  const destination = pino.destination({ fd: 1, sync: false })
+  const progress = createProgress()
+  const readable = isReadable(config) ? createReadableLog(destination, progress.clear) : null
+  const logger = pino({ level: config.logLevel, serializers }, readable ?? destination)
   const ended = Promise.withResolvers<number>()
   onStopSignal(
     () => ended.resolve(0),
     () => exit(EXIT_INTERRUPTED),
   )
-  const { createApp, database } = await loadStore({
-    ...config,
-    onUnexpectedExit: (message) => logger.error(`${message}; it is started again with pauses`),
-    onRestarted: () => logger.info('the embedded PostgreSQL runs again'),
-    onWarning: (message) => logger.warn(message),
+  if (readable !== null) {
+    // A reader of `debug` wants all of it.
+    readable.isBrief = config.logLevel === 'info'
+    const isFirst = config.databaseAddresses === null && !hasCluster(dataFolder(config.dataDir))
+    progress.show(isFirst ? 'Creating the database: only the first start does this' : 'Starting')
+  }
+  const app = await createStore(config, logger).catch((error) => {
+    progress.end()
+    throw error
   })
-  const app = await createApp({ config, logger, database })
   try {
-    await app.start()
+    await app.start().finally(progress.end)
+    if (readable !== null) {
+      destination.write(startSummary(config))
+      readable.isBrief = false
+    }
     const status = await ended.promise
     logger.info('stopping')
     return status
@@ -39,6 +57,20 @@ export async function serve(settings: Config, { exit }: Terminal, roles: readonl
     await app.stop()
     clearTimeout(impatience)
   }
+}
+
+function isReadable({ logFormat }: Config): boolean {
+  return logFormat === 'auto' ? process.stdout.isTTY : logFormat === 'pretty'
+}
+
+async function createStore(config: Config, logger: Logger): Promise<App> {
+  const { createApp, database } = await loadStore({
+    ...config,
+    onUnexpectedExit: (message) => logger.error(`${message}; it is started again with pauses`),
+    onRestarted: () => logger.info('the embedded PostgreSQL runs again'),
+    onWarning: (message) => logger.warn(message),
+  })
+  return createApp({ config, logger, database })
 }
 
 /** Starts PostgreSQL while the code of the store is imported: each takes about a second. */

@@ -1,0 +1,52 @@
+import type { WriteStream } from 'node:tty'
+
+/** One line that is rewritten while long work is in progress. */
+export interface Progress {
+  /** Shows what is in progress, and the seconds it has taken. */
+  show(text: string): void
+  /** Removes the line until the next second or `show`. */
+  clear(): void
+  /** Removes the line. Idempotent. */
+  end(): void
+}
+
+const EVERY_MS = 1_000
+const CLEAR_LINE = '\r\x1b[K'
+
+/** Shows progress on a terminal; on anything else it writes nothing. */
+export function createProgress(stream: Pick<WriteStream, 'isTTY' | 'columns' | 'write'> = process.stderr): Progress {
+  if (!stream.isTTY) return { show() {}, clear() {}, end() {} }
+  const startedAt = performance.now()
+  let text = ''
+  const clear = () => void (text === '' || stream.write(CLEAR_LINE))
+  const draw = () => {
+    const seconds = Math.floor((performance.now() - startedAt) / 1_000)
+    const line = seconds === 0 ? `${text} …` : `${text} … ${seconds} s`
+    // A longer line would be wrapped, and only its last part is rewritten.
+    stream.write(`${CLEAR_LINE}${line.slice(0, Math.max(20, stream.columns || 80) - 1)}`)
+  }
+  const timer = setInterval(() => text === '' || draw(), EVERY_MS).unref()
+  return {
+    show(next) {
+      text = next
+      draw()
+    },
+    clear,
+    end() {
+      clearInterval(timer)
+      clear()
+      text = ''
+    },
+  }
+}
+
+/** Does work with progress on standard error, and removes its line at the end. */
+export async function withProgress<T>(text: string, work: (progress: Progress) => Promise<T>): Promise<T> {
+  const progress = createProgress()
+  progress.show(text)
+  try {
+    return await work(progress)
+  } finally {
+    progress.end()
+  }
+}

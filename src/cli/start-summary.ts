@@ -1,0 +1,31 @@
+import { existsSync } from 'node:fs'
+import { relative } from 'node:path'
+import type { Config } from '../config.ts'
+import { dataFolder } from '../db/embedded/data-folder.ts'
+
+const EXAMPLE_SHOP = new URL('../../examples/shop/serve.ts', import.meta.url)
+
+/** What `storefront serve` prints on a terminal when the store has started: where things are, and what to do next. Contains no secret. */
+export function startSummary(config: Config): string {
+  const { baseUrl, roles, smtpUrl, lakeBucket, databaseAddresses } = config
+  const folder = dataFolder(config.dataDir)
+  const hasApi = roles.includes('api')
+  const lake = lakeBucket === null ? `files in ${shortPath(folder.lake)}` : `s3://${[lakeBucket.bucket, lakeBucket.prefix].join('/')}`
+  const rows: [string, string][] = [
+    ...(hasApi ? ([['API reference', `${baseUrl}/docs`]] as [string, string][]) : [['Roles', roles.join(', ')] as [string, string]]),
+    ['Database', databaseAddresses === null ? `embedded, in ${shortPath(folder.path)}` : 'that of DATABASE_URL'],
+    ['Mails', smtpUrl === null ? `files in ${shortPath(folder.mail)}` : `sent by ${new URL(smtpUrl).host}`],
+    ['Lake', lake],
+    ['New operator', 'npx storefront admin create EMAIL'],
+    ...(existsSync(EXAMPLE_SHOP) ? ([['Example shop', 'npm run shop, instead of this command']] as [string, string][]) : []),
+    ['All commands', 'npx storefront help'],
+  ]
+  const lines = rows.map(([name, text]) => `  ${name.padEnd(15)}${text}`)
+  return ['', hasApi ? `Storefront answers at ${baseUrl}` : 'Storefront runs', '', ...lines, '', 'Ctrl-C stops it.', '', ''].join('\n')
+}
+
+/** The path from the present folder when it is below it. */
+function shortPath(path: string): string {
+  const short = relative(process.cwd(), path)
+  return short === '' || short.startsWith('..') ? path : short
+}
