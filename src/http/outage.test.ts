@@ -19,6 +19,9 @@ import { readConfig } from '../config.ts'
 import { AppError } from '../errors.ts'
 import { RefusalLog } from './refusal-log.ts'
 
+/** The server's message ReadyForQuery after a commit. */
+const READY_OUTSIDE_TRANSACTION = 'Z\0\0\0\x05I'
+
 /** A proxy to PostgreSQL that can be cut, and that can lose the server's answer to a statement. */
 async function openWire(t: TestContext, url: string) {
   const target = new URL(url)
@@ -42,8 +45,7 @@ async function openWire(t: TestContext, url: string) {
     })
     upstream.on('data', (bytes) => {
       if (!isLosing) client.write(bytes)
-      // Statements may be pipelined: only the answer to the last one shows that all were executed.
-      else if (bytes.includes('COMMIT')) client.destroy()
+      else if (bytes.includes(READY_OUTSIDE_TRANSACTION)) client.destroy()
     })
   })
   const listen = async (port: number) => {
@@ -194,7 +196,7 @@ test('stores nothing of an order whose database connection breaks midway, and pl
 test('answers a retry with the order whose commit was never confirmed', async (t) => {
   const { wire, placeOrder, readState } = await startWiredStore(t)
   const headers = { 'idempotency-key': 'unheard' }
-  wire.loseAnswersTo('commit')
+  wire.loseAnswersTo('place_orders')
   assertProblem(await placeOrder(headers), 503, 'unavailable')
   wire.loseAnswersTo(null)
   assert.deepEqual(await readState(), { orders: 1, keys: 1, available: 3 })
