@@ -26,7 +26,7 @@ const PACKAGES: readonly { name: string; rooms: readonly string[]; reason: strin
 
 /** The walls between the rooms, from the bottom to the top. */
 export const WALLS: readonly Wall[] = [
-  { room: EVERYWHERE, may: [], reason: 'Ground that every room stands on stands on nothing.' },
+  { room: EVERYWHERE, may: [], reason: 'Shared files import nothing.' },
   { room: 'db', may: [], reason: 'db/ moves bytes and knows no word of the shop.' },
   { room: 'operations', may: [], reason: 'operations/ counts and asks through functions that app.ts passes, so it can be read alone.' },
   { room: ['config.ts', 'config'], may: ['db/addresses.ts'], reason: 'Configuration is data: it starts nothing.' },

@@ -8,14 +8,14 @@ const FILE = new URL('../docs/delivery.md', import.meta.url)
 const BEGIN = '<!-- faults: written by npm run faults -->'
 const END = '<!-- end of faults -->'
 const HEAD = [
-  '| fault | repetitions | orders | lost | lake doubles | mail doubles | longest time without service | time to drain |',
+  '| fault | repetitions | orders | lost | duplicate rows | duplicate mails | longest time without service | time to drain |',
   '|---|---|---|---|---|---|---|---|',
 ]
 const RUN = /^- (.*): (run on .*)$/
 const ALL = 'all faults'
 const NATS_SERVER = 'nats-server'
 
-/** How a run was made, for the table's foot. */
+/** How a run was made, for the list below the table. */
 export interface Run {
   /** Of the first round of each fault. */
   seed: number

@@ -18,6 +18,8 @@ const HEADERS = [
   ...['if-none-match', 'idempotency-key', 'origin', 'range', 'traceparent', 'user-agent', 'x-forwarded-for', 'x-request-id'],
 ]
 
+/** A filler in a title; one space would be invisible. */
+const labelOf = (filler: string) => filler.trim() || 'spaces'
 const fill = (filler: string, length: number) => filler.repeat(Math.floor(length / filler.length))
 
 /** Which requests are made: all, or those that a short test sends. */
@@ -44,8 +46,9 @@ export function* worstRequests(route: ListedRoute, { nextToken, isThorough }: Wo
   yield request('a header many times', path, Array(HEAD_BYTES / 10).fill('if-match: *'))
   // What reads the headers of a HEAD request reads those of a GET.
   for (const filler of route.method === 'HEAD' ? [] : FILLERS.slice(0, isThorough ? FILLERS.length : 1)) {
-    yield request(`authorization of ${filler}`, path, [`authorization: Bearer ${fill(filler, HEAD_BYTES)}x`])
-    for (const header of HEADERS) yield request(`${header} of ${filler}`, path, [`${header}: ${fill(filler, HEAD_BYTES)}x`])
+    yield request(`header authorization: ${labelOf(filler)} repeated`, path, [`authorization: Bearer ${fill(filler, HEAD_BYTES)}x`])
+    for (const header of HEADERS)
+      yield request(`header ${header}: ${labelOf(filler)} repeated`, path, [`${header}: ${fill(filler, HEAD_BYTES)}x`])
   }
   yield request('a long path', `${path}${fill('a', HEAD_BYTES)}`, [])
   yield request('a path of slashes', `${path}${fill('/', HEAD_BYTES)}`, [])
@@ -70,17 +73,17 @@ function* worstQueries({ schema }: ListedRoute): Generator<[name: string, query:
     for (let length = 0; length < HEAD_BYTES; length += parameters.at(-1)?.length ?? 0) parameters.push(`${parameter(parameters.length)}&`)
     return parameters.join('').slice(0, HEAD_BYTES)
   }
-  yield ['a parameter again and again', several(() => 'a')]
-  yield ['a parameter of its own values', several((index) => `limit=${index}`)]
+  yield ['one parameter repeated', several(() => 'a')]
+  yield ['one parameter with many values', several((index) => `limit=${index}`)]
   yield ['many parameters', several((index) => `a${index}`)]
   yield ['only separators', fill('&', HEAD_BYTES)]
-  yield ['escapes that are none', several(() => '%f=%')]
+  yield ['invalid escapes', several(() => '%f=%')]
   const { properties = {} } = (schema.querystring ?? {}) as { properties?: Record<string, unknown> }
   for (const name of Object.keys(properties)) {
-    yield [`${name} again and again`, several((index) => `${name}=${index}`)]
+    yield [`parameter ${name} repeated`, several((index) => `${name}=${index}`)]
     for (const filler of ['1', 'a', '%20', 'a+', ',', `${ID},`, '-', '%F0%9F%92%A1', '%00', '%CC%88']) {
-      yield [`${name} of ${filler}`, `${name}=${fill(filler, HEAD_BYTES)}`]
-      yield [`${name} of a few ${filler}`, `${name}=${fill(filler, 190)}&limit=7`]
+      yield [`parameter ${name}: ${labelOf(filler)} repeated`, `${name}=${fill(filler, HEAD_BYTES)}`]
+      yield [`parameter ${name}: 190 bytes of ${labelOf(filler)}`, `${name}=${fill(filler, 190)}&limit=7`]
     }
   }
   if ('cursor' in properties) yield ['the longest cursor', `cursor=${fill('A', 2_000)}`]
