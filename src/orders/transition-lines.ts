@@ -15,8 +15,12 @@ import { ReferenceSchema, type Tracking, TrackingSchema } from './tracking.ts'
 
 export const MAX_TRANSITION_LINES = 10_000
 const AT_ONCE = 200
-/** How long the moves of one transaction wait for locked rows. After that each is made alone, without a wait. */
-const CHUNK_PATIENCE_MS = 500
+/** How long the moves of one transaction wait for locked rows. After that each is made alone. */
+const CHUNK_LOCK_WAIT_MS = 500
+/** How long a move that is made alone waits, so that a row which another request locks for a moment does not refuse it. */
+const LINE_LOCK_WAIT_MS = 100
+/** How long the moves of a chunk that are made alone wait in all: a chunk in which every row is locked must not take long. */
+const LINES_LOCK_WAIT_MS = 2_000
 
 const Reason = Type.String({
   minLength: 1,
@@ -153,7 +157,7 @@ async function moveChunk(
   chunk: readonly NumberedMove[],
   now: Date,
   refuse: (line: number, orderId: string, error: unknown) => LineResult,
-  patienceMs = CHUNK_PATIENCE_MS,
+  lockWaitMs = CHUNK_LOCK_WAIT_MS,
 ): Promise<LineResult[]> {
   let outcomes: MoveOutcome[]
   try {
@@ -161,14 +165,18 @@ async function moveChunk(
       moving,
       chunk.map(({ move }) => move),
       now,
-      patienceMs,
+      lockWaitMs,
     )
   } catch (error) {
     const isOneAtFault = !isKnown(error) || (error instanceof AppError && error.code === 'unavailable')
     if (chunk.length === 1 || !isOneAtFault) return chunk.map(({ line, move }) => refuse(line, move.orderId, error))
     // One order is at fault or locked. Nothing was committed, so each can be moved alone.
     const results: LineResult[] = []
-    for (const numbered of chunk) results.push(...(await moveChunk(moving, [numbered], now, refuse, 0)))
+    const deadline = performance.now() + LINES_LOCK_WAIT_MS
+    for (const numbered of chunk) {
+      const lockWaitMs = Math.max(0, Math.min(LINE_LOCK_WAIT_MS, deadline - performance.now()))
+      results.push(...(await moveChunk(moving, [numbered], now, refuse, lockWaitMs)))
+    }
     return results
   }
   return chunk.map(({ line, move }, index): LineResult => {

@@ -107,25 +107,25 @@ test('refuses cancellations of what is locked in time, makes the others, and kee
     store.call('GET', '/orders', { token: ada?.token ?? '' }),
   ])
   assert.deepEqual([ready.status, cancelled.status, listed.status], [200, 200, 200], cancelled.text)
-  const moved = await store.call('POST', '/admin/orders/transitions', {
-    token: operator?.token ?? '',
-    raw: [alone, ...(await Promise.all([place(vase), place(vase)]))]
-      .map((order_id) => JSON.stringify({ order_id, to: 'confirmed' }))
-      .join('\n'),
-    headers: { 'content-type': 'application/x-ndjson' },
-  })
-  const lines = moved.text
-    .trimEnd()
-    .split('\n')
-    .map((line) => JSON.parse(line))
-  assert.deepEqual(
-    lines.map(({ ok, code }) => [ok, code]),
-    [
-      [false, 'unavailable'],
-      [true, undefined],
-      [true, undefined],
-    ],
-  )
+  const confirm = async (ids: string[]): Promise<{ order_id: string; ok: boolean; code?: string }[]> => {
+    const { text } = await store.call('POST', '/admin/orders/transitions', {
+      token: operator?.token ?? '',
+      raw: ids.map((order_id) => JSON.stringify({ order_id, to: 'confirmed' })).join('\n'),
+      headers: { 'content-type': 'application/x-ndjson' },
+    })
+    return text
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line))
+  }
+  const others = await Promise.all([place(vase), place(vase)])
+  const lines = await confirm([alone, ...others])
+  assert.deepEqual([lines[0]?.ok, lines[0]?.code], [false, 'unavailable'])
+  // On a busy machine a cancellation can hold the row of the customer for longer than a line waits: then the line is sent again.
+  for (const { order_id, ok, code } of lines.slice(1)) {
+    assert.ok(ok || code === 'unavailable', code)
+    if (!ok) await eventually(async () => (await confirm([order_id]))[0]?.ok)
+  }
   for (const answer of await Promise.all(late)) assertUnavailable(answer)
 })
 
