@@ -8,8 +8,7 @@ import { createHousekeeping, erasureOf } from './app/housekeeping.ts'
 import { openLake } from './app/open-lake.ts'
 import { orderSlotOf, prepareDatabase } from './app/prepare-database.ts'
 import { checkEveryRole, readinessCheck } from './app/readiness.ts'
-import { SecretWatch } from './app/secret-watch.ts'
-import { openSecret } from './app/secrets.ts'
+import { createSecretWatch, openSecret } from './app/secrets.ts'
 import { inOrder, type Service } from './app/service.ts'
 import { warnAboutServer, warnAboutSettings } from './app/warn-about-settings.ts'
 import { watchStore } from './app/watch-store.ts'
@@ -95,7 +94,7 @@ export async function createApp({ config, logger, now = () => new Date(), ...giv
     const hasWebhook = config.roles.includes('webhook')
     // Other roles encrypt nothing and run with any secret.
     const secret = hasApi || hasEmail || hasWebhook ? await openSecret(pool, url, config) : ''
-    const secretWatch = secret === '' ? null : new SecretWatch({ pool, secret, logger })
+    const secretWatch = secret === '' ? null : createSecretWatch({ pool, secret, logger })
     const metrics = new Metrics(logger)
     metrics.watchPools({ general: pool, placing: placingPool })
     watchStore(metrics, config, pool, url)

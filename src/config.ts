@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
 import { readDatabaseAddresses } from './config/database.ts'
-import { type LakeBucket, readLakeBucket } from './config/lake-bucket.ts'
-import { type NatsConfig, readNats } from './config/nats.ts'
+import { readLakeBucket } from './config/lake-bucket.ts'
+import { readNats } from './config/nats.ts'
 import { readCorsOrigins, readPurgeUrls, readTrustProxy } from './config/network.ts'
 import { ConfigError, type Settings, settingsOf } from './config/settings.ts'
 import type { DatabaseAddresses } from './db/addresses.ts'
@@ -11,91 +11,10 @@ export const ROLES = ['api', 'stream', 'email', 'lake', 'webhook'] as const
 export type Role = (typeof ROLES)[number]
 
 const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const
-type LogLevel = (typeof LOG_LEVELS)[number]
-
 const LOG_FORMATS = ['auto', 'pretty', 'json'] as const
-type LogFormat = (typeof LOG_FORMATS)[number]
 
 /** Every setting of a process, read once from the environment and frozen. */
-export interface Config {
-  readonly host: string
-  readonly port: number
-  /** Prefix of every route, `''` or such as `/v1`; never ends in a slash. */
-  readonly basePath: string
-  /** The public address, without a slash at the end; also the issuer of access tokens. */
-  readonly baseUrl: string
-  /** Whether BASE_URL is set; otherwise `baseUrl` is derived from the port. */
-  readonly isBaseUrlGiven: boolean
-  readonly dataDir: string
-  /** Null for the embedded PostgreSQL in `dataDir`. They may contain passwords: not for logs. */
-  readonly databaseAddresses: DatabaseAddresses | null
-  readonly databasePoolSize: number
-  /** Whether one process among several may use the embedded store. */
-  readonly isEmbeddedMeant: boolean
-  /** Null when the notification topic is a table of the database. */
-  readonly nats: NatsConfig | null
-  /** Encrypts signing keys, account mails and webhook secrets at rest. Null when the store's secret is in `dataDir`. */
-  readonly secret: string | null
-  /** Null when mails are written as files below `dataDir`. */
-  readonly smtpUrl: string | null
-  /** PEM file of the authority that signed the mail server's certificate; null for Node's own list. */
-  readonly smtpCaFile: string | null
-  readonly mailFrom: string
-  /** A folder of mail templates that replace the built-in ones, or null. */
-  readonly mailTemplates: string | null
-  /** BCP 47, for amounts in mails. */
-  readonly mailLocale: string
-  /** Order mails an hour for one account; further ones wait. Null for no limit. */
-  readonly mailMaxPerHour: number | null
-  /** Whether webhooks may go to addresses off the public internet, and over plain http. */
-  readonly isPrivateWebhookAllowed: boolean
-  /** Null when the lake is files below `dataDir`. */
-  readonly lakeBucket: LakeBucket | null
-  readonly lakeFlushSeconds: number
-  readonly lakeFlushRows: number
-  readonly refreshGraceSeconds: number
-  /** Whether an account is created only after a mailed token verifies its address. */
-  readonly isEmailVerificationRequired: boolean
-  /** The page of the shop to which account mails link; null when they contain only the token. */
-  readonly accountUrl: string | null
-  /** Whether failed logins, registrations and account mails are limited for each client. */
-  readonly isRateLimited: boolean
-  /** Proxies whose X-Forwarded-For is trusted: addresses and networks, or their number; false for none. */
-  readonly trustProxy: readonly string[] | number | false
-  /** Origins whose scripts may use the API, `*` for all, null for its own only. */
-  readonly corsOrigins: readonly string[] | '*' | null
-  /** ISO 4217, for imported lines without a currency. */
-  readonly currency: string
-  /** Bound of the page cache of the catalogue in each process of the API. */
-  readonly pageCacheBytes: number
-  /** How long shared caches keep the catalogue's answers unless they are purged. */
-  readonly sharedCacheSeconds: number
-  /** Caches to purge after changes. They may contain a token: not for logs. */
-  readonly cdnPurgeUrls: readonly string[]
-  /** Pieces of one product that a customer can buy in all; null for no limit. */
-  readonly maxQuantityPerProductAndUser: number | null
-  /** Age in seconds at which a pending order is cancelled; null for never. */
-  readonly pendingOrderTtlSeconds: number | null
-  /** Pending orders of one customer; null for no limit. */
-  readonly maxPendingOrdersPerUser: number | null
-  /** Days after an order's last change for which its address and note are kept when its account is deleted. */
-  readonly retainOrderAddressDays: number
-  /** Address of metrics and health, null for none. */
-  readonly operations: OperationsConfig | null
-  readonly roles: readonly Role[]
-  /** The roles of all processes of the store; an alert names one that no process has. */
-  readonly expectedRoles: readonly Role[]
-  readonly logLevel: LogLevel
-  /** `auto`: readable lines on a terminal, JSON elsewhere. */
-  readonly logFormat: LogFormat
-}
-
-interface OperationsConfig {
-  readonly host: string
-  readonly port: number
-  /** Whether OPS_PORT is set: then the process does not start without the port. */
-  readonly isRequired: boolean
-}
+export type Config = ReturnType<typeof readConfig>
 
 const SECRET_MIN_LENGTH = 32
 const SENDER = /^(?:[^<>\r\n]*<[^\s<>@]+@[A-Za-z0-9.-]+>|[^\s<>@]+@[A-Za-z0-9.-]+)$/
@@ -105,7 +24,7 @@ const PENDING_ORDER_TTL_SECONDS = 7 * 86_400
 const MAX_PENDING_ORDERS = 500
 
 /** Reads and checks the environment. Throws ConfigError. */
-export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
+export function readConfig(env: NodeJS.ProcessEnv = process.env) {
   const read = settingsOf(env)
   const host = read.text('HOST', '127.0.0.1')
   const port = read.integer('PORT', 3000, 0, 65_535)
@@ -115,43 +34,73 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   return Object.freeze({
     host,
     port,
+    /** Prefix of every route, `''` or such as `/v1`; never ends in a slash. */
     basePath,
+    /** The public address, without a slash at the end; also the issuer of access tokens. */
     baseUrl: baseUrl ?? `http://localhost:${port}${basePath}`,
+    /** Whether BASE_URL is set; otherwise `baseUrl` is derived from the port. */
     isBaseUrlGiven: baseUrl !== null,
     dataDir: resolve(read.text('DATA_DIR', './data')),
+    /** Null for the embedded PostgreSQL in `dataDir`. They may contain passwords: not for logs. */
     databaseAddresses,
     databasePoolSize: read.integer('DATABASE_POOL_SIZE', 10, 2, 1_000),
+    /** Whether one process among several may use the embedded store. */
     isEmbeddedMeant: read.oneOf('EMBEDDED', ['on', 'off'], 'off') === 'on',
+    /** Null when the notification topic is a table of the database. */
     nats: readNats(read),
+    /** Encrypts signing keys, account mails and webhook secrets at rest. Null when the store's secret is in `dataDir`. */
     secret: readSecret(read.optional('STOREFRONT_SECRET'), databaseAddresses),
+    /** Null when mails are written as files below `dataDir`. */
     smtpUrl: read.url('SMTP_URL', ['smtp:', 'smtps:']),
+    /** PEM file of the authority that signed the mail server's certificate; null for Node's own list. */
     smtpCaFile: optionalPath(read.optional('SMTP_CA')),
     mailFrom: readMailFrom(read.text('MAIL_FROM', 'Storefront <no-reply@storefront.example>')),
+    /** A folder of mail templates that replace the built-in ones, or null. */
     mailTemplates: optionalPath(read.optional('MAIL_TEMPLATES')),
+    /** BCP 47, for amounts in mails. */
     mailLocale: readLocale(read.text('MAIL_LOCALE', 'en')),
+    /** Order mails an hour for one account; further ones wait. Null for no limit. */
     mailMaxPerHour: read.integer('MAIL_MAX_PER_HOUR', 200, 0, 10_000) || null,
+    /** Whether webhooks may go to addresses off the public internet, and over plain http. */
     isPrivateWebhookAllowed: read.oneOf('WEBHOOK_ALLOW_PRIVATE', ['on', 'off'], 'off') === 'on',
+    /** Null when the lake is files below `dataDir`. */
     lakeBucket: readLakeBucket(read),
     lakeFlushSeconds: read.integer('LAKE_FLUSH_SECONDS', databaseAddresses === null ? 10 : 60, 1, 86_400),
     lakeFlushRows: read.integer('LAKE_FLUSH_ROWS', 50_000, 1, 1_000_000),
     refreshGraceSeconds: read.integer('REFRESH_GRACE_SECONDS', 10, 0, 300),
+    /** Whether an account is created only after a mailed token verifies its address. */
     isEmailVerificationRequired: read.oneOf('EMAIL_VERIFICATION', ['off', 'required'], 'off') === 'required',
+    /** The page of the shop to which account mails link; null when they contain only the token. */
     accountUrl: read.url('ACCOUNT_URL', ['http:', 'https:'])?.replace(/#.*$/, '') ?? null,
+    /** Whether failed logins, registrations and account mails are limited for each client. */
     isRateLimited: read.oneOf('RATE_LIMITS', ['on', 'off'], 'on') === 'on',
+    /** Proxies whose X-Forwarded-For is trusted: addresses and networks, or their number; false for none. */
     trustProxy: readTrustProxy(read.optional('TRUST_PROXY')),
+    /** Origins whose scripts may use the API, `*` for all, null for its own only. */
     corsOrigins: readCorsOrigins(read.optional('CORS_ORIGINS')),
+    /** ISO 4217, for imported lines without a currency. */
     currency: readCurrency(read.text('CURRENCY', 'EUR')),
+    /** Bound of the page cache of the catalogue in each process of the API. */
     pageCacheBytes: read.integer('PAGE_CACHE_MB', 64, 0, 16_384) * 1_048_576,
+    /** How long shared caches keep the catalogue's answers unless they are purged. */
     sharedCacheSeconds: read.integer('CDN_MAX_AGE_SECONDS', 60, 0, 31_536_000),
+    /** Caches to purge after changes. They may contain a token: not for logs. */
     cdnPurgeUrls: readPurgeUrls(read.optional('CDN_PURGE_URL')),
+    /** Pieces of one product that a customer can buy in all; null for no limit. */
     maxQuantityPerProductAndUser: read.integerOrOff('MAX_QUANTITY_PER_PRODUCT_AND_USER', null, 1_000_000),
+    /** Age in seconds at which a pending order is cancelled; null for never. */
     pendingOrderTtlSeconds: read.integerOrOff('PENDING_ORDER_TTL', PENDING_ORDER_TTL_SECONDS, 366 * 86_400),
+    /** Pending orders of one customer; null for no limit. */
     maxPendingOrdersPerUser: read.integerOrOff('MAX_PENDING_ORDERS_PER_USER', MAX_PENDING_ORDERS, 1_000_000),
+    /** Days after an order's last change for which its address and note are kept when its account is deleted. */
     retainOrderAddressDays: read.integer('RETAIN_ORDER_ADDRESS_DAYS', 3_650, 30, 36_500),
+    /** Address of metrics and health, null for none. */
     operations: readOperations(read),
     roles: read.list('ROLES', ROLES),
+    /** The roles of all processes of the store; an alert names one that no process has. */
     expectedRoles: read.list('EXPECTED_ROLES', ROLES),
     logLevel: read.oneOf('LOG_LEVEL', LOG_LEVELS, 'info'),
+    /** `auto`: readable lines on a terminal, JSON elsewhere. */
     logFormat: read.oneOf('LOG_FORMAT', LOG_FORMATS, 'auto'),
   })
 }
@@ -168,9 +117,10 @@ export function assertEmbeddedIsMeant({ databaseAddresses, isEmbeddedMeant, role
   throw new ConfigError(`${reason}, and DATABASE_URL is not set; set it, or EMBEDDED=on for the embedded store in ${dataDir}`)
 }
 
-function readOperations({ optional, text, integer }: Settings): OperationsConfig | null {
+function readOperations({ optional, text, integer }: Settings) {
   const given = optional('OPS_PORT')
   if (given === 'off') return null
+  // With OPS_PORT set, the process does not start without the port.
   return { host: text('OPS_HOST', '127.0.0.1'), port: integer('OPS_PORT', 9464, 0, 65_535), isRequired: given !== null }
 }
 

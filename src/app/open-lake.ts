@@ -5,17 +5,12 @@ import { OperatorError } from '../errors.ts'
 import type { LakeStore } from '../lake/lake-store.ts'
 import { openLakeStore } from '../lake/open-lake-store.ts'
 
-/** The settings name a lake that does not exist. */
-class LakeMissing extends OperatorError {
-  override readonly name = 'LakeMissing'
-}
-
 /** The data lake of the settings. */
 export function openLake({ lakeBucket: bucket, dataDir }: Config): Promise<LakeStore> {
   return openLakeStore({ bucket, directory: dataFolder(dataDir).lake, dataDir })
 }
 
-/** As `openLake`, for reading: throws LakeMissing where nothing was written and no embedded store exists. */
+/** As `openLake`, for reading: throws OperatorError where nothing was written and no embedded store exists. */
 export async function openExistingLake(config: Config): Promise<LakeStore> {
   const { lakeBucket, databaseAddresses, dataDir } = config
   const folder = dataFolder(dataDir)
@@ -23,7 +18,7 @@ export async function openExistingLake(config: Config): Promise<LakeStore> {
   if (lakeBucket === null && databaseAddresses === null && hasCluster(folder)) return lake
   if (lakeBucket === null ? existsSync(folder.lake) : (await lake.list('')).length > 0) return lake
   lake.close()
-  throw new LakeMissing(
+  throw new OperatorError(
     `there is no lake in ${lakeBucket === null ? folder.lake : lake.locate('')}; set DATA_DIR or LAKE_URL to the store's`,
   )
 }

@@ -1,24 +1,39 @@
 import { join } from 'node:path'
+import type { Logger } from 'pino'
 import { fingerprintOf } from '../auth/encryption.ts'
-import { claimSecret, findFingerprint, lockFingerprint } from '../auth/store-secret.ts'
-import { WrongSecret } from '../auth/tokens/signing-keys.ts'
+import { createPolling } from '../auth/polling.ts'
+import {
+  claimSecret,
+  findFingerprint,
+  isStoreSecret,
+  lockFingerprint,
+  type Purpose,
+  reencrypt,
+  updateFingerprint,
+} from '../auth/store-secret.ts'
+import { reencryptSigningKeys, WrongSecret } from '../auth/tokens/signing-keys.ts'
 import type { Config } from '../config.ts'
 import {
   type DataFolder,
   dataFolder,
+  generateSecret,
   missingSecretError,
   readOrCreateSecret,
   readSecret,
   renameSecret,
+  writeSecret,
 } from '../db/embedded/data-folder.ts'
-import { connectClient, type Pool } from '../db/pool.ts'
+import { connectClient, type Pool, type Transaction } from '../db/pool.ts'
 import { inTransaction } from '../db/transaction.ts'
+import { reencryptQueuedMails } from '../mail/account-mail.ts'
+import { reencryptSecrets } from '../webhooks/webhook-endpoints.ts'
 
-export const SECRET_FILE = 'secret'
+const POLL_MS = 2_000
+const SECRET_FILE = 'secret'
 /** The secret to which a change in progress, or a killed one, commits. */
-export const NEXT_SECRET_FILE = 'secret.next'
+const NEXT_SECRET_FILE = 'secret.next'
 
-export type SecretSettings = Pick<Config, 'secret' | 'dataDir'>
+type SecretSettings = Pick<Config, 'secret' | 'dataDir'>
 
 /**
  * The secret that encrypts signing keys, webhook secrets and account mails: the setting, or the one in the embedded store's folder. `url` is
@@ -36,7 +51,7 @@ export async function openSecret(pool: Pool, url: string, { secret: setting, dat
   )
 }
 
-export function wrongSetting(): WrongSecret {
+function wrongSetting(): WrongSecret {
   return new WrongSecret('STOREFRONT_SECRET is not the secret of this store: set the one that it was last changed to')
 }
 
@@ -44,7 +59,7 @@ export function wrongSetting(): WrongSecret {
  * The secret in the folder with this fingerprint. Finishes a change that was killed between its commit and the renaming of its file.
  * Call it under `whileNobodyChangesSecret`. Throws WrongSecret or SecretUnusable.
  */
-export function recoverSecret(folder: DataFolder, fingerprint: string | null): string {
+function recoverSecret(folder: DataFolder, fingerprint: string | null): string {
   const isStores = (secret: string | null): secret is string => secret !== null && fingerprintOf(secret) === fingerprint
   const secret = readSecret(folder, SECRET_FILE)
   if (isStores(secret)) return secret
@@ -60,12 +75,93 @@ export function recoverSecret(folder: DataFolder, fingerprint: string | null): s
 }
 
 /** Runs `work` under a lock on the store's secret and its files. The lock has its own connection and outlives a transaction. */
-export async function whileNobodyChangesSecret<T>(url: string, work: () => Promise<T>): Promise<T> {
+async function whileNobodyChangesSecret<T>(url: string, work: () => Promise<T>): Promise<T> {
   const client = await connectClient(url, 'storefront-secret')
   try {
     await client.query(`select pg_advisory_lock(hashtextextended('storefront secret', 0))`)
     return await work()
   } finally {
     await client.end()
+  }
+}
+
+/** Numbers of re-encrypted values, and values that could not be decrypted and are unchanged. */
+export interface SecretChange {
+  keys: number
+  webhooks: Awaited<ReturnType<typeof reencryptSecrets>>
+  mails: Awaited<ReturnType<typeof reencryptQueuedMails>>
+}
+
+interface ChangeOptions {
+  pool: Pool
+  /** The database's address. */
+  url: string
+}
+
+/**
+ * Re-encrypts with `next` what the setting STOREFRONT_SECRET has encrypted, in one transaction. Null when the store has that secret already,
+ * such as after an interrupted run. Throws WrongSecret.
+ */
+export async function changeSecretTo(next: string, setting: string, { pool, url }: ChangeOptions): Promise<SecretChange | null> {
+  if (next === setting) throw new WrongSecret('the new secret is the present STOREFRONT_SECRET: nothing was changed')
+  const isDone = (fingerprint: string | null) => fingerprint === fingerprintOf(next)
+  if (isDone(await findFingerprint(pool))) return null
+  await openSecret(pool, url, { secret: setting, dataDir: '' })
+  return whileNobodyChangesSecret(url, () =>
+    inTransaction(pool, async (tx) => {
+      const fingerprint = await lockFingerprint(tx, 'update')
+      if (isDone(fingerprint)) return null
+      if (fingerprint !== fingerprintOf(setting)) throw wrongSetting()
+      return reencryptAll(tx, setting, next)
+    }),
+  )
+}
+
+/**
+ * Replaces the secret in the store's folder by a new one and re-encrypts with it. After a kill at any point, `openSecret` finds the secret
+ * that belongs to the database.
+ */
+export async function replaceKeptSecret(config: SecretSettings, { pool, url }: ChangeOptions): Promise<SecretChange> {
+  await openSecret(pool, url, config)
+  const folder = dataFolder(config.dataDir)
+  const next = generateSecret()
+  return whileNobodyChangesSecret(url, async () => {
+    const change = await inTransaction(pool, async (tx) => {
+      // Waits for the commit of a process that was killed: until then it is not known which of the two files is valid.
+      const current = recoverSecret(folder, await lockFingerprint(tx, 'update'))
+      writeSecret(folder, NEXT_SECRET_FILE, next)
+      return reencryptAll(tx, current, next)
+    })
+    renameSecret(folder, NEXT_SECRET_FILE, SECRET_FILE)
+    return change
+  })
+}
+
+async function reencryptAll(tx: Transaction, from: string, to: string): Promise<SecretChange> {
+  const reencryptText = (purpose: Purpose) => (text: string) =>
+    reencrypt(from, to, purpose, Buffer.from(text, 'base64'))?.toString('base64') ?? null
+  const keys = await reencryptSigningKeys(tx, from, to)
+  const webhooks = await reencryptSecrets(tx, reencryptText('webhook secret'))
+  const mails = await reencryptQueuedMails(tx, reencryptText('account mail'))
+  await updateFingerprint(tx, to)
+  return { keys, webhooks, mails }
+}
+
+/** Notices that `storefront secret change` has run after this process started: what needs the secret waits until the next start. */
+export function createSecretWatch({ pool, secret, logger }: { pool: Pool; secret: string; logger: Logger }) {
+  let isOutdated = false
+  const polling = createPolling(POLL_MS, logger, async () => {
+    const isCurrent = await isStoreSecret(pool, secret)
+    if (isCurrent !== isOutdated) return
+    isOutdated = !isCurrent
+    if (isCurrent) logger.info('this process has the secret of the store again')
+    else
+      logger.error("the store's secret was changed: webhooks and account mails of this process wait until it is restarted with the new one")
+  })
+  return {
+    ...polling,
+    get isOutdated() {
+      return isOutdated
+    },
   }
 }

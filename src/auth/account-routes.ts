@@ -1,14 +1,29 @@
 import { Type } from 'typebox'
 import { callerOf } from '../http/caller.ts'
 import type { HttpServer } from '../http/http-server.ts'
-import { NEEDLESS_BODY, problemResponses } from '../http/problem.ts'
+import { Cursor, Limit, PageOf } from '../http/pagination.ts'
+import { NEEDLESS_BODY, noContentResponses, okResponses, problemResponses } from '../http/problem.ts'
 import { clientOf } from './client.ts'
 import type { AuthContext } from './context.ts'
 import { deleteAccount } from './delete-account.ts'
 import { EXAMPLE_CREDENTIALS, EXAMPLE_ONE_TIME_TOKEN } from './examples.ts'
 import { changePassword } from './passwords/change-password.ts'
 import { confirmPasswordReset, requestPasswordReset } from './passwords/reset-password.ts'
-import { badBody, badToken, Email, Name, NewPassword, PresentedPassword, presentUser, strict, Token, tags, UserSchema } from './schemas.ts'
+import {
+  badBody,
+  badToken,
+  Email,
+  Name,
+  NewPassword,
+  PresentedPassword,
+  presentUser,
+  SessionSchema,
+  strict,
+  Token,
+  tags,
+  UserSchema,
+} from './schemas.ts'
+import { endSession, listSessions } from './sessions.ts'
 import { getUser, updateName } from './users.ts'
 
 const PasswordChange = Type.Object(
@@ -33,6 +48,9 @@ const AccountChange = Type.Object(
 )
 const Accepted = Type.Object({ status: Type.Literal('accepted') }, { title: 'Accepted', examples: [{ status: 'accepted' }] })
 
+const SessionQuery = Type.Object({ limit: Type.Optional(Limit), cursor: Type.Optional(Cursor) }, strict)
+const SessionParams = Type.Object({ id: Type.String({ format: 'uuid', description: 'The id of the session.' }) })
+
 const WHAT_IS_KEPT = [
   'Erased at once: the e-mail address, the name, the password, all sessions and tokens, and answers kept for retries.',
   'Kept: each order with its number, lines, amounts, times, reference and the id of the account; events and the data lake have them too.',
@@ -40,7 +58,7 @@ const WHAT_IS_KEPT = [
   'years, unless the shop has chosen less): at once where that is past, otherwise when it comes; not before the order was shipped or cancelled.',
 ].join(' ')
 
-/** The caller's own account, and passwords. */
+/** The caller's own account, its sessions, and passwords. */
 export function accountRoutes(server: HttpServer, context: AuthContext): void {
   server.get(
     '/me',
@@ -51,7 +69,7 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
         description: 'The account of the access token: address, name and role.',
         tags,
         summary: "The caller's account",
-        response: { 200: { ...UserSchema, description: 'The account.' }, ...problemResponses(...badToken) },
+        response: okResponses(UserSchema, 'The account.', ...badToken),
       },
     },
     async (request, reply) => {
@@ -70,7 +88,7 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
         tags,
         summary: "Changes the caller's name; null removes it",
         body: AccountChange,
-        response: { 200: { ...UserSchema, description: 'The changed account.' }, ...problemResponses(...badBody, ...badToken) },
+        response: okResponses(UserSchema, 'The changed account.', ...badBody, ...badToken),
       },
     },
     async (request, reply) => {
@@ -91,10 +109,7 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
         tags,
         summary: "Deletes the caller's account; its orders stay for as long as law asks",
         description: WHAT_IS_KEPT,
-        response: {
-          204: Type.Null({ description: 'The account and all its sessions are gone.' }),
-          ...problemResponses(...badToken, ...NEEDLESS_BODY),
-        },
+        response: noContentResponses('The account and all its sessions are gone.', ...badToken, ...NEEDLESS_BODY),
       },
     },
     async (request, reply) => {
@@ -113,10 +128,15 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
         tags,
         summary: "Changes the caller's password and ends the other sessions",
         body: PasswordChange,
-        response: {
-          204: Type.Null({ description: 'The password is changed.' }),
-          ...problemResponses(...badBody, ...badToken, 'invalid_credentials', 'password_too_common', 'rate_limited', 'unavailable'),
-        },
+        response: noContentResponses(
+          'The password is changed.',
+          ...badBody,
+          ...badToken,
+          'invalid_credentials',
+          'password_too_common',
+          'rate_limited',
+          'unavailable',
+        ),
       },
     },
     async (request, reply) => {
@@ -161,14 +181,59 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
         tags,
         summary: 'Sets a new password by a mailed token and ends every session',
         body: ResetConfirmation,
-        response: {
-          204: Type.Null({ description: 'The password is changed.' }),
-          ...problemResponses(...badBody, 'invalid_one_time_token', 'password_too_common', 'unavailable'),
-        },
+        response: noContentResponses(
+          'The password is changed.',
+          ...badBody,
+          'invalid_one_time_token',
+          'password_too_common',
+          'unavailable',
+        ),
       },
     },
     async (request, reply) => {
       await confirmPasswordReset(context, request.body, clientOf(request))
+      return reply.code(204).send(null)
+    },
+  )
+
+  server.get(
+    '/auth/sessions',
+    {
+      config: { access: 'caller' },
+      schema: {
+        operationId: 'listSessions',
+        description: 'One entry for each device or browser that is logged in. Pages: follow `next_cursor` until `has_more` is false.',
+        tags,
+        summary: "The caller's open sessions, newest first",
+        querystring: SessionQuery,
+        response: okResponses(PageOf(SessionSchema), 'A page of the open sessions.', 'invalid_query', 'invalid_cursor', ...badToken),
+      },
+    },
+    async (request, reply) => {
+      const page = await listSessions(context.pool, callerOf(request), request.query, context.now())
+      return reply.header('cache-control', 'no-store').send(page)
+    },
+  )
+
+  server.delete(
+    '/auth/sessions/:id',
+    {
+      config: { access: 'caller' },
+      schema: {
+        operationId: 'endSession',
+        description: 'Access and refresh tokens of the session stop working at once.',
+        tags,
+        summary: "Ends one of the caller's sessions",
+        params: SessionParams,
+        response: noContentResponses('The session and all its tokens are dead.', ...badToken, 'not_found', ...NEEDLESS_BODY),
+      },
+    },
+    async (request, reply) => {
+      const { userId } = callerOf(request)
+      const { id } = request.params
+      await endSession(context.pool, userId, id, context.now())
+      context.revocations.add(id)
+      clientOf(request).record('session_ended', { user_id: userId, session_id: id })
       return reply.code(204).send(null)
     },
   )

@@ -7,7 +7,7 @@ import type { HashingOptions } from './passwords/hashing-threads.ts'
 import { Passwords } from './passwords/password.ts'
 import { Throttle } from './throttle.ts'
 import { AccessTokens } from './tokens/access-token.ts'
-import { IssuerWatch } from './tokens/issuer.ts'
+import { createIssuerWatch } from './tokens/issuer.ts'
 import { KeyRing } from './tokens/key-ring.ts'
 import { Revocations } from './tokens/revocations.ts'
 import type { SigningKeys } from './tokens/signing-keys.ts'
@@ -47,7 +47,7 @@ export function createAuth({ connect, keys, secret, issuer, hashing, isThrottled
     revocations,
     throttle: new Throttle({ pool, secret, isEnabled: isThrottled }),
   }
-  const parts = [keyRing, revocations, new IssuerWatch({ pool, issuer, logger })]
+  const parts = [keyRing, revocations, createIssuerWatch({ pool, issuer, logger })]
   return {
     context,
     authenticate: createAuthenticate(context),

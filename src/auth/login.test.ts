@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
+import type { Argon2Parameters } from 'node:crypto'
 import { mock, test } from 'node:test'
 import { Worker } from 'node:worker_threads'
 import pg from 'pg'
 import { eventually } from '../../test/eventually.ts'
 import { assertProblem } from '../../test/problem.ts'
 import { startStore, type TestStore } from '../../test/store.ts'
-import type { HashingParameters } from './passwords/hashing-threads.ts'
 import { Passwords } from './passwords/password.ts'
 
 const login = (store: TestStore, email: unknown, password: unknown) => store.call('POST', '/auth/login', { body: { email, password } })
@@ -30,11 +30,15 @@ test('does the same work for a wrong password and an unknown address', async (t)
   const work: string[] = []
   const { query } = pg.Client.prototype
   const { postMessage } = Worker.prototype
-  const watchedThreads = mock.method(Worker.prototype, 'postMessage', function (this: Worker, parameters: HashingParameters) {
-    const { memory, passes, parallelism, tagLength, nonce } = parameters
-    work.push(`argon2id m=${memory} t=${passes} p=${parallelism} tag=${tagLength} salt=${nonce.length}`)
-    return Reflect.apply(postMessage, this, [parameters])
-  })
+  const watchedThreads = mock.method(
+    Worker.prototype,
+    'postMessage',
+    function (this: Worker, parameters: Argon2Parameters & { nonce: Uint8Array }) {
+      const { memory, passes, parallelism, tagLength, nonce } = parameters
+      work.push(`argon2id m=${memory} t=${passes} p=${parallelism} tag=${tagLength} salt=${nonce.length}`)
+      return Reflect.apply(postMessage, this, [parameters])
+    },
+  )
   const watchedQuery = mock.method(pg.Client.prototype, 'query', function (this: pg.Client, ...args: unknown[]) {
     const text = typeof args[0] === 'string' ? args[0] : (args[0] as { text?: string }).text
     // Background queries of the store do not belong to the login.

@@ -3,18 +3,15 @@ import { AppError } from '../errors.ts'
 import type { Client } from './client.ts'
 import type { AuthContext } from './context.ts'
 import { canonicalEmail } from './email-address.ts'
-import { openSession, type TokenSet } from './sessions.ts'
-import { findUserByEmail, lockPassword, replacePassword, type User, type UserWithPassword } from './users.ts'
+import type { LoginResult } from './schemas.ts'
+import { openSession } from './sessions.ts'
+import { findUserByEmail, lockPassword, replacePassword, type UserWithPassword } from './users.ts'
 
 /**
  * Opens a session. An unknown address and a wrong password cost the same and answer the same: `invalid_credentials`.
  * Throws `rate_limited` after too many of them.
  */
-export async function login(
-  context: AuthContext,
-  input: { email: string; password: string },
-  client: Client,
-): Promise<TokenSet & { user: User }> {
+export async function login(context: AuthContext, input: { email: string; password: string }, client: Client): Promise<LoginResult> {
   const { pool, throttle, tokens, now } = context
   const email = canonicalEmail(input.email)
   const found = await throttle.guardPassword(client, email, () => checkPassword(context, email, input.password, client))

@@ -6,7 +6,8 @@ import { assertNoLink } from '../http/link-in-text.ts'
 import type { Client } from './client.ts'
 import type { AuthContext } from './context.ts'
 import { parseEmail } from './email-address.ts'
-import { openSession, type TokenSet } from './sessions.ts'
+import type { LoginResult } from './schemas.ts'
+import { openSession } from './sessions.ts'
 import { hashToken, newToken } from './tokens/opaque-token.ts'
 import { findUserByEmail, insertUser, type User } from './users.ts'
 
@@ -22,7 +23,7 @@ export interface Registration {
  * Creates an account and logs it in. With e-mail verification it creates none yet, returns null and sends a mail, to new and taken
  * addresses alike. Throws `email_taken` (without verification), `invalid_body`, `password_too_common`, `rate_limited`.
  */
-export async function register(context: AuthContext, input: Registration, client: Client): Promise<(TokenSet & { user: User }) | null> {
+export async function register(context: AuthContext, input: Registration, client: Client): Promise<LoginResult | null> {
   const { passwords, throttle, isVerificationRequired } = context
   const email = parseEmail(input.email)
   assertNoLink(input.name, '#/name')

@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 import { callerOf } from '../http/caller.ts'
 import type { HttpServer } from '../http/http-server.ts'
-import { NEEDLESS_BODY, problemResponses } from '../http/problem.ts'
+import { NEEDLESS_BODY, noContentResponses, okResponses, problemResponses } from '../http/problem.ts'
 import { accountRoutes } from './account-routes.ts'
 import { clientOf } from './client.ts'
 import type { AuthContext } from './context.ts'
@@ -24,7 +24,6 @@ import {
   TokenSetSchema,
   tags,
 } from './schemas.ts'
-import { sessionRoutes } from './session-routes.ts'
 import { revokeSession } from './sessions.ts'
 import { JWKS_MAX_AGE_SECONDS } from './tokens/signing-keys.ts'
 import { verifyEmail } from './verify-email.ts'
@@ -51,7 +50,6 @@ const Pending = Type.Object(
 /** Accounts and sessions. */
 export function authRoutes(server: HttpServer, context: AuthContext): void {
   accountRoutes(server, context)
-  sessionRoutes(server, context)
 
   server.post(
     '/auth/register',
@@ -90,10 +88,16 @@ export function authRoutes(server: HttpServer, context: AuthContext): void {
           'The token proves the mailbox; the password proves that the same person registered, because anybody can register with the address ' +
           'of somebody else. A wrong password leaves the token usable.',
         body: Verification,
-        response: {
-          200: { ...LoggedIn, description: 'The account, and the tokens of its first session.' },
-          ...problemResponses(...badBody, 'invalid_one_time_token', 'invalid_credentials', 'email_taken', 'rate_limited', 'unavailable'),
-        },
+        response: okResponses(
+          LoggedIn,
+          'The account, and the tokens of its first session.',
+          ...badBody,
+          'invalid_one_time_token',
+          'invalid_credentials',
+          'email_taken',
+          'rate_limited',
+          'unavailable',
+        ),
       },
     },
     async (request, reply) => {
@@ -113,10 +117,14 @@ export function authRoutes(server: HttpServer, context: AuthContext): void {
         tags,
         summary: 'Opens a session',
         body: Credentials,
-        response: {
-          200: { ...LoggedIn, description: 'The account, and the tokens of the new session.' },
-          ...problemResponses(...badBody, 'invalid_credentials', 'rate_limited', 'unavailable'),
-        },
+        response: okResponses(
+          LoggedIn,
+          'The account, and the tokens of the new session.',
+          ...badBody,
+          'invalid_credentials',
+          'rate_limited',
+          'unavailable',
+        ),
       },
     },
     async (request, reply) => {
@@ -136,10 +144,7 @@ export function authRoutes(server: HttpServer, context: AuthContext): void {
         tags,
         summary: 'Exchanges a refresh token for a new pair of tokens',
         body: RefreshRequest,
-        response: {
-          200: { ...TokenSetSchema, description: 'The next pair of tokens.' },
-          ...problemResponses(...badBody, 'invalid_refresh_token', 'unavailable'),
-        },
+        response: okResponses(TokenSetSchema, 'The next pair of tokens.', ...badBody, 'invalid_refresh_token', 'unavailable'),
       },
     },
     async (request, reply) => {
@@ -157,10 +162,7 @@ export function authRoutes(server: HttpServer, context: AuthContext): void {
         description: 'Access and refresh tokens of the session stop working at once.',
         tags,
         summary: "Ends the caller's session",
-        response: {
-          204: Type.Null({ description: 'The session and all its tokens are dead.' }),
-          ...problemResponses(...badToken, ...NEEDLESS_BODY),
-        },
+        response: noContentResponses('The session and all its tokens are dead.', ...badToken, ...NEEDLESS_BODY),
       },
     },
     async (request, reply) => {

@@ -1,6 +1,6 @@
-import { Type } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { EMAIL_MAX_LENGTH, EMAIL_PATTERN } from './email-address.ts'
-import { EXAMPLE_LOGIN_RESULT, EXAMPLE_TOKEN_SET, EXAMPLE_USER } from './examples.ts'
+import { EXAMPLE_LOGIN_RESULT, EXAMPLE_SESSION, EXAMPLE_TOKEN_SET, EXAMPLE_USER } from './examples.ts'
 import { PASSWORD_MAX_LENGTH, PASSWORD_MIN_LENGTH } from './passwords/password.ts'
 import type { User } from './users.ts'
 
@@ -22,8 +22,23 @@ const tokenSet = {
   refresh_token: Type.String({ description: 'Opaque. Good for one refresh.' }),
   refresh_expires_in: Type.Integer({ description: 'Seconds.' }),
 }
+/** Names are RFC 6749's (§5.1), `refresh_expires_in` is ours. */
 export const TokenSetSchema = Type.Object(tokenSet, { title: 'TokenSet', examples: [EXAMPLE_TOKEN_SET] })
+export type TokenSet = Static<typeof TokenSetSchema>
+export type LoginResult = TokenSet & { user: User }
 export const LoggedIn = Type.Object({ user: UserSchema, ...tokenSet }, { title: 'LoginResult', examples: [EXAMPLE_LOGIN_RESULT] })
+
+export const SessionSchema = Type.Object(
+  {
+    id: Type.String({ format: 'uuid' }),
+    created_at: Type.String({ format: 'date-time' }),
+    last_used_at: Type.String({ format: 'date-time', description: 'The last login or refresh.' }),
+    user_agent: Type.Union([Type.String(), Type.Null()]),
+    current: Type.Boolean({ description: 'Whether it is the session of this request.' }),
+  },
+  { title: 'Session', examples: [EXAMPLE_SESSION] },
+)
+export type SessionView = Static<typeof SessionSchema>
 
 export const strict = { additionalProperties: false }
 

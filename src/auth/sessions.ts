@@ -3,6 +3,7 @@ import { Type } from 'typebox'
 import type { Pool, Queryable, Transaction } from '../db/pool.ts'
 import { notFound } from '../errors.ts'
 import { DEFAULT_LIMIT, decodeCursor, encodeCursor, type Page, toPage } from '../http/pagination.ts'
+import type { SessionView, TokenSet } from './schemas.ts'
 import type { AccessTokens } from './tokens/access-token.ts'
 import { hashToken, newToken } from './tokens/opaque-token.ts'
 import type { User } from './users.ts'
@@ -14,26 +15,12 @@ const SLIDING_MS = 30 * DAY_MS
 const ABSOLUTE_MS = 90 * DAY_MS
 const USER_AGENT_MAX_LENGTH = 500
 
-/** Names are RFC 6749's (§5.1), `refresh_expires_in` is ours. Seconds. */
-export interface TokenSet {
-  token_type: 'Bearer'
-  access_token: string
-  expires_in: number
-  refresh_token: string
-  refresh_expires_in: number
-}
-
 /** The session that a token set is for. */
 export interface Session {
   id: string
   user: Pick<User, 'id' | 'role'>
   /** The absolute end. */
   expiresAt: Date
-}
-
-export interface OpenedSession {
-  sessionId: string
-  tokenSet: TokenSet
 }
 
 /** Opens a session, which is a family of refresh tokens, and issues its first token set. */
@@ -43,7 +30,7 @@ export async function openSession(
   user: Pick<User, 'id' | 'role'>,
   userAgent: string | null,
   now: Date,
-): Promise<OpenedSession> {
+): Promise<{ sessionId: string; tokenSet: TokenSet }> {
   const session = { id: randomUUIDv7(), user, expiresAt: new Date(now.getTime() + ABSOLUTE_MS) }
   await tx.query(
     `insert into sessions (id, user_id, user_agent, created_at, last_used_at, expires_at)
@@ -111,21 +98,7 @@ export async function endSession(db: Queryable, userId: string, sessionId: strin
   if (rowCount === 0) throw notFound('session')
 }
 
-export interface SessionView {
-  id: string
-  created_at: string
-  /** The last login or refresh: use of an access token is not recorded. */
-  last_used_at: string
-  user_agent: string | null
-  current: boolean
-}
-
-interface SessionRow {
-  id: string
-  created_at: Date
-  last_used_at: Date
-  user_agent: string | null
-}
+type SessionRow = Omit<SessionView, 'created_at' | 'last_used_at' | 'current'> & { created_at: Date; last_used_at: Date }
 
 const Position = Type.Tuple([Type.String({ format: 'uuid' })])
 
@@ -149,10 +122,9 @@ export async function listSessions(
     [caller.userId, now, new Date(now.getTime() - SLIDING_MS), before, limit + 1],
   )
   const toView = (row: SessionRow): SessionView => ({
-    id: row.id,
+    ...row,
     created_at: row.created_at.toISOString(),
     last_used_at: row.last_used_at.toISOString(),
-    user_agent: row.user_agent,
     current: row.id === caller.sessionId,
   })
   return toPage(rows, limit, toView, (row) => encodeCursor(scope, [row.id]))

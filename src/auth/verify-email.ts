@@ -3,26 +3,15 @@ import { AppError } from '../errors.ts'
 import type { Client } from './client.ts'
 import type { AuthContext } from './context.ts'
 import { insertAccount } from './register.ts'
-import type { TokenSet } from './sessions.ts'
+import type { LoginResult } from './schemas.ts'
 import { hashToken } from './tokens/opaque-token.ts'
-import type { User } from './users.ts'
-
-interface PendingRegistration {
-  email: string
-  name: string | null
-  password_hash: string
-}
 
 /**
  * Creates the account of a mailed token and logs it in. The token proves the mailbox; the password proves that the same person registered.
  * Throws `invalid_one_time_token`, `invalid_credentials` (the token stays usable), `rate_limited`, and `email_taken` when the address was
  * taken meanwhile.
  */
-export async function verifyEmail(
-  context: AuthContext,
-  input: { token: string; password: string },
-  client: Client,
-): Promise<TokenSet & { user: User }> {
+export async function verifyEmail(context: AuthContext, input: { token: string; password: string }, client: Client): Promise<LoginResult> {
   const pending = await findPending(context, input.token)
   if (pending === null) throw invalidOneTimeToken()
   const { email } = pending
@@ -50,8 +39,8 @@ export async function verifyEmail(
   return { user, ...opened.tokenSet }
 }
 
-async function findPending({ pool, now }: AuthContext, token: string): Promise<PendingRegistration | null> {
-  const { rows } = await pool.query<PendingRegistration>(
+async function findPending({ pool, now }: AuthContext, token: string) {
+  const { rows } = await pool.query<{ email: string; name: string | null; password_hash: string }>(
     'select email, name, password_hash from pending_registrations where token_hash = $1 and expires_at > $2',
     [hashToken(token), now()],
   )

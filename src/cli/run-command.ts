@@ -76,7 +76,7 @@ async function withJobs(context: Contexts['database'], work: (context: Contexts[
   }
 }
 
-/** Runs `work` on the lake's files. Throws LakeMissing. */
+/** Runs `work` on the lake's files. Throws OperatorError where there is none. */
 async function withLake(settings: Contexts['settings'], work: (context: Contexts['lake']) => Promise<number>): Promise<number> {
   const { openExistingLake } = await import('../app/open-lake.ts')
   const lake = await openExistingLake(settings.config)

@@ -1,4 +1,4 @@
-import { changeSecretTo, replaceKeptSecret, type SecretChange } from '../app/change-secret.ts'
+import { changeSecretTo, replaceKeptSecret, type SecretChange } from '../app/secrets.ts'
 import { ConfigError } from '../config/settings.ts'
 import { checkSecret } from '../config.ts'
 import { type Contexts, EXIT_INTERRUPTED, type Terminal } from './command.ts'

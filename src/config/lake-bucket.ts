@@ -1,20 +1,12 @@
 import { ConfigError, type Settings } from './settings.ts'
 
-/** The lake's place in an object store. AWS's SDK reads the credentials from its own settings. */
-export interface LakeBucket {
-  readonly bucket: string
-  /** Without slashes at its ends; empty for the bucket's root. */
-  readonly prefix: string
-  /** Null for AWS itself. */
-  readonly endpoint: string | null
-  /** Null: as the SDK finds it. */
-  readonly region: string | null
-}
-
 const LAKE_URL = /^s3:\/\/([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:\/([A-Za-z0-9!_.'()=/-]*))?$/
 
-/** Null without `LAKE_URL`. Throws ConfigError. */
-export function readLakeBucket({ optional, url }: Settings): LakeBucket | null {
+/**
+ * The lake's place in an object store, whose credentials AWS's SDK reads from its own settings. No `endpoint`: AWS; no `region`: as the SDK
+ * finds it. Null without `LAKE_URL`. Throws ConfigError.
+ */
+export function readLakeBucket({ optional, url }: Settings) {
   const address = optional('LAKE_URL')
   const endpoint = url('S3_ENDPOINT', ['http:', 'https:'])
   if (address === null) {

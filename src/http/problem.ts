@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { Type } from 'typebox'
+import { type TSchema, Type } from 'typebox'
 import { isDatabaseOutage, isTimeout } from '../db/failures.ts'
 import { loggableError } from '../db/loggable-error.ts'
 import { AppError, type ErrorCode } from '../errors.ts'
@@ -96,6 +96,16 @@ export function problemResponses(...codes: ErrorCode[]) {
     }
   }
   return responses as Record<never, never>
+}
+
+/** Response schemas of a route that answers 200 with a body, and of its refusals. */
+export function okResponses<T extends TSchema>(schema: T, description: string, ...refusals: ErrorCode[]) {
+  return { 200: { ...schema, description }, ...problemResponses(...refusals) }
+}
+
+/** Response schemas of a route that answers 204, and of its refusals. */
+export function noContentResponses(description: string, ...refusals: ErrorCode[]) {
+  return { 204: Type.Null({ description }), ...problemResponses(...refusals) }
 }
 
 /** An example of each problem that a documented call can answer with, by its code. */

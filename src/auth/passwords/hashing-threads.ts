@@ -1,3 +1,4 @@
+import type { Argon2Parameters } from 'node:crypto'
 import { Worker } from 'node:worker_threads'
 import { AppError } from '../../errors.ts'
 
@@ -8,25 +9,14 @@ export interface HashingOptions {
   maxWaiting: number
 }
 
-/** Of argon2id (RFC 9106); as node:crypto names them. */
-export interface HashingParameters {
-  message: Uint8Array
-  nonce: Uint8Array
-  /** KiB. */
-  memory: number
-  passes: number
-  parallelism: number
-  tagLength: number
-}
-
 interface Job {
-  parameters: HashingParameters
+  parameters: Argon2Parameters
   resolve: (tag: Buffer) => void
   reject: (error: unknown) => void
 }
 
 // A full queue is empty again after a few seconds.
-const RETRY_AFTER_SECONDS = '5'
+const RETRY_LATER = { headers: { 'retry-after': '5' } }
 const THREAD = new URL('hashing-thread.mjs', import.meta.url)
 
 /**
@@ -43,13 +33,13 @@ export class HashingThreads {
     this.#options = options
   }
 
-  derive(parameters: HashingParameters): Promise<Buffer> {
+  derive(parameters: Argon2Parameters): Promise<Buffer> {
     const { promise, resolve, reject } = Promise.withResolvers<Buffer>()
     const job = { parameters, resolve, reject }
     const worker = this.#idle.pop() ?? (this.#busy.size < this.#options.threads ? this.#startThread() : undefined)
     if (worker !== undefined) this.#assign(worker, job)
     else if (this.#waiting.length < this.#options.maxWaiting) this.#waiting.push(job)
-    else reject(tooManyWaiting())
+    else reject(new AppError('unavailable', 'Too many people are logging in at this moment. Retry shortly.', RETRY_LATER))
     return promise
   }
 
@@ -90,10 +80,4 @@ export class HashingThreads {
     worker.unref()
     if (job !== undefined) answer(job)
   }
-}
-
-function tooManyWaiting(): AppError {
-  return new AppError('unavailable', 'Too many people are logging in at this moment. Retry shortly.', {
-    headers: { 'retry-after': RETRY_AFTER_SECONDS },
-  })
 }

@@ -4,7 +4,7 @@ import pino from 'pino'
 import { onCleanup } from '../../../test/cleanup.ts'
 import { eventually } from '../../../test/eventually.ts'
 import { startSecondProcess, startStore } from '../../../test/store.ts'
-import { claimIssuer, IssuerWatch } from './issuer.ts'
+import { claimIssuer, createIssuerWatch } from './issuer.ts'
 
 const silent = pino({ level: 'silent' })
 const [OLD, NEW] = ['https://shop.example', 'https://store.example/api']
@@ -52,7 +52,7 @@ test('a process that runs with the old issuer after a change logs an error, once
       return pool.query(...args)
     }) as never,
   }
-  const watch = new IssuerWatch({ pool: counting, issuer: 'http://localhost:3000', logger })
+  const watch = createIssuerWatch({ pool: counting, issuer: 'http://localhost:3000', logger })
   onCleanup(t, () => watch.stop())
   await watch.start()
   await eventually(async () => counted.looks > 0)

@@ -2,7 +2,7 @@ import type { Logger } from 'pino'
 import type { Queryable } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { OperatorError } from '../../errors.ts'
-import { Polling } from '../polling.ts'
+import { createPolling } from '../polling.ts'
 
 const POLL_MS = 2_000
 
@@ -50,33 +50,17 @@ export async function changeIssuer(db: Queryable, issuer: string): Promise<void>
     on conflict (is_current) do update set issuer = excluded.issuer, changed_at = now()`)
 }
 
-export interface IssuerWatchOptions {
-  pool: Queryable
-  issuer: string
-  logger: Logger
-}
-
 /** Logs an error when the issuer was changed after this process started: processes with different issuers refuse each other's tokens. */
-export class IssuerWatch extends Polling {
-  readonly #options: IssuerWatchOptions
-  #known: string
-
-  constructor(options: IssuerWatchOptions) {
-    super(POLL_MS, options.logger, () => this.#check())
-    this.#options = options
-    this.#known = options.issuer
-  }
-
-  async #check(): Promise<void> {
-    const { pool, issuer, logger } = this.#options
+export function createIssuerWatch({ pool, issuer, logger }: { pool: Queryable; issuer: string; logger: Logger }) {
+  let known = issuer
+  return createPolling(POLL_MS, logger, async () => {
     const current = await findIssuer(pool)
-    if (current === null || current === this.#known) return
-    this.#known = current
-    if (current !== issuer) {
-      logger.error(
-        { issuer, current },
-        'the issuer of access tokens was changed: restart this process with the new BASE_URL, for it refuses new tokens',
-      )
-    }
-  }
+    if (current === null || current === known) return
+    known = current
+    if (current === issuer) return
+    logger.error(
+      { issuer, current },
+      'the issuer of access tokens was changed: restart this process with the new BASE_URL, for it refuses new tokens',
+    )
+  })
 }
