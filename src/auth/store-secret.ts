@@ -14,11 +14,8 @@ export async function findFingerprint(db: Queryable): Promise<string | null> {
 
 /** As `findFingerprint`; no other process changes the secret before `tx` ends. With `update` none encrypts anything either. */
 export async function lockFingerprint(tx: Transaction, strength: 'key share' | 'update'): Promise<string | null> {
-  const { rows } = await tx.query<{ fingerprint: string }>(
-    strength === 'update'
-      ? 'select fingerprint from encryption_secrets for update'
-      : 'select fingerprint from encryption_secrets for key share',
-  )
+  const lock = strength === 'update' ? sql`for update` : sql`for key share`
+  const { rows } = await tx.query<{ fingerprint: string }>(sql`select fingerprint from encryption_secrets ${lock}`)
   return rows[0]?.fingerprint ?? null
 }
 

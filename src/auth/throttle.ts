@@ -36,13 +36,6 @@ const RESETS_OF_ADDRESS = byAddress('password-reset', 60, 1_800)
 // Past the limit no mail is sent, and nothing is refused: flooding a mailbox cannot lock its owner out, who has ten valid tokens meanwhile.
 const MAILS: Limit = { name: 'account-mail', points: 10, seconds: 1_800 }
 
-export interface ThrottleOptions {
-  pool: Pool
-  /** Keys the hashes under which clients and accounts are counted. */
-  secret: string
-  isEnabled: boolean
-}
-
 /**
  * Slows down guessing and flooding by counters that all processes share. It counts by client address: a stranger can make an account's
  * owner wait only where both have the same address. Throws `rate_limited`.
@@ -52,7 +45,8 @@ export class Throttle {
   readonly #key: Buffer
   readonly #limiters: Map<string, RateLimiterPostgres>
 
-  constructor({ pool, secret, isEnabled }: ThrottleOptions) {
+  /** `secret` keys the hashes under which clients and accounts are counted. */
+  constructor({ pool, secret, isEnabled }: { pool: Pool; secret: string; isEnabled: boolean }) {
     this.#isEnabled = isEnabled
     this.#key = Buffer.from(hkdfSync('sha256', secret, '', 'storefront rate limits', 32))
     const ofAddresses = [WRONG_PASSWORDS_OF_ADDRESS, REGISTRATIONS, RESETS_OF_ADDRESS].flatMap(({ address, site }) => [address, site])
@@ -71,22 +65,16 @@ export class Throttle {
     let isWrong = false
     try {
       const isDelayed = await this.#takeTurn(pair, client)
-      const result = await this.#checkOrRevert(pair, check)
+      const result = await check().catch(async (error) => {
+        await this.#limiter(WRONG_PASSWORDS).reward(pair)
+        throw error
+      })
       isWrong = result === null
       if (!isWrong) await this.#limiter(WRONG_PASSWORDS).delete(pair)
       if (!isWrong && isDelayed) await this.#limiter(TURN).delete(pair)
       return result
     } finally {
-      if (!isWrong) await this.#revertAddress(WRONG_PASSWORDS_OF_ADDRESS, client)
-    }
-  }
-
-  async #checkOrRevert<T>(pair: string, check: () => Promise<T>): Promise<T> {
-    try {
-      return await check()
-    } catch (error) {
-      await this.#limiter(WRONG_PASSWORDS).reward(pair)
-      throw error
+      if (!isWrong) await this.#revert(this.#countersOf(WRONG_PASSWORDS_OF_ADDRESS, client), 1)
     }
   }
 
@@ -141,10 +129,6 @@ export class Throttle {
         throw error
       }
     }
-  }
-
-  #revertAddress(limits: AddressLimit, client: Client): Promise<void> {
-    return this.#revert(this.#countersOf(limits, client), 1)
   }
 
   async #revert(counted: readonly [Limit, string][], points: number): Promise<void> {

@@ -58,13 +58,14 @@ export interface Argument {
 }
 
 /** One command of `storefront`: the source of parsing, help and README's table. */
-export interface CommandDefinition<N extends Needs, O extends Options> {
+interface CommandDefinition<N extends Needs, O extends Options> {
   name: string
   arguments?: readonly Argument[]
   options?: O
   /** A clause without a full stop; code in backticks. */
   help: string
-  needs: N
+  /** `database` by default. */
+  needs?: N
   /** Describes a contradiction between options, null for none. */
   findContradiction?(values: Values<O>): string | null
   /** Returns the exit status. Imports its code when it is called, so that help does not load a whole store. */
@@ -72,19 +73,13 @@ export interface CommandDefinition<N extends Needs, O extends Options> {
 }
 
 /** A command whose options are checked when it is called. */
-export interface Command {
-  readonly name: string
-  readonly arguments: readonly Argument[]
-  readonly options: Options
-  readonly help: string
-  readonly needs: Needs
-  findContradiction(values: Values<Options>): string | null
-  run(context: Contexts[Needs], values: Values<Options>, ...args: string[]): Promise<number>
-}
+export type Command = Required<CommandDefinition<Needs, Options>>
 
 /** Erases the option types of a command: `readCommandLine` reads values by its options, `runCommand` opens the context by its needs. */
-export function defineCommand<N extends Needs, O extends Options = Record<never, never>>(definition: CommandDefinition<N, O>): Command {
-  return { arguments: [], options: {}, findContradiction: () => null, ...definition } as unknown as Command
+export function defineCommand<N extends Needs = 'database', O extends Options = Record<never, never>>(
+  definition: CommandDefinition<N, O>,
+): Command {
+  return { arguments: [], options: {}, needs: 'database', findContradiction: () => null, ...definition } as unknown as Command
 }
 
 /** The command line is wrong. */

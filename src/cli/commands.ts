@@ -40,7 +40,6 @@ export const COMMANDS: readonly Command[] = [
     arguments: [{ name: 'FILE|-' }],
     options: { format: oneOf(FORMATS, "the file's format, where its name and first line do not show it") },
     help: 'adds and updates products by sku, from NDJSON or CSV; exit status 1 when a line was refused',
-    needs: 'database',
     run: async (context, { format }, file = '') => (await import('./catalogue-commands.ts')).importFile(context, file, format),
   }),
   defineCommand({
@@ -50,7 +49,6 @@ export const COMMANDS: readonly Command[] = [
       stock: flag('with the stock of each product'),
     },
     help: 'writes every product to standard output, as the import reads it; its stock only with `--stock`, because importing such a file later resets stock to what it was',
-    needs: 'database',
     run: async (context, { format = 'ndjson', stock }) => (await import('./catalogue-commands.ts')).exportProducts(context, format, stock),
   }),
   defineCommand({
@@ -66,21 +64,17 @@ export const COMMANDS: readonly Command[] = [
     name: 'lake compact',
     options: { date: day },
     help: "merges the lake's small files of each day before today, or of one day",
-    needs: 'database',
     run: async (context, { date }) => (await import('./lake-commands.ts')).compact(context, date),
   }),
   defineCommand({
     name: 'lake repair',
-    options: {},
     help: 'sets aside damaged files of the lake and those with duplicated or altered rows, and rewrites them; adds missing events',
-    needs: 'database',
     run: async (context) => (await import('./pipeline-commands.ts')).repair(context),
   }),
   defineCommand({
     name: 'mail list',
     options: { status: oneOf(['queued', 'sent', 'failed'], 'only mails in this state'), order: orderIdOrNumber, limit, json },
     help: 'the newest order mails and their status',
-    needs: 'database',
     run: async (context, { status, order, limit = DEFAULT_LIMIT, json }) =>
       (await import('./mail-commands.ts')).list(context, { status, order, limit }, json),
   }),
@@ -97,14 +91,12 @@ export const COMMANDS: readonly Command[] = [
     arguments: [{ name: 'URL' }],
     options: { events: text('TYPE,…|all', 'only events of these types; all unless given') },
     help: 'posts order events to a URL from now on; prints the secret that signs them, once',
-    needs: 'database',
     run: async (context, { events }, url = '') => (await import('./webhook-commands.ts')).add(context, url, events),
   }),
   defineCommand({
     name: 'webhook list',
     options: { json },
     help: 'the endpoints and their state',
-    needs: 'database',
     run: async (context, { json }) => (await import('./webhook-commands.ts')).list(context, json),
   }),
   defineCommand({
@@ -112,7 +104,6 @@ export const COMMANDS: readonly Command[] = [
     arguments: [{ name: 'ID' }],
     options: { status: oneOf(['queued', 'delivered', 'failed'], 'only deliveries in this state'), limit, json },
     help: "an endpoint's newest deliveries",
-    needs: 'database',
     run: async (context, { status, limit = DEFAULT_LIMIT, json }, id = '') =>
       (await import('./webhook-commands.ts')).deliveries(context, id, { status, limit }, json),
   }),
@@ -128,28 +119,24 @@ export const COMMANDS: readonly Command[] = [
     name: 'webhook rotate',
     arguments: [{ name: 'ID' }],
     help: 'makes a new secret and prints it, once; both sign for 24 hours',
-    needs: 'database',
     run: async (context, _, id = '') => (await import('./webhook-commands.ts')).rotate(context, id),
   }),
   defineCommand({
     name: 'webhook enable',
     arguments: [{ name: 'ID' }],
     help: 'enables a disabled endpoint',
-    needs: 'database',
     run: async (context, _, id = '') => (await import('./webhook-commands.ts')).enable(context, id),
   }),
   defineCommand({
     name: 'webhook remove',
     arguments: [{ name: 'ID' }],
     help: 'removes an endpoint and its deliveries',
-    needs: 'database',
     run: async (context, _, id = '') => (await import('./webhook-commands.ts')).remove(context, id),
   }),
   defineCommand({
     name: 'verify',
     options: { json },
     help: 'compares orders, topic, mails and lake; exit status 1 when something is missing, duplicated, corrupt or invalid, 3 when that is undecided',
-    needs: 'database',
     run: async (context, { json }) => (await import('./pipeline-commands.ts')).verifyStore(context, json),
   }),
   defineCommand({
@@ -161,7 +148,6 @@ export const COMMANDS: readonly Command[] = [
       restored: flag('the database was restored: begins a new incarnation, and ends every session'),
     },
     help: 'publishes order changes that the topic lacks, and recreates and refills a lost replication slot; with `--subscriber`, rewinds one subscriber; with `--restored`, after a restore of the database by other means, first advances order numbers, versions and sequences',
-    needs: 'database',
     findContradiction({ since, order, subscriber, restored }) {
       if (restored && (since !== undefined || order !== undefined || subscriber !== undefined))
         return '--restored compares everything; leave out --since, --order and --subscriber'
@@ -183,7 +169,6 @@ export const COMMANDS: readonly Command[] = [
   defineCommand({
     name: 'keys rotate',
     help: 'publishes a new key, which signs access tokens six minutes later, when every client has it; the old one stays valid until its tokens have expired',
-    needs: 'database',
     run: async (context) => (await import('./account-commands.ts')).rotateKeys(context),
   }),
   defineCommand({
@@ -196,7 +181,6 @@ export const COMMANDS: readonly Command[] = [
   defineCommand({
     name: 'issuer change',
     help: 'issues access tokens for the present `BASE_URL`; restart every process of the API with it',
-    needs: 'database',
     run: async (context) => (await import('./account-commands.ts')).moveIssuer(context),
   }),
   defineCommand({

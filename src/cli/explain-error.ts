@@ -3,12 +3,6 @@ import { isDiskFull } from '../db/embedded/full-disk.ts'
 import { INSUFFICIENT_PRIVILEGE, sqlState } from '../db/sql-state.ts'
 import { AppError, OperatorError } from '../errors.ts'
 
-interface Explanation {
-  /** One line. */
-  message: string
-  exitStatus: number
-}
-
 // https://nodejs.org/api/tls.html#x509-certificate-error-codes
 const UNTRUSTED = [
   'DEPTH_ZERO_SELF_SIGNED_CERT',
@@ -30,8 +24,8 @@ const FILE_PROBLEMS: Record<string, string> = {
   EROFS: 'the file system is read-only',
 }
 
-/** The message for an operator about an error that ended the process; null for a bug, which is printed with its stack. */
-export function explainError(error: unknown): Explanation | null {
+/** The message, on one line, for an operator about an error that ended the process; null for a bug, which is printed with its stack. */
+export function explainError(error: unknown): { message: string; exitStatus: number } | null {
   if (error instanceof OperatorError) return { message: error.message, exitStatus: error.exitStatus }
   const message = error instanceof AppError ? error.message : (explainFile(error) ?? explainDatabase(error))
   return message === null ? null : { message: message.replaceAll(/\s*\n\s*/g, ' '), exitStatus: 1 }

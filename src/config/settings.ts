@@ -48,10 +48,14 @@ export function settingsOf(env: NodeJS.ProcessEnv) {
       }
       return value
     },
+    /** In the order of `allowed`, all of them by default. */
     list<T extends string>(name: string, allowed: readonly T[]): readonly T[] {
       const value = optional(name)
       if (value === null) return allowed
-      return parseList(value.split(','), allowed, name)
+      const wanted = value.split(',').flatMap((part) => part.trim() || [])
+      const isKnown = wanted.every((part) => allowed.includes(part as T))
+      if (!isKnown || wanted.length === 0) throw new ConfigError(`${name} must name some of ${allowed.join(', ')}`)
+      return allowed.filter((part) => wanted.includes(part))
     },
   }
 }
@@ -59,12 +63,4 @@ export function settingsOf(env: NodeJS.ProcessEnv) {
 /** NaN for anything but up to nine digits. */
 function readWholeNumber(text: string): number {
   return /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN
-}
-
-/** `values` in the order of `allowed`. Throws ConfigError. */
-function parseList<T extends string>(values: readonly string[], allowed: readonly T[], name: string): readonly T[] {
-  const wanted = values.map((v) => v.trim()).filter((v) => v !== '')
-  const unknown = wanted.find((v) => !allowed.includes(v as T))
-  if (unknown !== undefined || wanted.length === 0) throw new ConfigError(`${name} must name some of ${allowed.join(', ')}`)
-  return allowed.filter((v) => wanted.includes(v))
 }

@@ -10,12 +10,6 @@ const TYPE = 'at+jwt'
 const MAX_LENGTH = 2_048
 const MAX_VERIFIED = 10_000
 
-export interface IssuedToken {
-  token: string
-  /** Seconds. */
-  expiresIn: number
-}
-
 /** A cached token whose signature and claims are valid. */
 interface VerifiedToken {
   caller: Caller
@@ -43,8 +37,8 @@ export class AccessTokens {
     return this.#keys.jwks
   }
 
-  /** A token for `caller` that ends no later than its session does. */
-  async issue(caller: Caller, sessionExpiresAt: Date, now: Date): Promise<IssuedToken> {
+  /** A token for `caller` that ends no later than its session does. `expiresIn` is in seconds. */
+  async issue(caller: Caller, sessionExpiresAt: Date, now: Date): Promise<{ token: string; expiresIn: number }> {
     const issuedAt = Math.floor(now.getTime() / 1000)
     const expiresIn = Math.min(ACCESS_TOKEN_SECONDS, Math.floor(sessionExpiresAt.getTime() / 1000) - issuedAt)
     const { id, privateKey } = this.#keys.current

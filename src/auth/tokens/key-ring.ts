@@ -12,7 +12,7 @@ const MIN_QUERY_MS = 100
 /** RFC 7638: a SHA-256 thumbprint. */
 const KEY_ID = /^[A-Za-z0-9_-]{43}$/
 
-export interface KeyRingOptions {
+interface KeyRingOptions {
   pool: Pool
   secret: string
   logger: Logger
@@ -102,14 +102,10 @@ export class KeyRing {
   async #check(): Promise<void> {
     const { pool, logger } = this.#options
     const beganAt = performance.now()
-    let ids: string[]
-    let currentId: string | undefined
-    try {
-      ;({ ids, currentId } = await readKeyState(pool))
-    } catch (error) {
+    const { ids, currentId } = await readKeyState(pool).catch((error) => {
       logger.warn({ err: error }, 'could not look for new signing keys')
       throw error
-    }
+    })
     const known = [...this.#keys.verifying.keys()]
     this.#deleted = new Set(known).difference(new Set(ids))
     this.#checkedAt = beganAt
