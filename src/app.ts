@@ -19,7 +19,6 @@ import { loadSigningKeys } from './auth/tokens/signing-keys.ts'
 import { loadSampleCatalogue } from './catalogue/import/sample-catalogue.ts'
 import { createCataloguePurge } from './catalogue/purge/purge-catalogue.ts'
 import { createPurgers } from './catalogue/purge/purger.ts'
-import type { ChangeStream } from './change-stream/change-stream.ts'
 import { createOrderStreamHandler } from './change-stream/order-stream-handler.ts'
 import type { Config } from './config.ts'
 import { assertReachable, assertServer } from './db/assert-suitable.ts'
@@ -34,7 +33,6 @@ import { OperationsServer } from './operations/operations-server.ts'
 import { eraseAddressesOf } from './orders/erase-addresses.ts'
 import { CONNECTIONS_FOR_PLACING } from './orders/placing/order-batcher.ts'
 import { DeliveryLog } from './topic/delivery-log.ts'
-import type { Topic } from './topic/topic.ts'
 
 export interface App {
   /** The HTTP API, null in a process without that role. */
@@ -100,9 +98,12 @@ export async function createApp({ config, logger, now = () => new Date(), ...giv
     watchStore(metrics, config, pool, url)
     const deliveryLog = new DeliveryLog({ pool, logger })
     const topic = createTopic(config, { pool, url, logger, onStored: deliveryLog.published })
-    const ensureIncarnation = () => ensureIncarnationOf(config, { pool, url, logger })
     const stream = config.roles.includes('stream')
-      ? createStream(addresses.stream, { pool, topic, metrics, logger, ensureIncarnation })
+      ? createOrderStreamHandler({
+          ...{ pool, topic, logger, url: addresses.stream, slotName: orderSlotOf(addresses.stream) },
+          onPublished: metrics.eventsPublished,
+          beforePublishing: () => ensureIncarnationOf(config, { pool, url, logger }),
+        })
       : null
     if (stream !== null) metrics.watchChangeStream(stream)
     const watched: Watched = { metrics, subscriptions: new Map(), mailServer: null, lake: null }
@@ -175,20 +176,4 @@ async function warnOfSuperuser(pool: Pool, logger: Logger): Promise<void> {
   const [superuser] = rows
   if (superuser !== undefined)
     logger.warn(superuser, "the API's role in the database is a superuser: an intruder could do anything there; see docs/operations.md")
-}
-
-interface StreamOptions {
-  pool: Pool
-  topic: Topic
-  metrics: Metrics
-  logger: Logger
-  ensureIncarnation: () => Promise<void>
-}
-
-function createStream(url: string, { metrics, ensureIncarnation, ...options }: StreamOptions): ChangeStream {
-  return createOrderStreamHandler({
-    ...{ ...options, url, slotName: orderSlotOf(url) },
-    onPublished: metrics.eventsPublished,
-    beforePublishing: ensureIncarnation,
-  })
 }

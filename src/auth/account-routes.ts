@@ -2,27 +2,14 @@ import { Type } from 'typebox'
 import { callerOf } from '../http/caller.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { Cursor, Limit, PageOf } from '../http/pagination.ts'
-import { NEEDLESS_BODY, noContentResponses, okResponses, problemResponses } from '../http/problem.ts'
+import { CALLER_ONLY, JSON_BODY, NEEDLESS_BODY, noContentResponses, okResponses, problemResponses } from '../http/problem.ts'
 import { clientOf } from './client.ts'
 import type { AuthContext } from './context.ts'
 import { deleteAccount } from './delete-account.ts'
 import { EXAMPLE_CREDENTIALS, EXAMPLE_ONE_TIME_TOKEN } from './examples.ts'
 import { changePassword } from './passwords/change-password.ts'
 import { confirmPasswordReset, requestPasswordReset } from './passwords/reset-password.ts'
-import {
-  badBody,
-  badToken,
-  Email,
-  Name,
-  NewPassword,
-  PresentedPassword,
-  presentUser,
-  SessionSchema,
-  strict,
-  Token,
-  tags,
-  UserSchema,
-} from './schemas.ts'
+import { Email, Name, NewPassword, PresentedPassword, presentUser, SessionSchema, strict, Token, tags, UserSchema } from './schemas.ts'
 import { endSession, listSessions } from './sessions.ts'
 import { getUser, updateName } from './users.ts'
 
@@ -69,7 +56,7 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
         description: 'The account of the access token: address, name and role.',
         tags,
         summary: "The caller's account",
-        response: okResponses(UserSchema, 'The account.', ...badToken),
+        response: okResponses(UserSchema, 'The account.', ...CALLER_ONLY),
       },
     },
     async (request, reply) => {
@@ -88,7 +75,7 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
         tags,
         summary: "Changes the caller's name; null removes it",
         body: AccountChange,
-        response: okResponses(UserSchema, 'The changed account.', ...badBody, ...badToken),
+        response: okResponses(UserSchema, 'The changed account.', ...JSON_BODY, ...CALLER_ONLY),
       },
     },
     async (request, reply) => {
@@ -109,7 +96,7 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
         tags,
         summary: "Deletes the caller's account; its orders stay for as long as law asks",
         description: WHAT_IS_KEPT,
-        response: noContentResponses('The account and all its sessions are gone.', ...badToken, ...NEEDLESS_BODY),
+        response: noContentResponses('The account and all its sessions are gone.', ...CALLER_ONLY, ...NEEDLESS_BODY),
       },
     },
     async (request, reply) => {
@@ -128,15 +115,10 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
         tags,
         summary: "Changes the caller's password and ends the other sessions",
         body: PasswordChange,
-        response: noContentResponses(
-          'The password is changed.',
-          ...badBody,
-          ...badToken,
-          'invalid_credentials',
-          'password_too_common',
-          'rate_limited',
-          'unavailable',
-        ),
+        response: {
+          204: Type.Null({ description: 'The password is changed.' }),
+          ...problemResponses(...JSON_BODY, ...CALLER_ONLY, 'invalid_credentials', 'password_too_common', 'rate_limited', 'unavailable'),
+        },
       },
     },
     async (request, reply) => {
@@ -158,16 +140,14 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
         body: ResetRequest,
         response: {
           202: { ...Accepted, description: 'The same answer whether there is such an account or not.' },
-          ...problemResponses(...badBody, 'rate_limited', 'unavailable'),
+          ...problemResponses(...JSON_BODY, 'rate_limited', 'unavailable'),
         },
       },
     },
     async (request, reply) => {
       await requestPasswordReset(context, request.body.email, clientOf(request))
-      return reply
-        .code(202)
-        .header('cache-control', 'no-store')
-        .send({ status: 'accepted' as const })
+      reply.header('cache-control', 'no-store')
+      return reply.code(202).send({ status: 'accepted' as const })
     },
   )
 
@@ -181,13 +161,10 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
         tags,
         summary: 'Sets a new password by a mailed token and ends every session',
         body: ResetConfirmation,
-        response: noContentResponses(
-          'The password is changed.',
-          ...badBody,
-          'invalid_one_time_token',
-          'password_too_common',
-          'unavailable',
-        ),
+        response: {
+          204: Type.Null({ description: 'The password is changed.' }),
+          ...problemResponses(...JSON_BODY, 'invalid_one_time_token', 'password_too_common', 'unavailable'),
+        },
       },
     },
     async (request, reply) => {
@@ -206,7 +183,7 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
         tags,
         summary: "The caller's open sessions, newest first",
         querystring: SessionQuery,
-        response: okResponses(PageOf(SessionSchema), 'A page of the open sessions.', 'invalid_query', 'invalid_cursor', ...badToken),
+        response: okResponses(PageOf(SessionSchema), 'A page of the open sessions.', 'invalid_query', 'invalid_cursor', ...CALLER_ONLY),
       },
     },
     async (request, reply) => {
@@ -225,7 +202,7 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
         tags,
         summary: "Ends one of the caller's sessions",
         params: SessionParams,
-        response: noContentResponses('The session and all its tokens are dead.', ...badToken, 'not_found', ...NEEDLESS_BODY),
+        response: noContentResponses('The session and all its tokens are dead.', ...CALLER_ONLY, 'not_found', ...NEEDLESS_BODY),
       },
     },
     async (request, reply) => {

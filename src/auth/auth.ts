@@ -1,6 +1,5 @@
 import type { Logger } from 'pino'
 import type { Connect } from '../db/with-reconnect.ts'
-import type { Authenticate } from '../http/caller.ts'
 import { createAuthenticate } from './authenticate.ts'
 import type { AuthContext } from './context.ts'
 import type { HashingOptions } from './passwords/hashing-threads.ts'
@@ -14,7 +13,7 @@ import type { SigningKeys } from './tokens/signing-keys.ts'
 
 type SharedOptions = 'pool' | 'sendAccountMail' | 'onAccountDeleted' | 'isVerificationRequired' | 'refreshGraceSeconds' | 'now'
 
-export interface AuthOptions extends Pick<AuthContext, SharedOptions> {
+interface AuthOptions extends Pick<AuthContext, SharedOptions> {
   /** Opens a connection outside the pool, for news of ended sessions. */
   connect: Connect
   keys: SigningKeys
@@ -28,15 +27,7 @@ export interface AuthOptions extends Pick<AuthContext, SharedOptions> {
 }
 
 /** Accounts and sessions as one service. Works before `start` too, with more queries. */
-export interface Auth {
-  readonly context: AuthContext
-  readonly authenticate: Authenticate
-  start(): Promise<void>
-  /** Idempotent, safe before start. */
-  stop(): Promise<void>
-}
-
-export function createAuth({ connect, keys, secret, issuer, hashing, isThrottled, logger, ...shared }: AuthOptions): Auth {
+export function createAuth({ connect, keys, secret, issuer, hashing, isThrottled, logger, ...shared }: AuthOptions) {
   const { pool, now } = shared
   const keyRing = new KeyRing(keys, { pool, secret, logger })
   const revocations = new Revocations({ pool, connect, logger, now })
@@ -51,11 +42,10 @@ export function createAuth({ connect, keys, secret, issuer, hashing, isThrottled
   return {
     context,
     authenticate: createAuthenticate(context),
-    async start() {
-      await Promise.all(parts.map((part) => part.start()))
-    },
-    async stop() {
-      await Promise.all([...parts, context.passwords].map((part) => part.stop()))
-    },
+    start: async () => void (await Promise.all(parts.map((part) => part.start()))),
+    /** Idempotent, safe before start. */
+    stop: async () => void (await Promise.all([...parts, context.passwords].map((part) => part.stop()))),
   }
 }
+
+export type Auth = ReturnType<typeof createAuth>

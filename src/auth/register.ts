@@ -13,17 +13,15 @@ import { findUserByEmail, insertUser, type User } from './users.ts'
 
 const VERIFICATION_MS = 24 * 3_600_000
 
-export interface Registration {
-  email: string
-  password: string
-  name?: string
-}
-
 /**
  * Creates an account and logs it in. With e-mail verification it creates none yet, returns null and sends a mail, to new and taken
  * addresses alike. Throws `email_taken` (without verification), `invalid_body`, `password_too_common`, `rate_limited`.
  */
-export async function register(context: AuthContext, input: Registration, client: Client): Promise<LoginResult | null> {
+export async function register(
+  context: AuthContext,
+  input: { email: string; password: string; name?: string },
+  client: Client,
+): Promise<LoginResult | null> {
   const { passwords, throttle, isVerificationRequired } = context
   const email = parseEmail(input.email)
   assertNoLink(input.name, '#/name')

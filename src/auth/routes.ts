@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 import { callerOf } from '../http/caller.ts'
 import type { HttpServer } from '../http/http-server.ts'
-import { NEEDLESS_BODY, noContentResponses, okResponses, problemResponses } from '../http/problem.ts'
+import { CALLER_ONLY, JSON_BODY, NEEDLESS_BODY, noContentResponses, okResponses, problemResponses } from '../http/problem.ts'
 import { accountRoutes } from './account-routes.ts'
 import { clientOf } from './client.ts'
 import type { AuthContext } from './context.ts'
@@ -10,20 +10,7 @@ import { EXAMPLE_CREDENTIALS, EXAMPLE_KEY_SET, EXAMPLE_ONE_TIME_TOKEN, EXAMPLE_R
 import { login } from './login.ts'
 import { refresh } from './refresh.ts'
 import { register } from './register.ts'
-import {
-  badBody,
-  badToken,
-  Email,
-  LoggedIn,
-  Name,
-  NewPassword,
-  PresentedPassword,
-  presentUser,
-  strict,
-  Token,
-  TokenSetSchema,
-  tags,
-} from './schemas.ts'
+import { Email, LoggedIn, Name, NewPassword, PresentedPassword, presentUser, strict, Token, TokenSetSchema, tags } from './schemas.ts'
 import { revokeSession } from './sessions.ts'
 import { JWKS_MAX_AGE_SECONDS } from './tokens/signing-keys.ts'
 import { verifyEmail } from './verify-email.ts'
@@ -64,7 +51,7 @@ export function authRoutes(server: HttpServer, context: AuthContext): void {
         response: {
           201: { ...LoggedIn, description: 'The account, and the tokens of its first session.' },
           202: { ...Pending, description: 'With EMAIL_VERIFICATION=required: a token is mailed, and the account is created with it.' },
-          ...problemResponses(...badBody, 'email_taken', 'password_too_common', 'rate_limited', 'unavailable'),
+          ...problemResponses(...JSON_BODY, 'email_taken', 'password_too_common', 'rate_limited', 'unavailable'),
         },
       },
     },
@@ -88,16 +75,10 @@ export function authRoutes(server: HttpServer, context: AuthContext): void {
           'The token proves the mailbox; the password proves that the same person registered, because anybody can register with the address ' +
           'of somebody else. A wrong password leaves the token usable.',
         body: Verification,
-        response: okResponses(
-          LoggedIn,
-          'The account, and the tokens of its first session.',
-          ...badBody,
-          'invalid_one_time_token',
-          'invalid_credentials',
-          'email_taken',
-          'rate_limited',
-          'unavailable',
-        ),
+        response: {
+          200: { ...LoggedIn, description: 'The account, and the tokens of its first session.' },
+          ...problemResponses(...JSON_BODY, 'invalid_one_time_token', 'invalid_credentials', 'email_taken', 'rate_limited', 'unavailable'),
+        },
       },
     },
     async (request, reply) => {
@@ -117,14 +98,10 @@ export function authRoutes(server: HttpServer, context: AuthContext): void {
         tags,
         summary: 'Opens a session',
         body: Credentials,
-        response: okResponses(
-          LoggedIn,
-          'The account, and the tokens of the new session.',
-          ...badBody,
-          'invalid_credentials',
-          'rate_limited',
-          'unavailable',
-        ),
+        response: {
+          200: { ...LoggedIn, description: 'The account, and the tokens of the new session.' },
+          ...problemResponses(...JSON_BODY, 'invalid_credentials', 'rate_limited', 'unavailable'),
+        },
       },
     },
     async (request, reply) => {
@@ -144,7 +121,7 @@ export function authRoutes(server: HttpServer, context: AuthContext): void {
         tags,
         summary: 'Exchanges a refresh token for a new pair of tokens',
         body: RefreshRequest,
-        response: okResponses(TokenSetSchema, 'The next pair of tokens.', ...badBody, 'invalid_refresh_token', 'unavailable'),
+        response: okResponses(TokenSetSchema, 'The next pair of tokens.', ...JSON_BODY, 'invalid_refresh_token', 'unavailable'),
       },
     },
     async (request, reply) => {
@@ -162,7 +139,7 @@ export function authRoutes(server: HttpServer, context: AuthContext): void {
         description: 'Access and refresh tokens of the session stop working at once.',
         tags,
         summary: "Ends the caller's session",
-        response: noContentResponses('The session and all its tokens are dead.', ...badToken, ...NEEDLESS_BODY),
+        response: noContentResponses('The session and all its tokens are dead.', ...CALLER_ONLY, ...NEEDLESS_BODY),
       },
     },
     async (request, reply) => {

@@ -43,9 +43,6 @@ export type SessionView = Static<typeof SessionSchema>
 export const strict = { additionalProperties: false }
 
 export const tags = ['accounts']
-/** Refusals of a body, for the OpenAPI document. */
-export const badBody = ['malformed_json', 'unsupported_media_type', 'payload_too_large', 'invalid_body'] as const
-export const badToken = ['unauthenticated', 'invalid_token'] as const
 
 /** An address that mail may be sent to. */
 export const Email = Type.String({

@@ -6,7 +6,7 @@ import { callerOf } from '../http/caller.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { type IfMatch, readIfMatch } from '../http/if-match.ts'
 import { NO_BODY_LIMIT } from '../http/limit-chunks.ts'
-import { isBrokenOff, NEEDLESS_BODY, OPERATOR_ONLY, problemResponses } from '../http/problem.ts'
+import { isBrokenOff, JSON_BODY, NEEDLESS_BODY, OPERATOR_ONLY, problemResponses } from '../http/problem.ts'
 import { archiveProduct, changeProduct } from './change-product.ts'
 import { createProduct } from './create-product.ts'
 import { importStream } from './import/import-stream.ts'
@@ -19,8 +19,6 @@ const Params = Type.Object({ id: Type.String({ format: 'uuid', description: 'The
 const IfMatchHeader = Type.Object({ 'if-match': Type.Optional(Type.String({ description: "The product's ETag." })) })
 /** Enough for a description of 10,000 characters, each escaped as a surrogate pair, and the other properties. */
 const PRODUCT_LIMIT_BYTES = 262_144
-const JSON_BODY = [...NEEDLESS_BODY, 'invalid_body'] as const
-
 export interface CatalogueAdminOptions {
   context: CatalogueContext
   /** ISO 4217. */

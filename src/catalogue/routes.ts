@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 import type { HttpServer } from '../http/http-server.ts'
 import { PageOf, pageLinks } from '../http/pagination.ts'
-import { problemResponses } from '../http/problem.ts'
+import { okResponses } from '../http/problem.ts'
 import { LISTS_TAG, productTag } from './events.ts'
 import { EXAMPLE_PRODUCT_PAGE } from './examples.ts'
 import { listProducts } from './list-products.ts'
@@ -38,10 +38,7 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
         tags,
         summary: 'Products, in pages',
         querystring: ProductQuery,
-        response: {
-          200: { ...ProductPageSchema, description: 'A page of the products.' },
-          ...problemResponses('invalid_query', 'invalid_cursor'),
-        },
+        response: okResponses(ProductPageSchema, 'A page of the products.', 'invalid_query', 'invalid_cursor'),
       },
     },
     async (request, reply) => {
@@ -68,7 +65,7 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
         tags,
         summary: 'How many products there are by category and price',
         querystring: FacetsQuery,
-        response: { 200: { ...FacetsSchema, description: 'The numbers of products.' }, ...problemResponses('invalid_query') },
+        response: okResponses(FacetsSchema, 'The numbers of products.', 'invalid_query'),
       },
     },
     async (request, reply) => {
@@ -93,7 +90,7 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
         tags,
         summary: 'One product',
         params: Type.Object({ id: Type.String({ format: 'uuid', description: 'The id of the product.' }) }),
-        response: { 200: { ...ProductSchema, description: 'The product.' }, ...problemResponses('not_found') },
+        response: okResponses(ProductSchema, 'The product.', 'not_found'),
       },
     },
     async (request, reply) => {

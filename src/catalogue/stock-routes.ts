@@ -4,7 +4,7 @@ import { AppError } from '../errors.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { readIfMatch } from '../http/if-match.ts'
 import { Cursor, DEFAULT_LIMIT, Limit, nextLink, PageOf } from '../http/pagination.ts'
-import { NEEDLESS_BODY, OPERATOR_ONLY, problemResponses } from '../http/problem.ts'
+import { JSON_BODY, OPERATOR_ONLY, okResponses, problemResponses } from '../http/problem.ts'
 import { adjustStock } from './adjust-stock.ts'
 import { operatorOf } from './admin-routes.ts'
 import { EXAMPLE_NEW_STOCK_ADJUSTMENT, EXAMPLE_STOCK, EXAMPLE_STOCK_COUNT } from './examples.ts'
@@ -63,8 +63,6 @@ const StockSchema = Type.Object(
 )
 const AdjustmentsQuery = Type.Object({ limit: Type.Optional(Limit), cursor: Type.Optional(Cursor) }, strict)
 
-const JSON_BODY = [...NEEDLESS_BODY, 'invalid_body'] as const
-
 /** Stock for other systems to read and write: see docs/stock.md. */
 export function stockRoutes(server: HttpServer, { pool, baseUrl, version }: CatalogueContext): void {
   const shared = { tags: ['catalogue'] }
@@ -81,7 +79,7 @@ export function stockRoutes(server: HttpServer, { pool, baseUrl, version }: Cata
         ...shared,
         summary: 'How many pieces there are',
         params: Params,
-        response: { 200: { ...StockSchema, description: 'The stock.' }, ...problemResponses(...OPERATOR_ONLY, 'not_found') },
+        response: okResponses(StockSchema, 'The stock.', ...OPERATOR_ONLY, 'not_found'),
       },
     },
     async (request, reply) => {

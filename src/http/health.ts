@@ -52,13 +52,9 @@ export function healthRoutes(server: HttpServer, check: ReadinessCheck): void {
       const failing = await check()
       reply.header('cache-control', 'no-store')
       if (failing.length === 0) return reply.send({ status: 'ok' as const })
-      return (
-        reply
-          .code(503)
-          .header('retry-after', '1')
-          // Reasons name slots and databases, which are not public.
-          .send({ status: 'unavailable' as const, failing: failing.map(({ name }) => ({ name })) })
-      )
+      reply.header('retry-after', '1')
+      // Reasons name slots and databases, which are not public.
+      return reply.code(503).send({ status: 'unavailable' as const, failing: failing.map(({ name }) => ({ name })) })
     },
   )
 }

@@ -75,8 +75,14 @@ export const Problem = Type.Object(
 /** Of calls without a body, which read one that is sent nevertheless: any but GET. */
 export const NEEDLESS_BODY = ['malformed_json', 'payload_too_large', 'unsupported_media_type'] as const
 
+/** Of calls with a JSON body. */
+export const JSON_BODY = [...NEEDLESS_BODY, 'invalid_body'] as const
+
+/** Of calls that need a session. */
+export const CALLER_ONLY = ['unauthenticated', 'invalid_token'] as const
+
 /** Of calls for operators. */
-export const OPERATOR_ONLY = ['unauthenticated', 'invalid_token', 'forbidden'] as const
+export const OPERATOR_ONLY = [...CALLER_ONLY, 'forbidden'] as const
 
 const ANY_ROUTE = ['unavailable', 'internal'] as const
 

@@ -52,9 +52,6 @@ export function referenceRoutes(server: HttpServer): void {
 
 /** Every browser that Swagger UI supports accepts gzip. */
 async function compress(file: string): Promise<Buffer> {
-  return promisify(gzip)(file === 'start.js' ? START : await readFile(resolveFile(file)))
-}
-
-function resolveFile(file: string): string {
-  return createRequire(import.meta.url).resolve(`@fastify/swagger-ui/static/${file}`)
+  const { resolve } = createRequire(import.meta.url)
+  return promisify(gzip)(file === 'start.js' ? START : await readFile(resolve(`@fastify/swagger-ui/static/${file}`)))
 }

@@ -1,9 +1,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
 import type { Logger } from 'pino'
 import { findHostFault } from './host.ts'
 import type { HttpServer } from './http-server.ts'
-import { createPipeliningLimit } from './limit-pipelining.ts'
 import type { OnAnswered } from './server.ts'
+
+/** Browsers and proxies do not pipeline; the few programs that do wait for some answers in between. */
+const MAX_UNANSWERED = 64
 
 /**
  * Answers a GET or HEAD request from memory, with additional `headers` (name, value, name, value …), and returns the route's pattern and
@@ -61,5 +64,24 @@ export function addShortcut(
     onAnswered?.(method, sent.route, sent.status, ms)
     if (logger.isLevelEnabled('info')) logger.info({ request_id: id, method, ...sent, ms: Math.round(ms) }, 'request')
     return true
+  }
+}
+
+/**
+ * Whether too many requests before this one on its connection are unanswered, or their answers unread; such a connection is ended. Node.js
+ * parses everything it received before any other request, and keeps every answer until the client reads it.
+ */
+function createPipeliningLimit(): (request: IncomingMessage, response: ServerResponse) => boolean {
+  const unanswered = new WeakMap<Socket, number>()
+  return ({ socket }, response) => {
+    if (socket.destroyed) return true
+    const count = (unanswered.get(socket) ?? 0) + 1
+    if (count > MAX_UNANSWERED) {
+      socket.destroy()
+      return true
+    }
+    unanswered.set(socket, count)
+    response.once('close', () => unanswered.set(socket, (unanswered.get(socket) ?? 1) - 1))
+    return false
   }
 }

@@ -5,7 +5,7 @@ import { callerOf } from '../http/caller.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { readIfMatch } from '../http/if-match.ts'
 import { nextLink, PageOf } from '../http/pagination.ts'
-import { problemResponses } from '../http/problem.ts'
+import { OPERATOR_ONLY, okResponses, problemResponses } from '../http/problem.ts'
 import { traceparentOf } from '../http/trace-context.ts'
 import { EXAMPLE_ADMIN_ORDER_DETAIL } from './examples.ts'
 import { moveOrder } from './move-orders.ts'
@@ -27,7 +27,6 @@ export interface AdminOrderRoutesOptions {
 
 const LINES_LIMIT_BYTES = 8 * 1_048_576
 const NDJSON = 'application/x-ndjson'
-const STRANGERS = ['unauthenticated', 'invalid_token', 'forbidden'] as const
 const AdminOrderDetailSchema = Type.Object(
   { ...OrderDetailSchema.properties, user_id: AdminOrderSchema.properties.user_id },
   { title: 'AdminOrderDetail', examples: [EXAMPLE_ADMIN_ORDER_DETAIL] },
@@ -51,7 +50,7 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
         querystring: OrderSearch,
         response: {
           200: { ...PageOf(AdminOrderSchema), description: 'A page of the orders; it ends early when its orders have 2,000 lines.' },
-          ...problemResponses(...STRANGERS, 'invalid_query', 'invalid_cursor'),
+          ...problemResponses(...OPERATOR_ONLY, 'invalid_query', 'invalid_cursor'),
         },
       },
     },
@@ -73,10 +72,7 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
         ...shared,
         summary: "Anybody's order, and how far each of its changes has come",
         params: OrderParams,
-        response: {
-          200: { ...AdminOrderDetailSchema, description: 'The order with its timeline.' },
-          ...problemResponses(...STRANGERS, 'not_found'),
-        },
+        response: okResponses(AdminOrderDetailSchema, 'The order with its timeline.', ...OPERATOR_ONLY, 'not_found'),
       },
     },
     async (request, reply) => {
@@ -106,7 +102,7 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
             description: 'The order after the move; with `Idempotency-Replayed: true` as it is now, when the move was made before.',
           },
           ...problemResponses(
-            ...STRANGERS,
+            ...OPERATOR_ONLY,
             'malformed_json',
             'invalid_header',
             'not_found',
@@ -157,7 +153,7 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
           produces: [NDJSON],
           response: {
             200: { description: 'One JSON object a line.', content: { [NDJSON]: { schema: Type.String() } } },
-            ...problemResponses(...STRANGERS, 'payload_too_large', 'unsupported_media_type', 'invalid_body'),
+            ...problemResponses(...OPERATOR_ONLY, 'payload_too_large', 'unsupported_media_type', 'invalid_body'),
           },
         },
       },

@@ -5,7 +5,7 @@ import type { HttpServer } from '../http/http-server.ts'
 import { readIfMatch } from '../http/if-match.ts'
 import { assertNoLink } from '../http/link-in-text.ts'
 import { nextLink, PageOf } from '../http/pagination.ts'
-import { NEEDLESS_BODY, problemResponses } from '../http/problem.ts'
+import { CALLER_ONLY, JSON_BODY, NEEDLESS_BODY, okResponses, problemResponses } from '../http/problem.ts'
 import { traceparentOf } from '../http/trace-context.ts'
 import { MoneySchema } from '../money.ts'
 import { MAX_LINES, MAX_QUANTITY, mergeLines } from './basket.ts'
@@ -53,18 +53,7 @@ const NewOrder = Type.Object(
   },
   { title: 'NewOrder', ...strict, examples: [EXAMPLE_NEW_ORDER] },
 )
-const STRANGERS = ['unauthenticated', 'invalid_token'] as const
-const BASKET_REFUSALS = [
-  'malformed_json',
-  'unauthenticated',
-  'invalid_token',
-  'payload_too_large',
-  'unsupported_media_type',
-  'invalid_body',
-  'unknown_product',
-  'mixed_currencies',
-  'total_too_large',
-] as const
+const BASKET_REFUSALS = [...CALLER_ONLY, ...JSON_BODY, 'unknown_product', 'mixed_currencies', 'total_too_large'] as const
 
 export const OrderParams = Type.Object({ id: Type.String({ format: 'uuid', description: 'The id of the order.' }) })
 export const IfMatch = Type.Object({
@@ -159,7 +148,7 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
         ...shared,
         summary: 'What an order would cost and whether there is enough stock; nothing is reserved',
         body: Type.Object({ items: Items }, { title: 'QuoteRequest', ...strict, examples: [{ items: EXAMPLE_NEW_ORDER.items }] }),
-        response: { 200: { ...QuoteSchema, description: 'What the order would be.' }, ...problemResponses(...BASKET_REFUSALS) },
+        response: okResponses(QuoteSchema, 'What the order would be.', ...BASKET_REFUSALS),
       },
     },
     async (request, reply) => reply.header('cache-control', 'no-store').send(await quoteOrder(pool, mergeLines(request.body.items))),
@@ -178,7 +167,7 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
         headers: IfMatch,
         response: {
           200: { ...OrderSchema, description: 'The cancelled order.' },
-          ...problemResponses(...STRANGERS, ...NEEDLESS_BODY, 'invalid_header', 'not_found', 'illegal_transition', 'precondition_failed'),
+          ...problemResponses(...CALLER_ONLY, ...NEEDLESS_BODY, 'invalid_header', 'not_found', 'illegal_transition', 'precondition_failed'),
         },
       },
     },
@@ -210,7 +199,7 @@ function readingRoutes(server: HttpServer, { pool, baseUrl, findDeliveries }: Or
         querystring: OrderQuery,
         response: {
           200: { ...PageOf(OrderSchema), description: 'A page of the orders; it ends early when its orders have 2,000 lines.' },
-          ...problemResponses('invalid_query', 'invalid_cursor', 'unauthenticated', 'invalid_token'),
+          ...problemResponses('invalid_query', 'invalid_cursor', ...CALLER_ONLY),
         },
       },
     },
@@ -239,10 +228,7 @@ function readingRoutes(server: HttpServer, { pool, baseUrl, findDeliveries }: Or
         ...shared,
         summary: "One of the caller's orders, and how far each of its changes has come",
         params: OrderParams,
-        response: {
-          200: { ...OrderDetailSchema, description: 'The order with its timeline.' },
-          ...problemResponses('unauthenticated', 'invalid_token', 'not_found'),
-        },
+        response: okResponses(OrderDetailSchema, 'The order with its timeline.', ...CALLER_ONLY, 'not_found'),
       },
     },
     async (request, reply) => {

@@ -23,7 +23,7 @@ interface Remembered {
   clockUntilMs: number
 }
 
-export interface RevocationsOptions {
+interface RevocationsOptions {
   pool: Queryable
   connect: Connect
   logger: Logger
