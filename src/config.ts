@@ -105,10 +105,7 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env) {
   })
 }
 
-/**
- * Throws ConfigError when the settings are those of one process among several and name no database: the process would sell the sample
- * catalogue of an embedded store, or connect an empty database to a shared broker.
- */
+/** Throws ConfigError for one process among several without a database: it would sell the sample catalogue of an embedded store. */
 export function assertEmbeddedIsMeant({ databaseAddresses, isEmbeddedMeant, roles, nats, dataDir }: Config): void {
   if (databaseAddresses !== null || isEmbeddedMeant) return
   const reason =

@@ -34,10 +34,7 @@ interface Options {
   reason?: string
 }
 
-/**
- * Compares the database with the topic and the lake of the settings, and finishes a restore. Throws when either cannot be read; during a
- * restore that error is RestoreUnfinished.
- */
+/** Compares the database with topic and lake, and finishes a restore, whose errors are RestoreUnfinished. */
 export async function ensureIncarnationOf(config: Config, options: Options): Promise<void> {
   const folder = config.databaseAddresses === null ? dataFolder(config.dataDir) : null
   if (folder === null || !isRestoreUnfinished(folder)) return compare(config, options)

@@ -1,10 +1,7 @@
 import type { Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 
-/**
- * Erases the shipping address and the note from the events of these orders, whose rows no longer have them: in the topic's table, and by
- * deleting the webhooks' copies. Events at a broker are the operator's: see docs/decisions/0136-erasing-events.md.
- */
+/** Erases address and note of these orders from the topic's table and the webhooks' copies. See docs/decisions/0136-erasing-events.md. */
 export async function eraseCopies(tx: Transaction, orderIds: readonly string[]): Promise<void> {
   await tx.query(sql`select erase_addresses_in_topic(${orderIds})`)
   // At least thirty days old, the minimum of RETAIN_ORDER_ADDRESS_DAYS: too old to be posted again.

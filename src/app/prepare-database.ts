@@ -16,10 +16,7 @@ import { HOUSEKEEPING_QUEUE } from './housekeeping.ts'
 /** The queues of a store. */
 export const JOB_QUEUES = [EMAIL_QUEUE, ACCOUNT_MAIL_QUEUE, WEBHOOK_QUEUE, PURGE_QUEUE, HOUSEKEEPING_QUEUE]
 
-/**
- * Updates schema, replication slot, job queues and the API's rights: the schema as its owner, the slot as the role that may replicate.
- * Several processes may run it at once.
- */
+/** Updates schema, replication slot, job queues and the API's rights. Several processes may run it at once. */
 export async function prepareDatabase(addresses: DatabaseAddresses, logger: Logger): Promise<void> {
   await assertReachable(addresses, ['owner'], { isNeeded: true })
   await withClient(addresses.owner, async (owner) => {

@@ -30,10 +30,7 @@ export function readinessCheck(
   }
 }
 
-/**
- * The same, and whether the other roles of the process can work. `secret` is null where no role but the API needs it: the API continues with
- * its keys, and without them all its processes would go out of service at once.
- */
+/** The same, and whether the other roles can work. `secret` is null where only the API has it, which continues with its keys. */
 export function checkEveryRole(check: ReadinessCheck, watched: Watched, secret: { readonly isOutdated: boolean } | null): ReadinessCheck {
   return async () => {
     const { subscriptions, lake, mailServer } = watched

@@ -117,10 +117,7 @@ export async function changeSecretTo(next: string, setting: string, { pool, url 
   )
 }
 
-/**
- * Replaces the secret in the store's folder by a new one and re-encrypts with it. After a kill at any point, `openSecret` finds the secret
- * that belongs to the database.
- */
+/** Replaces the secret in the store's folder. After a kill at any point, `openSecret` finds the one that belongs to the database. */
 export async function replaceKeptSecret(config: SecretSettings, { pool, url }: ChangeOptions): Promise<SecretChange> {
   await openSecret(pool, url, config)
   const folder = dataFolder(config.dataDir)

@@ -4,10 +4,7 @@ import type { Client } from './client.ts'
 import type { AuthContext } from './context.ts'
 import { getUser } from './users.ts'
 
-/**
- * Erases the account, its name, its e-mail address and its sessions. Its orders stay, under an id that exists nowhere else; their shipping
- * addresses are erased after the retention time. See docs/decisions/0103-what-a-deleted-account-leaves.md.
- */
+/** Erases the account and its sessions; its orders stay. See docs/decisions/0103-what-a-deleted-account-leaves.md. */
 export async function deleteAccount({ pool, revocations, onAccountDeleted }: AuthContext, caller: Caller, client: Client): Promise<void> {
   const ended = await inTransaction(pool, async (tx) => {
     const user = await getUser(tx, caller.userId)

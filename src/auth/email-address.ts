@@ -17,10 +17,7 @@ const DOMAIN = /^(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+(?!\d+$)[a-z0-9](?:[
 // The ASCII characters of a domain as typed; IDNA checks the others.
 const TYPED_DOMAIN = /^[a-z0-9.\-\u0080-\u{10ffff}]+$/u
 
-/**
- * The form in which an address is stored and compared: NFC and lower case, the domain in its ASCII form (IDNA, RFC 5891). A domain
- * without an ASCII form is unchanged.
- */
+/** The form in which an address is stored and compared: NFC, lower case, the domain in ASCII (IDNA, RFC 5891) if it has such a form. */
 export function canonicalEmail(address: string): string {
   const email = address.normalize('NFC').toLowerCase().normalize('NFC')
   const at = email.lastIndexOf('@')

@@ -3,10 +3,7 @@ import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:cr
 const NONCE_BYTES = 12
 const TAG_BYTES = 16
 
-/**
- * Encrypts `text` under a key derived from `secret` for one `purpose` (AES-256-GCM, HKDF-SHA-256 per RFC 5869).
- * Layout: nonce, ciphertext, tag. `secret` must have at least 128 bits of entropy.
- */
+/** Encrypts (AES-256-GCM) under a key derived from `secret`, of 128 bits or more, for one `purpose`. Layout: nonce, ciphertext, tag. */
 export function encrypt(secret: string, purpose: string, text: string): Buffer {
   const nonce = randomBytes(NONCE_BYTES)
   const cipher = createCipheriv('aes-256-gcm', deriveKey(secret, purpose), nonce)

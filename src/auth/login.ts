@@ -7,10 +7,7 @@ import type { LoginResult } from './schemas.ts'
 import { openSession } from './sessions.ts'
 import { findUserByEmail, lockPassword, replacePassword, type UserWithPassword } from './users.ts'
 
-/**
- * Opens a session. An unknown address and a wrong password cost the same and answer the same: `invalid_credentials`.
- * Throws `rate_limited` after too many of them.
- */
+/** Opens a session. An unknown address and a wrong password cost and answer the same. Throws `invalid_credentials`, `rate_limited`. */
 export async function login(context: AuthContext, input: { email: string; password: string }, client: Client): Promise<LoginResult> {
   const { pool, throttle, tokens, now } = context
   const email = canonicalEmail(input.email)

@@ -1,10 +1,7 @@
 import type { Logger } from 'pino'
 import { isDatabaseOutage, isTimeout } from '../db/failures.ts'
 
-/**
- * Runs a check at an interval, one at a time. Outages of the database are not logged here: others report them. `stop` is idempotent and
- * safe before `start`.
- */
+/** Runs a check at an interval, one at a time. Others log outages of the database. `stop` is idempotent and safe before `start`. */
 export function createPolling(everyMs: number, logger: Logger, check: () => Promise<void>) {
   let timer: NodeJS.Timeout | undefined
   let running: Promise<void> | null = null

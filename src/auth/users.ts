@@ -42,10 +42,7 @@ export async function getUser(db: Queryable, id: string): Promise<UserWithPasswo
   return rows[0]
 }
 
-/**
- * Whether the account still has the password that was checked before the transaction, locked until its end. Otherwise a session opened
- * with an old password would survive the change that ends such sessions.
- */
+/** Whether the account still has the checked password, locked until the end of `tx`: its change ends the sessions opened with it. */
 export async function lockPassword(tx: Transaction, user: UserWithPassword): Promise<boolean> {
   const { rowCount } = await tx.query('select from users where id = $1 and password_hash = $2 for share', [user.id, user.password_hash])
   return rowCount === 1

@@ -17,10 +17,7 @@ type Refuse = (problem: string) => UsageError
 
 const SEE_HELP = 'storefront help lists the commands'
 
-/**
- * Reads the command line by the table of commands. Throws UsageError on a command, option or number of arguments that does not exist, on
- * an option given twice, without a value or with one that it does not take, and on a contradiction.
- */
+/** Reads the command line by the table of commands. Throws UsageError for what the table does not allow. */
 export function readCommandLine(argv: readonly string[], version: string): Request {
   // Not strict: an unknown option must name the command that does not take it.
   const { positionals, tokens } = parseArgs({

@@ -29,10 +29,7 @@ async function readSettings(terminal: Terminal): Promise<Contexts['settings']> {
   return { terminal, config, logger: pino({ level, serializers }, pino.destination(2)) }
 }
 
-/**
- * Runs `work` on the store's database: that of a running store, or one that is started for it. Does not change the schema. Throws
- * StoreMissing, or MigrationsPending when the schema is not this program's.
- */
+/** Runs `work` on the database of a running store, or one started for it. Throws StoreMissing or MigrationsPending. */
 export async function withDatabase(
   settings: Contexts['settings'],
   work: (context: Contexts['database']) => Promise<number>,

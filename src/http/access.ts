@@ -17,10 +17,7 @@ const MAY_CALL: Record<Exclude<Access, 'public'>, (caller: Caller) => boolean> =
   admin: ({ role }) => role === 'admin',
 }
 
-/**
- * Closes every route that is not marked `public`: the caller is authenticated before the body is read. The mark is the only switch, so a
- * route cannot forget the check, and its documentation cannot differ from it.
- */
+/** Closes every route that is not marked `public`: the caller is authenticated before the body is read. */
 export function enforceAccess(server: HttpServer, authenticate: Authenticate): void {
   server.decorateRequest(CALLER)
   server.addHook('onRoute', (route) => {

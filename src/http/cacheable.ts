@@ -40,10 +40,7 @@ interface Variant {
 const MIN_COMPRESSED_BYTES = 1_400
 const BROTLI_QUALITY = 5
 
-/**
- * An answer that any cache may keep, because it does not depend on the caller: rendered once, sent many times.
- * Headers after RFC 9111 (Cache-Control), 5861 (stale-…), 9213 (CDN-Cache-Control).
- */
+/** An answer for any caller, which caches may keep (RFC 9111, 5861, 9213): rendered once, sent many times. */
 export class CacheableAnswer {
   readonly #etag: string
   readonly #common: readonly string[]

@@ -9,10 +9,7 @@ const LINGER_MS = 1_000
 /** Bound of the event loop turns in which waiting connections are accepted, one in each, before the server stops listening. */
 const MAX_ACCEPT_TURNS = 1_024
 
-/**
- * Accepts the connections that the kernel has already confirmed to their clients: closing the listening socket would reset them and their
- * requests. Returns after an event loop turn without a new one.
- */
+/** Accepts the connections that the kernel has already confirmed: closing the listening socket would reset them and their requests. */
 async function acceptWaiting(http: Server): Promise<void> {
   let accepted = 0
   const count = () => {

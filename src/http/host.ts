@@ -16,10 +16,7 @@ function countHosts({ rawHeaders }: IncomingMessage): number {
   return count
 }
 
-/**
- * The refusal of a request that does not name exactly one host (RFC 9112 §3.2), else null: a proxy in front may have used the other one.
- * Only HTTP/1.0 may name none.
- */
+/** The refusal of a request that does not name one host (RFC 9112 §3.2), else null. Only HTTP/1.0 may name none. */
 export function findHostFault(request: IncomingMessage): AppError | null {
   const count = countHosts(request)
   if (count === 0 && request.httpVersion === '1.0') return null

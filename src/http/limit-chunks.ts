@@ -9,10 +9,7 @@ const WINDOW_CHUNKS = 256
 /** Minimum of a window: 64 bytes a chunk. Clients send buffers of some hundred bytes and more. */
 const MIN_WINDOW_BYTES = 16_384
 
-/**
- * Ends the connection of a client that sends its body in tiny chunks (`Transfer-Encoding: chunked`): each costs as much as a large one, and
- * Node.js handles up to 300,000 of them before any other request.
- */
+/** Ends the connection of a client that sends tiny chunks, of which Node.js handles up to 300,000 before any other request. */
 export function limitChunks(server: HttpServer): void {
   server.addHook('preParsing', (request, _reply, payload, done) => {
     if (request.headers['transfer-encoding'] === undefined) return done(null, payload)

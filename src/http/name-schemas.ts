@@ -3,10 +3,7 @@ type Node = Record<string, unknown>
 
 const NAME = /^[A-Z][A-Za-z]*$/
 
-/**
- * Moves each schema whose `title` is a name to `components.schemas` and puts a reference in its place, so that generated clients have a
- * type for each name. Throws when two different schemas have one name.
- */
+/** Moves each schema with a name as `title` to `components.schemas`. Throws when two different schemas have one name. */
 export function nameSchemas(document: Node): Node {
   const components = document.components as Node
   const schemas: Node = { ...(components.schemas as Node) }

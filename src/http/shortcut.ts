@@ -31,10 +31,7 @@ function hasBody({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] !== undefined || (headers['content-length'] !== undefined && headers['content-length'] !== '0')
 }
 
-/**
- * Calls `shortcut` before Fastify routes a request and runs its hooks, which cost a fifth of the work for an answer that is in memory.
- * The answer has a request id and a log line like any other; other hooks do not run. See docs/decisions/0021-ready-pages.md.
- */
+/** Calls `shortcut` before Fastify routes a request and runs its hooks. See docs/decisions/0021-ready-pages.md. */
 export function addShortcut(
   server: HttpServer,
   shortcut: Shortcut,

@@ -1,7 +1,4 @@
-/**
- * The schema with `minLength` and `maxLength` in code points, as JSON Schema defines them. TypeBox counts grapheme clusters, of which one
- * can be a megabyte of combining marks. For the check only: the OpenAPI document shows the original.
- */
+/** The schema with lengths in code points, not in TypeBox's grapheme clusters, of which one can be a megabyte. For the check only. */
 export function countCodePoints<T>(schema: T): T {
   return convert(schema) as T
 }

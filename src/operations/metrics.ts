@@ -13,10 +13,7 @@ interface CountedPool {
   readonly waitingCount: number
 }
 
-/**
- * The metrics of this process, under the names of docs/operations.md. Other rooms do not import it: app.ts passes them its methods as
- * callbacks, and registers here the functions that are called when metrics are read.
- */
+/** The metrics of this process, under the names of docs/operations.md. Other rooms do not import it: app.ts passes them its methods. */
 export class Metrics {
   readonly #registry = new Registry()
   readonly #requests = new RequestTimes()

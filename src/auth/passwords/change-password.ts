@@ -8,10 +8,7 @@ import { getUser, replacePassword, type UserWithPassword } from '../users.ts'
 
 const NOTICE_MS = 24 * 3_600_000
 
-/**
- * Sets a new password and ends every session but the caller's. Throws `invalid_credentials` when the current one is wrong,
- * `password_too_common`, `rate_limited`.
- */
+/** Sets a new password and ends the other sessions. Throws `invalid_credentials`, `password_too_common`, `rate_limited`. */
 export async function changePassword(
   context: AuthContext,
   caller: Caller,
