@@ -1,6 +1,6 @@
-import type { FastifyRequest } from 'fastify'
 import { AppError } from '../errors.ts'
 import type { Authenticate } from '../http/caller.ts'
+import { countHeaders } from '../http/host.ts'
 import type { AuthContext } from './context.ts'
 import { invalidToken } from './tokens/access-token.ts'
 
@@ -13,16 +13,10 @@ export function createAuthenticate({ tokens, revocations, now }: Pick<AuthContex
     const { authorization } = request.headers
     if (authorization === undefined) throw new AppError('unauthenticated', 'Send an access token: Authorization: Bearer …')
     const [, token] = BEARER.exec(authorization) ?? []
-    if (token === undefined || countAuthorizations(request) > 1) throw invalidToken()
+    // Of two headers, a proxy in front may have checked the other one.
+    if (token === undefined || countHeaders(request.raw, 'authorization') > 1) throw invalidToken()
     const caller = await tokens.verify(token, now())
     if (await revocations.isRevoked(caller.sessionId)) throw invalidToken()
     return caller
   }
-}
-
-// Node.js silently keeps the first of two; a proxy in front may have checked the other one.
-function countAuthorizations({ raw }: FastifyRequest): number {
-  let count = 0
-  for (let i = 0; i < raw.rawHeaders.length; i += 2) if (raw.rawHeaders[i]?.toLowerCase() === 'authorization') count++
-  return count
 }

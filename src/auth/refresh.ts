@@ -1,4 +1,5 @@
 import type { Transaction } from '../db/pool.ts'
+import { sql } from '../db/sql.ts'
 import { inTransaction } from '../db/transaction.ts'
 import { AppError } from '../errors.ts'
 import type { Client } from './client.ts'
@@ -92,11 +93,9 @@ async function rotate(tx: Transaction, context: Context, refreshToken: string, p
   }
   const successor = await issueTokens(tx, context.tokens, session, now)
   // Encrypted under the old token: the database contains no readable successor.
-  await tx.query('update refresh_tokens set rotated_at = $2, sealed_successor = $3 where token_hash = $1', [
-    hashToken(refreshToken),
-    now,
-    encrypt(refreshToken, PURPOSE, JSON.stringify(successor)),
-  ])
+  const encrypted = encrypt(refreshToken, PURPOSE, JSON.stringify(successor))
+  await tx.query(sql`update refresh_tokens set rotated_at = ${now}, sealed_successor = ${encrypted}
+    where token_hash = ${hashToken(refreshToken)}`)
   await tx.query(
     `update refresh_tokens set sealed_successor = null
     where session_id = $1 and rotated_at <= $2 and sealed_successor is not null`,

@@ -1,6 +1,7 @@
 import { randomUUIDv7 } from 'node:crypto'
 import { Type } from 'typebox'
 import type { Pool, Queryable, Transaction } from '../db/pool.ts'
+import { sql } from '../db/sql.ts'
 import { notFound } from '../errors.ts'
 import { DEFAULT_LIMIT, decodeCursor, encodeCursor, type Page, toPage } from '../http/pagination.ts'
 import type { SessionView, TokenSet } from './schemas.ts'
@@ -44,12 +45,8 @@ export async function openSession(
 export async function issueTokens(tx: Transaction, tokens: AccessTokens, session: Session, now: Date): Promise<TokenSet> {
   const refreshToken = newToken()
   const expiresAt = new Date(Math.min(now.getTime() + SLIDING_MS, session.expiresAt.getTime()))
-  await tx.query('insert into refresh_tokens (token_hash, session_id, created_at, expires_at) values ($1, $2, $3, $4)', [
-    hashToken(refreshToken),
-    session.id,
-    now,
-    expiresAt,
-  ])
+  await tx.query(sql`insert into refresh_tokens (token_hash, session_id, created_at, expires_at)
+    values (${hashToken(refreshToken)}, ${session.id}, ${now}, ${expiresAt})`)
   const caller = { userId: session.user.id, sessionId: session.id, role: session.user.role }
   const { token, expiresIn } = await tokens.issue(caller, session.expiresAt, now)
   return {
@@ -90,11 +87,8 @@ export async function endEverySession(db: Queryable): Promise<void> {
 
 /** Ends one session of a user. Throws `not_found` for another user's, for none and for one that has ended. */
 export async function endSession(db: Queryable, userId: string, sessionId: string, now: Date): Promise<void> {
-  const { rowCount } = await db.query('update sessions set revoked_at = $3 where user_id = $1 and id = $2 and revoked_at is null', [
-    userId,
-    sessionId,
-    now,
-  ])
+  const { rowCount } = await db.query(sql`update sessions set revoked_at = ${now}
+    where user_id = ${userId} and id = ${sessionId} and revoked_at is null`)
   if (rowCount === 0) throw notFound('session')
 }
 

@@ -50,11 +50,8 @@ export async function lockPassword(tx: Transaction, user: UserWithPassword): Pro
 
 /** Sets a password. Returns false, and changes nothing, when the stored one is no longer the one that was checked. */
 export async function replacePassword(db: Queryable, checked: UserWithPassword, passwordHash: string): Promise<boolean> {
-  const { rowCount } = await db.query('update users set password_hash = $3 where id = $1 and password_hash = $2', [
-    checked.id,
-    checked.password_hash,
-    passwordHash,
-  ])
+  const { rowCount } = await db.query(sql`update users set password_hash = ${passwordHash}
+    where id = ${checked.id} and password_hash = ${checked.password_hash}`)
   return rowCount === 1
 }
 

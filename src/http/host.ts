@@ -6,19 +6,19 @@ const HOST = /^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~%!$&'()*+,;=-]*)(?::\d*)?$/
 // RFC 9112 §3.2.2: scheme and authority, up to the path.
 const ABSOLUTE_FORM = /^https?:\/\/([^/?#]*)/i
 
-/** The number of `Host` headers. Node.js keeps the first and silently drops the others. */
-function countHosts({ rawHeaders }: IncomingMessage): number {
+/** The number of headers with this name, in lower case. Of `host` and `authorization` Node.js keeps the first and silently drops the others. */
+export function countHeaders({ rawHeaders }: IncomingMessage, wanted: string): number {
   let count = 0
   for (let index = 0; index < rawHeaders.length; index += 2) {
     const name = rawHeaders[index]
-    if (name?.length === 4 && name.toLowerCase() === 'host') count++
+    if (name?.length === wanted.length && name.toLowerCase() === wanted) count++
   }
   return count
 }
 
 /** The refusal of a request that does not name one host (RFC 9112 §3.2), else null. Only HTTP/1.0 may name none. */
 export function findHostFault(request: IncomingMessage): AppError | null {
-  const count = countHosts(request)
+  const count = countHeaders(request, 'host')
   if (count === 0 && request.httpVersion === '1.0') return null
   const { host = '' } = request.headers
   if (count !== 1 || !HOST.test(host)) return new AppError('malformed_request', 'The request must name one host.')

@@ -1,4 +1,5 @@
 import { randomUUIDv7 } from 'node:crypto'
+import { sql } from '../../db/sql.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import type { Client } from '../client.ts'
 import type { AuthContext } from '../context.ts'
@@ -21,11 +22,8 @@ export async function requestPasswordReset(context: AuthContext, address: string
   const expiresAt = new Date(now().getTime() + TOKEN_MS)
   const user = await inTransaction(pool, async (tx) => {
     const user = await findUserByEmail(tx, email)
-    await tx.query('insert into password_resets (token_hash, user_id, expires_at) values ($1, $2, $3)', [
-      hashToken(token),
-      user?.id ?? randomUUIDv7(),
-      expiresAt,
-    ])
+    await tx.query(sql`insert into password_resets (token_hash, user_id, expires_at)
+      values (${hashToken(token)}, ${user?.id ?? randomUUIDv7()}, ${expiresAt})`)
     const mail = user !== null && mayMail ? ({ kind: 'reset_password', to: email, token } as const) : ({ kind: 'none' } as const)
     await sendAccountMail(tx, { ...mail, expiresAt })
     return user
@@ -50,11 +48,8 @@ export async function confirmPasswordReset(
     if (rowCount === 0) throw invalidOneTimeToken()
     await tx.query('delete from password_resets where user_id = $1', [owner.user_id])
     // The token was mailed: its holder has the mailbox.
-    await tx.query('update users set password_hash = $2, email_verified_at = coalesce(email_verified_at, $3) where id = $1', [
-      owner.user_id,
-      passwordHash,
-      now(),
-    ])
+    await tx.query(sql`update users set password_hash = ${passwordHash}, email_verified_at = coalesce(email_verified_at, ${now()})
+      where id = ${owner.user_id}`)
     await sendAccountMail(tx, { kind: 'password_changed', to: owner.email, expiresAt: new Date(now().getTime() + NOTICE_MS) })
     return revokeSessionsOf(tx, owner.user_id, null, now())
   })
