@@ -8,16 +8,10 @@ export function plainArray(values: readonly (string | number)[]): string {
 }
 
 const SEPARATOR = '\u001e'
-const SEPARATOR_LITERAL = literal(SEPARATOR)
 
-/** Texts without control characters, such as JSON, ids, positions and times: one row each. */
-export function textRows(texts: readonly (string | number)[]): Sql {
-  return sql`string_to_table(${texts.join(SEPARATOR)}, ${SEPARATOR_LITERAL})`
-}
-
-/** As `textRows`: an array of the type text[]. */
+/** An array of the type text[], of texts without control characters, such as JSON, ids, positions and times. */
 export function textArray(texts: readonly string[]): Sql {
-  return sql`string_to_array(${texts.join(SEPARATOR)}, ${SEPARATOR_LITERAL})`
+  return sql`string_to_array(${texts.join(SEPARATOR)}, ${literal(SEPARATOR)})`
 }
 
 const HEADER_BYTES = 20

@@ -54,7 +54,7 @@ test('respects the bounds of the role and the database where they are shorter', 
 test('ends, with its locks, the transaction of a process that pauses, which counts as an outage', async (t) => {
   const db = await createTestDatabase(t)
   await db.pool.query('create table held as select 1 as id')
-  const { pool } = openPool(t, { url: db.url, bounds: { ...SERVING_BOUNDS, idleInTransactionMs: 50 } })
+  const { pool } = openPool(t, { url: db.url, bounds: { ...SERVING_BOUNDS, idle_in_transaction_session: 50 } })
   const paused = await pool.connect()
   const ended = new Promise((resolve) => paused.once('end', resolve))
   await paused.query('begin; update held set id = 2')
@@ -68,7 +68,7 @@ test('ends, with its locks, the transaction of a process that pauses, which coun
 
 test('distinguishes a statement that timed out from a fault', async (t) => {
   const db = await createTestDatabase(t)
-  const { pool } = openPool(t, { url: db.url, bounds: { ...SERVING_BOUNDS, statementMs: 20 } })
+  const { pool } = openPool(t, { url: db.url, bounds: { ...SERVING_BOUNDS, statement: 20 } })
   await assert.rejects(pool.query('select pg_sleep(60)'), (error) => isTimeout(error) && !isDatabaseOutage(error))
 })
 

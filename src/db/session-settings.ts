@@ -1,38 +1,32 @@
 import type pg from 'pg'
 import { sql } from './sql.ts'
 
-/** How long the database lets a session work and wait. Then it ends the statement; in the last two cases the session with its locks. */
-export interface SessionBounds {
-  /** Maximum wait for one lock. */
-  lockMs: number
-  /** Maximum duration of one statement. */
-  statementMs: number
-  /** Maximum pause between two statements of a transaction, as of a process that is paused or disconnected. */
-  idleInTransactionMs: number
-  /** Maximum duration of a transaction. From PostgreSQL 17 on. */
-  transactionMs: number
-}
+/**
+ * How long the database lets a session work and wait, in milliseconds, as PostgreSQL's settings `<name>_timeout`. Then it ends the statement;
+ * in the last two cases the session with its locks. `transaction`: from PostgreSQL 17 on.
+ */
+export type SessionBounds = Readonly<Record<'lock' | 'statement' | 'idle_in_transaction_session' | 'transaction', number>>
 
 const [SECOND_MS, HOUR_MS] = [1_000, 3_600_000]
 
 /** For requests and the pipeline, whose transactions are short. */
 export const SERVING_BOUNDS: SessionBounds = {
-  lockMs: 5 * SECOND_MS,
-  statementMs: 30 * SECOND_MS,
-  idleInTransactionMs: 5 * SECOND_MS,
-  transactionMs: 60 * SECOND_MS,
+  lock: 5 * SECOND_MS,
+  statement: 30 * SECOND_MS,
+  idle_in_transaction_session: 5 * SECOND_MS,
+  transaction: 60 * SECOND_MS,
 }
 
 /** For commands, which read or write a whole store, and for connections that hold a lock or listen. An export waits for its reader. */
 export const COMMAND_BOUNDS: SessionBounds = {
-  lockMs: 60 * SECOND_MS,
-  statementMs: 6 * HOUR_MS,
-  idleInTransactionMs: HOUR_MS,
-  transactionMs: 24 * HOUR_MS,
+  lock: 60 * SECOND_MS,
+  statement: 6 * HOUR_MS,
+  idle_in_transaction_session: HOUR_MS,
+  transaction: 24 * HOUR_MS,
 }
 
 /** For migrations. A process waits while another one migrates: that is a lock too. */
-export const MIGRATION_BOUNDS: SessionBounds = { ...COMMAND_BOUNDS, lockMs: HOUR_MS }
+export const MIGRATION_BOUNDS: SessionBounds = { ...COMMAND_BOUNDS, lock: HOUR_MS }
 
 /** Settings of the session. A server ignores those that its version does not have. */
 export type SessionSettings = Readonly<Record<string, string>>
@@ -52,17 +46,10 @@ const COMMON: SessionSettings = {
  * connection. Where the role, the database or the server has a shorter bound, that one stays.
  */
 export async function setUpSession(client: Pick<pg.ClientBase, 'query'>, bounds: SessionBounds): Promise<void> {
-  const { lockMs, statementMs, idleInTransactionMs, transactionMs } = bounds
-  const limits = {
-    lock_timeout: lockMs,
-    statement_timeout: statementMs,
-    idle_in_transaction_session_timeout: idleInTransactionMs,
-    transaction_timeout: transactionMs,
-  }
   await client.query(sql`
     select set_config(name, bound::text, false)
-    from unnest(${Object.keys(limits)}::text[], ${Object.values(limits)}::bigint[]) as wanted (name, bound)
-    join pg_settings using (name)
+    from unnest(${Object.keys(bounds)}::text[], ${Object.values(bounds)}::bigint[]) as wanted (timeout, bound)
+    join pg_settings on name = timeout || '_timeout'
     where case when vartype = 'integer' then setting::bigint = 0 or setting::bigint > bound end
     union all
     select set_config(name, value, false)

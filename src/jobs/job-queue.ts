@@ -67,7 +67,7 @@ export interface JobQueueOptions {
 const APPLICATION_NAME = 'storefront-jobs'
 const CONNECTIONS = 3
 // pg-boss deletes old jobs by one statement.
-const JOB_BOUNDS: SessionBounds = { ...SERVING_BOUNDS, statementMs: 600_000, transactionMs: 600_000 }
+const JOB_BOUNDS: SessionBounds = { ...SERVING_BOUNDS, statement: 600_000, transaction: 600_000 }
 const SCHEDULED_WORK: WorkOptions = { batchSize: 1, concurrency: 1, fetchers: 1 }
 // After a missed heartbeat the job of a dead process is released. 10 s is the least that pg-boss allows.
 const HEARTBEAT_SECONDS = 10

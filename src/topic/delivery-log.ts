@@ -1,6 +1,5 @@
 import type { Logger } from 'pino'
 import { copyRows } from '../db/copy-rows.ts'
-import { textRows } from '../db/list-parameters.ts'
 import type { Pool } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { sqlState, UNIQUE_VIOLATION } from '../db/sql-state.ts'
@@ -131,12 +130,13 @@ async function writePublications(pool: Pool, waiting: readonly Publication[]): P
 }
 
 async function writeUnknown(pool: Pool, rows: readonly Publication[]): Promise<void> {
-  const column = (index: 0 | 1 | 2 | 3) => textRows(rows.map((row) => row[index]))
+  const column = (index: 0 | 1 | 2 | 3) => rows.map((row) => row[index])
   await inTransaction(pool, (tx) =>
     tx.query(
       sql`insert into order_event_deliveries (order_id, version, sequence, published_at)
-      select order_id::uuid, version::integer, sequence::bigint, published_at::timestamptz
-      from rows from (${column(0)}, ${column(1)}, ${column(2)}, ${column(3)}) as publication (order_id, version, sequence, published_at)
+      select order_id, version, sequence, published_at
+      from unnest(${column(0)}::uuid[], ${column(1)}::integer[], ${column(2)}::bigint[], ${column(3)}::timestamptz[])
+        as publication (order_id, version, sequence, published_at)
       on conflict do nothing`,
     ),
   )

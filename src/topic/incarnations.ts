@@ -17,27 +17,15 @@ export interface LostRange {
   upTo: number
 }
 
-interface IncarnationRow {
-  number: number
-  identity: string
-  lost_after: number | null
-  lost_up_to: number | null
-  is_reconciled: boolean
-}
-
 /** Oldest first; none before the first process has checked the database. */
 export async function listIncarnations(db: Queryable): Promise<Incarnation[]> {
-  const { rows } = await db.query<IncarnationRow>(
-    `select number, identity, lost_after, lost_up_to, reconciled_at is not null as is_reconciled
+  const { rows } = await db.query<Incarnation>(
+    `select number, identity, reconciled_at is not null as "isReconciled",
+      case when lost_after is not null and lost_up_to is not null then json_build_object('after', lost_after, 'upTo', lost_up_to) end as lost
     from database_incarnations
     order by number`,
   )
-  return rows.map(({ number, identity, lost_after, lost_up_to, is_reconciled }) => ({
-    number,
-    identity,
-    lost: lost_after === null || lost_up_to === null ? null : { after: lost_after, upTo: lost_up_to },
-    isReconciled: is_reconciled,
-  }))
+  return rows
 }
 
 /** Differs for a copy of the database (unless its files were copied), after a point-in-time recovery, and after a promotion. */

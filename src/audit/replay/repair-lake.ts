@@ -1,27 +1,22 @@
-import type { Pool } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { deleteSuperseded, type SupersedingFault } from '../../lake/delete-superseded.ts'
 import { withLakeLock } from '../../lake/lake-lock.ts'
 import { parseName } from '../../lake/lake-names.ts'
 import { LakeRepairs } from '../../lake/lake-repairs.ts'
-import type { LakeStore } from '../../lake/lake-store.ts'
 import { listLake } from '../../lake/list-files.ts'
-import type { Topic } from '../../topic/topic.ts'
 import { type ComparisonTables, withComparisonTables } from '../verify/comparison-tables.ts'
 import { type LakeContents, readLake } from '../verify/read-lake.ts'
 import { readTopic } from '../verify/read-topic.ts'
 import { ALTERED_IN_LAKE } from '../verify/row-digest.ts'
-import { type FileGroup, groupNested, RewrittenFiles } from './rewrite-files.ts'
+import { type FileGroup, groupNested, type RewriteOptions, RewrittenFiles } from './rewrite-files.ts'
 import { withSubscriberLock } from './subscriber-lock.ts'
 import { writeMissing } from './write-missing.ts'
 
-export interface RepairOptions {
-  pool: Pool
+type RepairedStores = Omit<RewriteOptions, 'tables' | 'repairs'>
+
+export interface RepairOptions extends RepairedStores {
   /** Address of the same database. */
   url: string
-  store: LakeStore
-  topic: Topic
-  now: () => Date
 }
 
 export interface RepairReport {
@@ -46,7 +41,7 @@ export async function repairLake({ url, ...options }: RepairOptions): Promise<Re
   )
 }
 
-async function repair(tables: ComparisonTables, repairs: LakeRepairs, options: Omit<RepairOptions, 'url'>): Promise<RepairReport> {
+async function repair(tables: ComparisonTables, repairs: LakeRepairs, options: RepairedStores): Promise<RepairReport> {
   const { store, topic, now } = options
   await repairs.start()
   // Finishes a killed repair, whose new file supersedes the old ones already.

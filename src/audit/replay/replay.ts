@@ -3,22 +3,15 @@ import type { Pool } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { findDefect, hasWholeHistory, type OrderEvent, toOrderEvents } from '../../orders/events.ts'
 import type { Topic } from '../../topic/topic.ts'
-import { awaitInFlight, MISSING_FROM_TOPIC } from '../verify/await-in-flight.ts'
+import { awaitInFlight, type InFlightOptions, MISSING_FROM_TOPIC } from '../verify/await-in-flight.ts'
 import { type ComparisonTables, withComparisonTables } from '../verify/comparison-tables.ts'
 import { getOrderRecords, type OrderFilter, readOrders } from '../verify/read-orders.ts'
 import { readTopic } from '../verify/read-topic.ts'
 import { beginRefill } from './refill-slot.ts'
 
-export interface ReplayOptions {
-  pool: Pool
-  /** Address of the same database for the role that may replicate. */
-  streamUrl: string
-  topic: Topic
-  slotName: string
+export interface ReplayOptions extends InFlightOptions {
   /** Only these changes; a lost slot is then left as it is. */
   filter?: OrderFilter
-  /** How long to wait for changes in flight to the topic. */
-  patienceMs?: number
 }
 
 export interface ReplayReport {

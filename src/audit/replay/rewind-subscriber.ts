@@ -1,10 +1,8 @@
 import type { Pool } from '../../db/pool.ts'
 import { OperatorError } from '../../errors.ts'
-import { partitionMessages } from '../../topic/partition-messages.ts'
+import { readBatches } from '../../topic/partition-messages.ts'
 import type { Topic } from '../../topic/topic.ts'
 import { withSubscriberLock } from './subscriber-lock.ts'
-
-const BATCH_SIZE = 1_000
 
 /** No subscriber with this name has ever read the topic. */
 export class UnknownSubscriber extends OperatorError {
@@ -47,14 +45,13 @@ async function listSubscribers(pool: Pool): Promise<string> {
 }
 
 async function findSequenceBefore(topic: Topic, since: Date): Promise<number> {
-  for (let position = 0; ; ) {
-    const stored = await topic.read(position, BATCH_SIZE)
-    const last = stored.at(-1)
-    if (last === undefined) return position
-    for (const { sequence, event } of partitionMessages(stored).messages) {
+  let position = 0
+  for await (const { messages, last } of readBatches(topic, position)) {
+    for (const { sequence, event } of messages) {
       if (Date.parse(event.time) >= since.getTime()) return position
       position = sequence
     }
-    position = last.sequence
+    position = last
   }
+  return position
 }

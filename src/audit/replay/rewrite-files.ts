@@ -9,7 +9,7 @@ import type { LakeRepairs } from '../../lake/lake-repairs.ts'
 import { LAKE_COLUMNS, toLakeRow } from '../../lake/lake-row.ts'
 import { type LakeFile, LakeFileGone, type LakeStore } from '../../lake/lake-store.ts'
 import { queryDuckDB } from '../../lake/query-duckdb.ts'
-import { partitionMessages } from '../../topic/partition-messages.ts'
+import { readBatches } from '../../topic/partition-messages.ts'
 import type { Topic, TopicMessage } from '../../topic/topic.ts'
 import type { ComparisonTables } from '../verify/comparison-tables.ts'
 import { loadEvents } from './replay.ts'
@@ -126,15 +126,15 @@ export class RewrittenFiles {
       from topic_events anti join lake_events using (event_id)
       where sequence between ${range.first} and ${range.last}
       group by event_id`)
-    for (let position = range.first - 1; position < range.last; ) {
-      const stored = await topic.read(position, BATCH_SIZE)
-      const end = stored.at(-1)?.sequence ?? range.last
+    let position = range.first - 1
+    for await (const { messages, last } of readBatches(topic, position)) {
       const wanted = await tables.select<{ sequence: number }>(
-        sql`select sequence from made_events where sequence > ${position} and sequence <= ${end}`,
+        sql`select sequence from made_events where sequence > ${position} and sequence <= ${last}`,
       )
       const sequences = new Set(wanted.map(({ sequence }) => sequence))
-      await write(partitionMessages(stored).messages.filter(({ sequence }) => sequences.has(sequence)))
-      position = end
+      await write(messages.filter(({ sequence }) => sequences.has(sequence)))
+      position = last
+      if (position >= range.last) break
     }
     await write(await this.#makeFromOrders(leftover, range))
     await tables.run(sql`insert into lake_events select event_id, sequence, null, null from made_events`)

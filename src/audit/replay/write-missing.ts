@@ -1,25 +1,16 @@
 import { join } from 'node:path'
 import { sql } from '../../db/sql.ts'
 import { nameOf, parseName } from '../../lake/lake-names.ts'
-import type { LakeRepairs } from '../../lake/lake-repairs.ts'
 import { toLakeRow } from '../../lake/lake-row.ts'
-import type { LakeStore } from '../../lake/lake-store.ts'
 import { listLake } from '../../lake/list-files.ts'
 import { writeParquet } from '../../lake/parquet-writer.ts'
-import { partitionMessages } from '../../topic/partition-messages.ts'
+import { readBatches } from '../../topic/partition-messages.ts'
 import type { Topic, TopicMessage } from '../../topic/topic.ts'
-import type { ComparisonTables } from '../verify/comparison-tables.ts'
-import { LEVELS_ABOVE } from './rewrite-files.ts'
+import { LEVELS_ABOVE, type RewriteOptions } from './rewrite-files.ts'
 
 const BATCH_SIZE = 1_000
 
-interface MissingOptions {
-  store: LakeStore
-  topic: Topic
-  /** Contains the events of the topic and of the lake. */
-  tables: ComparisonTables
-  repairs: LakeRepairs
-}
+type MissingOptions = Pick<RewriteOptions, 'store' | 'topic' | 'tables' | 'repairs'>
 
 /** Writes the events that the lake lacks, of the topic up to the sequence `upTo`, at the date of `ingestedAt`. Returns their number. */
 export async function writeMissing(options: MissingOptions, upTo: number, ingestedAt: string): Promise<number> {
@@ -49,16 +40,14 @@ async function readRuns(topic: Topic, missing: readonly { sequence: number }[]):
   const runs: TopicMessage[][] = []
   let isOpen = false
   const end = missing.at(-1)?.sequence ?? 0
-  for (let position = (missing[0]?.sequence ?? 1) - 1; position < end; ) {
-    const stored = await topic.read(position, BATCH_SIZE)
-    if (stored.length === 0) return runs
-    for (const message of partitionMessages(stored).messages) {
+  for await (const { messages, last } of readBatches(topic, (missing[0]?.sequence ?? 1) - 1)) {
+    for (const message of messages) {
       const isWanted = wanted.has(message.sequence)
       if (isWanted && isOpen) runs.at(-1)?.push(message)
       else if (isWanted) runs.push([message])
       isOpen = isWanted
     }
-    position = stored.at(-1)?.sequence ?? end
+    if (last >= end) break
   }
   return runs
 }

@@ -2,7 +2,7 @@ import type { Pool } from '../../db/pool.ts'
 import { findLakeEnd } from '../../lake/lake-end.ts'
 import type { LakeStore } from '../../lake/lake-store.ts'
 import { findUnknownEvents, type LostRange } from '../../topic/incarnations.ts'
-import { partitionMessages } from '../../topic/partition-messages.ts'
+import { readBatches } from '../../topic/partition-messages.ts'
 import { epochOf, type Topic } from '../../topic/topic.ts'
 import { type LakeEvent, visitLakeAfter } from './lake-tail.ts'
 
@@ -59,13 +59,12 @@ export async function findDataLoss(compared: ComparedStores, known: number, isTh
 }
 
 /** The events of the range that no order has, by event id: those that were published before the restore and lost by it. */
-export async function listLostEvents({ pool, topic, lake }: ComparedStores, range: LostRange): Promise<Map<string, LakeEvent>> {
+export async function listLostEvents(compared: ComparedStores, range: LostRange): Promise<Map<string, LakeEvent>> {
   const lost = new Map<string, LakeEvent>()
   const keep = async (events: LakeEvent[]) => {
-    for (const event of await keepUnknown(pool, events)) if (event.sequence <= range.upTo) lost.set(event.eventId, event)
+    for (const event of await keepUnknown(compared.pool, events)) if (event.sequence <= range.upTo) lost.set(event.eventId, event)
   }
-  if (lake !== null) await visitLakeAfter(lake, range.after, null, keep)
-  if (topic.isOutside) await visitTopic(topic, range.after, keep)
+  await visitAfter(compared, range.after, keep)
   return lost
 }
 
@@ -77,19 +76,15 @@ async function readLakeTail(lake: LakeStore, after: number, upTo: number): Promi
   return tail
 }
 
+/** Calls `visit` with the events of lake and topic after a sequence. */
+async function visitAfter({ topic, lake }: ComparedStores, after: number, visit: (events: LakeEvent[]) => Promise<void>): Promise<void> {
+  if (lake !== null) await visitLakeAfter(lake, after, null, visit)
+  if (topic.isOutside) await visitTopic(topic, after, visit)
+}
+
 async function visitTopic(topic: Topic, after: number, visit: (events: LakeEvent[]) => Promise<void>): Promise<void> {
-  for (let position = after; ; ) {
-    const stored = await topic.read(position, BATCH_SIZE)
-    const last = stored.at(-1)
-    if (last === undefined) return
-    await visit(
-      partitionMessages(stored).messages.map(({ sequence, event }) => ({
-        eventId: event.id,
-        sequence,
-        orderNumber: toNumber(event.data.order.number),
-      })),
-    )
-    position = last.sequence
+  for await (const { messages } of readBatches(topic, after)) {
+    await visit(messages.map(({ sequence, event }) => ({ eventId: event.id, sequence, orderNumber: toNumber(event.data.order.number) })))
   }
 }
 
@@ -118,13 +113,11 @@ async function findNewestPosition(pool: Pool): Promise<number> {
   return rows[0]?.position ?? 0
 }
 
-async function findNewestOrderNumber({ topic, lake }: ComparedStores, after: number): Promise<number> {
+async function findNewestOrderNumber(compared: ComparedStores, after: number): Promise<number> {
   let newest = 0
-  const visit = async (events: LakeEvent[]) => {
+  await visitAfter(compared, after, async (events) => {
     for (const { orderNumber } of events) newest = Math.max(newest, orderNumber)
-  }
-  if (lake !== null) await visitLakeAfter(lake, after, null, visit)
-  if (topic.isOutside) await visitTopic(topic, after, visit)
+  })
   return newest
 }
 

@@ -25,6 +25,7 @@ export interface InFlightOptions {
   streamUrl: string
   topic: Topic
   slotName: string
+  /** How long to wait for changes in flight to the topic; default 25 s. */
   patienceMs?: number | undefined
 }
 
@@ -50,8 +51,8 @@ export async function awaitInFlight(tables: ComparisonTables, options: InFlightO
     const slot = await readSlot(pool, slotName, rows[0]?.lsn ?? '0/0')
     // Read after the slot's position: a change is on the topic before its position is confirmed.
     end = await readTopic(topic, tables, end)
-    if ((await tables.count(MISSING_FROM_TOPIC)) === 0 || slot.isPast) return { slotLost: slot.lost, isSettled: true, topicEnd: end }
-    if (slot.lost !== null) return { slotLost: slot.lost, isSettled: true, topicEnd: end }
+    const isOver = slot.isPast || slot.lost !== null || (await tables.count(MISSING_FROM_TOPIC)) === 0
+    if (isOver) return { slotLost: slot.lost, isSettled: true, topicEnd: end }
     if (!slot.isActive && (await readHeldEvents(streamUrl, slotName, tables))) {
       return { slotLost: null, isSettled: true, topicEnd: await readTopic(topic, tables, end) }
     }

@@ -1,39 +1,34 @@
 import { sql } from '../../db/sql.ts'
 import { LAKE_COLUMNS, toLakeRow } from '../../lake/lake-row.ts'
-import { partitionMessages } from '../../topic/partition-messages.ts'
+import { readBatches } from '../../topic/partition-messages.ts'
 import type { Topic, TopicMessage } from '../../topic/topic.ts'
 import type { ComparisonTables } from './comparison-tables.ts'
 import { eventDigest, moveDetailsOf } from './event-digest.ts'
 import { ROW_DIGESTS } from './row-digest.ts'
 
-const BATCH_SIZE = 1_000
 const COLUMNS = { ...LAKE_COLUMNS, event_digest: sql`VARCHAR`, move_details: sql`VARCHAR`, changed_at: sql`BIGINT` }
 
 /** Copies the messages after `after` into `topic_events`, those that are no order events into `corrupt_messages`. Returns the last sequence. */
 export async function readTopic(topic: Topic, tables: ComparisonTables, after = 0): Promise<number> {
   let position = after
-  for (;;) {
-    const stored = await topic.read(position, BATCH_SIZE)
-    const last = stored.at(-1)
-    if (last === undefined) return position
-    const { messages, corrupt } = partitionMessages(stored)
+  for await (const { messages, corrupt, last } of readBatches(topic, after)) {
     await tables.add('corrupt_messages', corrupt)
     const rows = await tables.spoolRows(messages.map(toLine), COLUMNS)
     await tables.run(sql`
       insert into topic_events
       select event_id, event_digest, move_details, changed_at, sequence, ${ROW_DIGESTS} from ${rows}`)
-    position = last.sequence
+    position = last
   }
+  return position
 }
 
 /** Everything that is compared, as one line of JSON. */
 function toLine(message: TopicMessage): string {
   const { event } = message
-  const changedAt = Date.parse(event.time)
   return JSON.stringify({
     ...toLakeRow(message, event.time),
     event_digest: eventDigest(event),
     move_details: moveDetailsOf(event),
-    changed_at: changedAt,
+    changed_at: Date.parse(event.time),
   })
 }

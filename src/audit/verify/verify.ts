@@ -3,10 +3,10 @@ import type { Pool } from '../../db/pool.ts'
 import { identifier, literal, type Sql, sql } from '../../db/sql.ts'
 import type { LakeStore } from '../../lake/lake-store.ts'
 import { findUnreconciledReason, listIncarnations } from '../../topic/incarnations.ts'
-import type { CorruptMessage, Topic } from '../../topic/topic.ts'
+import type { CorruptMessage } from '../../topic/topic.ts'
 import { describeLoss, knownUpTo } from '../restore/ensure-incarnation.ts'
 import { type ComparedStores, findDataLoss } from '../restore/find-data-loss.ts'
-import { awaitInFlight, type InFlightResult, MISSING_FROM_TOPIC, PATIENCE_MS } from './await-in-flight.ts'
+import { awaitInFlight, type InFlightOptions, type InFlightResult, MISSING_FROM_TOPIC, PATIENCE_MS } from './await-in-flight.ts'
 import { type ComparisonTables, type TableName, withComparisonTables } from './comparison-tables.ts'
 import { findInvalidRows, InvalidRows } from './invalid-rows.ts'
 import { type LakeContents, readLake } from './read-lake.ts'
@@ -15,18 +15,12 @@ import { readOrders } from './read-orders.ts'
 import { readTopic } from './read-topic.ts'
 import { ALTERED_IN_LAKE } from './row-digest.ts'
 
-export interface VerifyOptions {
-  pool: Pool
-  /** Address of the same database for the role that may replicate. */
-  streamUrl: string
-  topic: Topic
-  slotName: string
+/** `patienceMs`: also how far a subscriber may lag. */
+export interface VerifyOptions extends InFlightOptions {
   lake: LakeStore
   /** How long the sink may buffer events; default 60. */
   lakeFlushSeconds?: number
   now: () => Date
-  /** How long to wait for changes in flight to the topic, and how far a subscriber may lag. */
-  patienceMs?: number
 }
 
 export type Place = 'database' | 'orders' | 'order counts' | 'products' | 'stock' | 'change stream' | 'topic' | 'mails' | 'lake'

@@ -1,6 +1,6 @@
-import { createHash, type Hash } from 'node:crypto'
+import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { type FileHandle, mkdir, open, readdir, readFile, realpath, rename, rm, writeFile } from 'node:fs/promises'
+import { mkdir, open, readdir, readFile, realpath, rename, rm, writeFile } from 'node:fs/promises'
 import { dirname, isAbsolute, join, relative, sep } from 'node:path'
 import { OperatorError } from '../../errors.ts'
 import { connectClient, type Queryable } from '../pool.ts'
@@ -165,12 +165,8 @@ async function readManifest(source: string): Promise<Manifest> {
 }
 
 async function syncFile(path: string): Promise<void> {
-  const file = await open(path, 'r+')
-  try {
-    await file.sync()
-  } finally {
-    await file.close()
-  }
+  await using file = await open(path, 'r+')
+  await file.sync()
 }
 
 /** Copies files into one folder and lists them. */
@@ -199,27 +195,12 @@ class Copier {
 
   /** Returns the SHA-256 of the copied bytes, in hex. */
   async copy(from: string, path: string): Promise<string> {
-    const source = await open(from, 'r')
-    try {
-      return await this.#store(path, async (target, digest) => {
-        const chunk = Buffer.allocUnsafe(CHUNK_BYTES)
-        for (;;) {
-          const { bytesRead } = await source.read(chunk, 0, CHUNK_BYTES)
-          if (bytesRead === 0) return
-          digest.update(chunk.subarray(0, bytesRead))
-          await target.writeFile(chunk.subarray(0, bytesRead))
-        }
-      })
-    } finally {
-      await source.close()
-    }
+    await using source = await open(from, 'r')
+    return await this.#store(path, source.createReadStream({ highWaterMark: CHUNK_BYTES, autoClose: false }))
   }
 
   async write(path: string, text: string): Promise<void> {
-    await this.#store(path, async (target, digest) => {
-      digest.update(text)
-      await target.writeFile(text)
-    })
+    await this.#store(path, [Buffer.from(text)])
   }
 
   /** Syncs everything to disk and writes the list, without which the folder is no backup. */
@@ -237,16 +218,15 @@ class Copier {
     return { files: this.#files.length, sizeBytes: this.#files.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0) }
   }
 
-  async #store(path: string, write: (target: FileHandle, digest: Hash) => Promise<void>): Promise<string> {
-    const target = await open(join(this.#target, path), 'w', 0o600)
+  async #store(path: string, chunks: Iterable<Buffer> | AsyncIterable<Buffer>): Promise<string> {
+    await using target = await open(join(this.#target, path), 'w', 0o600)
     const digest = createHash('sha256')
-    try {
-      await write(target, digest)
-      const sha256 = digest.digest('hex')
-      this.#files.push({ path, sizeBytes: (await target.stat()).size, sha256 })
-      return sha256
-    } finally {
-      await target.close()
+    for await (const chunk of chunks) {
+      digest.update(chunk)
+      await target.writeFile(chunk)
     }
+    const sha256 = digest.digest('hex')
+    this.#files.push({ path, sizeBytes: (await target.stat()).size, sha256 })
+    return sha256
   }
 }

@@ -1,4 +1,5 @@
-import { createServer } from 'node:net'
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
 
 const TAKEN: readonly (string | undefined)[] = ['EADDRINUSE', 'EACCES']
 
@@ -20,9 +21,7 @@ export async function isFree(port: number): Promise<boolean> {
 
 /** Returns the port; for 0 the kernel chooses one. */
 async function listenOnce(wanted: number): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((resolve, reject) => server.once('error', reject).listen(wanted, '127.0.0.1', resolve))
-  const { port } = server.address() as { port: number }
-  await new Promise((resolve) => server.close(resolve))
-  return port
+  await using server = createServer().listen(wanted, '127.0.0.1')
+  await once(server, 'listening')
+  return (server.address() as AddressInfo).port
 }

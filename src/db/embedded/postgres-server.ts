@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { chmodSync, closeSync, mkdirSync, openSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
@@ -144,17 +145,15 @@ async function supportsSockets(folder: string): Promise<boolean> {
   // The setting is a list: commas and quotes are its syntax.
   if (process.platform === 'win32' || Buffer.byteLength(folder) > MAX_SOCKET_FOLDER_LENGTH || /[",]/.test(folder)) return false
   const path = join(folder, '.s.probe')
-  const server = createServer()
   try {
     rmSync(path, { force: true })
-    await new Promise<void>((resolve, reject) => server.once('error', reject).listen(path, resolve))
+    await using server = createServer().listen(path)
+    await once(server, 'listening')
     chmodSync(path, 0o700)
     return true
   } catch (error) {
     if (isDiskFull(error)) throw error
     return false
-  } finally {
-    await new Promise((resolve) => server.close(resolve))
   }
 }
 
