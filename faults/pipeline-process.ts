@@ -65,5 +65,6 @@ async function openTopic(pool: Pool): Promise<Topic> {
   const options = { pool, url: DATABASE_URL, logger }
   const { nats } = readConfig(process.env)
   if (nats === null) return (await import('../src/topic/postgres/postgres-topic.ts')).createPostgresTopic(options)
-  return (await import('../src/topic/nats/nats-topic.ts')).createNatsTopic({ ...options, nats, replicas: nats.replicas })
+  const { NatsTopic } = await import('../src/topic/nats/nats-topic.ts')
+  return new NatsTopic({ ...options, nats, replicas: nats.replicas })
 }

@@ -1,7 +1,7 @@
 import { type JetStreamManager, jetstreamManager } from '@nats-io/jetstream'
 import { connect } from '@nats-io/transport-node'
 import type { NatsSettings } from '../src/topic/nats/connection.ts'
-import { createNatsTopic, type NatsTopicOptions } from '../src/topic/nats/nats-topic.ts'
+import { NatsTopic, type NatsTopicOptions } from '../src/topic/nats/nats-topic.ts'
 import type { Topic } from '../src/topic/topic.ts'
 import { type Cleanup, onCleanup } from './cleanup.ts'
 import type { TestDatabase } from './database.ts'
@@ -22,7 +22,7 @@ type NamedDatabase = Pick<TestDatabase, 'name' | 'pool' | 'url'>
 /** A topic on a stream with the database's name, so no other test uses it. */
 export function connectNatsTopic(t: Cleanup, db: NamedDatabase, servers: string, others: Partial<NatsTopicOptions> = {}): Topic {
   const { name, pool, url } = db
-  const topic = createNatsTopic({ nats: natsSettings(servers), replicas: 1, name, pool, url, logger: silent, ...others })
+  const topic = new NatsTopic({ nats: natsSettings(servers), replicas: 1, name, pool, url, logger: silent, ...others })
   onCleanup(t, () => topic.stop())
   return topic
 }

@@ -2,7 +2,7 @@ import type { Logger } from 'pino'
 import type { Config } from '../config.ts'
 import type { Pool } from '../db/pool.ts'
 import type { PublishedEvent } from '../topic/delivery-log.ts'
-import { createNatsTopic } from '../topic/nats/nats-topic.ts'
+import { NatsTopic } from '../topic/nats/nats-topic.ts'
 import { createPostgresTopic } from '../topic/postgres/postgres-topic.ts'
 import type { Topic } from '../topic/topic.ts'
 
@@ -17,5 +17,5 @@ interface TopicOptions {
 
 /** The notification topic of the settings, not started. */
 export function createTopic({ nats }: Config, options: TopicOptions): Topic {
-  return nats === null ? createPostgresTopic(options) : createNatsTopic({ ...options, nats, replicas: nats.replicas })
+  return nats === null ? createPostgresTopic(options) : new NatsTopic({ ...options, nats, replicas: nats.replicas })
 }

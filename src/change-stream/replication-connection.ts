@@ -65,10 +65,7 @@ export async function openReplication(
     replication: 'database',
   } as pg.ClientConfig)
   let closed = false
-  let fail: (error: Error) => void = () => {}
-  const broken = new Promise<never>((_resolve, reject) => {
-    fail = reject
-  })
+  const { promise: broken, reject: fail } = Promise.withResolvers<never>()
   broken.catch(() => {})
   client.on('error', (error) => fail(error))
   client.on('end', () => fail(new Error('the replication connection was closed')))

@@ -59,29 +59,18 @@ export async function createReplicationSlot(db: Queryable, slotName: string): Pr
 
 /** Why the change stream cannot deliver every change since its position, null when it can. */
 export async function findLostReason(db: Queryable, slotName: string): Promise<string | null> {
-  const { rows } = await db.query<SlotFound>(
-    `select slot.slot_name is not null as exists, slot.wal_status, refill.slot_name is not null as is_refilling,
-      slot.database, slot.database is distinct from current_database() as is_foreign
-    from (select $1::text as name) as wanted
-    left join pg_replication_slots as slot on slot.slot_name = wanted.name
-    left join slot_refills as refill on refill.slot_name = wanted.name`,
+  const { rows } = await db.query<{ wal_status: string | null; is_refilling: boolean }>(
+    `select wal_status, exists (select from slot_refills where slot_refills.slot_name = slot.slot_name) as is_refilling
+    from pg_replication_slots as slot
+    where slot_name = $1`,
     [slotName],
   )
   const [slot] = rows
-  if (!slot?.exists) return `the replication slot ${slotName} does not exist`
-  if (slot.is_foreign) return foreignSlot(slotName, slot.database)
+  if (slot === undefined) return `the replication slot ${slotName} does not exist`
+  const foreign = await findForeignReason(db, slotName)
+  if (foreign !== null) return foreign
   if (slot.wal_status === 'lost') return `the replication slot ${slotName} has lost its WAL`
-  if (slot.is_refilling) return unfinishedRefill(slotName)
-  return null
-}
-
-interface SlotFound {
-  exists: boolean
-  wal_status: string | null
-  is_refilling: boolean
-  /** Null for a physical slot. */
-  database: string | null
-  is_foreign: boolean
+  return slot.is_refilling ? unfinishedRefill(slotName) : null
 }
 
 /** Why the slot with this name does not belong to this database; null when it does, or does not exist. */
@@ -90,10 +79,8 @@ export async function findForeignReason(db: Queryable, slotName: string): Promis
     'select database from pg_replication_slots where slot_name = $1 and database is distinct from current_database()',
     [slotName],
   )
-  return rows[0] === undefined ? null : foreignSlot(slotName, rows[0].database)
-}
-
-function foreignSlot(slotName: string, database: string | null): string {
+  if (rows[0] === undefined) return null
+  const { database } = rows[0]
   const owner = database === null ? 'is a physical slot of a standby' : `belongs to the database ${database}`
   return `the replication slot ${slotName} ${owner}, so this database cannot use it`
 }
@@ -131,21 +118,4 @@ export async function readSlotStatus(db: Queryable, slotName: string): Promise<S
   )
   const { active = false, retainedBytes = null, lagBytes = null } = rows[0] ?? {}
   return lostReason === null ? { active, retainedBytes, lagBytes, lostReason } : { active, retainedBytes: null, lagBytes: null, lostReason }
-}
-
-/**
- * Why a standby (PostgreSQL 17 or later) could not continue with the slot if it were promoted now; null when it could. A temporary copy
- * has not caught up with the primary yet, and the promotion drops it.
- */
-export async function findStandbyReason(standby: Queryable, slotName: string): Promise<string | null> {
-  const { rows } = await standby.query<{ synced: boolean; temporary: boolean; invalidation_reason: string | null }>(
-    'select synced, temporary, invalidation_reason from pg_replication_slots where slot_name = $1',
-    [slotName],
-  )
-  const slot = rows[0]
-  if (slot === undefined) return `the standby has no copy of the replication slot ${slotName}`
-  if (slot.invalidation_reason !== null)
-    return `the standby's copy of the replication slot ${slotName} is invalid: ${slot.invalidation_reason}`
-  if (slot.temporary) return `the standby's copy of the replication slot ${slotName} has not caught up yet`
-  return slot.synced ? null : `the replication slot ${slotName} on the standby is not synchronized from a primary`
 }

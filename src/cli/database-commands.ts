@@ -2,11 +2,12 @@ import { resolve } from 'node:path'
 import { ensureIncarnationOf, RestoreUnfinished } from '../app/ensure-incarnation.ts'
 import { prepareDatabase } from '../app/prepare-database.ts'
 import { assertEmbeddedIsMeant, type Config } from '../config.ts'
-import { BackupFailed, backUpCluster, restoreCluster } from '../db/embedded/backup.ts'
+import { backUpCluster, restoreCluster } from '../db/embedded/backup.ts'
 import { dataFolder } from '../db/embedded/data-folder.ts'
 import { openExistingDatabase, openSharedDatabase } from '../db/open-database.ts'
 import { createPool } from '../db/pool.ts'
 import { COMMAND_BOUNDS } from '../db/session-settings.ts'
+import { OperatorError } from '../errors.ts'
 import type { Contexts } from './command.ts'
 import { replayOrders } from './pipeline-commands.ts'
 
@@ -69,5 +70,5 @@ async function finish(settings: Contexts['settings']): Promise<number> {
 
 function assertEmbedded({ databaseAddresses }: Config): void {
   if (databaseAddresses !== null)
-    throw new BackupFailed('DATABASE_URL is set: back that server up by its own means, see docs/operations.md, Backup and restore')
+    throw new OperatorError('DATABASE_URL is set: back that server up by its own means, see docs/operations.md, Backup and restore')
 }

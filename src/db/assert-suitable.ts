@@ -4,23 +4,18 @@ import { explainConnection, explainRefusal, quote } from './connection-refusal.t
 import { isDatabaseOutage } from './failures.ts'
 import { connectClient, type Queryable } from './pool.ts'
 
-/** The database server or the rights of a role do not meet the store's needs. The message contains the statement that fixes it. */
-export class DatabaseUnsuitable extends OperatorError {
-  override readonly name = 'DatabaseUnsuitable'
-}
-
 const MIN_VERSION = 150_000
 
-/** Throws DatabaseUnsuitable unless the server is new enough and writes the WAL that the change stream needs. */
+/** Throws OperatorError unless the server is new enough and writes the WAL that the change stream needs. */
 export async function assertServer(db: Queryable): Promise<void> {
   const { rows } = await db.query<{ version: string; number: number; wal_level: string }>(
     `select current_setting('server_version') as version, current_setting('server_version_num')::int as number,
       current_setting('wal_level') as wal_level`,
   )
   const { version = '', number = 0, wal_level: walLevel = '' } = rows[0] ?? {}
-  if (number < MIN_VERSION) throw new DatabaseUnsuitable(`the database is PostgreSQL ${version}; the store needs 15 or later`)
+  if (number < MIN_VERSION) throw new OperatorError(`the database is PostgreSQL ${version}; the store needs 15 or later`)
   if (walLevel !== 'logical') {
-    throw new DatabaseUnsuitable(
+    throw new OperatorError(
       `the database has wal_level = ${walLevel}; run "alter system set wal_level = logical" as its administrator, and restart it`,
     )
   }
@@ -29,7 +24,7 @@ export async function assertServer(db: Queryable): Promise<void> {
 const SETTINGS = { api: 'DATABASE_URL', stream: 'DATABASE_STREAM_URL', owner: 'DATABASE_OWNER_URL' }
 
 /**
- * Throws DatabaseUnsuitable, with the setting's name, when the server refuses the address of one of these roles. `isNeeded`: also when the
+ * Throws OperatorError, with the setting's name, when the server refuses the address of one of these roles. `isNeeded`: also when the
  * server is unavailable for now; otherwise the part of the store that uses the address handles that.
  */
 export async function assertReachable(
@@ -40,11 +35,10 @@ export async function assertReachable(
   for (const url of new Set(roles.map((role) => addresses[role]))) {
     const role = addresses.api === url ? 'api' : roles.find((each) => addresses[each] === url)
     try {
-      const client = await connectClient(url, 'storefront-check')
-      await client.end()
+      await using _client = await connectClient(url, 'storefront-check')
     } catch (error) {
       const message = (isNeeded ? explainConnection : explainRefusal)(error, SETTINGS[role ?? 'api'])
-      if (message !== null) throw new DatabaseUnsuitable(message, { cause: error })
+      if (message !== null) throw new OperatorError(message, { cause: error })
       if (isNeeded || !isDatabaseOutage(error)) throw error
     }
   }
@@ -62,7 +56,7 @@ interface OwnerRights {
   lacks_create_in_database: boolean
 }
 
-/** Throws DatabaseUnsuitable unless this connection's role may change the schema, and the role that is to get rights exists. */
+/** Throws OperatorError unless this connection's role may change the schema, and the role that is to get rights exists. */
 export async function assertOwner(db: Queryable, apiRole: string): Promise<void> {
   const { rows } = await db.query<OwnerRights>(
     `select
@@ -84,12 +78,12 @@ export async function assertOwner(db: Queryable, apiRole: string): Promise<void>
   if (rights === undefined) return
   const { role, database, schema, other_owner: owner } = rights
   if (owner !== null) {
-    throw new DatabaseUnsuitable(
+    throw new OperatorError(
       `the tables of this database belong to the role ${owner}, not to ${role}: set DATABASE_OWNER_URL to the address of ${owner}`,
     )
   }
   if (!rights.has_api_role) {
-    throw new DatabaseUnsuitable(
+    throw new OperatorError(
       `the role ${apiRole} in DATABASE_URL does not exist: run "create role ${quote(apiRole)} login password '…'" as the database's administrator`,
     )
   }
@@ -99,16 +93,16 @@ export async function assertOwner(db: Queryable, apiRole: string): Promise<void>
       ? null
       : `schema ${quote(schema ?? 'public')}`
   if (lacked === null) return
-  throw new DatabaseUnsuitable(
+  throw new OperatorError(
     `the role ${role} lacks the right to create in the ${lacked}: set DATABASE_OWNER_URL to the address of its owner, or run "grant create on ${lacked} to ${quote(role)}" as its administrator`,
   )
 }
 
 /** Explains why a replication slot could not be created with this role. */
-export async function explainMissingReplication(stream: Queryable, cause: unknown): Promise<DatabaseUnsuitable> {
+export async function explainMissingReplication(stream: Queryable, cause: unknown): Promise<OperatorError> {
   const { rows } = await stream.query<{ role: string }>('select current_user as role')
   const role = rows[0]?.role ?? ''
-  return new DatabaseUnsuitable(
+  return new OperatorError(
     `the role ${role} may not replicate: set DATABASE_STREAM_URL to the address of a role that may, or run "alter role ${quote(role)} replication" as the database's administrator`,
     { cause },
   )

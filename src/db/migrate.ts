@@ -24,22 +24,18 @@ export class DevelopmentSchema extends OperatorError {
  */
 export async function migrate(url: string): Promise<string[]> {
   // A connection of the runner's own would end the process when it breaks, and outlive the call.
-  const client = await connectClient(url, 'storefront-migrate', undefined, MIGRATION_BOUNDS)
-  try {
-    await countPending(client)
-    const applied = await runner({
-      dbClient: client,
-      dir: DIRECTORY,
-      ignorePattern: '.*\\.md',
-      migrationsTable: 'migrations',
-      direction: 'up',
-      advisoryLockMode: 'wait',
-      log: () => {},
-    })
-    return applied.map((migration) => migration.name)
-  } finally {
-    await client.end()
-  }
+  await using client = await connectClient(url, 'storefront-migrate', undefined, MIGRATION_BOUNDS)
+  await countPending(client)
+  const applied = await runner({
+    dbClient: client,
+    dir: DIRECTORY,
+    ignorePattern: '.*\\.md',
+    migrationsTable: 'migrations',
+    direction: 'up',
+    advisoryLockMode: 'wait',
+    log: () => {},
+  })
+  return applied.map((migration) => migration.name)
 }
 
 /** Throws MigrationsPending unless every migration has been applied and `db` may read which, or DevelopmentSchema. */

@@ -41,6 +41,10 @@ class ClosingClient extends pg.Client {
     connecting.then(() => callback(null), callback)
     return undefined
   }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.end()
+  }
 }
 
 /** A pool of connections. `onError` is called when an idle connection breaks; otherwise that would end the process. */
@@ -72,7 +76,7 @@ export async function connectClient(
   applicationName: string,
   signal?: AbortSignal,
   bounds: SessionBounds = COMMAND_BOUNDS,
-): Promise<pg.Client> {
+): Promise<pg.Client & AsyncDisposable> {
   const client = new ClosingClient({
     connectionString: url,
     application_name: applicationName,

@@ -22,10 +22,18 @@ interface SequenceRange {
   at: Date
 }
 
+interface Mail {
+  status: 'queued' | 'sent' | 'failed'
+  queuedAt: Date
+  sentAt: Date | null
+  failedAt: Date | null
+  attempts: number
+}
+
 /** The delivery state of one version's event, as far as it is known. */
 interface Delivery {
   publishedAt: Date | null
-  mail: { status: 'queued' | 'sent' | 'failed'; queuedAt: Date; sentAt: Date | null; failedAt: Date | null; attempts: number } | null
+  mail: Mail | null
   lakeAt: Date | null
 }
 
@@ -150,21 +158,13 @@ async function writeRange(pool: Pool, { first, last, at }: SequenceRange): Promi
   ])
 }
 
-interface DeliveryRow {
-  version: number
-  published_at: Date | null
-  lake_at: Date | null
-  status: 'queued' | 'sent' | 'failed' | null
-  queued_at: Date
-  sent_at: Date | null
-  failed_at: Date | null
-  attempts: number
-}
+type DeliveryRow = Omit<Delivery, 'mail'> & Omit<Mail, 'status'> & { version: number; status: Mail['status'] | null }
 
 /** The delivery state of each version of an order, by version: topic, mail, lake. */
 export async function findDeliveries(pool: Pool, { id, version }: { id: string; version: number }): Promise<Map<number, Delivery>> {
   const { rows } = await pool.query<DeliveryRow>(
-    `select version, published_at, lake_at, status, queued_at, sent_at, failed_at, attempts
+    `select version, published_at as "publishedAt", lake_at as "lakeAt", status, queued_at as "queuedAt", sent_at as "sentAt",
+      failed_at as "failedAt", attempts
     from (
       select message.version, min(message.published_at) as published_at, min(arrival.at) as lake_at
       from (
@@ -186,10 +186,10 @@ export async function findDeliveries(pool: Pool, { id, version }: { id: string; 
     ) as mail using (version)`,
     [id, version],
   )
-  return new Map(rows.map((row) => [row.version, toDelivery(row)]))
-}
-
-function toDelivery({ status, queued_at, sent_at, failed_at, attempts, published_at, lake_at }: DeliveryRow): Delivery {
-  const mail = status === null ? null : { status, queuedAt: queued_at, sentAt: sent_at, failedAt: failed_at, attempts }
-  return { publishedAt: published_at, mail, lakeAt: lake_at }
+  return new Map(
+    rows.map(({ version, publishedAt, lakeAt, status, ...mail }) => [
+      version,
+      { publishedAt, lakeAt, mail: status === null ? null : { status, ...mail } },
+    ]),
+  )
 }

@@ -43,16 +43,16 @@ export interface Opening {
   identity: string
   reason: string
   /** The greatest order number that topic or lake have. */
-  publishedOrderNumber: number
+  publishedOrderNumber?: number
   /** Above every sequence of earlier epochs of the topic; 0 when the epoch continues. */
-  firstSequence: number
-  lost: LostRange | null
-  isReconciled: boolean
+  firstSequence?: number
+  lost?: LostRange | null
+  isReconciled?: boolean
 }
 
 /** Begins the next incarnation and advances order numbers and sequences. False when another process has done it already. */
 export async function openIncarnation(db: Queryable, opening: Opening): Promise<boolean> {
-  const { expected, identity, reason, publishedOrderNumber, firstSequence, lost, isReconciled } = opening
+  const { expected, identity, reason, publishedOrderNumber = 0, firstSequence = 0, lost = null, isReconciled = true } = opening
   const { rows } = await db.query<{ is_opened: boolean }>('select open_incarnation($1, $2, $3, $4, $5, $6, $7, $8) as is_opened', [
     expected,
     identity,

@@ -236,14 +236,9 @@ class Session {
   }
 
   #ping(): void {
-    const answered = this.client.query('select 1').then(() => true)
-    const late = delay(SESSION_TIMEOUT_MS, false, { ref: false })
-    Promise.race([answered, late]).then(
-      (isAlive) => {
-        if (!isAlive) this.#lost.abort()
-      },
-      () => this.#lost.abort(),
-    )
+    const answer = this.client.query('select 1').then(() => true)
+    const isAlive = Promise.race([answer, delay(SESSION_TIMEOUT_MS, false, { ref: false })]).catch(() => false)
+    void isAlive.then((alive) => alive || this.#lost.abort())
   }
 
   #fencedOut(): FencedOut {

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { openReplication } from '../../change-stream/replication-connection.ts'
 import { createReplicationSlot, findForeignReason } from '../../change-stream/replication-slot.ts'
-import { connectClient, type Pool, type Queryable } from '../../db/pool.ts'
+import { connectClient, type Pool } from '../../db/pool.ts'
 import { DUPLICATE_OBJECT, OBJECT_IN_USE, sqlState } from '../../db/sql-state.ts'
 import { OperatorError } from '../../errors.ts'
 
@@ -11,19 +11,14 @@ const MAX_ATTEMPTS = 100
 // Far below the wal_sender_timeout that the connection asks for.
 const STATUS_INTERVAL_MS = 2_000
 
-/** A slot that no other reader can open. */
-interface HeldSlot {
-  /** Releases the slot for the change stream. Idempotent. */
-  release(): Promise<void>
-}
-
 /** The slot cannot be recreated. The message is one line. */
 class SlotUnavailable extends OperatorError {
   override readonly name = 'SlotUnavailable'
 }
 
 /** A lost slot that is being refilled. `release` without `complete` lets the change stream open the slot, but not publish. */
-interface SlotRefill extends HeldSlot {
+interface SlotRefill {
+  release(): Promise<void>
   /** Call it when every change that the slot missed is on the topic: the change stream may then publish again. */
   complete(): Promise<void>
 }
@@ -42,13 +37,7 @@ export async function beginRefill(pool: Pool, url: string, slotName: string, rea
     replayId,
     reason,
   ])
-  const stream = await connectClient(url, 'storefront-replay')
-  try {
-    await dropLostSlot(stream, slotName)
-    await createMissingSlot(stream, slotName)
-  } finally {
-    await stream.end()
-  }
+  await recreateLostSlot(url, slotName)
   const held = await holdSlot(url, slotName).catch((error) => {
     if (sqlState(error) !== OBJECT_IN_USE) throw error
     throw new SlotUnavailable(`the replication slot ${slotName} is in use: stop what reads it, then run storefront replay again`)
@@ -60,21 +49,19 @@ export async function beginRefill(pool: Pool, url: string, slotName: string, rea
       const { rowCount } = await pool.query('delete from slot_refills where slot_name = $1 and replay_id = $2', [slotName, replayId])
       if (rowCount === 0) throw new SlotUnavailable('another storefront replay has taken the refill over: let it finish, or run it again')
     },
-    release: () => held.release(),
+    release: held.release,
   }
 }
 
 // Keeps a slot that is not lost: another replay may have recreated it.
-async function dropLostSlot(stream: Queryable, slotName: string): Promise<void> {
+async function recreateLostSlot(url: string, slotName: string): Promise<void> {
+  await using stream = await connectClient(url, 'storefront-replay')
   // A reader that tries to open the lost slot uses it for a moment.
   await whileInUse(() =>
     stream.query(`select pg_drop_replication_slot(slot_name) from pg_replication_slots where slot_name = $1 and wal_status = 'lost'`, [
       slotName,
     ]),
   )
-}
-
-async function createMissingSlot(stream: Queryable, slotName: string): Promise<void> {
   const { rows } = await stream.query('select from pg_replication_slots where slot_name = $1', [slotName])
   if (rows.length > 0) return
   await createReplicationSlot(stream, slotName).catch((error) => {
@@ -95,9 +82,9 @@ async function whileInUse<T>(work: () => Promise<T>): Promise<T> {
 
 /**
  * Occupies the slot, so that no other reader can open it. A change stream that opened it first closes it as soon as it sees that the
- * refill is not complete. Throws SQLSTATE 55006 when a reader keeps it.
+ * refill is not complete. `release` is idempotent. Throws SQLSTATE 55006 when a reader keeps it.
  */
-export async function holdSlot(url: string, slotName: string): Promise<HeldSlot> {
+export async function holdSlot(url: string, slotName: string): Promise<{ release(): Promise<void> }> {
   // Discards messages without confirming them, so the next reader receives them.
   const connection = await whileInUse(() => openReplication(url, slotName, () => {}))
   connection.ended.catch(() => {})

@@ -35,7 +35,7 @@ async function checkOnce({ logger, reason, ...compared }: IncarnationOptions, is
   const newest = incarnations.at(-1) ?? null
   const identity = await readIdentity(compared.pool)
   if (newest === null) {
-    await openIncarnation(compared.pool, { ...FIRST, identity })
+    await openIncarnation(compared.pool, { expected: null, identity, reason: 'the first' })
     return false
   }
   const lost = await findDataLoss(compared, knownUpTo(incarnations), isNew || reason !== undefined || identity !== newest.identity)
@@ -57,15 +57,6 @@ async function checkOnce({ logger, reason, ...compared }: IncarnationOptions, is
     logger.warn({ ...known, reason: why }, 'this is another database than before: order numbers, versions and sequences were advanced')
   else logger.error({ ...known, reason: why }, `${UNRECONCILED}: run it; order numbers, versions and sequences were advanced`)
   return true
-}
-
-const FIRST = {
-  expected: null,
-  reason: 'the first',
-  publishedOrderNumber: 0,
-  firstSequence: 0,
-  lost: null,
-  isReconciled: true,
 }
 
 /** The sequence up to which topic and lake have been compared with the orders. */

@@ -76,7 +76,7 @@ async function readSlot(
 
 /** Peeks into the slot without consuming anything. False when it has a reader after all. */
 async function readHeldEvents(streamUrl: string, slotName: string, tables: ComparisonTables): Promise<boolean> {
-  const stream = await connectClient(streamUrl, 'storefront-verify')
+  await using stream = await connectClient(streamUrl, 'storefront-verify')
   try {
     await stream.query('begin')
     await stream.query(
@@ -95,8 +95,6 @@ async function readHeldEvents(streamUrl: string, slotName: string, tables: Compa
   } catch (error) {
     if (sqlState(error) === OBJECT_IN_USE) return false
     throw error
-  } finally {
-    await stream.end()
   }
 }
 

@@ -14,7 +14,7 @@ export async function findInvalidRows(pool: Pool, maxExamples: number): Promise<
   for (const [place, ...statements] of CHECKS) {
     const invalid = new InvalidRows(place, maxExamples)
     for (const statement of statements) {
-      const { rows } = await pool.query<{ id: string; reason: string }>(statement)
+      const { rows } = await pool.query<{ id: string; reason: string }>(sql`${statement}`)
       for (const { id, reason } of rows) invalid.add(id, reason)
     }
     found.push(...invalid.found())

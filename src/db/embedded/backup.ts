@@ -7,11 +7,6 @@ import { connectClient, type Queryable } from '../pool.ts'
 import { type DataFolder, lockDataFolder, restoredFolder, syncFolder } from './data-folder.ts'
 import { markRestored } from './unfinished-restore.ts'
 
-/** A backup or a restore is not possible. */
-export class BackupFailed extends OperatorError {
-  override readonly name = 'BackupFailed'
-}
-
 export interface BackupSummary {
   files: number
   sizeBytes: number
@@ -38,12 +33,12 @@ const CONTROL_FILE = 'global/pg_control'
 
 /**
  * Copies the cluster of a running server with PostgreSQL's low-level backup API, the WAL that makes the copy consistent, and the folder's
- * secrets. `target` appears complete or not at all. `url`: the superuser's. Throws BackupFailed.
+ * secrets. `target` appears complete or not at all. `url`: the superuser's. Throws OperatorError.
  */
 export async function backUpCluster(folder: DataFolder, url: string, target: string): Promise<BackupSummary> {
-  if (existsSync(target)) throw new BackupFailed(`${target} is there already: give the backup a folder of its own`)
+  if (existsSync(target)) throw new OperatorError(`${target} is there already: give the backup a folder of its own`)
   // The backup would be copied into itself.
-  if (await isBelow(target, folder.cluster)) throw new BackupFailed(`${target} is in the database's own folder: give another one`)
+  if (await isBelow(target, folder.cluster)) throw new OperatorError(`${target} is in the database's own folder: give another one`)
   const draft = `${target}.partial`
   try {
     const summary = await copyCluster(folder, url, draft)
@@ -60,20 +55,16 @@ async function copyCluster(folder: DataFolder, url: string, draft: string): Prom
   await rm(draft, { recursive: true, force: true })
   await mkdir(draft, { recursive: true, mode: 0o700 })
   const copier = new Copier(draft)
-  const server = await connectClient(url, 'storefront-backup')
-  try {
-    if ((await readdir(join(folder.cluster, 'pg_tblspc'))).length > 0) throw new BackupFailed('a cluster with tablespaces is not backed up')
-    // Retains the WAL from here on. Temporary: PostgreSQL drops the slot with this session.
-    await server.query(`select pg_create_physical_replication_slot('storefront_backup_' || pg_backend_pid(), true, true)`)
-    await server.query(`select pg_backup_start('storefront', true)`)
-    for (const path of await listCluster(folder.cluster, copier)) await copier.copyIfPresent(join(folder.cluster, path), `postgres/${path}`)
-    await copier.copy(join(folder.cluster, CONTROL_FILE), `postgres/${CONTROL_FILE}`)
-    const { label, lastSegment } = await stopBackup(server)
-    await copier.write('postgres/backup_label', label)
-    await copyWal(folder, label, lastSegment, copier)
-  } finally {
-    await server.end()
-  }
+  await using server = await connectClient(url, 'storefront-backup')
+  if ((await readdir(join(folder.cluster, 'pg_tblspc'))).length > 0) throw new OperatorError('a cluster with tablespaces is not backed up')
+  // Retains the WAL from here on. Temporary: PostgreSQL drops the slot with this session.
+  await server.query(`select pg_create_physical_replication_slot('storefront_backup_' || pg_backend_pid(), true, true)`)
+  await server.query(`select pg_backup_start('storefront', true)`)
+  for (const path of await listCluster(folder.cluster, copier)) await copier.copyIfPresent(join(folder.cluster, path), `postgres/${path}`)
+  await copier.copy(join(folder.cluster, CONTROL_FILE), `postgres/${CONTROL_FILE}`)
+  const { label, lastSegment } = await stopBackup(server)
+  await copier.write('postgres/backup_label', label)
+  await copyWal(folder, label, lastSegment, copier)
   for (const name of SECRETS) await copier.copyIfPresent(join(folder.path, name), name)
   return copier.finish()
 }
@@ -114,13 +105,13 @@ async function copyWal({ cluster }: DataFolder, label: string, last: string, cop
   const [, first = ''] = /^START WAL LOCATION: \S+ \(file ([0-9A-F]{24})\)/.exec(label) ?? []
   const segments = (await readdir(join(cluster, 'pg_wal'))).filter((name) => /^[0-9A-F]{24}$/.test(name) && name >= first && name <= last)
   if (first === '' || !segments.includes(first) || !segments.includes(last))
-    throw new BackupFailed(`the server has removed WAL segments between ${first} and ${last}`)
+    throw new OperatorError(`the server has removed WAL segments between ${first} and ${last}`)
   for (const name of segments.sort()) await copier.copy(join(cluster, 'pg_wal', name), `postgres/pg_wal/${name}`)
 }
 
 /**
  * Replaces the folder's cluster with a backup, and renames the old cluster and its secrets. Changes nothing before every file of the backup
- * has been read and its checksum verified. The restore is unfinished until an incarnation has begun. Throws BackupFailed, DataFolderInUse.
+ * has been read and its checksum verified. The restore is unfinished until an incarnation has begun. Throws OperatorError, DataFolderInUse.
  */
 export async function restoreCluster(folder: DataFolder, source: string): Promise<{ setAside: string | null }> {
   const manifest = await readManifest(source)
@@ -131,7 +122,7 @@ export async function restoreCluster(folder: DataFolder, source: string): Promis
     const copier = new Copier(draft)
     for (const path of manifest.folders) await copier.makeFolder(path)
     for (const { path, sha256 } of manifest.files) {
-      if ((await copier.copy(join(source, path), path)) !== sha256) throw new BackupFailed(`${join(source, path)} is damaged`)
+      if ((await copier.copy(join(source, path), path)) !== sha256) throw new OperatorError(`${join(source, path)} is damaged`)
     }
     await copier.finish()
     markRestored(join(draft, 'postgres'))
@@ -160,7 +151,7 @@ async function readManifest(source: string): Promise<Manifest> {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     if (code !== undefined && code !== 'ENOENT' && code !== 'ENOTDIR') throw error
-    throw new BackupFailed(`${source} is no backup of storefront backup, or not a whole one`, { cause: error })
+    throw new OperatorError(`${source} is no backup of storefront backup, or not a whole one`, { cause: error })
   }
 }
 

@@ -60,11 +60,6 @@ export class DataFolderExposed extends OperatorError {
   override readonly name = 'DataFolderExposed'
 }
 
-/** The folder cannot be created or written to. */
-class DataFolderUnusable extends OperatorError {
-  override readonly name = 'DataFolderUnusable'
-}
-
 /** The file of a secret is missing or damaged. */
 export class SecretUnusable extends OperatorError {
   override readonly name = 'SecretUnusable'
@@ -75,8 +70,8 @@ const OWN_ENTRIES =
   /^(lock(-journal)?|owner|postgres(\.new|\.log|\.probe|\.restored|\.replaced-\d+)?|(postgres-password|secret(\.next)?)(\.new|\.replaced-\d+)?|mail|lake(-cache)?|server-root|lost\+found)$/
 
 /**
- * Locks the folder for this process and returns the idempotent function that unlocks it. Throws DataFolderInUse, DataFolderExposed or
- * DataFolderUnusable. SQLite locks an empty file: the kernel releases the lock however the process exits, so no lock is ever stale.
+ * Locks the folder for this process and returns the idempotent function that unlocks it. Throws DataFolderInUse, DataFolderExposed or another
+ * OperatorError. SQLite locks an empty file: the kernel releases the lock however the process exits, so no lock is ever stale.
  */
 export function lockDataFolder(folder: DataFolder): () => void {
   assertWritable(folder.path)
@@ -87,7 +82,7 @@ export function lockDataFolder(folder: DataFolder): () => void {
     lock.exec('begin exclusive')
   } catch (error) {
     lock.close()
-    if (!isBusy(error)) throw error
+    if ((error as { errcode?: number }).errcode !== SQLITE_BUSY) throw error
     const owner = readOptional(ownerFile)
     throw new DataFolderInUse(`${folder.path} is in use by another Storefront${owner === null ? '' : ` (process ${owner.trim()})`}`)
   }
@@ -99,10 +94,6 @@ export function lockDataFolder(folder: DataFolder): () => void {
 
 // https://www.sqlite.org/rescode.html
 const [SQLITE_BUSY, SQLITE_READONLY, SQLITE_CANTOPEN] = [5, 8, 14]
-
-function isBusy(error: unknown): boolean {
-  return (error as { errcode?: number }).errcode === SQLITE_BUSY
-}
 
 const NOT_WRITABLE: Record<string, string> = {
   EACCES: 'this user may not write there; give the folder to the user who runs the store, or set DATA_DIR to another one',
@@ -121,7 +112,7 @@ function assertWritable(path: string): void {
   } catch (error) {
     const problem = NOT_WRITABLE[(error as NodeJS.ErrnoException).code ?? '']
     if (problem === undefined) throw error
-    throw new DataFolderUnusable(`the data folder ${path} cannot be used: ${problem}`, { cause: error })
+    throw new OperatorError(`the data folder ${path} cannot be used: ${problem}`, { cause: error })
   }
 }
 
@@ -143,7 +134,7 @@ function openLock(file: string): DatabaseSync {
   } catch (error) {
     const { code, errcode = 0 } = error as { code?: string; errcode?: number }
     if (code !== 'EACCES' && ![SQLITE_READONLY, SQLITE_CANTOPEN].includes(errcode)) throw error
-    throw new DataFolderUnusable(`${file} cannot be written to; give the data folder's files to the user who runs the store`, {
+    throw new OperatorError(`${file} cannot be written to; give the data folder's files to the user who runs the store`, {
       cause: error,
     })
   }

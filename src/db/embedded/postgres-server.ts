@@ -98,10 +98,10 @@ export async function startServer(
   const settings = Object.entries({ ...SETTINGS, ...sockets, ...options.settings, port: String(port) })
   const server = [launcher.program('postgres'), '-D', folder.cluster, ...settings.flatMap(([name, value]) => ['-c', `${name}=${value}`])]
   const child = spawnLogged(launcher.wrap(['sh', '-c', WATCHDOG, 'storefront-postgres', ...server], folder.cluster), launcher, logFile)
-  const exited = new Promise<void>((resolve) => {
-    child.once('exit', () => resolve())
+  const exited = new Promise<string>((resolve) => {
+    child.once('exit', (code, signal) => resolve(signal ?? `exit status ${code}`))
     // A process that could not be spawned emits no exit.
-    if (child.pid === undefined) resolve()
+    if (child.pid === undefined) resolve('not started')
   })
   let stopping = false
   const stop = async (how: 'now' | 'wait') => {
@@ -123,14 +123,9 @@ export async function startServer(
     if (attempts > 1 && (!launcher.isVerified || !(await isFree(port)))) return startServer(folder, options, attempts - 1, true)
     throw error
   }
-  const unexpectedExit = new Promise<string>((resolve) => {
-    const onExit = (code: number | null, signal: string | null) => {
-      if (!stopping) resolve(withReason(`the embedded PostgreSQL ended (${signal ?? `exit status ${code}`})`, folder, logFile))
-    }
-    // It may have exited since it answered.
-    if (child.exitCode !== null || child.signalCode !== null) onExit(child.exitCode, child.signalCode)
-    else child.once('exit', onExit)
-  })
+  const unexpectedExit = exited.then((how) =>
+    stopping ? new Promise<never>(() => {}) : withReason(`the embedded PostgreSQL ended (${how})`, folder, logFile),
+  )
   return {
     port,
     url: address(port, owner),

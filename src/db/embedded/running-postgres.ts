@@ -18,7 +18,7 @@ export async function stopOrphan(folder: DataFolder): Promise<void> {
   const started = Date.now()
   for (;;) {
     const orphan = readPidFile(folder)
-    if (orphan === null || !isAlive(orphan.pid)) return
+    if (orphan === null || !sendSignal(orphan.pid, 0)) return
     const failure = await probe(address(orphan.port, { role: OWNER, password }))
     // The pid may belong to another process by now: only a server that accepts this folder's password is ours.
     const isOurs = failure === null || sqlState(failure) === CANNOT_CONNECT_NOW
@@ -63,22 +63,14 @@ export async function probe(url: string): Promise<Error | null> {
   }
 }
 
-/** Does nothing when the process has exited. */
-function sendSignal(pid: number, signal: NodeJS.Signals): void {
+/** Whether the process exists. The signal 0 only asks. */
+function sendSignal(pid: number, signal: NodeJS.Signals | 0): boolean {
   try {
-    process.kill(pid, signal)
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
-  }
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0)
-    return true
+    return process.kill(pid, signal)
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
-    if (code !== 'EPERM' && code !== 'ESRCH') throw error
-    return code === 'EPERM'
+    if (code === 'ESRCH') return false
+    if (code === 'EPERM' && signal === 0) return true
+    throw error
   }
 }

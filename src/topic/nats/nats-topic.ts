@@ -33,11 +33,7 @@ interface OpenTopic {
 }
 
 /** The notification topic as a stream of NATS JetStream. */
-export function createNatsTopic(options: NatsTopicOptions): Topic {
-  return new NatsTopic(options)
-}
-
-class NatsTopic implements Topic {
+export class NatsTopic implements Topic {
   readonly isOutside = true
   readonly #options: NatsTopicOptions
   readonly #name: string

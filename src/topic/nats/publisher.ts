@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { PubHeaders } from '@nats-io/jetstream'
 import { headers } from '@nats-io/transport-node'
-import { type OrderEvent, toEarlierEvents } from '../../orders/events.ts'
+import { toEarlierEvents } from '../../orders/events.ts'
 import type { PublishedEvent } from '../delivery-log.ts'
 import type { OutgoingMessage } from '../topic.ts'
 import { type Jetstream, jetstreamErrorCode } from './connection.ts'
@@ -175,12 +175,9 @@ export class NatsPublisher {
       const previousId = earlier.at(-1)?.id
       return previousId === undefined || ids.has(previousId) ? [] : [{ message, earlier, previousId }]
     })
-    const lacking = new Map<OutgoingMessage, OrderEvent[]>()
-    for (let first = 0; first < successors.length; first += WINDOW) {
-      const asked = successors.slice(first, first + WINDOW)
-      const found = await Promise.all(asked.map(({ previousId }) => this.#find(this.#anyReplica(), previousId)))
-      for (const [index, { message, earlier }] of asked.entries()) if (found[index] === null) lacking.set(message, earlier)
-    }
+    const previousIds = successors.map(({ previousId }) => previousId)
+    const found = await this.#find(this.#anyReplica(), previousIds)
+    const lacking = new Map(successors.flatMap(({ message, earlier }, index) => (found[index] === null ? [[message, earlier]] : [])))
     if (lacking.size === 0) return messages
     return messages.flatMap((message) => {
       const earlier = (lacking.get(message) ?? []).filter(({ id }) => !ids.has(id))
@@ -188,20 +185,22 @@ export class NatsPublisher {
     })
   }
 
-  #find(reader: StreamReader, eventId: string) {
-    return reader.getMessage(this.#options.stream.name, { last_by_subj: this.#subjectOf(eventId) })
+  /** Where each event is stored; null for one that the stream lacks. */
+  async #find(reader: StreamReader, eventIds: readonly string[]): Promise<(Outcome | null)[]> {
+    const found: (Outcome | null)[] = []
+    for (let first = 0; first < eventIds.length; first += WINDOW) {
+      const subjects = eventIds.slice(first, first + WINDOW).map((id) => this.#subjectOf(id))
+      const stored = await Promise.all(subjects.map((last_by_subj) => reader.getMessage(this.#options.stream.name, { last_by_subj })))
+      found.push(...stored.map((message) => message && ({ kind: 'stored', streamSequence: message.seq, at: message.time } as const)))
+    }
+    return found
   }
 
   async #findMissing(reader: StreamReader, messages: readonly OutgoingMessage[]): Promise<OutgoingMessage[]> {
-    const missing: OutgoingMessage[] = []
-    for (let first = 0; first < messages.length; first += WINDOW) {
-      const asked = messages.slice(first, first + WINDOW)
-      const found = await Promise.all(asked.map(({ event }) => this.#find(reader, event.id)))
-      const outcomes = found.map((stored) => stored && ({ kind: 'stored', streamSequence: stored.seq, at: stored.time } as const))
-      missing.push(...asked.filter((_, index) => outcomes[index] === null))
-      this.#options.onStored(asked.flatMap((message, index) => this.#toPublished(message, outcomes[index])))
-    }
-    return missing
+    const eventIds = messages.map(({ event }) => event.id)
+    const outcomes = await this.#find(reader, eventIds)
+    this.#options.onStored(messages.flatMap((message, index) => this.#toPublished(message, outcomes[index])))
+    return messages.filter((_, index) => outcomes[index] === null)
   }
 
   /** Whether the stream has a message with the event's subject, even if no server can read it any more. */

@@ -60,7 +60,8 @@ async function publish(pool: Pool, messages: readonly OutgoingMessage[]): Promis
     const known = await findStored(tx, messages)
     const missing = messages.filter(({ event }) => !known.has(event.id) && known.add(event.id))
     if (missing.length === 0) return
-    await copyTexts(tx, 'copy topic_messages (id, position, event) from stdin (format binary)', missing.map(toColumns))
+    const rows = missing.map(({ event, position }) => [event.id, position, JSON.stringify(event)])
+    await copyTexts(tx, 'copy topic_messages (id, position, event) from stdin (format binary)', rows)
     await tx.query(sql`select pg_notify(${CHANNEL}, '')`)
   })
 }
@@ -70,10 +71,6 @@ async function findStored(tx: Transaction, messages: readonly OutgoingMessage[])
     sql`select id from topic_messages where id = any (${textArray(messages.map(({ event }) => event.id))})`,
   )
   return new Set(rows.map(({ id }) => id))
-}
-
-function toColumns({ event, position }: OutgoingMessage): string[] {
-  return [event.id, position, JSON.stringify(event)]
 }
 
 async function readMessages(db: Queryable, after: number, limit: number): Promise<StoredMessage[]> {
