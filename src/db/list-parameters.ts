@@ -2,7 +2,7 @@
 // value by value, and PostgreSQL undoes that.
 import { literal, type Sql, sql } from './sql.ts'
 
-/** An array of values that need no quotes in it: ids and numbers. */
+/** An array of values that need no quotes in it: ids, numbers and times. */
 export function plainArray(values: readonly (string | number)[]): string {
   return `{${values.join(',')}}`
 }
