@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { findDecisionsWithoutSentence, findDocuments, findMissingFiles } from './documents.ts'
+import { findDeadAnchors, findDecisionsWithoutSentence, findDocuments, findIndexErrors, findMissingFiles } from './documents.ts'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 
@@ -10,6 +13,39 @@ test('every file that a document names or links to exists', () => {
   assert.deepEqual(findMissingFiles(ROOT), [])
 })
 
+test('every link to a heading leads to one', () => {
+  assert.deepEqual(findDeadAnchors(ROOT), [])
+})
+
+test('the index of the decisions lists each of them with its title', () => {
+  assert.deepEqual(findIndexErrors(ROOT), [])
+})
+
 test('every decision begins with one line that says what we do', () => {
   assert.deepEqual(findDecisionsWithoutSentence(ROOT), [])
+})
+
+function makeRepository(t: TestContext, files: Readonly<Record<string, string>>): string {
+  const root = mkdtempSync(join(tmpdir(), 'storefront-checks-'))
+  t.after(() => rmSync(root, { recursive: true }))
+  for (const [path, text] of Object.entries(files)) {
+    mkdirSync(join(root, path, '..'), { recursive: true })
+    writeFileSync(join(root, path), text)
+  }
+  return root
+}
+
+test('reports dead links and anchors, also in the documents of client and examples', (t) => {
+  const link = '[a](b.md) [c](../../README.md#the-shop) [d](../../README.md#no-such-heading) [e](#here)\n\n```sh\n# here\n```\n'
+  const root = makeRepository(t, { 'README.md': '# The *shop*\n', 'client/README.md': '[x](y.md)\n', 'examples/shop/README.md': link })
+  assert.deepEqual(findMissingFiles(root), ['client/README.md:1 ./y.md', 'examples/shop/README.md:1 ./b.md'])
+  assert.deepEqual(findDeadAnchors(root), ['examples/shop/README.md:1 ../../README.md#no-such-heading', 'examples/shop/README.md:1 #here'])
+})
+
+test('reports decisions that the index lacks, and lines of the index without a decision', (t) => {
+  const root = makeRepository(t, {
+    'docs/decisions/README.md': '# Decisions\n\n- [1. Old](0001-old.md)\n',
+    'docs/decisions/0002-new.md': '# 2. New\n',
+  })
+  assert.deepEqual(findIndexErrors(root), ['+ - [2. New](0002-new.md)', '- - [1. Old](0001-old.md)'])
 })

@@ -1,12 +1,16 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join, normalize } from 'node:path'
 
-const FOLDERS = ['src', 'test', 'checks', 'migrations', 'docs', 'deploy', 'bench', 'faults', 'fuzz', 'bin']
+const FOLDERS = ['src', 'client', 'examples', 'test', 'checks', 'migrations', 'docs', 'deploy', 'bench', 'faults', 'fuzz', 'bin']
 
 /** The Markdown files of the repository at `root`, relative to it. The changelog may name what no longer exists. */
 export function findDocuments(root: string): string[] {
-  const names = [...readdirSync(root), ...FOLDERS.flatMap((folder) => listFiles(root, folder))]
+  const names = [...readdirSync(root), ...listFolders(root)]
   return names.filter((name) => name.endsWith('.md') && name !== 'CHANGELOG.md').toSorted()
+}
+
+function listFolders(root: string): string[] {
+  return FOLDERS.filter((folder) => existsSync(join(root, folder))).flatMap((folder) => listFiles(root, folder))
 }
 
 /** Every file below `folder`, relative to `root`. */
@@ -19,7 +23,7 @@ export function listFiles(root: string, folder: string): string[] {
 
 /** The files that a document names and the repository does not have, as `document:line name`. */
 export function findMissingFiles(root: string): string[] {
-  const files = FOLDERS.flatMap((folder) => listFiles(root, folder))
+  const files = listFolders(root)
   return findDocuments(root).flatMap((document) =>
     readFileSync(join(root, document), 'utf8')
       .split('\n')
@@ -33,7 +37,9 @@ export function findMissingFiles(root: string): string[] {
 
 /** What a line names as a file of the repository: paths below its folders, TypeScript files in backticks, and links. */
 function namesIn(line: string): string[] {
-  const paths = line.matchAll(/`((?:src|test|checks|migrations|docs|deploy|bench|faults|fuzz|bin)\/[\w./-]*\w|[\w./-]+\.(?:test\.)?ts)`/g)
+  const paths = line.matchAll(
+    /`((?:src|client|examples|test|checks|migrations|docs|deploy|bench|faults|fuzz|bin)\/[\w./-]*\w|[\w./-]+\.(?:test\.)?ts)`/g,
+  )
   const links = line.matchAll(/\]\((?!https?:|mailto:|#)([^)#\s]+)/g)
   return [...[...paths].map((match) => match[1] ?? ''), ...[...links].map((match) => `./${match[1]}`)]
 }
@@ -48,4 +54,58 @@ export function findDecisionsWithoutSentence(root: string): string[] {
   return listFiles(root, 'docs/decisions')
     .filter((path) => /\/\d{4}-[^/]*\.md$/.test(path))
     .filter((path) => !/^# \d+\. .+\n\nWe [^\n]+\.\n(?:\n|$)/.test(readFileSync(join(root, path), 'utf8')))
+}
+
+/** The links to a heading that no document has, as `document:line target#anchor`. */
+export function findDeadAnchors(root: string): string[] {
+  return findDocuments(root).flatMap((document) =>
+    readFileSync(join(root, document), 'utf8')
+      .split('\n')
+      .flatMap((line, index) =>
+        [...line.matchAll(/\]\((?!https?:|mailto:)([^)#\s]*)#([^)\s]+)\)/g)]
+          .filter(
+            ([, target = '', anchor = '']) => !hasAnchor(target === '' ? join(root, document) : join(root, document, '..', target), anchor),
+          )
+          .map(([, target, anchor]) => `${document}:${index + 1} ${target}#${anchor}`),
+      ),
+  )
+}
+
+/** A missing file is reported by `findMissingFiles`. */
+function hasAnchor(path: string, anchor: string): boolean {
+  return !path.endsWith('.md') || !existsSync(path) || anchorsOf(readFileSync(path, 'utf8')).has(anchor)
+}
+
+/** The anchors that GitHub gives to the headings of a document. The second heading of one text gets `-1`. */
+function anchorsOf(text: string): Set<string> {
+  const anchors = new Map<string, number>()
+  const headings = text.replaceAll(/^```[\s\S]*?^```/gm, '').matchAll(/^#{1,6} +(.+?) *$/gm)
+  return new Set(
+    [...headings].map(([, heading = '']) => {
+      const plain = heading.replaceAll(/\[([^\]]*)\]\([^)]*\)/g, '$1').toLowerCase()
+      const anchor = plain.replaceAll(/[^\p{L}\p{N} _-]/gu, '').replaceAll(' ', '-')
+      const count = anchors.get(anchor) ?? 0
+      anchors.set(anchor, count + 1)
+      return count === 0 ? anchor : `${anchor}-${count}`
+    }),
+  )
+}
+
+/** What docs/decisions/README.md lacks or has beside its list of the decisions, as lines `+ …` to add and `- …` to remove. */
+export function findIndexErrors(root: string): string[] {
+  const folder = 'docs/decisions'
+  const expected = listFiles(root, folder)
+    .filter((path) => /\/\d{4}-[^/]*\.md$/.test(path))
+    .toSorted()
+    .map((path) => {
+      const [, title = ''] = /^# (.+)/.exec(readFileSync(join(root, path), 'utf8')) ?? []
+      return `- [${title}](${path.slice(folder.length + 1)})`
+    })
+  const listed = readFileSync(join(root, folder, 'README.md'), 'utf8')
+    .split('\n')
+    .filter((line) => line.startsWith('- ['))
+  return [
+    ...expected.filter((line) => !listed.includes(line)).map((line) => `+ ${line}`),
+    ...listed.filter((line) => !expected.includes(line)).map((line) => `- ${line}`),
+  ]
 }

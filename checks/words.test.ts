@@ -1,12 +1,25 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { findIn, findRetiredWords } from './words.ts'
+import { findIn, findInName, findRetiredWords, findStraySlashes, findStraySlashesIn } from './words.ts'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 
 test('the repository uses no word that the project has retired', () => {
   assert.deepEqual(findRetiredWords(ROOT), [])
+})
+
+test('no line of a comment ends in a stray slash', () => {
+  assert.deepEqual(findStraySlashes(ROOT), [])
+})
+
+test('finds the stray slash at the end of a comment line, but not the end of a comment', () => {
+  assert.deepEqual(findStraySlashesIn('src/a.ts', '/**\n * A line. /\n * Another.\n */\n * src/\n'), ['src/a.ts:2'])
+})
+
+test('finds retired words in names of files', () => {
+  assert.deepEqual(findInName('docs/decisions/0001-messages-under-way.md').length, 1)
+  assert.deepEqual(findInName('docs/decisions/0001-messages-in-flight.md'), [])
 })
 
 test('reports the file, the line, the word and what to write instead', () => {

@@ -33,6 +33,7 @@ const NAMES: readonly Retired[] = [
   { pattern: /\b[Ff]acts\b/, instead: 'eventDigest', within: 'src/audit/' },
   { pattern: /\bkeepSecret\b/, instead: 'readOrCreateSecret' },
   { pattern: /\bkeepsTime\b/, instead: 'runsScheduler' },
+  // Not the columns `sealed_…` and `…_sealed_…`: names of columns are part of the contract, and `\b` does not match beside `_`.
   { pattern: /\b[Ss]ealing\b|\b(un)?seal(s|ed)?\b/, instead: 'encrypt, decrypt' },
   { pattern: /\bproduct_changed\b|\bversion_mismatch\b/, instead: 'precondition_failed' },
 ]
@@ -78,35 +79,63 @@ const ALLOWED: readonly { path: string; part: string; reason: string }[] = [
   { path: 'CHANGELOG.md', part: '`precondition_failed`', reason: 'Users of the retired codes look for them.' },
 ]
 
-/** Everything that people read. */
+/** The folders and files that are read. Names of files are read in the folders. */
 const COVERED = [
-  ...['src', 'client', 'test', 'checks', 'faults', 'fuzz', 'bench', 'deploy', 'migrations', 'docs', 'bin'],
+  ...['src', 'client', 'examples', 'test', 'checks', 'faults', 'fuzz', 'bench', 'deploy', 'migrations', 'docs', 'bin', '.ci'],
   ...['README.md', 'CONTRIBUTING.md', 'ARCHITECTURE.md', 'CHANGELOG.md', 'openapi.json'],
 ]
-const READ = /\.(ts|mjs|js|sql|md|json|ya?ml|vcl|sh|mustache|txt|html)$/
+const READ = /\.(ts|mjs|js|css|sql|md|json|ya?ml|vcl|sh|mustache|txt|html)$|^\.ci\//
 const NOT_READ = /^checks\/words(\.test)?\.ts$/
+
+/** Folders in which a comment line may still end in a stray ` /`. */
+const WITH_STRAY_SLASHES: readonly string[] = ['src/lake/', 'src/webhooks/', 'src/mail/', 'src/jobs/']
 
 /** The retired words in the repository at `root`, each as `file:line "word": write …`. */
 export function findRetiredWords(root: string): string[] {
-  const paths = COVERED.flatMap((place) => (place.includes('.') ? [place] : listFiles(root, place)))
-  const read = paths.filter((path) => READ.test(path) && !NOT_READ.test(path))
-  return read.flatMap((path) => findIn(path, readFileSync(join(root, path), 'utf8')))
+  return listCovered(root)
+    .filter((path) => !NOT_READ.test(path))
+    .flatMap((path) => [...findInName(path), ...(READ.test(path) ? findIn(path, readFileSync(join(root, path), 'utf8')) : [])])
+}
+
+function listCovered(root: string): string[] {
+  return COVERED.flatMap((place) => (/\w\./.test(place) ? [place] : listFiles(root, place)))
+}
+
+/** The lines of comments that end in a stray ` /`, each as `file:line`. */
+export function findStraySlashes(root: string): string[] {
+  return listCovered(root)
+    .filter((path) => /\.(ts|mjs|js|css)$/.test(path) && !WITH_STRAY_SLASHES.some((folder) => path.startsWith(folder)))
+    .flatMap((path) => findStraySlashesIn(path, readFileSync(join(root, path), 'utf8')))
+}
+
+/** The lines of comments in the text of one file that end in a stray ` /`. */
+export function findStraySlashesIn(path: string, text: string): string[] {
+  return text.split('\n').flatMap((line, index) => (/^\s*\*.* \/$/.test(line) ? [`${path}:${index + 1}`] : []))
+}
+
+/** The retired words in the name of a file, whose hyphens are read as spaces. */
+export function findInName(path: string): string[] {
+  const words = path.replaceAll(/[-/]/g, ' ')
+  return retiredIn(path, words).map(({ word, instead }) => `${path} "${word}" in its name: write ${instead}`)
 }
 
 /** The retired words in the text of one file. */
 export function findIn(path: string, text: string): string[] {
   const lines = text.split('\n')
-  const found = [...NAMES, ...TURNS.map((turn) => ({ ...turn, pattern: new RegExp(turn.pattern, 'i') }))].flatMap(
+  return retiredIn(path, text)
+    .filter(({ line }) => !ALLOWED.some((one) => one.path === path && lines[line - 1]?.includes(one.part)))
+    .toSorted((a, b) => a.line - b.line)
+    .map(({ line, word, instead }) => `${path}:${line} "${word}": write ${instead}`)
+}
+
+function retiredIn(path: string, text: string): { line: number; word: string; instead: string }[] {
+  return [...NAMES, ...TURNS.map((turn) => ({ ...turn, pattern: new RegExp(turn.pattern, 'i') }))].flatMap(
     ({ pattern, instead, within = '' }) =>
       (path.startsWith(within) ? [...text.matchAll(acrossLines(pattern))] : []).map((match) => {
         const line = text.slice(0, match.index).split('\n').length
         return { line, word: match[0].replace(/\s+/g, ' '), instead }
       }),
   )
-  return found
-    .filter(({ line }) => !ALLOWED.some((one) => one.path === path && lines[line - 1]?.includes(one.part)))
-    .toSorted((a, b) => a.line - b.line)
-    .map(({ line, word, instead }) => `${path}:${line} "${word}": write ${instead}`)
 }
 
 /** A turn may be split by a line break, with the mark of a comment at the start of the next line. */

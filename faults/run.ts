@@ -13,9 +13,11 @@ const RARE = FAULTS.flatMap(({ name, rounds }) =>
   rounds === undefined ? [] : `${name} ${rounds === 1 ? 'once' : `${rounds} times`}`,
 ).join(', ')
 const USAGE = `usage: npm run faults -- [--only NAME]… [--rounds N] [--seed N] [--lanes N] [--postgres KIND] [--write]
+       npm run faults -- --list
 
   runs every fault ${ROUNDS} times, but ${RARE}, and writes the table of docs/delivery.md
 
+  --list    prints the names of the faults
   --only    this fault, by its name, instead of all
   --rounds  how often each
   --seed    of the first round; printed with each
@@ -32,6 +34,7 @@ const { values } = parseArgs({
     lanes: { type: 'string' },
     postgres: { type: 'string', default: 'tests' },
     write: { type: 'boolean' },
+    list: { type: 'boolean' },
     help: { type: 'boolean' },
   },
 })
@@ -39,12 +42,19 @@ if (values.help) {
   console.log(USAGE)
   process.exit()
 }
+const names = FAULTS.map(({ name }) => name)
+if (values.list) {
+  console.log(names.join('\n'))
+  process.exit()
+}
 const { postgres } = values
-if (!isKind(postgres)) throw new Error('--postgres must be defaults or debian')
+if (!isKind(postgres)) refuse('--postgres must be defaults or debian')
+const unknown = values.only?.filter((name) => !names.includes(name)) ?? []
+if (unknown.length > 0) refuse(`no fault is named ${unknown.join(', ')}; --only takes one of ${names.join(', ')}`)
 process.env.FAULTS_POSTGRES = postgres
 const named = FAULTS.filter((fault) => values.only === undefined || values.only.includes(fault.name))
 const chosen = named.filter((fault) => postgres !== 'debian' || !fault.ownsPostgres)
-if (chosen.length === 0) throw new Error(`--only must be one of ${FAULTS.map(({ name }) => name).join(', ')}`)
+if (chosen.length === 0) refuse('--postgres debian leaves out the named faults, because they start an embedded PostgreSQL')
 const seed = Number(values.seed ?? Date.now() % 1_000_000)
 const lanes = Number(values.lanes ?? LANES)
 
@@ -68,6 +78,12 @@ const complaints = results.flatMap((result) => result.complaints.map((complaint)
 for (const complaint of complaints) console.log(complaint)
 console.log(complaints.length === 0 ? `green: ${results.length} faults, first seed ${seed}` : `${complaints.length} complaints`)
 process.exit(complaints.length === 0 && skipped.length === 0 ? 0 : 1)
+
+/** Ends the run with one line and the exit status of a wrong argument. */
+function refuse(message: string): never {
+  console.error(`faults: ${message}`)
+  process.exit(2)
+}
 
 function isKind(kind: string): kind is TestPostgres {
   return ['tests', 'defaults', 'debian'].includes(kind)

@@ -62,6 +62,10 @@ if (process.env.API_URL === undefined) {
   // Ctrl-C reaches the store as well; it finishes what is in flight, and then this process ends.
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => store.kill(signal))
   store.on('exit', (status) => {
+    if (status !== 0 && status !== null)
+      console.error(
+        `shop: its store ended with status ${status}. To use a store that runs already, start it with CORS_ORIGINS=${origin}, and the shop with API_URL=${api}`,
+      )
     server.close()
     server.closeAllConnections()
     process.exitCode = status ?? 1
