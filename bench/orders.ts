@@ -6,6 +6,7 @@ import type { BareOrdersLoad } from './orders/bare-pg-orders.ts'
 import { type Child, startChild } from './orders/child.ts'
 import type { HttpLoad } from './orders/http-load.ts'
 import { type Measurement, median, printTable } from './orders/measurement.ts'
+import { processorSeconds } from './orders/processor-time.ts'
 import { type Server, type StoreProcess, startStoreProcess } from './orders/store-process.ts'
 
 const POOL_SIZE = 10
@@ -115,16 +116,26 @@ async function comparePlacing(bench: Bench, products: readonly string[]): Promis
     for (const isHot of [false, true]) {
       for (const clients of bench.clients) {
         const baskets = makeBaskets(products, { lines, isHot, clients })
-        const ours: Measurement[] = []
-        const floor: Measurement[] = []
+        const ours: PlacingRun[] = []
+        const floor: PlacingRun[] = []
         for (let run = 0; run < bench.runs; run++) {
-          ours.push(await bench.http.ask<Measurement>(placingLoad(bench, baskets)))
-          floor.push(await bench.bare.ask<Measurement>(bareLoad(bench, baskets)))
+          ours.push(await runPlacing(bench.store, bench.store.apiPid, () => bench.http.ask(placingLoad(bench, baskets))))
+          floor.push(await runPlacing(bench.store, bench.bare.pid, () => bench.bare.ask(bareLoad(bench, baskets))))
         }
         const [we, they] = [median(ours), median(floor)]
+        const [ourTime, bareTime] = [medianProcessorTime(ours), medianProcessorTime(floor)]
+        const times = [ourTime, bareTime].map((microseconds) => Math.round(microseconds))
         if (!isHot) spreadRates.set(clients, we.perSecond)
         const hotRatio = isHot ? (we.perSecond / (spreadRates.get(clients) ?? Number.NaN)).toFixed(2) : ''
-        rows.push([lines, isHot ? 'one hot product' : 'spread', clients, ...columns(we, they), hotRatio])
+        rows.push([
+          lines,
+          isHot ? 'one hot product' : 'spread',
+          clients,
+          ...columns(we, they),
+          hotRatio,
+          ...times,
+          (bareTime / ourTime).toFixed(2),
+        ])
       }
     }
   }
@@ -143,9 +154,31 @@ async function comparePlacing(bench: Bench, products: readonly string[]): Promis
       'bare p99',
       'failures',
       'hot ÷ spread',
+      'processor µs',
+      'bare',
+      'bare ÷ ours',
     ],
     rows,
   )
+}
+
+/** `processorMicroseconds`: what an order took of PostgreSQL and of the process that places it, without the one that loads the store. */
+type PlacingRun = Measurement & { processorMicroseconds: number }
+
+async function runPlacing({ pool, postgresPid }: StoreProcess, pid: number, load: () => Promise<Measurement>): Promise<PlacingRun> {
+  const read = async () => {
+    const { rows } = await pool.query<{ orders: number }>('select last_value::integer as orders from order_numbers')
+    return { seconds: processorSeconds([pid, postgresPid]), orders: rows[0]?.orders ?? 0 }
+  }
+  const before = await read()
+  const measurement = await load()
+  const after = await read()
+  return { ...measurement, processorMicroseconds: (1e6 * (after.seconds - before.seconds)) / (after.orders - before.orders) }
+}
+
+function medianProcessorTime(runs: readonly PlacingRun[]): number {
+  const times = runs.map((run) => run.processorMicroseconds).sort((a, b) => a - b)
+  return times[Math.floor(times.length / 2)] ?? Number.NaN
 }
 
 function columns(we: Measurement, they: Measurement): (string | number)[] {

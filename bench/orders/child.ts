@@ -8,6 +8,7 @@ export type Child = ReturnType<typeof startChild>
 export function startChild(file: string, args: readonly string[] = []) {
   const child = fork(fileURLToPath(new URL(file, import.meta.url)), args, { serialization: 'advanced' })
   return {
+    pid: child.pid ?? 0,
     async ask<Answer>(question: object): Promise<Answer> {
       child.send(question)
       const gone = new AbortController()

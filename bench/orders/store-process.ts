@@ -15,11 +15,14 @@ import { COMMAND_BOUNDS } from '../../src/db/session-settings.ts'
 import { type Cleanup, onCleanup } from '../../test/cleanup.ts'
 import { startDebianPostgres } from '../../test/debian-postgres.ts'
 import { freePort } from '../../test/free-port.ts'
+import { parentOf } from './processor-time.ts'
 
 export interface StoreProcess {
   url: string
   port: number
   pool: Pool
+  apiPid: number
+  postgresPid: number
   /** Registers a customer over HTTP. */
   register(): Promise<{ userId: string; token: string }>
   stop(): Promise<void>
@@ -77,10 +80,13 @@ export async function startStoreProcess(
   })
   const address = `http://127.0.0.1:${port}`
   await untilReady(`${address}/livez`)
+  const { rows } = await pool.query<{ pid: number }>('select pg_backend_pid() as pid')
   return {
     url: server.url,
     port,
     pool,
+    apiPid: child.pid ?? 0,
+    postgresPid: parentOf(rows[0]?.pid ?? 0),
     async register() {
       const answer = await fetch(`${address}/auth/register`, {
         method: 'POST',
