@@ -32,7 +32,7 @@ const AdminOrderDetailSchema = Type.Object(
   { title: 'AdminOrderDetail', examples: [EXAMPLE_ADMIN_ORDER_DETAIL] },
 )
 
-/** Everybody's orders, for operators. */
+/** The orders of all customers, for operators. */
 export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOptions): void {
   const { pool, lockedRows, baseUrl, now, findDeliveries, findUserId } = options
   const moving = { pool, lockedRows }
@@ -132,7 +132,7 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
     },
   )
 
-  // In a scope of its own: only here are lines a body.
+  // A separate scope: only this route accepts NDJSON.
   server.register(async (scope) => {
     scope.removeAllContentTypeParsers()
     scope.addContentTypeParser(NDJSON, { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
