@@ -11,7 +11,9 @@ const HEAD = [
   '| fault | repetitions | orders | lost | duplicate rows | duplicate mails | longest time without service | time to drain |',
   '|---|---|---|---|---|---|---|---|',
 ]
-const RUN = /^- (.*): (run on .*)$/
+/** The runs of one day and one set of versions, and each of them: `FAULTS SEED (LANES)`. */
+const RUNS = /^- (run on .*); first seed \(lanes\): (.*)$/
+const RUN = /^(.*) (\d+ \(\d+\))$/
 const ALL = 'all faults'
 const NATS_SERVER = 'nats-server'
 
@@ -50,17 +52,29 @@ function toRow({ title, rounds, orders, lost, lakeDoubles, mailDoubles, longestG
   return `| ${title} | ${rounds} | ${orders} | ${lost} | ${lakeDoubles} | ${mailDoubles} | ${seconds(longestGapMs)} | ${seconds(longestDrainMs)} |`
 }
 
-/** A line for each run whose rows are in the table. A later line applies to the faults that it names. */
+/** A line for the runs of each day and versions whose rows are in the table. A later run applies to the faults that it names. */
 function toRuns(old: readonly string[], results: readonly FaultResult[], run: Run): string[] {
   const { seed, lanes, isWhole, date = new Date().toISOString().slice(0, 10) } = run
   const names = results.map(({ name }) => name)
-  const earlier = (isWhole ? [] : old).flatMap((line) => {
-    const [, faults, details] = RUN.exec(line) ?? []
-    const left = faults?.split(', ').filter((name) => !names.includes(name)) ?? []
-    return left.length === 0 ? [] : `- ${left.join(', ')}: ${details}`
-  })
-  const details = `run on ${date}, seeds from ${seed} on, lanes: ${lanes}, Node ${process.version}, ${natsVersion()}`
-  return [...earlier, `- ${isWhole ? ALL : names.join(', ')}: ${details}`]
+  const runs = new Map<string, string[]>()
+  for (const line of isWhole ? [] : old) {
+    const [, where, list = ''] = RUNS.exec(line) ?? []
+    if (where !== undefined)
+      runs.set(
+        where,
+        list.split('; ').flatMap((earlier) => withoutFaults(earlier, names)),
+      )
+  }
+  const where = `run on ${date}, Node ${process.version}, ${natsVersion()}`
+  runs.set(where, [...(runs.get(where) ?? []), `${isWhole ? ALL : names.join(', ')} ${seed} (${lanes})`])
+  return [...runs].filter(([, list]) => list.length > 0).map(([each, list]) => `- ${each}; first seed (lanes): ${list.join('; ')}`)
+}
+
+/** The run without the faults that were run again; nothing when none is left. */
+function withoutFaults(run: string, names: readonly string[]): string[] {
+  const [, faults, details] = RUN.exec(run) ?? []
+  const left = faults?.split(', ').filter((name) => !names.includes(name)) ?? []
+  return left.length === 0 ? [] : [`${left.join(', ')} ${details}`]
 }
 
 function natsVersion(): string {
