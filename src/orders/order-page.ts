@@ -75,7 +75,7 @@ async function behindNumber(
   return sql`number < ${number}::bigint`
 }
 
-/** Only among the orders of the list: a forged cursor must not say which orders others have. */
+/** Only among the orders of the list: a forged cursor must not reveal the orders of other customers. */
 async function findNumber(pool: Pool, conditions: readonly Sql[], orderId: string): Promise<number | null> {
   const { rows } = await pool.query<{ number: number }>(
     sql`select number from orders where ${allOf([sql`id = ${orderId}`, ...conditions])}`,
@@ -83,7 +83,7 @@ async function findNumber(pool: Pool, conditions: readonly Sql[], orderId: strin
   return rows[0]?.number ?? null
 }
 
-/** How many of the first orders come up to `maxLines` lines together, the one that reaches them included. */
+/** The number of leading orders, up to and including the one with which they reach `maxLines` lines. */
 function countWithin(orders: readonly { items: unknown }[], maxLines: number): number {
   let lines = 0
   const index = orders.findIndex(({ items }) => {

@@ -54,7 +54,7 @@ export async function searchOrders(pool: Pool, findUserId: FindUserId, search: S
   return readOrderPage(pool, {
     scope,
     conditions,
-    // A period is one of recorded times, which only their index finds quickly.
+    // Only the index by time finds a period quickly.
     sort: filters.from === undefined && filters.to === undefined ? 'number' : 'time',
     present: presentForAdmin,
     ...(limit === undefined ? {} : { limit }),
@@ -62,7 +62,7 @@ export async function searchOrders(pool: Pool, findUserId: FindUserId, search: S
   })
 }
 
-/** The format allows a leap second, which is no time here. */
+/** The schema's `date-time` allows leap seconds, and `Date` does not. */
 function readInstant(parameter: string, text: string): Date {
   const time = new Date(text)
   if (!Number.isNaN(time.getTime())) return time
