@@ -95,7 +95,7 @@ export async function createApi(options: ApiOptions): Promise<HttpServer> {
     async (scope) => {
       authRoutes(scope, auth.context)
       catalogueRoutes(scope, catalogue)
-      catalogueAdminRoutes(scope, { context: catalogue, currency: config.currency })
+      catalogueAdminRoutes(scope, catalogue, config.currency)
       stockRoutes(scope, catalogue)
       const { maxQuantityPerProductAndUser, maxPendingOrdersPerUser } = config
       const shared = { lockedRows: new LockedRows(placingPool), baseUrl, now }

@@ -11,22 +11,16 @@ import { archiveProduct, changeProduct } from './change-product.ts'
 import { createProduct } from './create-product.ts'
 import { importStream } from './import/import-stream.ts'
 import { NewProductBody, normalizeProduct, ProductPatchBody } from './product-input.ts'
-import { type Product, ProductSchema, productETag } from './products.ts'
+import { type Product, ProductParams, ProductSchema, productETag } from './products.ts'
 import type { CatalogueContext } from './serve-catalogue.ts'
 import type { StockActor } from './stock-adjustments.ts'
 
-const Params = Type.Object({ id: Type.String({ format: 'uuid', description: 'The id of the product.' }) })
 const IfMatchHeader = Type.Object({ 'if-match': Type.Optional(Type.String({ description: "The product's ETag." })) })
 /** Enough for a description of 10,000 characters, each escaped as a surrogate pair, and the other properties. */
 const PRODUCT_LIMIT_BYTES = 262_144
-export interface CatalogueAdminOptions {
-  context: CatalogueContext
-  /** ISO 4217. */
-  currency: string
-}
 
-/** Changes of the catalogue by operators. A change is visible at once in this process, and within a second in the others. */
-export function catalogueAdminRoutes(server: HttpServer, { context, currency }: CatalogueAdminOptions): void {
+/** Changes of the catalogue by operators: visible at once in this process, within a second in others. `currency`: ISO 4217. */
+export function catalogueAdminRoutes(server: HttpServer, context: CatalogueContext, currency: string): void {
   const { pool, baseUrl, version } = context
   const shared = { tags: ['catalogue'] }
   const sendProduct = async (reply: FastifyReply, product: Product) => {
@@ -69,7 +63,7 @@ export function catalogueAdminRoutes(server: HttpServer, { context, currency }: 
         description:
           'Replaces the properties that the body names, `price` and `options` as a whole; the others stay. `null` is a value, which only `image_url` and ' +
           '`group` can have. This is not a JSON Merge Patch.',
-        params: Params,
+        params: ProductParams,
         headers: IfMatchHeader,
         body: ProductPatchBody,
         response: {
@@ -101,7 +95,7 @@ export function catalogueAdminRoutes(server: HttpServer, { context, currency }: 
         description: 'With `If-Match` only if the product is unchanged.',
         ...shared,
         summary: 'Archives a product: no list shows it and it cannot be ordered; orders keep it',
-        params: Params,
+        params: ProductParams,
         headers: IfMatchHeader,
         response: {
           204: Type.Null({ description: 'The product is archived.' }),

@@ -3,9 +3,8 @@ import type { Logger } from 'pino'
 import type { Pool, Queryable, Transaction } from '../db/pool.ts'
 import { literal, sql } from '../db/sql.ts'
 import { rollBack } from '../db/transaction.ts'
-import { type Connect, withReconnect } from '../db/with-reconnect.ts'
-import { WakeSignal } from '../wake-signal.ts'
-import { LISTEN_TO_CATALOGUE } from './events.ts'
+import type { Connect } from '../db/with-reconnect.ts'
+import { listenToCatalogue } from './events.ts'
 
 /** A state of the catalogue. `changes` grows with every committed change of a product. */
 export interface Version {
@@ -20,7 +19,7 @@ const RETRY_MS = 250
 /** A version that was read longer ago is not used: the database is asked again. */
 const FRESH_MS = 1_000
 
-const VERSION = sql`select sum(changes)::bigint as changes, max(changed_at) as changed_at from catalogue_versions`
+const VERSION = sql`select sum(changes)::bigint as changes, max(changed_at) as "changedAt" from catalogue_versions`
 /** Limit of one statement of a shopper's read. The limit of the session applies where it is shorter. */
 const READ_TIMEOUT_MS = 2_000
 const BOUND_STATEMENTS = sql`select set_config('statement_timeout',
@@ -65,8 +64,7 @@ export class CatalogueVersion {
 
   /** Reads the version now, so that a process sees the change it has just made. Concurrent calls share a read that begins after all of them. */
   async refresh(): Promise<Version> {
-    // A read in progress may have begun before the change that this call is about.
-    // Its error goes to its own caller.
+    // A read in progress may have begun before the change that this call is about. Its error goes to its own caller.
     await this.#reading?.catch(() => {})
     this.#reading ??= this.#read(this.#options.pool).finally(() => {
       this.#reading = null
@@ -94,22 +92,16 @@ export class CatalogueVersion {
   #listen(started: () => void): Promise<void> {
     const { connect, logger } = this.#options
     let isBroken = false
-    return withReconnect({
+    return listenToCatalogue({
       connect,
       signal: this.#stopping.signal,
       retryMs: RETRY_MS,
-      work: async (client, signal) => {
-        const wakeSignal = new WakeSignal()
-        client.on('notification', wakeSignal.notify)
-        await client.query(LISTEN_TO_CATALOGUE)
-        while (!signal.aborted) {
-          wakeSignal.reset()
-          await this.#read(client)
-          if (isBroken) logger.info('listening for changes of the catalogue again')
-          isBroken = false
-          started()
-          await wakeSignal.wait(POLL_MS, signal)
-        }
+      work: async (client) => {
+        await this.#read(client)
+        if (isBroken) logger.info('listening for changes of the catalogue again')
+        isBroken = false
+        started()
+        return POLL_MS
       },
       onFailure(error) {
         if (!isBroken)
@@ -147,20 +139,10 @@ function isFromAnotherHistory(later: Version, earlier: Version): boolean {
   return later.changes < earlier.changes || (later.changes === earlier.changes && later.changedAt.getTime() !== earlier.changedAt.getTime())
 }
 
-interface VersionRow {
-  changes: number
-  changed_at: Date
-}
-
 async function readVersion(db: Queryable): Promise<Version> {
   const query: pg.QueryConfig & { query_timeout: number } = { text: VERSION.text, query_timeout: QUERY_TIMEOUT_MS }
-  const { rows } = await db.query<VersionRow>(query)
-  return toVersion(rows[0])
-}
-
-function toVersion(row: VersionRow | undefined): Version {
-  if (row === undefined) throw new Error('catalogue_versions has no rows')
-  return { changes: row.changes, changedAt: row.changed_at }
+  const { rows } = await db.query<Version>(query)
+  return rows[0] as Version
 }
 
 /**
@@ -172,8 +154,8 @@ export async function inSnapshot<T>(pool: Pool, work: (tx: Transaction, version:
   try {
     // Four statements in one round trip: pg then returns a list of results. Random reads cost about as much as sequential ones on flash
     // and in memory; with PostgreSQL's default the planner chooses the wrong index for a frequent word (decision 0022).
-    const results = (await tx.query(BEGIN_SNAPSHOT.text)) as unknown as pg.QueryResult<VersionRow>[]
-    const result = await work(tx, toVersion(results[2]?.rows[0]))
+    const results = (await tx.query(BEGIN_SNAPSHOT.text)) as unknown as pg.QueryResult<Version>[]
+    const result = await work(tx, results[2]?.rows[0] as Version)
     await tx.query('commit')
     tx.release()
     return result

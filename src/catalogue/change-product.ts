@@ -20,7 +20,7 @@ export async function changeProduct(pool: Pool, id: string, ifMatch: IfMatch, pa
     const next = normalizeProduct({ sku, name, description, category, image_url, group, options, price })
     try {
       const { rows } = await tx.query<ProductRow>(
-        sql`update products
+        sql`update products as product
          set sku = ${next.sku}, name = ${next.name}, description = ${next.description}, category = ${next.category},
            image_url = ${next.image_url}, variant_group = ${next.group}, options = ${next.options},
            price_amount = ${next.price.amount}, price_currency = ${next.price.currency},
@@ -47,7 +47,7 @@ export async function archiveProduct(pool: Pool, id: string, ifMatch: IfMatch): 
 async function getProductForUpdate(tx: Transaction, id: string, ifMatch: IfMatch): Promise<Product> {
   const { rows } = await tx.query<ProductRow>(
     sql`select ${PRODUCT_COLUMNS}
-    from products
+    from products as product
     where id = ${id} and archived_at is null
     for update`,
   )

@@ -13,7 +13,7 @@ export async function createProduct(pool: Pool, product: ProductInput, by: Stock
   return inTransaction(pool, async (tx) => {
     try {
       const { rows } = await tx.query<ProductRow>(
-        sql`insert into products
+        sql`insert into products as product
            (id, sku, name, description, category, image_url, variant_group, options, price_amount, price_currency, in_stock)
          values (${randomUUIDv7()}, ${sku}, ${name}, ${description}, ${category}, ${image_url}, ${group}, ${options},
            ${price.amount}, ${price.currency}, ${stock !== 0})

@@ -1,8 +1,29 @@
+import type pg from 'pg'
 import type { Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
+import { type ReconnectOptions, withReconnect } from '../db/with-reconnect.ts'
+import { WakeSignal } from '../wake-signal.ts'
 
-/** The channel that is notified in the transaction of every change of a product. */
-export const LISTEN_TO_CATALOGUE = 'listen storefront_catalogue'
+export interface CatalogueListener extends Omit<ReconnectOptions, 'work'> {
+  /** Called at the start, after every change and after a pause. Returns the longest pause in milliseconds. */
+  work: (client: pg.Client, signal: AbortSignal) => Promise<number>
+}
+
+/** Runs `work` whenever a change of a product commits, on a connection that is replaced when it breaks. */
+export function listenToCatalogue({ work, ...options }: CatalogueListener): Promise<void> {
+  return withReconnect({
+    ...options,
+    async work(client, signal) {
+      const wakeSignal = new WakeSignal()
+      client.on('notification', wakeSignal.notify)
+      await client.query('listen storefront_catalogue')
+      while (!signal.aborted) {
+        wakeSignal.reset()
+        await wakeSignal.wait(await work(client, signal), signal)
+      }
+    },
+  })
+}
 
 /** The tag of every answer of the catalogue. */
 export const CATALOGUE_TAG = 'catalogue'
@@ -14,18 +35,10 @@ export function productTag(id: string): string {
   return `product-${id}`
 }
 
-/** Products that changed; null: too many to be named. */
-export interface CatalogueChanges {
-  productIds: string[] | null
-}
-
 const MAX_CHANGES = 500
 
-/**
- * Removes changes from the outbox, in the caller's transaction. Null when there are none. Several processes may call it at once: each change
- * goes to one of them.
- */
-export async function takeCatalogueChanges(tx: Transaction): Promise<CatalogueChanges | null> {
+/** Removes changes from the outbox and returns the tags to purge. Of several processes that call it, each change goes to one. */
+export async function takeChangedTags(tx: Transaction): Promise<string[]> {
   const { rows } = await tx.query<{ product_ids: string[] | null }>(
     sql`delete from catalogue_changes
      where id in (
@@ -37,16 +50,9 @@ export async function takeCatalogueChanges(tx: Transaction): Promise<CatalogueCh
      )
      returning product_ids`,
   )
-  if (rows.length === 0) return null
-  const ids = new Set<string>()
-  for (const { product_ids } of rows) {
-    if (product_ids === null) return { productIds: null }
-    for (const id of product_ids) ids.add(id)
-  }
-  return { productIds: ids.size > MAX_CHANGES ? null : [...ids].sort() }
-}
-
-/** The tags to purge after `changes`. */
-export function tagsOf({ productIds }: CatalogueChanges): string[] {
-  return productIds === null ? [CATALOGUE_TAG] : [LISTS_TAG, ...productIds.map(productTag)]
+  if (rows.length === 0) return []
+  // Null: too many products to be named.
+  const ids = new Set(rows.flatMap(({ product_ids }) => product_ids ?? [null]))
+  const named = [...ids].filter((id) => id !== null)
+  return named.length < ids.size || named.length > MAX_CHANGES ? [CATALOGUE_TAG] : [LISTS_TAG, ...named.sort().map(productTag)]
 }

@@ -3,7 +3,7 @@ import type { Queryable } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { notFound } from '../errors.ts'
 import { entityTag } from '../http/cacheable.ts'
-import { type Money, MoneySchema } from '../money.ts'
+import { MoneySchema } from '../money.ts'
 import { EXAMPLE_PRODUCT } from './examples.ts'
 import { VariantsSchema } from './variants.ts'
 
@@ -27,27 +27,19 @@ export const ProductSchema = Type.Object(
 )
 export type Product = Static<typeof ProductSchema>
 
-export interface ProductRow {
-  id: string
-  sku: string
-  name: string
-  description: string
-  category: string
-  image_url: string | null
+/** The parameters of a route of one product. */
+export const ProductParams = Type.Object({ id: Type.String({ format: 'uuid', description: 'The id of the product.' }) })
+
+export interface ProductRow extends Omit<Product, 'group' | 'price' | 'created_at' | 'updated_at' | 'variants'> {
   variant_group: string | null
-  options: Record<string, string>
   price_amount: number
   price_currency: string
-  in_stock: boolean
   created_at: Date
   updated_at: Date
 }
 
-/** The columns of a ProductRow. */
-export const PRODUCT_COLUMNS = sql`id, sku, name, description, category, image_url, variant_group, options, price_amount, price_currency,
-  in_stock, created_at, updated_at`
-/** The same columns of the alias `product`. */
-export const COLUMNS_OF_PRODUCT = sql`product.id, product.sku, product.name, product.description, product.category, product.image_url,
+/** The columns of a ProductRow, of the alias `product`. */
+export const PRODUCT_COLUMNS = sql`product.id, product.sku, product.name, product.description, product.category, product.image_url,
   product.variant_group, product.options, product.price_amount, product.price_currency, product.in_stock, product.created_at,
   product.updated_at`
 
@@ -75,24 +67,16 @@ export function productETag(product: Product): string {
 
 /** Throws `not_found`, also for an archived product. */
 export async function getProduct(db: Queryable, id: string): Promise<Product> {
-  const { rows } = await db.query<ProductRow>(sql`select ${PRODUCT_COLUMNS} from products where id = ${id} and archived_at is null`)
+  const { rows } = await db.query<ProductRow>(
+    sql`select ${PRODUCT_COLUMNS} from products as product where id = ${id} and archived_at is null`,
+  )
   if (rows[0] === undefined) throw notFound('product')
   return toProduct(rows[0])
 }
 
 /** The part of a product that an order copies. */
-export interface SellableProduct {
-  id: string
-  sku: string
-  name: string
-  category: string
-  price: Money
+export interface SellableProduct extends Pick<Product, 'id' | 'sku' | 'name' | 'category' | 'price'> {
   inStock: boolean
-}
-
-/** The products among `ids` that are sold now, by id. */
-export async function findSellableProducts(db: Queryable, ids: readonly string[]): Promise<ReadonlyMap<string, SellableProduct>> {
-  return (await readPrices(db, ids)).products
 }
 
 /** Products that are sold, as they were at one version of the catalogue. */
@@ -146,8 +130,8 @@ export class PriceList {
 
 type SellableRow = Pick<ProductRow, 'id' | 'sku' | 'name' | 'category' | 'price_amount' | 'price_currency' | 'in_stock'>
 
-/** One statement, so that products and version belong together. */
-async function readPrices(db: Queryable, ids: readonly string[]): Promise<Prices> {
+/** The products among `ids` that are sold now. One statement, so that products and version belong together. */
+export async function readPrices(db: Queryable, ids: readonly string[]): Promise<Prices> {
   const statement = sql`select id, sku, name, category, price_amount, price_currency, in_stock, ${PRICES_VERSION} as version
     from products
     where id = any(${ids}::uuid[]) and archived_at is null`

@@ -6,7 +6,7 @@ import { LISTS_TAG, productTag } from './events.ts'
 import { EXAMPLE_PRODUCT_PAGE } from './examples.ts'
 import { listProducts } from './list-products.ts'
 import { FacetsQuery, ProductQuery, readFilters, readListing, toParameters } from './product-query.ts'
-import { getProduct, ProductSchema, productETag } from './products.ts'
+import { getProduct, ProductParams, ProductSchema, productETag } from './products.ts'
 import { countFacets, FacetsSchema } from './search/facets.ts'
 import { type CatalogueContext, serveCatalogue } from './serve-catalogue.ts'
 
@@ -89,7 +89,7 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
         description: 'An archived product is 404. The `ETag` can be the `If-Match` of a change.',
         tags,
         summary: 'One product',
-        params: Type.Object({ id: Type.String({ format: 'uuid', description: 'The id of the product.' }) }),
+        params: ProductParams,
         response: okResponses(ProductSchema, 'The product.', 'not_found'),
       },
     },

@@ -27,9 +27,6 @@ export interface CatalogueContext {
   lifetimes: CacheLifetimes
 }
 
-/** What the cost of a read depends on: the size of a page, or the number of matching products. */
-export type ReadCost = 'page' | 'search'
-
 /** The content of an answer, before it is serialized and compressed. */
 export interface CatalogueContent {
   body: unknown
@@ -55,13 +52,13 @@ export function catalogueShortcut({ version, pages }: CatalogueContext): Shortcu
 
 /**
  * Answers with what `read` returns for `key`, from memory while the catalogue is unchanged. A client that has the answer gets 304 without
- * a query. Concurrent requests for the same answer share one read.
+ * a query. Concurrent requests for the same answer share one read. `cost`: what it depends on, the size of a page or the number of matches.
  */
 export async function serveCatalogue(
   context: CatalogueContext,
   request: FastifyRequest,
   reply: FastifyReply,
-  { key, cost }: { key: string; cost: ReadCost },
+  { key, cost }: { key: string; cost: 'page' | 'search' },
   read: (tx: Transaction) => Promise<CatalogueContent>,
 ): Promise<FastifyReply> {
   const { pool, version, pages, limits, lifetimes } = context

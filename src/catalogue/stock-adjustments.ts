@@ -72,7 +72,8 @@ async function selectStockLevel(db: Queryable, productId: string, locking: Sql):
     where inventory.product_id = ${productId} and products.archived_at is null
     ${locking}`,
   )
-  return rows[0] ?? throwNotFound()
+  if (rows[0] === undefined) throw notFound('product')
+  return rows[0]
 }
 
 /** Writes a change of the level that `lockStockLevel` returned, in its transaction, and records who made it and why. */
@@ -131,41 +132,15 @@ export async function listAdjustments(
     order by version desc
     limit ${limit + 1}`,
   )
-  if (rows.length === 0) await assertProductExists(db, productId)
+  if (rows.length === 0 && (await db.query('select from products where id = $1', [productId])).rowCount === 0) throw notFound('product')
   return toPage(rows, limit, toAdjustment, (row) => encodeCursor(scope, [row.version]))
 }
 
-async function assertProductExists(db: Queryable, productId: string): Promise<void> {
-  const { rowCount } = await db.query('select from products where id = $1', [productId])
-  if (rowCount === 0) throwNotFound()
-}
+const ADJUSTMENT_COLUMNS = sql`product_id, version, kind, available_before as before, available_after as after, delta, reference, reason,
+  json_build_object('type', actor_type, 'id', actor_id) as actor, created_at`
 
-function throwNotFound(): never {
-  throw notFound('product')
-}
-
-const ADJUSTMENT_COLUMNS = sql`product_id, version, kind, available_before, available_after, delta, reference, reason, actor_type, actor_id,
-  created_at`
-
-interface AdjustmentRow {
-  product_id: string
-  version: number
-  kind: StockAdjustment['kind']
-  available_before: number | null
-  available_after: number | null
-  delta: number | null
-  reference: string | null
-  reason: string | null
-  actor_type: StockActor['type']
-  actor_id: string | null
-  created_at: Date
-}
+type AdjustmentRow = Omit<StockAdjustment, 'created_at'> & { created_at: Date }
 
 function toAdjustment(row: AdjustmentRow): StockAdjustment {
-  const { product_id, version, kind, delta, reference, reason } = row
-  return {
-    ...{ product_id, version, kind, before: row.available_before, after: row.available_after, delta, reference, reason },
-    actor: { type: row.actor_type, id: row.actor_id },
-    created_at: row.created_at.toISOString(),
-  }
+  return { ...row, created_at: row.created_at.toISOString() }
 }

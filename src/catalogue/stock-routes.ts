@@ -9,11 +9,11 @@ import { adjustStock } from './adjust-stock.ts'
 import { operatorOf } from './admin-routes.ts'
 import { EXAMPLE_NEW_STOCK_ADJUSTMENT, EXAMPLE_STOCK, EXAMPLE_STOCK_COUNT } from './examples.ts'
 import { INVISIBLE, MAX_STOCK, Stock } from './product-input.ts'
+import { ProductParams } from './products.ts'
 import type { CatalogueContext } from './serve-catalogue.ts'
 import { setStock } from './set-stock.ts'
 import { getStockLevel, listAdjustments, StockAdjustmentSchema, type StockLevel } from './stock-adjustments.ts'
 
-const Params = Type.Object({ id: Type.String({ format: 'uuid', description: 'The id of the product.' }) })
 const IfMatchHeader = Type.Object({
   'if-match': Type.Optional(Type.String({ description: 'The stock\'s ETag, which is its version, such as `"3"`.' })),
 })
@@ -78,7 +78,7 @@ export function stockRoutes(server: HttpServer, { pool, baseUrl, version }: Cata
         description: 'The `ETag` is the version of the stock, for the `If-Match` of a count.',
         ...shared,
         summary: 'How many pieces there are',
-        params: Params,
+        params: ProductParams,
         response: okResponses(StockSchema, 'The stock.', ...OPERATOR_ONLY, 'not_found'),
       },
     },
@@ -97,7 +97,7 @@ export function stockRoutes(server: HttpServer, { pool, baseUrl, version }: Cata
         description: 'Needs `If-Match` or `expected`, so that sales since the count are not overwritten.',
         ...shared,
         summary: 'Sets how many pieces there are, if the stock is as it was when they were counted',
-        params: Params,
+        params: ProductParams,
         headers: IfMatchHeader,
         body: CountBody,
         response: {
@@ -130,7 +130,7 @@ export function stockRoutes(server: HttpServer, { pool, baseUrl, version }: Cata
         description: 'The same `reference` again changes nothing and answers 200 with the first adjustment.',
         ...shared,
         summary: 'Adds pieces or takes some off, once for each reference',
-        params: Params,
+        params: ProductParams,
         body: AdjustmentBody,
         response: {
           200: { ...StockAdjustmentSchema, description: 'The adjustment that was made under this reference before.' },
@@ -164,7 +164,7 @@ export function stockRoutes(server: HttpServer, { pool, baseUrl, version }: Cata
         description: 'Counts, deliveries and imports, with who made them. Sales are in the orders.',
         ...shared,
         summary: 'The changes of the stock that were no orders, newest first, in pages',
-        params: Params,
+        params: ProductParams,
         querystring: AdjustmentsQuery,
         response: {
           200: { ...PageOf(StockAdjustmentSchema), description: 'A page of the changes.' },

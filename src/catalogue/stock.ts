@@ -1,6 +1,6 @@
 import { plainArray } from '../db/list-parameters.ts'
 import type { Queryable, Transaction } from '../db/pool.ts'
-import { sql } from '../db/sql.ts'
+import { noSql, type Sql, sql } from '../db/sql.ts'
 
 export interface StockLine {
   product_id: string
@@ -65,18 +65,20 @@ export class StockLevels {
  * Reads the stock of products and locks it until the transaction ends. A `select` locks the rows in product order; an
  * `update … from unnest(…)` would lock in the order of its plan, and two of them could deadlock.
  */
-export async function lockStock(tx: Transaction, productIds: readonly string[]): Promise<StockLevels> {
-  const { rows } = await tx.query<StockRow>(
-    'select product_id, available from inventory where product_id = any($1) order by product_id for update',
-    [productIds],
-  )
-  return toLevels(rows)
+export function lockStock(tx: Transaction, productIds: readonly string[]): Promise<StockLevels> {
+  return selectStock(tx, productIds, sql`order by product_id for update`)
 }
 
 /** The stock of products without a lock: it may change at any time. */
-export async function readStock(db: Queryable, productIds: readonly string[]): Promise<StockLevels> {
-  const { rows } = await db.query<StockRow>('select product_id, available from inventory where product_id = any($1)', [productIds])
-  return toLevels(rows)
+export function readStock(db: Queryable, productIds: readonly string[]): Promise<StockLevels> {
+  return selectStock(db, productIds, noSql)
+}
+
+async function selectStock(db: Queryable, productIds: readonly string[], locking: Sql): Promise<StockLevels> {
+  const { rows } = await db.query<{ product_id: string; available: number | null }>(
+    sql`select product_id, available from inventory where product_id = any(${productIds}) ${locking}`,
+  )
+  return new StockLevels(new Map(rows.map((row) => [row.product_id, row.available])))
 }
 
 /** Writes what changed since `lockStock`, in its transaction. */
@@ -105,13 +107,4 @@ export async function returnStock(tx: Transaction, lines: readonly StockLine[]):
   const stock = await lockStock(tx, [...new Set(lines.map((line) => line.product_id))])
   stock.putBack(lines)
   await saveStock(tx, stock)
-}
-
-interface StockRow {
-  product_id: string
-  available: number | null
-}
-
-function toLevels(rows: readonly StockRow[]): StockLevels {
-  return new StockLevels(new Map(rows.map((row) => [row.product_id, row.available])))
 }

@@ -1,7 +1,7 @@
 import type { Queryable } from '../db/pool.ts'
 import { allOf, literal, prepared, sql } from '../db/sql.ts'
 import type { Filters, KeySort } from './product-query.ts'
-import { COLUMNS_OF_PRODUCT, type ProductRow } from './products.ts'
+import { PRODUCT_COLUMNS, type ProductRow } from './products.ts'
 import { filterConditions, type TextQuery } from './search/filter-sql.ts'
 
 // Followed by the id, each key is a total order with an index.
@@ -70,7 +70,7 @@ export async function walkProducts(db: Queryable, walk: Walk): Promise<ProductRo
     )`)
   }
   const direction = isDescending !== isBackward ? sql`desc` : sql`asc`
-  const statement = sql`select ${COLUMNS_OF_PRODUCT}
+  const statement = sql`select ${PRODUCT_COLUMNS}
     from products as product
     where ${allOf(conditions)}
     order by product.${column} ${direction}, product.id ${direction}

@@ -74,7 +74,7 @@ function hasKeyOf<Key extends string>({ key }: DeliveryKind<Key>, job: DeliveryJ
 
 /**
  * Stores the outcome of an attempt, and returns the outcome of its job. A row that is no longer queued or has a newer
- * job stays unchanged, unless the delivery succeeded: the receiver has it then. /
+ * job stays unchanged, unless the delivery succeeded: the receiver has it then.
  */
 export async function recordOutcome<Key extends string>(
   pool: Pool,
@@ -123,10 +123,7 @@ export interface RequeueOptions<Key extends string> {
   planStarts?: (tx: Transaction, deliveries: readonly DeliveryJob<Key>[]) => Promise<(delivery: DeliveryJob<Key>) => JobStart>
 }
 
-/**
- * Queues deliveries like new ones, in transactions of 1,000. Returns their number. A running worker finds them within a
- * second.
- */
+/** Queues deliveries like new ones, in transactions of 1,000. Returns their number. A worker finds them within a second. */
 export async function requeueDeliveries<Key extends string>(
   pool: Pool,
   jobs: JobQueue,

@@ -7,10 +7,7 @@ import { COMMAND_BOUNDS, SERVING_BOUNDS, type SessionBounds, setUpSession } from
 import { sql } from '../db/sql.ts'
 import { type Job, type JobOutcome, type JobWorker, POLL_SECONDS, startWorker, type WorkOptions } from './job-worker.ts'
 
-/**
- * A queue and the retry policy of its jobs: the first retry after `retryDelaySeconds`, each later one after about twice
- * as long.
- */
+/** A queue. Its jobs are retried after `retryDelaySeconds`, and then each time after about twice as long. */
 export interface QueueDefinition {
   name: string
   retryDelaySeconds: number
@@ -32,23 +29,14 @@ export interface NewJob {
   group?: string
 }
 
-/**
- * Jobs in PostgreSQL: each runs at least once, in any process with a worker on the queue, and is retried with growing
- * pauses.
- */
+/** Jobs in PostgreSQL: each runs at least once, in any process with a worker on the queue. */
 export interface JobQueue {
   start(): Promise<void>
-  /**
-   * Stops every worker first. A job that is still running then runs again later, in any process. Idempotent, safe
-   * before start.
-   */
+  /** Stops every worker first. A job that is still running then runs again later. Idempotent, safe before start. */
   stop(): Promise<void>
   /** Inserts jobs in the caller's transaction, by one statement: they exist if it commits. */
   send(tx: Transaction, queue: string, jobs: readonly NewJob[]): Promise<void>
-  /**
-   * Calls `run` at the times of a cron expression (UTC), each time in one of the processes that schedule it. An error
-   * is logged, and `run` is called again at the next time. /
-   */
+  /** Calls `run` at the times of a cron expression (UTC), each time in one process. An error is logged. */
   schedule(queue: string, cron: string, run: () => Promise<void>): Promise<void>
   work<Data extends object>(queue: string, options: WorkOptions, handler: (job: Job<Data>) => Promise<JobOutcome>): Promise<JobWorker>
 }
@@ -139,7 +127,7 @@ export async function readJobQueue(db: Queryable, queue: string): Promise<QueueL
 /**
  * Releases the jobs that were active when the restored backup was made: otherwise they wait for a missed heartbeat.
  * Only for a server that was started on the restored files, where no process can be running a job from before that
- * start. /
+ * start.
  */
 export async function releaseRestoredJobs(db: Queryable): Promise<void> {
   await db.query(
@@ -153,7 +141,7 @@ const CHANGE_BATCH = 1_000
 
 /**
  * Replaces the data of a queue's jobs, including completed ones that are kept. A job for which `change` returns null
- * stays unchanged. Returns the number of both. /
+ * stays unchanged. Returns the number of both.
  */
 export async function changeJobData<Data extends object>(
   tx: Transaction,

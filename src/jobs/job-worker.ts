@@ -10,9 +10,7 @@ export interface Job<Data> {
 export type JobOutcome = 'done' | 'retry' | 'failed'
 
 export interface WorkOptions {
-  /**
-   * Jobs fetched at once. Each has its own outcome; all outcomes are stored when the last job of the batch has ended.
-   */
+  /** Jobs fetched at once. Each has its own outcome; all outcomes are stored when the last job of the batch has ended. */
   batchSize: number
   /** Jobs of a batch that run at once. */
   concurrency: number

@@ -1,13 +1,13 @@
 import { join } from 'node:path'
-import { commaList, sql } from '../db/sql.ts'
+import { sql } from '../db/sql.ts'
 import { deleteSuperseded } from './delete-superseded.ts'
 import { checkChecksum, WRONG_CHECKSUM } from './lake-checksum.ts'
-import { parquetRows, readablePath, toDuckDB, withDuckDB } from './lake-database.ts'
+import { parquetRows, withDuckDB } from './lake-database.ts'
 import { type FileRange, nameOf, parseName, splitSuperseded } from './lake-names.ts'
-import { LAKE_SCHEMA_VERSION } from './lake-row.ts'
-import { type LakeFile, LakeFileGone, type LakeStore } from './lake-store.ts'
+import { type LakeFile, LakeFileGone, type LakeStore, repeatWhenGone } from './lake-store.ts'
 import { listLake, nameFiles } from './list-files.ts'
 import { copyToParquet } from './parquet-writer.ts'
+import { selectRows } from './query-duckdb.ts'
 
 export interface CompactOptions {
   store: LakeStore
@@ -16,13 +16,7 @@ export interface CompactOptions {
   /** Throws when the lock may be held by another process by now. */
   assertAlone: () => Promise<void>
   /** Called for each merged file after it has superseded the others. */
-  onMerged?: (merged: MergedFile) => void
-}
-
-export interface MergedFile {
-  name: string
-  files: number
-  rows: number
+  onMerged?: (merged: { name: string; files: number; rows: number }) => void
 }
 
 export interface CompactReport {
@@ -40,7 +34,7 @@ const MAX_ATTEMPTS = 3
 
 /**
  * Merges the small files of each day. The range of a merged file covers the ranges of its sources, and its level is
- * higher: from the moment it is visible, readers skip the sources, which are then deleted. See decision 0052. /
+ * higher: from the moment it is visible, readers skip the sources, which are then deleted. See decision 0052.
  */
 export async function compactLake({ store, isWanted, ...options }: CompactOptions): Promise<CompactReport> {
   const report: CompactReport = { merged: 0, deleted: 0, failures: [] }
@@ -67,15 +61,11 @@ async function clearDay(store: LakeStore, day: string, report: CompactReport): P
 }
 
 async function mergeDay(store: LakeStore, day: string, options: Omit<CompactOptions, 'store' | 'isWanted'>): Promise<number> {
-  for (let attempt = 1; ; attempt++) {
+  return repeatWhenGone(MAX_ATTEMPTS, async () => {
     const groups = groupFiles(await listDay(store, day), MAX_FILE_BYTES)
-    try {
-      for (const group of groups) await merge(store, day, group, options)
-      return groups.length
-    } catch (error) {
-      if (!(error instanceof LakeFileGone) || attempt === MAX_ATTEMPTS) throw error
-    }
-  }
+    for (const group of groups) await merge(store, day, group, options)
+    return groups.length
+  })
 }
 
 async function merge(store: LakeStore, day: string, group: Sized[], { assertAlone, onMerged }: Omit<CompactOptions, 'store' | 'isWanted'>) {
@@ -102,7 +92,7 @@ async function merge(store: LakeStore, day: string, group: Sized[], { assertAlon
 
 /**
  * Groups neighbouring files to be merged, at least two each and at most `maxBytes`. Files whose ranges overlap stay
- * together, so that a merged range never covers a file that is not in it. /
+ * together, so that a merged range never covers a file that is not in it.
  */
 export function groupFiles(files: readonly Sized[], maxBytes: number): Sized[][] {
   const clusters: Sized[][] = []
@@ -131,25 +121,14 @@ async function listDay(store: LakeStore, day: string): Promise<Sized[]> {
   return splitSuperseded(all).current
 }
 
-/**
- * Writes the rows of all files into one, in order of sequence, and verifies it. Throws when the rows differ. Returns
- * their number.
- */
+/** Writes the rows of all files into one, in order of sequence. Throws when it has other rows. Returns their number. */
 async function writeMerged(path: string, files: readonly string[], name: string): Promise<number> {
   // The checksum of the merged file would make damaged rows look correct.
   for (const file of files) if ((await checkChecksum(file)) === 'wrong') throw new Error(`${file}: ${WRONG_CHECKSUM}`)
   return withDuckDB(`${path}.spill`, async (connection) => {
-    const versions = await connection.runAndReadAll(
-      toDuckDB(sql`
-        select coalesce(max(decode(value)::integer), ${LAKE_SCHEMA_VERSION})
-        from parquet_kv_metadata([${commaList(files.map(readablePath))}]) where decode(key) = 'schema_version'`),
-    )
-    const schemaVersion = Number(versions.getRows()[0]?.[0])
-    await copyToParquet(connection, sql`select * from ${parquetRows(files)} order by sequence`, path, name, schemaVersion)
-    const sum = async (paths: readonly string[]) => {
-      const reader = await connection.runAndReadAll(toDuckDB(sql`select count(*), sum(hash(row)) from ${parquetRows(paths)} as row`))
-      return reader.getRows()[0]?.map(String) ?? []
-    }
+    await copyToParquet(connection, sql`select * from ${parquetRows(files)} order by sequence`, path, name)
+    const sum = async (paths: readonly string[]) =>
+      (await selectRows(connection, sql`select count(*), sum(hash(row)) from ${parquetRows(paths)} as row`))[0]?.map(String) ?? []
     const [before, after] = [await sum(files), await sum([path])]
     if (before.join() !== after.join()) throw new Error(`a merged file would hold ${after[0]} rows in place of ${before[0]}, or other ones`)
     return Number(before[0])

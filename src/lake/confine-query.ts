@@ -7,7 +7,7 @@ export const HINT = 'lake query reads the lake and nothing else unless --allow-f
 
 /**
  * Statements that change only tables in memory. COPY and EXPLAIN ANALYZE may write to every file that a query may read,
- * and PREPARE hides the statement that EXECUTE runs. /
+ * and PREPARE hides the statement that EXECUTE runs.
  */
 const ALLOWED_STATEMENTS: ReadonlySet<StatementType> = new Set([
   StatementType.SELECT,
@@ -27,14 +27,14 @@ const ALLOWED_STATEMENTS: ReadonlySet<StatementType> = new Set([
 
 /**
  * Calls that configure DuckDB in spite of its lock, write files or end the process, and calls that run a text, which
- * may contain the former in pieces. A comment counts as the parenthesis that may follow it. /
+ * may contain the former in pieces. A comment counts as the parenthesis that may follow it.
  */
 const REFUSED_CALL =
   /(?<![\p{L}\p{N}_$])((?:enable|disable)_\w+|(?:force_)?checkpoint|query|json_execute_serialized_sql)"?[\s\p{Z}\p{Cf}]*(?:\(|--|\/\*)/iu
 
 /**
  * Confines the connection's database: it opens only these files and those of its spill directory, loads no extension
- * and changes no setting. https://duckdb.org/docs/stable/operations_manual/securing_duckdb/overview /
+ * and changes no setting. https://duckdb.org/docs/stable/operations_manual/securing_duckdb/overview
  */
 export async function confineToFiles(connection: DuckDBConnection, paths: readonly string[]): Promise<void> {
   // DuckDB checks the path as written in `read_parquet`, and again when it opens the file.

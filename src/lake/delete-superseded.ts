@@ -2,7 +2,7 @@ import { sql } from '../db/sql.ts'
 import { findDamage } from './find-damage.ts'
 import { ifDamaged, parquetRows } from './lake-database.ts'
 import { groupSuperseded, parseName } from './lake-names.ts'
-import { type LakeFile, LakeFileGone, type LakeStore } from './lake-store.ts'
+import { type LakeFile, type LakeStore, repeatWhenGone } from './lake-store.ts'
 import { listLake } from './list-files.ts'
 import { queryDuckDB } from './query-duckdb.ts'
 
@@ -23,17 +23,11 @@ export interface SupersedingFault {
 
 /**
  * Deletes the superseded files of a day. The names only suggest them: the superseding file is read first, and must be
- * undamaged, written under its own name, and contain every event of the file that is deleted. /
+ * undamaged, written under its own name, and contain every event of the file that is deleted.
  */
 export async function deleteSuperseded(store: LakeStore, day: string): Promise<DeleteReport> {
-  for (let attempt = 1; ; attempt++) {
-    try {
-      return await deleteListed(store, day)
-    } catch (error) {
-      // Another process deletes too.
-      if (!(error instanceof LakeFileGone) || attempt === MAX_ATTEMPTS) throw error
-    }
-  }
+  // Another process may delete too.
+  return repeatWhenGone(MAX_ATTEMPTS, () => deleteListed(store, day))
 }
 
 async function deleteListed(store: LakeStore, day: string): Promise<DeleteReport> {

@@ -6,7 +6,7 @@ import { listEntries, statExisting } from './local-store.ts'
 
 /**
  * Copies of remote files by name and tag, under which the bytes never change. The least recently used ones are deleted
- * first. Several processes may share the folder: each use of a copy has its own hard link. /
+ * first. Several processes may share the folder: each use of a copy has its own hard link.
  */
 export class FileCache {
   readonly #directory: string
@@ -17,9 +17,7 @@ export class FileCache {
     this.#maxBytes = maxBytes
   }
 
-  /**
-   * Places the file at `path`, on the cache's file system. `fetch` writes it to a path when the cache does not have it.
-   */
+  /** Places the file at `path`, on the cache's file system. `fetch` writes it there when the cache does not have it. */
   async place(file: LakeFile, path: string, fetch: (path: string) => Promise<void>): Promise<void> {
     const kept = this.#pathOf(file)
     try {

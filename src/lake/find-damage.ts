@@ -19,9 +19,7 @@ export async function findDamage(path: string, name: string): Promise<string | n
   }
 }
 
-/**
- * Not null when a file's metadata has another name: it was copied or renamed by hand. Throws when it cannot be read.
- */
+/** Not null when a file's metadata has another name: it was copied or renamed by hand. Throws when it cannot be read. */
 export async function findOtherName(path: string, name: string): Promise<string | null> {
   const written = await readParquetName(path)
   return written === null || written === name ? null : `it was written as ${written}`

@@ -10,7 +10,7 @@ const CLOCK_SKEW_MS = 15 * 60_000
 
 /**
  * An upper bound of the event times in the lake, in milliseconds since 1970; null for an empty lake. A file contains no
- * event that is newer than itself, so only the files of the last minutes are read. /
+ * event that is newer than itself, so only the files of the last minutes are read.
  */
 export async function findNewestEventTime(store: LakeStore): Promise<number | null> {
   let newest: number | null = null
@@ -38,10 +38,7 @@ export async function findStored(store: LakeStore, events: readonly { eventId: s
   return new Set(found.map(String))
 }
 
-/**
- * The first column of a query on the files. Damaged files are skipped, so that they do not stop the lake: verify
- * reports them.
- */
+/** The first column of a query on the files. Skips damaged ones, so that they do not stop the lake: verify reports them. */
 async function selectFrom(files: readonly string[], select: Sql, where: Sql): Promise<DuckDBValue[]> {
   if (files.length === 0) return []
   return withDuckDB(makeSpillPath(), async (connection) => {

@@ -27,27 +27,23 @@ export function jsonRows({ path, longestBytes }: JsonLines, columns: Readonly<Re
 }
 
 export async function writeJsonLines(path: string, lines: readonly string[]): Promise<JsonLines> {
-  const file = await open(path, 'w')
-  let longest = 0
-  try {
-    // One buffer for all lines: a growing string is copied twice on its way into a file.
-    let chunk = Buffer.allocUnsafeSlow(CHUNK_BYTES)
-    let filled = 0
-    for (const line of lines) {
-      const most = line.length * UTF8_BYTES_PER_CHARACTER + 1
-      if (filled + most > chunk.length) {
-        await file.writeFile(chunk.subarray(0, filled))
-        filled = 0
-        if (most > chunk.length) chunk = Buffer.allocUnsafeSlow(most)
-      }
-      const written = chunk.write(line, filled)
-      longest = Math.max(longest, written)
-      filled += written
-      chunk[filled++] = NEWLINE
+  await using file = await open(path, 'w')
+  let longestBytes = 0
+  // One buffer for all lines: a growing string is copied twice on its way into a file.
+  let chunk = Buffer.allocUnsafeSlow(CHUNK_BYTES)
+  let filled = 0
+  for (const line of lines) {
+    const most = line.length * UTF8_BYTES_PER_CHARACTER + 1
+    if (filled + most > chunk.length) {
+      await file.writeFile(chunk.subarray(0, filled))
+      filled = 0
+      if (most > chunk.length) chunk = Buffer.allocUnsafeSlow(most)
     }
-    await file.writeFile(chunk.subarray(0, filled))
-  } finally {
-    await file.close()
+    const written = chunk.write(line, filled)
+    longestBytes = Math.max(longestBytes, written)
+    filled += written
+    chunk[filled++] = NEWLINE
   }
-  return { path, longestBytes: longest }
+  await file.writeFile(chunk.subarray(0, filled))
+  return { path, longestBytes }
 }

@@ -21,15 +21,11 @@ export function checksumMetadata(): Sql {
 
 /** Writes the checksum into a new file that has `checksumMetadata`, and syncs the file to disk. */
 export async function stampChecksum(path: string): Promise<void> {
-  const file = await open(path, 'r+')
-  try {
-    const place = findDigest(await readTail(path))
-    if (place === null || place.digest !== ZEROS) throw new Error(`${path} has no room for its checksum`)
-    await file.write(await digestOf(path, place.offset), place.offset, 'latin1')
-    await file.sync()
-  } finally {
-    await file.close()
-  }
+  await using file = await open(path, 'r+')
+  const place = findDigest(await readTail(path))
+  if (place === null || place.digest !== ZEROS) throw new Error(`${path} has no room for its checksum`)
+  await file.write(await digestOf(path, place.offset), place.offset, 'latin1')
+  await file.sync()
 }
 
 /** Whether the file's bytes have its checksum; `none` for a file without a checksum. */
@@ -47,16 +43,12 @@ interface Tail {
 }
 
 async function readTail(path: string): Promise<Tail> {
-  const file = await open(path, 'r')
-  try {
-    const { size } = await file.stat()
-    const offset = Math.max(size - TAIL_BYTES, 0)
-    const bytes = Buffer.alloc(size - offset)
-    const { bytesRead } = await file.read(bytes, 0, bytes.length, offset)
-    return { text: bytes.toString('latin1', 0, bytesRead), offset }
-  } finally {
-    await file.close()
-  }
+  await using file = await open(path, 'r')
+  const { size } = await file.stat()
+  const offset = Math.max(size - TAIL_BYTES, 0)
+  const bytes = Buffer.alloc(size - offset)
+  const { bytesRead } = await file.read(bytes, 0, bytes.length, offset)
+  return { text: bytes.toString('latin1', 0, bytesRead), offset }
 }
 
 function findDigest({ text, offset }: Tail): { digest: string; offset: number } | null {

@@ -4,10 +4,9 @@ import { join } from 'node:path'
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
 import { commaList, type Sql, sql } from '../db/sql.ts'
 
-/**
- * Runs `work` in a separate DuckDB in memory, without network access. DuckDB creates `spillDirectory` when it needs it.
- */
+/** Runs `work` in a separate DuckDB in memory, without network access. DuckDB creates `spillDirectory` when it needs it. */
 export async function withDuckDB<T>(spillDirectory: string, work: (connection: DuckDBConnection) => Promise<T>): Promise<T> {
+  using resources = new DisposableStack()
   const instance = await DuckDBInstance.create(':memory:', {
     threads: '2',
     memory_limit: '512MB',
@@ -16,17 +15,11 @@ export async function withDuckDB<T>(spillDirectory: string, work: (connection: D
     autoinstall_known_extensions: 'false',
     autoload_known_extensions: 'false',
   })
-  try {
-    const connection = await instance.connect()
-    try {
-      await connection.run(`set TimeZone = 'UTC'`)
-      return await work(connection)
-    } finally {
-      connection.closeSync()
-    }
-  } finally {
-    instance.closeSync()
-  }
+  resources.defer(() => instance.closeSync())
+  const connection = await instance.connect()
+  resources.defer(() => connection.closeSync())
+  await connection.run(`set TimeZone = 'UTC'`)
+  return await work(connection)
 }
 
 /** Whether DuckDB failed for a reason that says nothing about the file. */
@@ -49,7 +42,7 @@ export function makeSpillPath(): string {
 
 /**
  * A statement as DuckDB's text, its values as escaped literals: COPY, options and views take no parameters. Whole
- * numbers and texts only. https://duckdb.org/docs/stable/sql/data_types/literal_types /
+ * numbers and texts only. https://duckdb.org/docs/stable/sql/data_types/literal_types
  */
 export function toDuckDB({ strings, values }: Sql): string {
   return strings.reduce((text, part, index) => text + toLiteral(values[index - 1]) + part)

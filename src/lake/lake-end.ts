@@ -3,7 +3,7 @@ import { sql } from '../db/sql.ts'
 import { findOtherName } from './find-damage.ts'
 import { isFaultOfMachine, parquetRows } from './lake-database.ts'
 import { parseName } from './lake-names.ts'
-import { type LakeFile, LakeFileGone, type LakeStore } from './lake-store.ts'
+import { type LakeFile, type LakeStore, repeatWhenGone } from './lake-store.ts'
 import { listLake } from './list-files.ts'
 import { queryDuckDB } from './query-duckdb.ts'
 
@@ -12,22 +12,13 @@ const MAX_ATTEMPTS = 10
 /**
  * The greatest sequence in the lake's files, 0 for none; of those whose name is greater than `after`. `known`: the end
  * when it was last found, up to which nothing is read again. Readers and writers of the lake have to agree on its end,
- * so all of them ask here (decision 0176). /
+ * so all of them ask here (decision 0176).
  */
 export async function findLakeEnd(store: LakeStore, { after, known = 0 }: { after?: string; known?: number } = {}): Promise<number> {
-  for (let attempt = 1; ; attempt++) {
-    try {
-      return await findEndOf(store, await listLake(store, after), known)
-    } catch (error) {
-      if (!(error instanceof LakeFileGone) || attempt === MAX_ATTEMPTS) throw error
-    }
-  }
+  return repeatWhenGone(MAX_ATTEMPTS, async () => findEndOf(store, await listLake(store, after), known))
 }
 
-/**
- * The end of listed files, including superseded ones: the file that supersedes them may be a stray one. Throws
- * LakeFileGone.
- */
+/** The end of listed files, also superseded ones: the file that supersedes them may be a stray. Throws LakeFileGone. */
 export async function findEndOf(store: LakeStore, files: readonly LakeFile[], known = 0): Promise<number> {
   for (const file of files.toSorted((a, b) => lastOf(b) - lastOf(a))) {
     if (lastOf(file) <= known) return lastOf(file)
@@ -41,37 +32,27 @@ export function lastOf({ name }: LakeFile): number {
   return parseName(name)?.last ?? 0
 }
 
-/**
- * Whether its rows can be read, are in the range of the name, and were written under it. Throws when this cannot be
- * found out now.
- */
+/** Whether its rows can be read, are in the range of its name and were written under it. Throws when it cannot know. */
 async function hasRowsOfItsName(path: string, name: string): Promise<boolean> {
   const { first = 0, last = 0 } = parseName(name) ?? {}
   if (!(await hasMagic(path))) return false
   try {
-    return (await findOtherName(path, name)) === null && (await hasRowsBetween(path, first, last))
+    if ((await findOtherName(path, name)) !== null) return false
+    const rows = await queryDuckDB(sql`select min(sequence) >= ${first} and max(sequence) <= ${last} from ${parquetRows([path])}`)
+    return rows[0]?.[0] === true
   } catch (error) {
     if (isFaultOfMachine(error)) throw error
     return false
   }
 }
 
-async function hasRowsBetween(path: string, first: number, last: number): Promise<boolean> {
-  const rows = await queryDuckDB(sql`select min(sequence) >= ${first} and max(sequence) <= ${last} from ${parquetRows([path])}`)
-  return rows[0]?.[0] === true
-}
-
 const MAGIC = 'PAR1'
 
 /** Whether it has both ends of a Parquet file. */
 export async function hasMagic(path: string): Promise<boolean> {
-  const file = await open(path, 'r')
-  try {
-    const { size } = await file.stat()
-    const read = async (position: number) =>
-      (await file.read(Buffer.alloc(MAGIC.length), 0, MAGIC.length, Math.max(position, 0))).buffer.toString('latin1')
-    return (await read(0)) === MAGIC && (await read(size - MAGIC.length)) === MAGIC
-  } finally {
-    await file.close()
-  }
+  await using file = await open(path, 'r')
+  const { size } = await file.stat()
+  const read = async (position: number) =>
+    (await file.read(Buffer.alloc(MAGIC.length), 0, MAGIC.length, Math.max(position, 0))).buffer.toString('latin1')
+  return (await read(0)) === MAGIC && (await read(size - MAGIC.length)) === MAGIC
 }

@@ -34,7 +34,7 @@ export interface PendingRow {
 /**
  * Writes the lake's files in order of sequence. A writer first stores its complete file as a claim, whose name contains
  * the end of the lake: only one claim can follow each end. Any process may then publish the claimed file. So a writer
- * that lost its subscription can only do what its successor does as well. See decision 0051. /
+ * that lost its subscription can only do what its successor does as well. See decision 0051.
  */
 export class LakeFiles {
   readonly #store: LakeStore
@@ -68,7 +68,7 @@ export class LakeFiles {
    * Writes one file of rows of one ingest date, in order of sequence. Returns the new end of the lake. When another
    * process has written the first rows meanwhile, nothing is written and the end is that of its file. Omits events that
    * the lake already has, which a replay publishes under a new sequence. Throws, and writes nothing, when `fence`
-   * reports that another process has taken over. /
+   * reports that another process has taken over.
    */
   async store(pending: readonly PendingRow[], fence: Fence | null = null): Promise<number> {
     const end = pending.at(-1)
@@ -153,9 +153,7 @@ export class LakeFiles {
     return findLakeEnd(this.#store, { after, known: this.#newest })
   }
 
-  /**
-   * Only events that are late or delivered again can be in the lake: one that is newer than all of its events cannot.
-   */
+  /** Only events that are late or delivered again can be in the lake: one newer than all of its events cannot. */
   async #withoutRepeats(pending: readonly PendingRow[]): Promise<PendingRow[]> {
     this.#newestEventTime ??= await findNewestEventTime(this.#store)
     const newest = this.#newestEventTime ?? Number.NEGATIVE_INFINITY
@@ -165,10 +163,7 @@ export class LakeFiles {
   }
 }
 
-/**
- * The name in the metadata of a claimed file; null when the file is damaged or does not follow `after`. Throws when it
- * cannot be read. /
- */
+/** The name in a claim's metadata; null when the file is damaged or does not follow `after`. */
 async function readUndamagedName(path: string, after: number): Promise<string | null> {
   if ((await checkChecksum(path)) === 'wrong' || !(await hasMagic(path))) return null
   const name = await readParquetName(path)

@@ -9,7 +9,7 @@ export class LakeBusy extends OperatorError {
 
 /**
  * Runs `work` while no other process merges or repairs the lake's files. The sink, which only adds files, continues.
- * `url` is the database's. `assertHeld` throws when the lock is lost. Throws LakeBusy. /
+ * `url` is the database's. `assertHeld` throws when the lock is lost. Throws LakeBusy.
  */
 export async function withLakeLock<T>(url: string, work: (assertHeld: () => Promise<void>) => Promise<T>): Promise<T> {
   const client = await connectClient(url, 'storefront-lake-files')

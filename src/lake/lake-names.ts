@@ -21,12 +21,7 @@ export function parseName(name: string): FileRange | null {
   return { folder, ingestDate, first: Number(first), last: Number(last), level: Number(level) }
 }
 
-export function nameOf({
-  ingestDate,
-  first,
-  last,
-  level = 0,
-}: Pick<FileRange, 'ingestDate' | 'first' | 'last'> & { level?: number }): string {
+export function nameOf({ ingestDate, first, last, level = 0 }: Omit<FileRange, 'folder' | 'level'> & { level?: number }): string {
   return `orders/ingest_date=${ingestDate}/${padSequence(first)}-${padSequence(last)}${level === 0 ? '' : `.${level}`}.parquet`
 }
 
@@ -37,7 +32,7 @@ export function padSequence(sequence: number): string {
 /**
  * Splits files into current ones, in order of folder and first sequence, and superseded ones. A file is superseded by
  * another one of its folder whose range covers its own and whose level is the same or higher: that one has its rows.
- * See decision 0052. /
+ * See decision 0052.
  */
 export function splitSuperseded<T extends { name: string }>(files: readonly T[]): { current: T[]; superseded: T[] } {
   const ranges = files.flatMap((file) => {

@@ -31,17 +31,12 @@ export class LakeQueryError extends OperatorError {
   override readonly name = 'LakeQueryError'
 }
 
-export interface LakeQueryOptions {
-  /** Lets the SQL read and write every file that this process may, attach databases and change DuckDB's settings. */
-  allowFiles?: boolean
-}
-
 /**
  * Runs SQL (`text`, DuckDB's) over two views of the lake: `order_events`, one row per event with the files' columns and
- * `ingest_date`, and `orders`, the newest state of each order. Returns the result of the last statement. Throws
- * LakeQueryError. /
+ * `ingest_date`, and `orders`, the newest state of each order. Returns the result of the last statement. With `allowFiles`
+ * the SQL may read and write files, attach databases and change DuckDB's settings. Throws LakeQueryError.
  */
-export async function queryLake(store: LakeStore, text: string, { allowFiles = false }: LakeQueryOptions = {}): Promise<LakeQueryResult> {
+export async function queryLake(store: LakeStore, text: string, { allowFiles = false } = {}): Promise<LakeQueryResult> {
   const run = (files: LakeFile[], paths: string[]) =>
     withDuckDB(makeSpillPath(), async (connection) => {
       try {
@@ -123,14 +118,10 @@ async function createViews(connection: DuckDBConnection, files: readonly string[
 function toPrintable(value: DuckDBValue): null | boolean | number | string {
   if (value === null || typeof value === 'boolean' || typeof value === 'number' || typeof value === 'string') return value
   if (value instanceof DuckDBTimestampTZValue || value instanceof DuckDBTimestampValue) return toRfc3339(value)
-  return isNested(value) ? toJson(value) : String(value)
+  return NESTED.some((type) => value instanceof type) ? toJson(value) : String(value)
 }
 
-type NestedValue = DuckDBListValue | DuckDBArrayValue | DuckDBStructValue | DuckDBMapValue
-
-function isNested(value: DuckDBValue): value is NestedValue {
-  return [DuckDBListValue, DuckDBArrayValue, DuckDBStructValue, DuckDBMapValue].some((type) => value instanceof type)
-}
+const NESTED = [DuckDBListValue, DuckDBArrayValue, DuckDBStructValue, DuckDBMapValue]
 
 // JSON.stringify does not support bigint, and an amount must stay a number in the JSON.
 function toJson(value: DuckDBValue): string {

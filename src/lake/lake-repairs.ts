@@ -14,7 +14,7 @@ const DONE = /^\.pending\/repaired-(\d{16})\.parquet$/
  * Writes the files of repairs, one after the other. A repair claims the next number by storing its complete file under
  * that number's name, and the mark of a finished number stays until the next one is finished. So a repair that lost its
  * lock, was paused and continues can add nothing to the files of its successors: its number is taken, or marked as
- * finished. See decision 0157. /
+ * finished. See decision 0157.
  */
 export class LakeRepairs {
   readonly #store: LakeStore
@@ -40,10 +40,7 @@ export class LakeRepairs {
     }
   }
 
-  /**
-   * Adds the file at `path`, which has its name in its metadata. Throws LakeBusy, and adds nothing, when another repair
-   * was faster.
-   */
+  /** Adds the file at `path`, named in its metadata. Throws LakeBusy, and adds nothing, when another was faster. */
   async put(name: string, path: string): Promise<void> {
     await this.#assertHeld()
     const number = this.#newest + 1
@@ -58,8 +55,10 @@ export class LakeRepairs {
     const reveal = async ([path = '']: string[]) => {
       // The claim is damaged: the repair that starts now finds the same faults again.
       const name = (await checkChecksum(path)) === 'right' ? await readParquetName(path) : null
-      if (name === null) await this.#discard(claim.name, number)
-      else await this.#reveal(claim.name, number, name, path)
+      if (name !== null) return this.#reveal(claim.name, number, name, path)
+      await this.#store.setAside(claim.name)
+      await this.#mark(number)
+      return false
     }
     await this.#store.withCopies([claim], reveal, { isFresh: true }).catch((error) => {
       // Another process has finished it.
@@ -67,10 +66,7 @@ export class LakeRepairs {
     })
   }
 
-  /**
-   * Publishes the claim's bytes, at `path`, unless its number is marked as finished: then the claim is late and
-   * deleted.
-   */
+  /** Publishes the claim's bytes, at `path`, unless its number is marked as finished: then it is late and deleted. */
   async #reveal(claim: string, number: number, name: string, path: string): Promise<boolean> {
     const isFree = newestDone(await this.#store.list(FOLDER)) < number
     if (isFree) {
@@ -79,11 +75,6 @@ export class LakeRepairs {
     }
     await this.#store.delete(claim)
     return isFree
-  }
-
-  async #discard(claim: string, number: number): Promise<void> {
-    await this.#store.setAside(claim)
-    await this.#mark(number)
   }
 
   async #mark(number: number): Promise<void> {

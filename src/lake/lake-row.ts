@@ -68,7 +68,7 @@ export type LakeRow = Record<keyof typeof LAKE_COLUMNS, unknown>
 
 /**
  * The row of an event. Fields are named one by one, so that a new field of an order does not enter the lake by itself:
- * it must contain no name, address or note of a customer (decision 0135). Pure. /
+ * it must contain no name, address or note of a customer (decision 0135). Pure.
  */
 export function toLakeRow(message: TopicMessage, ingestedAt: string): LakeRow {
   const { event, sequence } = message
@@ -108,10 +108,7 @@ export function toLakeRow(message: TopicMessage, ingestedAt: string): LakeRow {
   }
 }
 
-/**
- * A lone surrogate has no UTF-8 and would make every flush fail. Fields that `findEventDefect` does not check may be of
- * any type.
- */
+/** A lone surrogate, which has no UTF-8, would make every flush fail. `findEventDefect` does not check these fields. */
 function toText(value: unknown): string | null {
   return typeof value === 'string' ? value.toWellFormed() : null
 }

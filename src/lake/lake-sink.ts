@@ -13,10 +13,7 @@ export interface LakeSinkOptions {
   flushRows: number
   logger: Logger
   now?: () => Date
-  /**
-   * Called with the sequences of messages whose events are in the lake's files now, and the sequence up to which all
-   * are.
-   */
+  /** Called with the sequences of messages that are in the lake's files now, and the sequence up to which all are. */
   onStored?: (sequences: number[], upTo: number) => void
   /** Called for each file that this process wrote: it contains only events that the lake did not have. */
   onFileWritten?: (rows: number) => void
@@ -37,23 +34,16 @@ const PROBE_EVERY_MS = 2_000
 
 /**
  * Writes order events to the lake, each to exactly one file. Its position is in the name of its newest file, so a file
- * and the position become visible in one step: subscribe with both `handle` and `lastSequence`. /
+ * and the position become visible in one step: subscribe with both `handle` and `lastSequence`.
  */
 export class LakeSink {
-  readonly #store: LakeStore
+  readonly #options: LakeSinkOptions & { now: () => Date }
   readonly #files: LakeFiles
-  readonly #flushMs: number
-  readonly #flushRows: number
-  readonly #logger: Logger
-  readonly #now: () => Date
-  readonly #onStored: (sequences: number[], upTo: number) => void
   /** In order of sequence. Rows stay here until their file is complete. */
   #buffer: PendingRow[] = []
   #bufferedCharacters = 0
   #lastTaken = 0
-  /**
-   * Changes whenever the buffer is discarded, so that a batch that waited meanwhile cannot continue and leave a gap.
-   */
+  /** Changes when the buffer is discarded, so that a batch that waited meanwhile cannot continue and leave a gap. */
   #generation = 0
   /** The fence of the subscription that delivered the buffered messages. */
   #fence: Fence | null = null
@@ -69,25 +59,20 @@ export class LakeSink {
   #probe: { at: number; failure: Promise<string | null> } | null = null
 
   constructor(options: LakeSinkOptions) {
-    this.#store = options.store
+    this.#options = { now: () => new Date(), ...options }
     this.#files = new LakeFiles(options.store, options.onFileWritten, (path) => {
       options.logger.error({ path }, 'a damaged file is set aside; its events are written again from the topic')
     })
-    this.#flushMs = options.flushSeconds * 1_000
-    this.#flushRows = options.flushRows
-    this.#logger = options.logger
-    this.#now = options.now ?? (() => new Date())
-    this.#onStored = options.onStored ?? (() => {})
   }
 
   async start(): Promise<void> {
     if (this.#running) return
     try {
-      await this.#store.removeOldWorkspaces()
+      await this.#options.store.removeOldWorkspaces()
       await this.lastSequence()
     } catch (error) {
       // Its subscription retries; the rest of the store works without a lake.
-      this.#logger.error({ err: error }, 'the lake cannot be read; it is retried')
+      this.#options.logger.error({ err: error }, 'the lake cannot be read; it is retried')
     }
     this.#running = true
   }
@@ -100,17 +85,14 @@ export class LakeSink {
     try {
       await Promise.race([this.flush(), failAfter(STOP_PATIENCE_MS)])
     } catch (error) {
-      this.#logger.error(
+      this.#options.logger.error(
         { err: error, rows: this.#buffer.length },
         'last lake flush failed; its events are delivered again after the next start',
       )
     }
   }
 
-  /**
-   * The end of the lake, 0 for none. Discards the buffer, because the caller delivers from there again. Throws when the
-   * files cannot be listed or read. /
-   */
+  /** The end of the lake, 0 for none. Discards the buffer, because the caller delivers from there again. */
   readonly lastSequence = async (): Promise<number> => {
     this.#generation += 1
     while (this.#writing !== null) await this.#writing.catch(() => undefined)
@@ -127,7 +109,7 @@ export class LakeSink {
     let turnCharacters = 0
     for (const message of messages) {
       if (message.sequence <= this.#lastTaken) continue
-      const ingestedAt = this.#now().toISOString()
+      const ingestedAt = this.#options.now().toISOString()
       const ingestDate = ingestedAt.slice(0, 10)
       const mustFlush = this.#isFull() || this.#isOfOtherDate(ingestDate)
       if (mustFlush || turnCharacters >= TURN_CHARACTERS) {
@@ -157,15 +139,12 @@ export class LakeSink {
     await this.#writing
   }
 
-  /**
-   * Why the lake cannot be written, null when it can. Without events to write it tries a workspace, every two seconds
-   * at most.
-   */
+  /** Why the lake cannot be written; null when it can. Without events it tries a workspace, every 2 seconds at most. */
   findFailure(): Promise<string | null> {
     if (this.#flushFailure !== null) return Promise.resolve(this.#flushFailure)
     const now = performance.now()
     if (this.#probe === null || now - this.#probe.at > PROBE_EVERY_MS) {
-      this.#probe = { at: now, failure: this.#store.withWorkspace(async () => null).catch(messageOf) }
+      this.#probe = { at: now, failure: this.#options.store.withWorkspace(async () => null).catch(messageOf) }
     }
     return this.#probe.failure
   }
@@ -177,7 +156,7 @@ export class LakeSink {
       for (let rows = this.#nextFile(upTo); rows.length > 0; rows = this.#nextFile(upTo)) {
         const stored = await this.#files.store(rows, this.#fence)
         this.#forgetUpTo(stored)
-        this.#logger.debug({ rows: rows.length, stored, durationMs: Math.round(performance.now() - since) }, 'lake file written')
+        this.#options.logger.debug({ rows: rows.length, stored, durationMs: Math.round(performance.now() - since) }, 'lake file written')
       }
       this.#failures = 0
       this.#flushFailure = null
@@ -201,7 +180,7 @@ export class LakeSink {
   /** The rows of one file: one date, at most `flushRows`. */
   #nextFile(upTo: number): PendingRow[] {
     const date = this.#buffer[0]?.ingestDate
-    const end = this.#buffer.findIndex((row, index) => index === this.#flushRows || row.ingestDate !== date || row.sequence > upTo)
+    const end = this.#buffer.findIndex((row, index) => index === this.#options.flushRows || row.ingestDate !== date || row.sequence > upTo)
     return this.#buffer.slice(0, end === -1 ? undefined : end)
   }
 
@@ -211,7 +190,7 @@ export class LakeSink {
     this.#lastTaken = row.sequence
     if (this.#timer !== null) return
     this.#since = performance.now()
-    this.#arm(this.#flushMs)
+    this.#arm(this.#options.flushSeconds * 1_000)
   }
 
   /** Writes the end of a backlog once nothing has followed it for `QUIET_MS`. */
@@ -229,14 +208,12 @@ export class LakeSink {
     const kept = this.#buffer.findIndex((row) => row.sequence > sequence)
     const gone = this.#buffer.splice(0, kept === -1 ? this.#buffer.length : kept)
     for (const row of gone) this.#bufferedCharacters -= row.json.length
-    this.#onStored(
-      gone.map((row) => row.sequence),
-      sequence,
-    )
+    const sequences = gone.map((row) => row.sequence)
+    this.#options.onStored?.(sequences, sequence)
   }
 
   #isFull(): boolean {
-    return this.#buffer.length >= this.#flushRows || this.#bufferedCharacters >= MAX_BUFFERED_CHARACTERS
+    return this.#buffer.length >= this.#options.flushRows || this.#bufferedCharacters >= MAX_BUFFERED_CHARACTERS
   }
 
   #isOfOtherDate(ingestDate: string): boolean {
@@ -254,7 +231,7 @@ export class LakeSink {
 
   #flushLater(): void {
     this.flush().catch((error: unknown) => {
-      this.#logger.error({ err: error, rows: this.#buffer.length, failures: this.#failures }, 'lake flush failed; it is retried')
+      this.#options.logger.error({ err: error, rows: this.#buffer.length, failures: this.#failures }, 'lake flush failed; it is retried')
     })
   }
 

@@ -13,32 +13,40 @@ export class LakeFileGone extends Error {
   override readonly name = 'LakeFileGone'
 }
 
+/** Runs `work`, which lists files first, again when one of them is gone by the time it is read. */
+export async function repeatWhenGone<T>(maxAttempts: number, work: () => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await work()
+    } catch (error) {
+      if (!(error instanceof LakeFileGone) || attempt === maxAttempts) throw error
+    }
+  }
+}
+
 /** Where the lake's files are. Every adapter passes `lake-store-conformance.ts`. */
 export interface LakeStore {
   /** The file for people: a path, or an address that begins with `s3://`. */
   locate(name: string): string
   /**
    * Complete files whose name begins with `prefix` and is greater than `after`, in order of name. Not a snapshot while
-   * files are added and deleted: see `listLake`. /
+   * files are added and deleted: see `listLake`.
    */
   list(prefix: string, after?: string): Promise<LakeFile[]>
   /**
    * Stores a finished file under this name: complete, durable, and never in place of another. `taken` when another file
-   * has the name. The same bytes again are `stored`, so that a call can be repeated after a lost response. /
+   * has the name. The same bytes again are `stored`, so that a call can be repeated after a lost response.
    */
   put(name: string, path: string): Promise<'stored' | 'taken'>
   /** Deletes a file. A missing one is no error. */
   delete(name: string): Promise<void>
-  /**
-   * Copies a file to a name that no reader of the lake reads, so that it can be replaced. Returns that place.
-   * Idempotent.
-   */
+  /** Copies a file to a name that no reader of the lake reads, so that it can be replaced. Returns it. Idempotent. */
   copyAside(name: string): Promise<string>
   /** Removes a file from the lake without deleting it. Returns its new place. */
   setAside(name: string): Promise<string>
   /**
    * Runs `work` with local paths of the files, in the given order. `isFresh`: not from a cache. Throws LakeFileGone
-   * when one of them is gone, also after `work`, which may have read incomplete data then. /
+   * when one of them is gone, also after `work`, which may have read incomplete data then.
    */
   withCopies<T>(files: readonly LakeFile[], work: (paths: string[]) => Promise<T>, options?: { isFresh?: boolean }): Promise<T>
   /** Runs `work` with a temporary folder, from which `put` can store files. */

@@ -1,12 +1,12 @@
 import { splitSuperseded } from './lake-names.ts'
-import { type LakeFile, LakeFileGone, type LakeStore } from './lake-store.ts'
+import { type LakeFile, type LakeStore, repeatWhenGone } from './lake-store.ts'
 
 const DATA_PREFIX = 'orders/ingest_date='
 const MAX_ATTEMPTS = 10
 
 /**
  * A snapshot of the files, including superseded ones; only names greater than `after`. A single listing may miss both a
- * new file and the ones that it replaces. When two in a row are equal, their files existed between them. /
+ * new file and the ones that it replaces. When two in a row are equal, their files existed between them.
  */
 export async function listLake(store: LakeStore, after?: string): Promise<LakeFile[]> {
   let before = await store.list(DATA_PREFIX, after)
@@ -22,21 +22,17 @@ export async function listLake(store: LakeStore, after?: string): Promise<LakeFi
 
 /**
  * Runs `work` with the current files and local paths of them, in the order of the names. Repeats it when files were
- * replaced meanwhile, so the result contains each row once. /
+ * replaced meanwhile, so the result contains each row once.
  */
 export async function readLakeFiles<T>(
   store: LakeStore,
   work: (files: LakeFile[], paths: string[]) => Promise<T>,
   choose: (files: LakeFile[]) => LakeFile[] = (files) => files,
 ): Promise<T> {
-  for (let attempt = 1; ; attempt++) {
+  return repeatWhenGone(MAX_ATTEMPTS, async () => {
     const files = choose(splitSuperseded(await listLake(store)).current)
-    try {
-      return await store.withCopies(files, (paths) => work(files, paths))
-    } catch (error) {
-      if (!(error instanceof LakeFileGone) || attempt >= MAX_ATTEMPTS) throw error
-    }
-  }
+    return store.withCopies(files, (paths) => work(files, paths))
+  })
 }
 
 /** The message with the files' own names in place of those of their copies. */

@@ -1,6 +1,5 @@
-import { randomUUID } from 'node:crypto'
 import type { Stats } from 'node:fs'
-import { link, mkdir, open, readdir, readFile, rename, rm, stat, unlink } from 'node:fs/promises'
+import { link, mkdir, mkdtemp, open, readdir, readFile, rename, rm, stat, unlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { type LakeFile, LakeFileGone, type LakeStore } from './lake-store.ts'
 
@@ -84,13 +83,9 @@ export class LocalLakeStore implements LakeStore {
 
   async withWorkspace<T>(work: (folder: string) => Promise<T>): Promise<T> {
     // On the same file system as the files: hard links need that.
-    const folder = join(this.#directory, TEMPORARY_FOLDER, randomUUID())
-    await makeDirectory(folder)
-    try {
-      return await work(folder)
-    } finally {
-      await rm(folder, { recursive: true, force: true })
-    }
+    const parent = join(this.#directory, TEMPORARY_FOLDER)
+    await makeDirectory(parent)
+    return withTemporaryFolder(parent, work)
   }
 
   async removeOldWorkspaces(): Promise<void> {
@@ -119,6 +114,16 @@ export class LocalLakeStore implements LakeStore {
     for (const { name } of files) {
       if ((await this.#describe(name)) === null) throw new LakeFileGone(`${this.locate(name)} is gone`)
     }
+  }
+}
+
+/** Runs `work` with a new folder in `parent`, and deletes it. */
+export async function withTemporaryFolder<T>(parent: string, work: (folder: string) => Promise<T>): Promise<T> {
+  const folder = await mkdtemp(join(parent, 'work-'))
+  try {
+    return await work(folder)
+  } finally {
+    await rm(folder, { recursive: true, force: true })
   }
 }
 
@@ -170,12 +175,8 @@ async function makeDirectory(path: string): Promise<void> {
 }
 
 async function syncDirectory(path: string): Promise<void> {
-  const directory = await open(path, 'r')
-  try {
-    await directory.sync()
-  } finally {
-    await directory.close()
-  }
+  await using directory = await open(path, 'r')
+  await directory.sync()
 }
 
 function isMissing(error: unknown): boolean {

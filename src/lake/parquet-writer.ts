@@ -8,7 +8,7 @@ import { queryDuckDB } from './query-duckdb.ts'
 
 /**
  * Writes rows, each a line of JSON, as one Parquet file, synced to disk, with its checksum and its future name in its
- * metadata. Uses `<path>.ndjson` and `<path>.spill` as temporary files. Throws when the number of rows differs. /
+ * metadata. Uses `<path>.ndjson` and `<path>.spill` as temporary files. Throws when the number of rows differs.
  */
 export async function writeParquet(path: string, lines: readonly string[], name: string): Promise<void> {
   // Reading a file is about six times as fast here as binding the same JSON as a parameter.
@@ -21,13 +21,7 @@ export async function writeParquet(path: string, lines: readonly string[], name:
 }
 
 /** Writes the rows of a query like `writeParquet`. Returns their number. */
-export async function copyToParquet(
-  connection: DuckDBConnection,
-  select: Sql,
-  path: string,
-  name: string,
-  schemaVersion = LAKE_SCHEMA_VERSION,
-): Promise<number> {
+export async function copyToParquet(connection: DuckDBConnection, select: Sql, path: string, name: string): Promise<number> {
   const written = await connection.run(
     toDuckDB(sql`
       copy (${select})
@@ -35,7 +29,7 @@ export async function copyToParquet(
         format parquet,
         compression zstd,
         use_tmp_file false,
-        kv_metadata { schema_version: ${String(schemaVersion)}, name: ${name}, ${checksumMetadata()} }
+        kv_metadata { schema_version: ${String(LAKE_SCHEMA_VERSION)}, name: ${name}, ${checksumMetadata()} }
       )`),
   )
   await stampChecksum(path)

@@ -1,5 +1,5 @@
-import { createHash } from 'node:crypto'
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { hash } from 'node:crypto'
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import {
@@ -13,7 +13,7 @@ import {
 } from '@aws-sdk/client-s3'
 import { FileCache } from './file-cache.ts'
 import { type LakeFile, LakeFileGone, type LakeStore } from './lake-store.ts'
-import { removeOldEntries } from './local-store.ts'
+import { removeOldEntries, withTemporaryFolder } from './local-store.ts'
 
 export interface S3LakeOptions {
   bucket: string
@@ -45,7 +45,7 @@ const TEMPORARY_FOLDER = '.tmp'
 /**
  * A lake in a bucket of S3 or of a server that speaks its protocol, with conditional writes (`If-None-Match: *`) and
  * listings that show what was written before. S3 guarantees that objects are complete. Region and credentials are those
- * of AWS's SDK. /
+ * of AWS's SDK.
  */
 export class S3LakeStore implements LakeStore {
   readonly #client: S3Client
@@ -110,7 +110,7 @@ export class S3LakeStore implements LakeStore {
 
   async put(name: string, path: string): Promise<'stored' | 'taken'> {
     const bytes = await readFile(path)
-    const digest = digestOf(bytes)
+    const digest = hash('sha256', bytes)
     for (let attempt = 1; ; attempt++) {
       try {
         const { ETag: tag = '' } = await this.#client.send(
@@ -147,9 +147,7 @@ export class S3LakeStore implements LakeStore {
   }
 
   async withCopies<T>(files: readonly LakeFile[], work: (paths: string[]) => Promise<T>, { isFresh = false } = {}): Promise<T> {
-    await mkdir(this.#temporaryDirectory, { recursive: true })
-    const folder = await mkdtemp(join(this.#temporaryDirectory, 'copies-'))
-    try {
+    const copyAndWork = async (folder: string) => {
       // Under their own names, which contain the ingest date.
       const paths = files.map(({ name }) => join(folder, name))
       for (const parent of new Set(paths.map(dirname))) await mkdir(parent, { recursive: true })
@@ -162,21 +160,14 @@ export class S3LakeStore implements LakeStore {
         }
       }
       await Promise.all(Array.from({ length: Math.min(DOWNLOADS, files.length) }, download))
-      return await work(paths)
-    } finally {
-      await rm(folder, { recursive: true, force: true })
-      await this.#cache.trim()
+      return work(paths)
     }
+    return this.withWorkspace(copyAndWork).finally(() => this.#cache.trim())
   }
 
   async withWorkspace<T>(work: (folder: string) => Promise<T>): Promise<T> {
     await mkdir(this.#temporaryDirectory, { recursive: true })
-    const folder = await mkdtemp(join(this.#temporaryDirectory, 'work-'))
-    try {
-      return await work(folder)
-    } finally {
-      await rm(folder, { recursive: true, force: true })
-    }
+    return withTemporaryFolder(this.#temporaryDirectory, work)
   }
 
   async removeOldWorkspaces(): Promise<void> {
@@ -192,7 +183,7 @@ export class S3LakeStore implements LakeStore {
   async #fetch(file: LakeFile, path: string): Promise<void> {
     const { bytes, digest } = await this.#get(file.name, file.sizeBytes)
     // Parquet itself does not detect every changed byte.
-    const isSame = digest === undefined || digest === digestOf(bytes)
+    const isSame = digest === undefined || digest === hash('sha256', bytes)
     await writeFile(path, isSame ? bytes : 'not the bytes that were stored')
   }
 
@@ -236,10 +227,6 @@ export class S3LakeStore implements LakeStore {
   #options(bodyBytes = 0) {
     return { abortSignal: this.#closing.signal, requestTimeout: this.#timeoutMs + Math.ceil(bodyBytes / BYTES_PER_MS) }
   }
-}
-
-function digestOf(bytes: Uint8Array): string {
-  return createHash('sha256').update(bytes).digest('hex')
 }
 
 function statusOf(error: unknown): number | undefined {

@@ -1,12 +1,13 @@
 import { randomUUIDv7 } from 'node:crypto'
 import mustache from 'mustache'
 import type { Logger } from 'pino'
+import type { AccountMail } from '../auth/account-mail.ts'
 import type { Encryption, Reencrypt } from '../auth/store-secret.ts'
 import type { Transaction } from '../db/pool.ts'
 import { changeJobData, type JobQueue, type QueueDefinition } from '../jobs/job-queue.ts'
 import type { Job, JobOutcome, JobWorker } from '../jobs/job-worker.ts'
 import { describeError, type Mailer, MailRefused, type OnMailTried } from './mailer.ts'
-import type { RenderedMail } from './render-mail.ts'
+import { type RenderedMail, renderPair } from './render-mail.ts'
 import type { ReadTemplate } from './templates.ts'
 
 /** For `installJobQueues`. People wait for these mails, so the pauses between attempts stay short. */
@@ -20,16 +21,7 @@ export const ACCOUNT_MAIL_QUEUE: QueueDefinition = {
 const WORK = { batchSize: 20, concurrency: 4, fetchers: 1 }
 const VALUES = ['token', 'link']
 const PARTIALS = ['header', 'action', 'footer']
-const KINDS = ['verify_email', 'reset_password', 'already_registered', 'password_changed'] as const
-
-/** A mail about an account and not about an order. */
-export interface AccountMailContent {
-  kind: (typeof KINDS)[number] | 'none'
-  to?: string
-  /** The one-time token in it. */
-  token?: string
-  expiresAt: Date
-}
+const KINDS = ['verify_email', 'reset_password', 'already_registered', 'password_changed'] as const satisfies AccountMail['kind'][]
 
 interface EncryptedMail {
   encrypted: string
@@ -38,7 +30,7 @@ interface EncryptedMail {
 }
 
 /** Queues an account mail: it is sent if `tx` commits. */
-export async function queueAccountMail(tx: Transaction, jobs: JobQueue, encryption: Encryption, mail: AccountMailContent): Promise<void> {
+export async function queueAccountMail(tx: Transaction, jobs: JobQueue, encryption: Encryption, mail: AccountMail): Promise<void> {
   const { expiresAt, ...content } = mail
   const data: EncryptedMail = {
     encrypted: await encryption.encrypt(tx, JSON.stringify(content)),
@@ -47,10 +39,7 @@ export async function queueAccountMail(tx: Transaction, jobs: JobQueue, encrypti
   await jobs.send(tx, ACCOUNT_MAIL_QUEUE.name, [{ id: randomUUIDv7(), data }])
 }
 
-/**
- * Encrypts the queued mails with the new secret. Returns their number, and that of mails that cannot be decrypted and
- * stay unchanged.
- */
+/** Encrypts the queued mails with the new secret. Returns their number, and that of undecryptable ones, which stay. */
 export async function reencryptQueuedMails(tx: Transaction, reencrypt: Reencrypt): Promise<{ reencrypted: number; undecryptable: number }> {
   const { changed, unchanged } = await changeJobData<EncryptedMail>(tx, ACCOUNT_MAIL_QUEUE.name, (mail) => {
     const encrypted = reencrypt(mail.encrypted)
@@ -90,7 +79,7 @@ export function createAccountMailWorker(options: AccountMailWorkerOptions) {
       logger.warn({ job: id }, "an account mail cannot be decrypted and waits: this process does not have the store's STOREFRONT_SECRET")
       return 'retry'
     }
-    const { kind, to = '', token = '' }: AccountMailContent = JSON.parse(text)
+    const { kind, to = '', token = '' }: { kind: AccountMail['kind']; to?: string; token?: string } = JSON.parse(text)
     if (kind === 'none') return 'done'
     try {
       await mailer.send({ ...render(kind, token), eventId: id, to: { address: to, name: null }, date: now(), about: 'account' })
@@ -118,7 +107,7 @@ export function createAccountMailWorker(options: AccountMailWorkerOptions) {
   }
 }
 
-/** Reads the templates, once. The first line of a mail's text is its subject. */
+/** Reads the templates, once. */
 function createAccountMailRenderer(accountUrl: string | null, readTemplate: ReadTemplate) {
   const read = (name: string) =>
     readTemplate(
@@ -133,13 +122,6 @@ function createAccountMailRenderer(accountUrl: string | null, readTemplate: Read
   return (kind: (typeof KINDS)[number], token: string): RenderedMail => {
     // In the fragment, which browsers send neither to a server nor to another site as a referrer.
     const link = accountUrl === null || token === '' ? null : `${accountUrl}#${kind.replaceAll('_', '-')}=${token}`
-    const plain = writer.render(texts.get(kind) ?? '', { token, link }, {}, { escape: String })
-    const endOfSubject = plain.indexOf('\n')
-    const subject = plain.slice(0, endOfSubject)
-    return {
-      subject,
-      text: `${plain.slice(endOfSubject).trim()}\n`,
-      html: writer.render(mails.get(kind) ?? '', { token, link, subject }, { header, action, footer }, { escape: mustache.escape }),
-    }
+    return renderPair(writer, [texts.get(kind) ?? '', {}], [mails.get(kind) ?? '', { header, action, footer }], { token, link })
   }
 }

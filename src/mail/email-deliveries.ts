@@ -13,9 +13,7 @@ export const EMAIL_QUEUE: QueueDefinition = {
   keepSeconds: 3 * 86_400,
 }
 
-/**
- * Order mails, one for each event. The content is kept until the mail is sent, so that it can be retried however late.
- */
+/** Order mails, one for each event. The content is kept until the mail is sent, so that it can be retried however late. */
 export const MAIL_DELIVERIES: DeliveryKind<'event_id'> = {
   queueName: EMAIL_QUEUE.name,
   table: sql`email_deliveries`,
@@ -93,10 +91,7 @@ export interface Attempt {
   content: MailContent
 }
 
-/**
- * Counts an attempt before it is made, so that one that ends the process counts too. Null unless this job is to send
- * the mail.
- */
+/** Counts an attempt before it is made: one that ends the process counts too. Null unless this job is to send the mail. */
 export async function beginAttempt(pool: Pool, job: MailJob): Promise<Attempt | null> {
   const { rows } = await pool.query<Attempt>(
     sql`with attempt as (
@@ -126,12 +121,8 @@ export async function retryFailed(pool: Pool, jobs: JobQueue, { eventId, maxPerH
   return requeueDeliveries(pool, jobs, MAIL_DELIVERIES, {
     which: sql`status = 'failed' and (${eventId}::text is null or event_id = ${eventId})`,
     async planStarts(tx, mails) {
-      const times = await planAgain(
-        tx,
-        mails.map((mail) => mail.event_id),
-        maxPerHour,
-        now,
-      )
+      const eventIds = mails.map((mail) => mail.event_id)
+      const times = await planAgain(tx, eventIds, maxPerHour, now)
       return (mail) => startAt(times.get(mail.event_id), now)
     },
   })
@@ -146,12 +137,8 @@ async function planAgain(tx: Transaction, eventIds: readonly string[], maxPerHou
     order by send_after nulls first, queued_at, event_id`,
   )
   await tx.query(sql`update email_deliveries set send_after = null where event_id = any(${eventIds})`)
-  const times = await planSendTimes(
-    tx,
-    rows.map((mail) => mail.user_id),
-    maxPerHour,
-    now,
-  )
+  const userIds = rows.map((mail) => mail.user_id)
+  const times = await planSendTimes(tx, userIds, maxPerHour, now)
   await tx.query(
     sql`update email_deliveries as mail
     set send_after = planned.send_after

@@ -9,7 +9,7 @@ import { startSmtpServer } from '../../test/smtp-server.ts'
 import { createJobQueue, installJobQueues, jobIdOf } from '../jobs/job-queue.ts'
 import type { OrderEvent } from '../orders/events.ts'
 import { EMAIL_QUEUE } from './email-deliveries.ts'
-import { createEmailSubscriber, type EmailSubscriber } from './email-subscriber.ts'
+import { createEmailSubscriber } from './email-subscriber.ts'
 import type { Mail, Mailer } from './mailer.ts'
 import { createMailRenderer } from './render-mail.ts'
 import { createSmtpMailer } from './smtp-mailer.ts'
@@ -41,7 +41,7 @@ async function insertUser(db: TestDatabase, email: string, name: string | null =
   return id
 }
 
-function publish(subscriber: EmailSubscriber, events: OrderEvent[]): Promise<void> {
+function publish(subscriber: ReturnType<typeof createEmailSubscriber>, events: OrderEvent[]): Promise<void> {
   const messages = events.map((event, index) => ({ sequence: index + 1, event }))
   return subscriber.handle(messages, new AbortController().signal)
 }

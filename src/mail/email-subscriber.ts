@@ -39,18 +39,11 @@ export interface EmailSubscriberOptions {
   onTried?: OnMailTried
 }
 
-export interface EmailSubscriber {
-  handle: MessageHandler
-  start(): Promise<void>
-  /** Waits for mails in flight, five seconds at most, and closes the mailer. Idempotent, safe before start. */
-  stop(): Promise<void>
-}
-
 /**
  * Sends the customer a mail for each order event that has one: at least once, deduped by event id. The handler only
- * queues, so a mail server that is slow or down delays nothing else. `jobs` must have been started. /
+ * queues, so a mail server that is slow or down delays nothing else. `jobs` must have been started.
  */
-export function createEmailSubscriber(options: EmailSubscriberOptions): EmailSubscriber {
+export function createEmailSubscriber(options: EmailSubscriberOptions) {
   const { pool, jobs, mailer, render, logger, now, maxPerHour, maxAttempts = MAX_ATTEMPTS, onTried } = options
   let worker: JobWorker | undefined
 
@@ -88,22 +81,23 @@ export function createEmailSubscriber(options: EmailSubscriberOptions): EmailSub
     }
   }
 
-  return {
-    async handle(messages, _signal, fence) {
-      const events = (await removeLostEvents(pool, messages)).map((message) => message.event).filter(hasMail)
-      if (events.length === 0) return
-      const queued = await inTransaction(pool, async (tx) => {
-        await fence?.check(tx)
-        return queueMails(tx, jobs, events, maxPerHour, now())
-      })
-      if (queued > 0) worker?.wake()
-    },
+  const handle: MessageHandler = async (messages, _signal, fence) => {
+    const events = (await removeLostEvents(pool, messages)).map((message) => message.event).filter(hasMail)
+    if (events.length === 0) return
+    const queued = await inTransaction(pool, async (tx) => {
+      await fence?.check(tx)
+      return queueMails(tx, jobs, events, maxPerHour, now())
+    })
+    if (queued > 0) worker?.wake()
+  }
 
-    async start() {
+  return {
+    handle,
+    async start(): Promise<void> {
       worker ??= await jobs.work<MailJob>(EMAIL_QUEUE.name, WORK, deliver)
     },
-
-    async stop() {
+    /** Waits for mails in flight, five seconds at most, and closes the mailer. Idempotent, safe before start. */
+    async stop(): Promise<void> {
       await worker?.stop()
       await mailer.close()
     },
@@ -115,12 +109,8 @@ async function queueMails(tx: Transaction, jobs: JobQueue, events: readonly Orde
   const unknown = await findUnknown(tx, [...new Set(events.map((event) => event.id))])
   const fresh = [...new Map(events.map((event) => [event.id, event])).values()].filter((event) => unknown.has(event.id))
   if (fresh.length === 0) return 0
-  const times = await planSendTimes(
-    tx,
-    fresh.map((event) => event.data.order.user_id),
-    limit,
-    now,
-  )
+  const userIds = fresh.map((event) => event.data.order.user_id)
+  const times = await planSendTimes(tx, userIds, limit, now)
   const mails = fresh.map((event, index) => ({
     orderId: event.data.order.id,
     eventType: event.type,

@@ -4,17 +4,11 @@ import { join } from 'node:path'
 import { createTransport } from 'nodemailer'
 import { hostOf, type Mail, type Mailer, toMessage } from './mailer.ts'
 
-export interface FileMailerOptions {
-  /** Created when missing. */
-  directory: string
-  from: string
-}
-
 /**
  * Writes each mail to `<event id>.eml` (RFC 5322) instead of sending it. A file is complete when it becomes visible,
- * and on disk when `send` returns. The same mail again replaces its file. /
+ * and on disk when `send` returns. The same mail again replaces its file. Creates `directory` when missing.
  */
-export function createFileMailer({ directory, from }: FileMailerOptions): Mailer {
+export function createFileMailer({ directory, from }: { directory: string; from: string }): Mailer {
   hostOf(from)
   const composer = createTransport({ streamTransport: true, buffer: true, newline: 'windows' })
 
@@ -36,19 +30,15 @@ function fileName({ eventId }: Mail): string {
 async function writeWhole(directory: string, name: string, content: Buffer): Promise<void> {
   const temporary = join(directory, `.${name}.${randomUUID()}`)
   try {
-    const file = await open(temporary, 'wx', 0o600)
-    try {
-      await file.writeFile(content)
-      await file.sync()
-    } finally {
-      await file.close()
-    }
+    await using file = await open(temporary, 'wx', 0o600)
+    await file.writeFile(content)
+    await file.sync()
     await rename(temporary, join(directory, name))
   } catch (error) {
     await rm(temporary, { force: true })
     throw error
   }
   // Only the folder's sync makes the new name durable.
-  const folder = await open(directory, 'r')
-  await folder.sync().finally(() => folder.close())
+  await using folder = await open(directory, 'r')
+  await folder.sync()
 }

@@ -18,7 +18,7 @@ export interface Mail {
 export interface Mailer {
   /**
    * Returns when the receiving side has accepted the mail. Throws MailRefused when it never will. After any other error
-   * the same mail may be sent again, with the same Message-ID. /
+   * the same mail may be sent again, with the same Message-ID.
    */
   send(mail: Mail): Promise<void>
   /** Idempotent. Aborts mails in flight. */

@@ -4,7 +4,7 @@ const HOUR_MS = 3_600_000
 
 /**
  * When each of these new mails may go out, in their order: now, or later if their account has `limit` of them an hour
- * already. Null for no limit. Locks nothing: two plans at the same moment do not see each other. /
+ * already. Null for no limit. Locks nothing: two plans at the same moment do not see each other.
  */
 export async function planSendTimes(tx: Transaction, userIds: readonly string[], limit: number | null, now: Date): Promise<Date[]> {
   if (limit === null) return userIds.map(() => now)
@@ -37,7 +37,7 @@ async function listSendTimes(tx: Transaction, userIds: readonly string[], since:
 
 /**
  * When an account's next mail may go out: so late that no hour holds more than `limit` of them. Pure. `times` are those
- * of its mails within the last hour and later, oldest first, in milliseconds; the result belongs behind them. /
+ * of its mails within the last hour and later, oldest first, in milliseconds; the result belongs behind them.
  */
 export function nextSendTime(times: readonly number[], limit: number, now: number): number {
   const nth = times.at(-limit)

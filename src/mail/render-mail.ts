@@ -75,28 +75,31 @@ export function toMailContent(event: OrderEvent): MailContent {
   }
 }
 
-/**
- * Reads the templates, once. Each mail is a pair of files; the first line of its text is the subject. Amounts are
- * written as in `locale`, a BCP 47 tag. /
- */
+/** Reads the templates, once. Each mail is a pair of files. Amounts are written as in `locale`, a BCP 47 tag. */
 export function createMailRenderer(readTemplate: ReadTemplate, locale: string): RenderMail {
   const html = readTemplates(readTemplate, 'html')
   const text = readTemplates(readTemplate, 'txt')
   const writer = new mustache.Writer()
-  const unescaped = (value: unknown) => String(value)
 
   return (content, customerName) => {
     const [htmlTemplate, textTemplate] = [html.mails.get(content.kind), text.mails.get(content.kind)]
     if (htmlTemplate === undefined || textTemplate === undefined) throw new Error(`there is no mail for ${content.kind}`)
-    const view = toView(content, customerName, locale)
-    const plain = writer.render(textTemplate, view, text.partials, { escape: unescaped })
-    const endOfSubject = plain.indexOf('\n')
-    const subject = plain.slice(0, endOfSubject)
-    return {
-      subject,
-      text: `${plain.slice(endOfSubject).trim()}\n`,
-      html: writer.render(htmlTemplate, { ...view, subject }, html.partials, { escape: mustache.escape }),
-    }
+    return renderPair(writer, [textTemplate, text.partials], [htmlTemplate, html.partials], toView(content, customerName, locale))
+  }
+}
+
+/** A template and its partials by name. */
+type Template = readonly [text: string, partials: Readonly<Record<string, string>>]
+
+/** A mail of two templates. The first line of its text is the subject, which the HTML may use, too. */
+export function renderPair(writer: mustache.Writer, text: Template, html: Template, view: object): RenderedMail {
+  const plain = writer.render(text[0], view, text[1], { escape: String })
+  const endOfSubject = plain.indexOf('\n')
+  const subject = plain.slice(0, endOfSubject)
+  return {
+    subject,
+    text: `${plain.slice(endOfSubject).trim()}\n`,
+    html: writer.render(html[0], { ...view, subject }, html[1], { escape: mustache.escape }),
   }
 }
 

@@ -14,10 +14,7 @@ export interface SmtpWatchOptions {
   pauses?: typeof PAUSES
 }
 
-/**
- * Watches whether the mail server is available, also when there is nothing to send. An outage of a minute is logged,
- * once.
- */
+/** Watches whether the mail server is available, also when there is nothing to send. Logs an outage of a minute, once. */
 export class SmtpWatch {
   readonly #options: SmtpWatchOptions
   readonly #pauses: typeof PAUSES

@@ -24,7 +24,7 @@ export type ReadTemplate = (name: string, names: TemplateNames) => string
 
 /**
  * Reads the mail templates of `directory`, and built-in ones where it has no file of that name; null for built-in ones
- * only. Throws TemplateError when the folder does not exist or contains an unknown template. /
+ * only. Throws TemplateError when the folder does not exist or contains an unknown template.
  */
 export function createTemplateReader(directory: string | null): ReadTemplate {
   if (directory !== null) assertOnlyKnown(directory)

@@ -31,7 +31,7 @@ function blockList(networks: readonly string[], family: 'ipv4' | 'ipv6'): BlockL
 
 /**
  * Whether an IP address belongs to the public internet: not loopback, private, link-local (where clouds keep their
- * metadata), unique local, shared, multicast, reserved, mapped or tunnelled to IPv4. /
+ * metadata), unique local, shared, multicast, reserved, mapped or tunnelled to IPv4.
  */
 export function isPublicAddress(address: string): boolean {
   switch (isIP(address)) {
@@ -46,7 +46,7 @@ export function isPublicAddress(address: string): boolean {
 
 /**
  * For sockets: resolves a name to its public addresses only. The socket connects to a checked address, so DNS rebinding
- * has no effect. Fails with PrivateAddress when the name has no public address. /
+ * has no effect. Fails with PrivateAddress when the name has no public address.
  */
 export const publicLookup: LookupFunction = (host, options, callback) => {
   dns.lookup(host, { ...options, all: true }, (error, found) => {

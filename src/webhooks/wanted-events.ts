@@ -19,7 +19,7 @@ export interface Wanted {
 
 /**
  * The events to queue for each recipient: those of its types that are no older than the recipient, and none whose
- * delivery may have been forgotten. Pure. /
+ * delivery may have been forgotten. Pure.
  */
 export function pairWanted(recipients: readonly Recipient[], events: readonly OrderEvent[], now: Date): Wanted {
   const { postable = [], tooOld = [] } = Object.groupBy(events, ({ time }) =>

@@ -32,7 +32,7 @@ export type WebhookJob = DeliveryJob<'endpoint_id' | 'event_id'>
 
 /**
  * Inserts one row for each pair that has none, and one job for each row; the delivery to a disabled recipient has
- * failed from the start and gets no job. Returns the number of jobs. /
+ * failed from the start and gets no job. Returns the number of jobs.
  */
 export async function insertDeliveries(tx: Transaction, jobs: JobQueue, wanted: Wanted['pairs'], now: Date): Promise<number> {
   if (wanted.length === 0) return 0
@@ -74,10 +74,7 @@ export interface Attempt {
   body: string
 }
 
-/**
- * Counts an attempt before it is made. Null unless this job is to make the delivery, and the endpoint exists and is
- * enabled.
- */
+/** Counts an attempt before it is made. Null unless this job is to make the delivery and the endpoint is enabled. */
 export async function beginAttempt(pool: Pool, job: WebhookJob, now: Date): Promise<Attempt | null> {
   const { rows } = await pool.query<Attempt>(
     sql`with attempt as (
@@ -114,7 +111,7 @@ export async function readWebhookQueue(db: Queryable): Promise<QueueLength> {
 
 /**
  * Queues deliveries of an endpoint again, with three days of their own: that of one event, in whatever state it is, or
- * all failed ones for null. Returns their number. Throws WebhookRefused for a disabled endpoint. /
+ * all failed ones for null. Returns their number. Throws WebhookRefused for a disabled endpoint.
  */
 export async function redeliver(pool: Pool, jobs: JobQueue, endpointId: string, eventId: string | null): Promise<number> {
   return requeueDeliveries(pool, jobs, WEBHOOK_DELIVERIES, {
@@ -131,10 +128,7 @@ async function assertEnabled(tx: Transaction, endpointId: string): Promise<void>
   if (rows[0]?.is_disabled === true) throw new WebhookRefused('the endpoint is disabled; enable it first')
 }
 
-/**
- * Deletes events that are too old to come again and wait for no delivery, and their deliveries. Idempotent. Returns the
- * number of events.
- */
+/** Deletes events that are too old to come again and wait for no delivery, and their deliveries. Returns their number. */
 export async function deleteOldEvents(pool: Pool, now: Date): Promise<number> {
   const { rowCount } = await pool.query(
     `delete from webhook_events as event

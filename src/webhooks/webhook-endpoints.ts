@@ -36,10 +36,7 @@ export async function addEndpoint(pool: Pool, encryption: Encryption, endpoint: 
   return { id, secret }
 }
 
-/**
- * The endpoint with this URL and the same events, in any order. No other `tx` adds one with this URL before this one
- * ends.
- */
+/** The endpoint with this URL and these events, in any order. No other `tx` adds one with this URL before this one ends. */
 async function findEqual(tx: Transaction, url: string, eventTypes: NewEndpoint['eventTypes']): Promise<string | null> {
   await tx.query(sql`select pg_advisory_xact_lock(hashtextextended(${`storefront webhook ${url}`}, 0))`)
   const { rows } = await tx.query<{ id: string }>(
@@ -57,7 +54,7 @@ const BOTH_SIGN_HOURS = 24
 
 /**
  * Gives an endpoint a new secret and returns it; null without such an endpoint. For 24 hours both secrets sign, so that
- * the receiver can change over. A secret from before an earlier rotation no longer signs. /
+ * the receiver can change over. A secret from before an earlier rotation no longer signs.
  */
 export async function rotateSecret(pool: Pool, encryption: Encryption, id: string, now: Date): Promise<string | null> {
   const secret = generateWebhookSecret()
@@ -73,10 +70,7 @@ export async function rotateSecret(pool: Pool, encryption: Encryption, id: strin
   })
 }
 
-/**
- * Encrypts all secrets again. Returns their number, and the endpoints whose present secret cannot be decrypted and
- * stays unchanged.
- */
+/** Encrypts all secrets again. Returns their number, and the endpoints whose present secret is undecryptable and stays. */
 export async function reencryptSecrets(tx: Transaction, reencrypt: Reencrypt): Promise<{ reencrypted: number; undecryptable: string[] }> {
   const { rows } = await tx.query<{ id: string; present: string; previous: string | null }>(
     `select id, sealed_secret as present, previous_sealed_secret as previous
@@ -106,9 +100,7 @@ export async function removeEndpoint(pool: Pool, id: string): Promise<boolean> {
   return rowCount === 1
 }
 
-/**
- * Enables an endpoint again. Returns whether it exists. Deliveries that it missed are `failed` and can be redelivered.
- */
+/** Enables an endpoint again. Returns whether it exists. Deliveries that it missed are `failed` and can be redelivered. */
 export async function enableEndpoint(pool: Pool, id: string): Promise<boolean> {
   const { rowCount } = await pool.query(
     `update webhook_endpoints
@@ -143,7 +135,7 @@ export async function listEndpoints(db: Queryable): Promise<ListedEndpoint[]> {
 }
 
 /** The number of endpoints by state. */
-export async function countEndpoints(db: Queryable): Promise<{ enabled: number; failing: number; disabled: number }> {
+export async function countEndpoints(db: Queryable) {
   const { rows } = await db.query<{ enabled: number; failing: number; disabled: number }>(
     `select
        count(*) filter (where disabled_at is null and failing_since is null) as enabled,

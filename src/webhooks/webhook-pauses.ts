@@ -1,10 +1,7 @@
 export const FIRST_PAUSE_SECONDS = 5
 export const LONGEST_PAUSE_SECONDS = 4 * 3_600
 
-/**
- * Seconds that a header `Retry-After` (RFC 9110 §10.2.3) asks for, as a number or a date; null when it is neither.
- * Pure.
- */
+/** Seconds that a header `Retry-After` (RFC 9110 §10.2.3) asks for, as a number or a date; null when it is neither. */
 export function readRetryAfter(value: string, now: Date): number | null {
   if (/^\d+$/.test(value)) return Number(value)
   // Every HTTP date begins with a day of the week; Date.parse accepts many other texts.
@@ -15,7 +12,7 @@ export function readRetryAfter(value: string, now: Date): number | null {
 /**
  * Seconds to wait after the attempt of this number when the receiver asked for `wanted` seconds: what it asked for,
  * within the queue's own pause and the longest one. Up to a quarter is added at random, so that refused deliveries do
- * not all return at once. /
+ * not all return at once.
  */
 export function pauseAfter(attempt: number, wanted: number, random: () => number = Math.random): number {
   const usual = FIRST_PAUSE_SECONDS * 2 ** Math.min(attempt - 1, 20)

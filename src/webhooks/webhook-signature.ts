@@ -14,10 +14,7 @@ export interface SignedHeaders {
   'webhook-signature': string
 }
 
-/**
- * The headers of a request with this body, after Standard Webhooks 1.0.0 (standardwebhooks.com), symmetric scheme `v1`,
- * with a signature by each secret. Pure. /
- */
+/** Headers of a request, after Standard Webhooks 1.0.0 (standardwebhooks.com), with a `v1` signature by each secret. */
 export function signWebhook(secrets: readonly string[], id: string, sentAt: Date, body: string): SignedHeaders {
   const timestamp = String(Math.floor(sentAt.getTime() / 1_000))
   const signatures = secrets.map((secret) => {

@@ -38,19 +38,11 @@ export interface WebhookSubscriberOptions {
   onTried?: (outcome: 'delivered' | 'retried' | 'failed') => void
 }
 
-export interface WebhookSubscriber {
-  handle: MessageHandler
-  start(): Promise<void>
-  /** Waits for deliveries in flight, five seconds at most. Idempotent, safe before start. */
-  stop(): Promise<void>
-}
-
 /**
- * Posts each order event to every endpoint that wants it and existed at its time: at least once, deduped by event id,
- * in no fixed order. The handler only queues, so an endpoint that is slow or down delays nothing else. `jobs` must have
- * been started. /
+ * Posts each order event to every endpoint that wants it and existed at its time: at least once, in no fixed order.
+ * The handler only queues, so an endpoint that is slow or down delays nothing else. `jobs` must have been started.
  */
-export function createWebhookSubscriber(options: WebhookSubscriberOptions): WebhookSubscriber {
+export function createWebhookSubscriber(options: WebhookSubscriberOptions) {
   const { pool, jobs, sender, encryption, logger, now, onTried } = options
   let worker: JobWorker | undefined
   /** Endpoints for which the warning was logged. */
@@ -64,11 +56,8 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions): Webh
     // The secret from before a rotation may have been encrypted with another STOREFRONT_SECRET than the present one.
     if (secrets[0] === null) return waitForSecret(job)
     undecryptable.delete(job.endpoint_id)
-    const refusal = await post(
-      job,
-      attempt,
-      secrets.filter((secret) => secret !== null),
-    )
+    const known = secrets.filter((secret) => secret !== null)
+    const refusal = await post(job, attempt, known)
     if (refusal !== null) return fail(job, attempt, refusal)
     const result = await record(job, { to: 'delivered' })
     await clearEndpointFailing(pool, job.endpoint_id)
@@ -116,25 +105,26 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions): Webh
     if (await disableEndpoint(pool, endpoint, reason, now())) logger.warn({ endpoint, reason }, 'a webhook endpoint was disabled')
   }
 
-  return {
-    async handle(messages, _signal, fence) {
-      if (!(await hasEndpoints(pool))) return
-      const known = await removeLostEvents(pool, messages)
-      const events = [...new Map(known.map(({ event }) => [event.id, event])).values()]
-      const { queued, tooOld } = await inTransaction(pool, async (tx) => {
-        await fence?.check(tx)
-        const { pairs, tooOld } = pairWanted(await lockRecipients(tx), events, now())
-        return { queued: await insertDeliveries(tx, jobs, pairs, now()), tooOld }
-      })
-      if (tooOld > 0) logger.warn({ events: tooOld }, 'events older than 30 days are not posted any more')
-      if (queued > 0) worker?.wake()
-    },
+  const handle: MessageHandler = async (messages, _signal, fence) => {
+    if (!(await hasEndpoints(pool))) return
+    const known = await removeLostEvents(pool, messages)
+    const events = [...new Map(known.map(({ event }) => [event.id, event])).values()]
+    const { queued, tooOld } = await inTransaction(pool, async (tx) => {
+      await fence?.check(tx)
+      const { pairs, tooOld } = pairWanted(await lockRecipients(tx), events, now())
+      return { queued: await insertDeliveries(tx, jobs, pairs, now()), tooOld }
+    })
+    if (tooOld > 0) logger.warn({ events: tooOld }, 'events older than 30 days are not posted any more')
+    if (queued > 0) worker?.wake()
+  }
 
-    async start() {
+  return {
+    handle,
+    async start(): Promise<void> {
       worker ??= await jobs.work<WebhookJob>(WEBHOOK_QUEUE.name, WORK, deliver)
     },
-
-    async stop() {
+    /** Waits for deliveries in flight, five seconds at most. Idempotent, safe before start. */
+    async stop(): Promise<void> {
       await worker?.stop()
       sender.close()
     },

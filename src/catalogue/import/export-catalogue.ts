@@ -1,17 +1,14 @@
 import type { Pool } from '../../db/pool.ts'
 import { literal, sql } from '../../db/sql.ts'
-import { exportHeader, exportLine } from './export-lines.ts'
+import { formatMajorUnits } from '../../money.ts'
+import type { ProductRow } from '../products.ts'
+import { NOT_TRACKED } from './import-csv.ts'
 import type { ImportFormat } from './import-lines.ts'
 import type { ImportedProduct } from './imported-product.ts'
 
 const FETCH_SIZE = 2_000
 
-interface ExportedRow extends Omit<ImportedProduct, 'price' | 'group' | 'stock'> {
-  stock: number | null
-  variant_group: string | null
-  price_amount: number
-  price_currency: string
-}
+type ExportedRow = Omit<ImportedProduct, 'price'> & Pick<ProductRow, 'price_amount' | 'price_currency'>
 
 /**
  * A snapshot of the catalogue without archived products, by sku, as text that `storefront catalogue import` reads. Without `withStock` it
@@ -31,7 +28,7 @@ export async function* exportCatalogue(
     await tx.query('begin read only')
     await tx.query(
       `declare exported no scroll cursor for
-       select sku, name, description, category, image_url, variant_group, options, price_amount, price_currency, available as stock
+       select sku, name, description, category, image_url, variant_group as "group", options, price_amount, price_currency, available as stock
        from products
        left join inventory on inventory.product_id = products.id
        where archived_at is null
@@ -50,8 +47,51 @@ export async function* exportCatalogue(
   }
 }
 
-function toProduct({ variant_group, price_amount, price_currency, ...rest }: ExportedRow, withStock: boolean): ImportedProduct {
-  const { sku, name, description, category, image_url, options, stock } = rest
-  const price = { amount: price_amount, currency: price_currency }
-  return { sku, name, description, category, image_url, group: variant_group, options, price, ...(withStock ? { stock } : {}) }
+function toProduct(
+  { price_amount: amount, price_currency: currency, stock = null, ...rest }: ExportedRow,
+  withStock: boolean,
+): ImportedProduct {
+  return { ...rest, price: { amount, currency }, ...(withStock ? { stock } : {}) }
+}
+
+const COLUMNS = ['sku', 'name', 'description', 'category', 'image_url', 'price', 'currency', 'group', 'options'] as const
+const STOCK = 'stock'
+type Cells = Record<(typeof COLUMNS)[number] | typeof STOCK, string>
+
+/** The line above the first product, without a line end; null for none. */
+export function exportHeader(format: ImportFormat, withStock: boolean): string | null {
+  return format === 'csv' ? columns(withStock).join(',') : null
+}
+
+/** The line (in CSV perhaps several) that `readImportLines` reads as this product, without a line end. */
+export function exportLine(product: ImportedProduct, format: ImportFormat, withStock: boolean): string {
+  return format === 'csv' ? toCsv(product, withStock) : JSON.stringify(product)
+}
+
+function columns(withStock: boolean): readonly (keyof Cells)[] {
+  return withStock ? [...COLUMNS, STOCK] : COLUMNS
+}
+
+function toCsv(product: ImportedProduct, withStock: boolean): string {
+  const { price, group, options, stock } = product
+  const cells: Cells = {
+    sku: product.sku,
+    name: product.name,
+    description: product.description,
+    category: product.category,
+    image_url: product.image_url ?? '',
+    price: formatMajorUnits(price),
+    currency: price.currency,
+    group: group ?? '',
+    options: Object.keys(options).length === 0 ? '' : JSON.stringify(options),
+    stock: stock === null ? NOT_TRACKED : String(stock ?? ''),
+  }
+  return columns(withStock)
+    .map((column) => quoted(cells[column]))
+    .join(',')
+}
+
+/** RFC 4180 §2. */
+function quoted(cell: string): string {
+  return /[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { INVISIBLE, MAX_STOCK } from '../product-input.ts'
-import { exportHeader, exportLine } from './export-lines.ts'
+import { exportHeader, exportLine } from './export-catalogue.ts'
 import { type ImportFormat, readImportLines } from './import-lines.ts'
 import type { ImportedProduct, ImportLine } from './imported-product.ts'
 

@@ -23,11 +23,9 @@ export async function loadSampleCatalogue(pool: Pool): Promise<boolean> {
   })
 }
 
-async function readSample(): Promise<ImportedProduct[]> {
-  const products: ImportedProduct[] = []
-  for await (const read of readImportLines(createReadStream(SAMPLE), { format: 'ndjson', currency: 'EUR' })) {
+function readSample(): Promise<ImportedProduct[]> {
+  return Array.fromAsync(readImportLines(createReadStream(SAMPLE), { format: 'ndjson', currency: 'EUR' }), (read) => {
     if ('error' in read) throw new Error(`line ${read.line} of the sample catalogue: ${read.error}`)
-    products.push(read.product)
-  }
-  return products
+    return read.product
+  })
 }

@@ -4,7 +4,7 @@ import type { Transaction } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import type { StockActor, StockLevel } from '../stock-adjustments.ts'
 import type { ImportedProduct } from './imported-product.ts'
-import { type BookedDelta, decideStock } from './imported-stock.ts'
+import { decideStock } from './imported-stock.ts'
 
 /** The outcome for a product. It is unchanged when neither it nor its stock differs from the database. */
 export type Outcome = 'created' | 'updated' | 'unchanged'
@@ -54,7 +54,7 @@ interface Row extends Omit<ImportedProduct, 'stock' | 'stock_delta' | 'reference
   reference: string | null
 }
 
-function toRow(product: ImportedProduct, present: StockLevel | undefined, booked: BookedDelta | undefined): Row | Refusal {
+function toRow(product: ImportedProduct, present: StockLevel | undefined, booked: number | undefined): Row | Refusal {
   const decision = decideStock(product, present, booked)
   return 'refusal' in decision ? decision : { ...product, id: randomUUIDv7(), stockVersion: present?.version ?? 0, ...decision }
 }
@@ -86,16 +86,16 @@ async function findBooked(
   tx: Transaction,
   products: readonly ImportedProduct[],
   present: ReadonlyMap<string, LockedStock>,
-): Promise<Map<ImportedProduct, BookedDelta>> {
+): Promise<Map<ImportedProduct, number>> {
   const named = products.filter(({ sku, reference }) => reference !== undefined && present.has(sku))
   if (named.length === 0) return new Map()
-  const { rows } = await tx.query<BookedDelta & { at: number }>(
+  const { rows } = await tx.query<{ at: number; delta: number }>(
     `select line.at, kept.delta
      from unnest($1::uuid[], $2::text[]) with ordinality as line (product_id, reference, at)
      join stock_adjustments as kept on kept.product_id = line.product_id and kept.reference = line.reference and kept.kind <> 'count'`,
     [named.map(({ sku }) => present.get(sku)?.product_id), named.map(({ reference }) => reference)],
   )
-  return new Map(rows.map(({ at, delta }) => [named[at - 1] as ImportedProduct, { delta }]))
+  return new Map(rows.map(({ at, delta }) => [named[at - 1] as ImportedProduct, delta]))
 }
 
 /** Copies the rows into a temporary table, which the end of the transaction empties. */

@@ -3,11 +3,10 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import type { Pool } from '../../db/pool.ts'
 import { inTransaction } from '../../db/transaction.ts'
-import { type Connect, withReconnect } from '../../db/with-reconnect.ts'
+import type { Connect } from '../../db/with-reconnect.ts'
 import type { JobQueue, QueueDefinition } from '../../jobs/job-queue.ts'
 import type { JobOutcome, JobWorker } from '../../jobs/job-worker.ts'
-import { WakeSignal } from '../../wake-signal.ts'
-import { LISTEN_TO_CATALOGUE, tagsOf, takeCatalogueChanges } from '../events.ts'
+import { listenToCatalogue, takeChangedTags } from '../events.ts'
 import type { Purger } from './purger.ts'
 
 /** For `installJobQueues`. A purge is retried until it succeeds. */
@@ -56,9 +55,8 @@ export function createCataloguePurge({ pool, connect, jobs, purgers, logger }: C
   /** Returns whether there were changes. */
   async function takeChanges(): Promise<boolean> {
     const found = await inTransaction(pool, async (tx) => {
-      const changes = await takeCatalogueChanges(tx)
-      if (changes === null) return false
-      const data = { tags: tagsOf(changes) }
+      const data = { tags: await takeChangedTags(tx) }
+      if (data.tags.length === 0) return false
       if (purgers.length > 0) {
         await jobs.send(tx, PURGE_QUEUE.name, [
           { id: randomUUID(), data },
@@ -72,19 +70,14 @@ export function createCataloguePurge({ pool, connect, jobs, purgers, logger }: C
   }
 
   const readChanges = () =>
-    withReconnect({
+    listenToCatalogue({
       connect,
       signal: stopping.signal,
       retryMs: RETRY_MS,
-      async work(client, signal) {
-        const wakeSignal = new WakeSignal()
-        client.on('notification', wakeSignal.notify)
-        await client.query(LISTEN_TO_CATALOGUE)
-        while (!signal.aborted) {
-          wakeSignal.reset()
-          if (await takeChanges()) await delay(PAUSE_MS, undefined, { signal }).catch(() => {})
-          else await wakeSignal.wait(POLL_MS, signal)
-        }
+      async work(_client, signal) {
+        if (!(await takeChanges())) return POLL_MS
+        await delay(PAUSE_MS, undefined, { signal }).catch(() => {})
+        return 0
       },
       onFailure(error) {
         logger.error({ err: error }, 'changes of the catalogue could not be read, will retry')

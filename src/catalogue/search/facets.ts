@@ -43,23 +43,17 @@ export async function countFacets(db: Queryable, filters: Filters): Promise<Face
     where ${allOf(filterConditions('product', filters, textQuery))}
     group by product.category, product.price_currency, range`,
   )
-  const scaled = (found: number) => Math.round(found / share)
-  const total = <Key>(keyOf: (row: (typeof rows)[number]) => Key) =>
-    [...Map.groupBy(rows, keyOf)].map(([key, group]) => ({
-      key,
-      first: group[0],
-      count: scaled(group.reduce((sum, row) => sum + row.count, 0)),
-    }))
+  const total = (group: typeof rows) => Math.round(group.reduce((sum, row) => sum + row.count, 0) / share)
   return {
-    categories: total(({ category }) => category)
-      .map(({ key, count }) => ({ category: key, count }))
+    categories: [...Map.groupBy(rows, ({ category }) => category)]
+      .map(([category, group]) => ({ category, count: total(group) }))
       .sort((a, b) => b.count - a.count || (a.category < b.category ? -1 : 1))
       .slice(0, MAX_CATEGORIES),
-    price_ranges: total(({ currency, range }) => `${currency} ${String(range).padStart(2, '0')}`)
-      .sort((a, b) => (a.key < b.key ? -1 : 1))
-      .map(({ first, count }) => {
-        const { currency = '', range = 1 } = first ?? {}
-        return { currency, min: RANGES[range - 1] ?? 0, max: RANGES[range] ?? null, count }
+    price_ranges: [...Map.groupBy(rows, ({ currency, range }) => `${currency} ${String(range).padStart(2, '0')}`)]
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(([, group]) => {
+        const { currency = '', range = 1 } = group[0] ?? {}
+        return { currency, min: RANGES[range - 1] ?? 0, max: RANGES[range] ?? null, count: total(group) }
       }),
     exact: share === 1,
   }

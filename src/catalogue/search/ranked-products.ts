@@ -1,7 +1,7 @@
 import type { Queryable } from '../../db/pool.ts'
 import { allOf, noSql, sql } from '../../db/sql.ts'
 import type { Filters } from '../product-query.ts'
-import { COLUMNS_OF_PRODUCT, type ProductRow } from '../products.ts'
+import { PRODUCT_COLUMNS, type ProductRow } from '../products.ts'
 import type { Position } from '../walk-products.ts'
 import { filterConditions, textQueryExpression } from './filter-sql.ts'
 
@@ -91,7 +91,7 @@ export async function walkCandidates(db: Queryable, walk: RankedWalk): Promise<R
         (array_agg(id order by created_at desc, id desc))[1] as ceiling_id
       from candidate
     )
-    select ${COLUMNS_OF_PRODUCT}, ranked.rank, edge.candidates, edge.floor_at, edge.floor_id, edge.ceiling_at, edge.ceiling_id
+    select ${PRODUCT_COLUMNS}, ranked.rank, edge.candidates, edge.floor_at, edge.floor_id, edge.ceiling_at, edge.ceiling_id
     from ranked
     join products as product on product.id = ranked.id
     cross join edge

@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox'
-import { findSellableProducts } from '../../catalogue/products.ts'
+import { readPrices } from '../../catalogue/products.ts'
 import { readStock } from '../../catalogue/stock.ts'
 import type { Pool } from '../../db/pool.ts'
 import { type Basket, priceBasket } from '../basket.ts'
@@ -24,7 +24,7 @@ export const QuoteSchema = Type.Object(
  */
 export async function quoteOrder(pool: Pool, basket: Basket): Promise<Static<typeof QuoteSchema>> {
   const productIds = basket.lines.map((line) => line.product_id)
-  const [products, stock] = await Promise.all([findSellableProducts(pool, productIds), readStock(pool, productIds)])
+  const [{ products }, stock] = await Promise.all([readPrices(pool, productIds), readStock(pool, productIds)])
   const shortages = stock.shortagesOf(basket.lines)
   return { ...priceBasket(basket, { products, stock }), is_available: shortages.length === 0, shortages }
 }
