@@ -43,11 +43,12 @@ export class FileCache {
   /** Deletes the least recently used copies until the rest fits. */
   async trim(): Promise<void> {
     const entries = await listEntries(this.#directory)
+    const describe = async (path: string) => ({ path, stats: await statExisting(path) })
     const kept = await Promise.all(entries.map(({ name }) => describe(join(this.#directory, name))))
-    kept.sort((a, b) => b.usedAt - a.usedAt)
+    kept.sort((a, b) => (b.stats?.mtimeMs ?? 0) - (a.stats?.mtimeMs ?? 0))
     let sum = 0
-    for (const { path, sizeBytes } of kept) {
-      sum += sizeBytes
+    for (const { path, stats } of kept) {
+      sum += stats?.size ?? 0
       if (sum > this.#maxBytes) await rm(path, { force: true })
     }
   }
@@ -55,9 +56,4 @@ export class FileCache {
   #pathOf({ name, tag }: LakeFile): string {
     return join(this.#directory, createHash('sha256').update(`${name}\n${tag}`).digest('hex'))
   }
-}
-
-async function describe(path: string): Promise<{ path: string; sizeBytes: number; usedAt: number }> {
-  const stats = await statExisting(path)
-  return { path, sizeBytes: stats?.size ?? 0, usedAt: stats?.mtimeMs ?? 0 }
 }

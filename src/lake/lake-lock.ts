@@ -1,4 +1,3 @@
-import type pg from 'pg'
 import { connectClient } from '../db/pool.ts'
 import { OperatorError } from '../errors.ts'
 
@@ -15,16 +14,12 @@ export async function withLakeLock<T>(url: string, work: (assertHeld: () => Prom
   const client = await connectClient(url, 'storefront-lake-files')
   client.on('error', () => {})
   try {
-    if (!(await tryLock(client))) throw new LakeBusy('the files of the lake are being merged or repaired by another process')
+    const { rows } = await client.query<{ locked: boolean }>(
+      `select pg_try_advisory_lock(hashtextextended('storefront lake files', 0)) as locked`,
+    )
+    if (rows[0]?.locked !== true) throw new LakeBusy('the files of the lake are being merged or repaired by another process')
     return await work(async () => void (await client.query('select 1')))
   } finally {
     await client.end().catch(() => {})
   }
-}
-
-async function tryLock(client: pg.Client): Promise<boolean> {
-  const { rows } = await client.query<{ locked: boolean }>(
-    `select pg_try_advisory_lock(hashtextextended('storefront lake files', 0)) as locked`,
-  )
-  return rows[0]?.locked === true
 }

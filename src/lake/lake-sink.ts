@@ -111,7 +111,8 @@ export class LakeSink {
       if (message.sequence <= this.#lastTaken) continue
       const ingestedAt = this.#options.now().toISOString()
       const ingestDate = ingestedAt.slice(0, 10)
-      const mustFlush = this.#isFull() || this.#isOfOtherDate(ingestDate)
+      const isOfOtherDate = ingestDate !== (this.#buffer.at(-1)?.ingestDate ?? ingestDate)
+      const mustFlush = this.#isFull() || isOfOtherDate
       if (mustFlush || turnCharacters >= TURN_CHARACTERS) {
         await (mustFlush ? this.flush() : setImmediate())
         if (generation !== this.#generation) throw new Error('the lake sink stopped or gave up its buffer during a batch')
@@ -214,11 +215,6 @@ export class LakeSink {
 
   #isFull(): boolean {
     return this.#buffer.length >= this.#options.flushRows || this.#bufferedCharacters >= MAX_BUFFERED_CHARACTERS
-  }
-
-  #isOfOtherDate(ingestDate: string): boolean {
-    const last = this.#buffer.at(-1)
-    return last !== undefined && last.ingestDate !== ingestDate
   }
 
   #arm(delayMs: number): void {

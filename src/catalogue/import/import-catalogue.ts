@@ -92,7 +92,10 @@ async function storeBatch(pool: Pool, batch: readonly NumberedProduct[], by: Sto
   const products = batch.map(({ product }) => product)
   try {
     const outcomes = await upsertWithRetry(pool, products, by)
-    return batch.map(({ line, product }, index) => toResult(line, product.sku, outcomes[index] ?? 'unchanged'))
+    return batch.map(({ line, product: { sku } }, index) => {
+      const outcome = outcomes[index] ?? 'unchanged'
+      return typeof outcome === 'string' ? { line, sku, outcome } : { line, error: outcome.refusal }
+    })
   } catch (error) {
     const reason = rowFault(error)
     if (reason === null) throw error
@@ -113,10 +116,6 @@ async function upsertWithRetry(pool: Pool, products: readonly ImportedProduct[],
       if (!(error instanceof ProductCreatedConcurrently) || attempt > products.length) throw error
     }
   }
-}
-
-function toResult(line: number, sku: string, outcome: Outcome | Refusal): LineResult {
-  return typeof outcome === 'string' ? { line, sku, outcome } : { line, error: outcome.refusal }
 }
 
 function rowFault(error: unknown): string | null {
