@@ -1,7 +1,6 @@
 import { randomUUIDv7 } from 'node:crypto'
 import mustache from 'mustache'
 import type { Logger } from 'pino'
-import type { AccountMail } from '../auth/account-mail.ts'
 import type { Encryption, Reencrypt } from '../auth/store-secret.ts'
 import type { Transaction } from '../db/pool.ts'
 import { changeJobData, type JobQueue, type QueueDefinition } from '../jobs/job-queue.ts'
@@ -21,7 +20,16 @@ export const ACCOUNT_MAIL_QUEUE: QueueDefinition = {
 const WORK = { batchSize: 20, concurrency: 4, fetchers: 1 }
 const VALUES = ['token', 'link']
 const PARTIALS = ['header', 'action', 'footer']
-const KINDS = ['verify_email', 'reset_password', 'already_registered', 'password_changed'] as const satisfies AccountMail['kind'][]
+const KINDS = ['verify_email', 'reset_password', 'already_registered', 'password_changed'] as const
+
+/** A mail about an account and not about an order. */
+export interface AccountMailContent {
+  kind: (typeof KINDS)[number] | 'none'
+  to?: string
+  /** The one-time token in it. */
+  token?: string
+  expiresAt: Date
+}
 
 interface EncryptedMail {
   encrypted: string
@@ -30,7 +38,7 @@ interface EncryptedMail {
 }
 
 /** Queues an account mail: it is sent if `tx` commits. */
-export async function queueAccountMail(tx: Transaction, jobs: JobQueue, encryption: Encryption, mail: AccountMail): Promise<void> {
+export async function queueAccountMail(tx: Transaction, jobs: JobQueue, encryption: Encryption, mail: AccountMailContent): Promise<void> {
   const { expiresAt, ...content } = mail
   const data: EncryptedMail = {
     encrypted: await encryption.encrypt(tx, JSON.stringify(content)),
@@ -79,7 +87,7 @@ export function createAccountMailWorker(options: AccountMailWorkerOptions) {
       logger.warn({ job: id }, "an account mail cannot be decrypted and waits: this process does not have the store's STOREFRONT_SECRET")
       return 'retry'
     }
-    const { kind, to = '', token = '' }: { kind: AccountMail['kind']; to?: string; token?: string } = JSON.parse(text)
+    const { kind, to = '', token = '' }: AccountMailContent = JSON.parse(text)
     if (kind === 'none') return 'done'
     try {
       await mailer.send({ ...render(kind, token), eventId: id, to: { address: to, name: null }, date: now(), about: 'account' })
