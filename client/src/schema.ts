@@ -19,7 +19,7 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Deletes the caller's account; its orders stay for as long as law asks
+         * Deletes the caller's account; its orders stay for the retention period
          * @description Erased at once: the e-mail address, the name, the password, all sessions and tokens, and answers kept for retries. Kept: each order with its number, lines, amounts, times, reference and the id of the account; events and the data lake have them too. The shipping address, its name and phone, and the note of an order are erased RETAIN_ORDER_ADDRESS_DAYS after its last change (ten years, unless the shop has chosen less): at once where that is past, otherwise when it comes; not before the order was shipped or cancelled.
          */
         delete: operations["deleteAccount"];
@@ -364,12 +364,12 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * How many pieces there are
+         * The stock of a product
          * @description The `ETag` is the version of the stock, for the `If-Match` of a count.
          */
         get: operations["getStock"];
         /**
-         * Sets how many pieces there are, if the stock is as it was when they were counted
+         * Sets the stock of a product, if it has not changed since it was counted
          * @description Needs `If-Match` or `expected`, so that sales since the count are not overwritten.
          */
         put: operations["setStock"];
@@ -388,13 +388,13 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The changes of the stock that were no orders, newest first, in pages
+         * The stock changes other than orders, newest first, in pages
          * @description Counts, deliveries and imports, with who made them. Sales are in the orders.
          */
         get: operations["listStockAdjustments"];
         put?: never;
         /**
-         * Adds pieces or takes some off, once for each reference
+         * Adds or removes units, once per reference
          * @description The same `reference` again changes nothing and answers 200 with the first adjustment.
          */
         post: operations["adjustStock"];
@@ -476,7 +476,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * One of the caller's orders, and how far each of its changes has come
+         * One of the caller's orders, and the delivery status of each change
          * @description Another customer's order is 404, like one that does not exist. The timeline shows when each change was published, mailed and stored in the lake.
          */
         get: operations["getOrder"];
@@ -496,7 +496,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Everybody's orders, newest first by number, with `from` or `to` by time, in pages
+         * All orders, newest first by number, with `from` or `to` by time, in pages
          * @description Filters combine with AND. Pages: follow `next_cursor` until `has_more` is false.
          */
         get: operations["searchOrders"];
@@ -516,7 +516,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Anybody's order, and how far each of its changes has come
+         * Any order, and the delivery status of each change
          * @description The timeline shows when each change was published, mailed and stored in the lake.
          */
         get: operations["getAnyOrder"];
@@ -598,7 +598,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Adds and changes products, one a line (NDJSON), and returns the outcome of each line (NDJSON)
+         * Adds and changes products, one per line (NDJSON), and returns the outcome of each line (NDJSON)
          * @description A line is a whole product: `{sku, name, category, price, description?, image_url?, group?, options?, stock?}`, or `stock_delta` and `reference` in place of `stock`.
          */
         post: operations["importProducts"];
@@ -618,7 +618,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Moves many orders, one a line
+         * Moves many orders, one per line
          * @description The body is NDJSON of at most 10000 lines, each `{order_id, to, reason?, reference?, tracking?, restock?, version?}`. The answer is NDJSON with a line for each: `{line, order_id, ok: true, status, version}`, with `repeated: true` when the move was made before under the same reference, or `{line, order_id, ok: false, code, detail}`.
          */
         post: operations["moveOrders"];
@@ -651,7 +651,7 @@ export interface components {
             client_reference: string | null;
             shipping_address: components["schemas"]["ShippingAddress"] | null;
             note: string | null;
-            /** @description Grows with each change: 1, 2, 3 … Leaves numbers out when the database was restored in between. */
+            /** @description Grows with each change: 1, 2, 3 … Skips numbers after the database was restored. */
             version: number;
             /** Format: date-time */
             created_at: string;
@@ -673,7 +673,7 @@ export interface components {
             client_reference: string | null;
             shipping_address: components["schemas"]["ShippingAddress"] | null;
             note: string | null;
-            /** @description Grows with each change: 1, 2, 3 … Leaves numbers out when the database was restored in between. */
+            /** @description Grows with each change: 1, 2, 3 … Skips numbers after the database was restored. */
             version: number;
             /** Format: date-time */
             created_at: string;
@@ -734,7 +734,7 @@ export interface components {
             access_token: string;
             /** @description Seconds. */
             expires_in: number;
-            /** @description Opaque. Good for one refresh. */
+            /** @description Opaque. Valid for one refresh. */
             refresh_token: string;
             /** @description Seconds. */
             refresh_expires_in: number;
@@ -748,7 +748,7 @@ export interface components {
         NewOrder: {
             /** @description Lines of the same product are merged, and then have at most 10,000 pieces. */
             items: components["schemas"]["NewOrderItem"][];
-            /** @description What the customer was shown; when it is another now, the order is refused with `price_changed`. */
+            /** @description What the customer was shown. If the total differs, the order is refused with `price_changed`. */
             expected_total?: {
                 /** @description Minor units of the currency. */
                 amount: number;
@@ -786,7 +786,7 @@ export interface components {
             stock?: number | null;
         };
         NewStockAdjustment: {
-            /** @description Pieces that came (above 0) or went (below 0). */
+            /** @description Units added (positive) or removed (negative). */
             delta: number;
             /** @description The caller's name for the movement, such as a delivery note's number; booked once for each product. Without blanks around it, control characters and invisible characters. */
             reference: string;
@@ -804,7 +804,7 @@ export interface components {
             client_reference: string | null;
             shipping_address: components["schemas"]["ShippingAddress"] | null;
             note: string | null;
-            /** @description Grows with each change: 1, 2, 3 … Leaves numbers out when the database was restored in between. */
+            /** @description Grows with each change: 1, 2, 3 … Skips numbers after the database was restored. */
             version: number;
             /** Format: date-time */
             created_at: string;
@@ -824,7 +824,7 @@ export interface components {
             client_reference: string | null;
             shipping_address: components["schemas"]["ShippingAddress"] | null;
             note: string | null;
-            /** @description Grows with each change: 1, 2, 3 … Leaves numbers out when the database was restored in between. */
+            /** @description Grows with each change: 1, 2, 3 … Skips numbers after the database was restored. */
             version: number;
             /** Format: date-time */
             created_at: string;
@@ -1091,7 +1091,7 @@ export interface components {
             access_token: string;
             /** @description Seconds. */
             expires_in: number;
-            /** @description Opaque. Good for one refresh. */
+            /** @description Opaque. Valid for one refresh. */
             refresh_token: string;
             /** @description Seconds. */
             refresh_expires_in: number;
@@ -1742,7 +1742,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The session and all its tokens are dead. */
+            /** @description The session and all its tokens are revoked. */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -2302,7 +2302,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The session and all its tokens are dead. */
+            /** @description The session and all its tokens are revoked. */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -3825,7 +3825,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `insufficient_stock`: There is not enough stock. `purchase_limit`: The purchase limit is exceeded. `too_many_pending_orders`: Too many orders wait to be confirmed. `price_changed`: The total has changed. `client_reference_taken`: The client reference is taken. `request_in_progress`: The same request is in progress. */
+            /** @description `insufficient_stock`: There is not enough stock. `purchase_limit`: The purchase limit is exceeded. `too_many_pending_orders`: Too many orders are pending. `price_changed`: The total has changed. `client_reference_taken`: The client reference is taken. `request_in_progress`: The same request is in progress. */
             409: {
                 headers: {
                     [name: string]: unknown;

@@ -94,7 +94,7 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
       schema: {
         operationId: 'deleteAccount',
         tags,
-        summary: "Deletes the caller's account; its orders stay for as long as law asks",
+        summary: "Deletes the caller's account; its orders stay for the retention period",
         description: WHAT_IS_KEPT,
         response: noContentResponses('The account and all its sessions are gone.', ...CALLER_ONLY, ...NEEDLESS_BODY),
       },
@@ -202,7 +202,7 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
         tags,
         summary: "Ends one of the caller's sessions",
         params: SessionParams,
-        response: noContentResponses('The session and all its tokens are dead.', ...CALLER_ONLY, 'not_found', ...NEEDLESS_BODY),
+        response: noContentResponses('The session and all its tokens are revoked.', ...CALLER_ONLY, 'not_found', ...NEEDLESS_BODY),
       },
     },
     async (request, reply) => {

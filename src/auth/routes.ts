@@ -139,7 +139,7 @@ export function authRoutes(server: HttpServer, context: AuthContext): void {
         description: 'Access and refresh tokens of the session stop working at once.',
         tags,
         summary: "Ends the caller's session",
-        response: noContentResponses('The session and all its tokens are dead.', ...CALLER_ONLY, ...NEEDLESS_BODY),
+        response: noContentResponses('The session and all its tokens are revoked.', ...CALLER_ONLY, ...NEEDLESS_BODY),
       },
     },
     async (request, reply) => {

@@ -19,7 +19,7 @@ const tokenSet = {
   token_type: Type.Literal('Bearer'),
   access_token: Type.String({ description: 'JWT (RFC 9068), for `Authorization: Bearer`.' }),
   expires_in: Type.Integer({ description: 'Seconds.' }),
-  refresh_token: Type.String({ description: 'Opaque. Good for one refresh.' }),
+  refresh_token: Type.String({ description: 'Opaque. Valid for one refresh.' }),
   refresh_expires_in: Type.Integer({ description: 'Seconds.' }),
 }
 /** Names are RFC 6749's (§5.1), `refresh_expires_in` is ours. */

@@ -123,7 +123,7 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
         schema: {
           operationId: 'importProducts',
           ...shared,
-          summary: 'Adds and changes products, one a line (NDJSON), and returns the outcome of each line (NDJSON)',
+          summary: 'Adds and changes products, one per line (NDJSON), and returns the outcome of each line (NDJSON)',
           description:
             'A line is a whole product: `{sku, name, category, price, description?, image_url?, group?, options?, stock?}`, or `stock_delta` and ' +
             '`reference` in place of `stock`.',

@@ -85,7 +85,10 @@ test('continues after rows that no event can be made of, and records and reports
   const report = await verify()
   assert.deepEqual(report.findings.find(({ kind }) => kind === 'dead-lettered')?.examples, expected.toSorted())
   assert.ok(!report.findings.some(({ place, kind }) => place === 'topic' && kind === 'missing'))
-  assert.match(formatReport(report), /change stream: 11 dead-lettered \(no event can be made of the row: mend it, then storefront replay\)/)
+  assert.match(
+    formatReport(report),
+    /change stream: 11 dead-lettered \(no event can be made of the row: repair the row, then run storefront replay\)/,
+  )
   assert.equal((await replay()).published, 0)
 })
 

@@ -19,7 +19,7 @@ export async function createOperator(settings: Contexts['settings'], email: stri
     const chosen = password === '' ? randomBytes(18).toString('base64url') : password
     const passwords = new Passwords({ threads: 1, maxWaiting: 0 })
     const admin = await createAdmin(pool, passwords, { email, password: chosen })
-    terminal.out(`made the admin ${admin.email}`)
+    terminal.out(`created the admin ${admin.email}`)
     if (password === '') terminal.out(`password: ${chosen}`)
     return 0
   })

@@ -42,7 +42,7 @@ export async function restore(settings: Contexts['settings'], source: string): P
   const { config, terminal } = settings
   assertEmbedded(config)
   const { setAside } = await restoreCluster(dataFolder(config.dataDir), resolve(source))
-  if (setAside !== null) terminal.out(`set the database that was there aside as ${setAside}: delete it when you are sure`)
+  if (setAside !== null) terminal.out(`renamed the previous database to ${setAside}: delete it when you no longer need it`)
   try {
     return await finish(settings)
   } catch (error) {
@@ -56,7 +56,7 @@ async function finish(settings: Contexts['settings']): Promise<number> {
   const { addresses } = database
   const pool = createPool({ url: addresses.api, size: 4, applicationName: 'storefront-command', bounds: COMMAND_BOUNDS, onError: () => {} })
   try {
-    // Both log as errors what the replay below repairs: the lost slot, and events of the lost time. A step that fails throws.
+    // Both log as errors what the replay below repairs: the lost slot, and events from the lost period. A step that fails throws.
     const quiet = logger.child({}, { level: 'fatal' })
     await prepareDatabase(addresses, quiet)
     await ensureIncarnationOf(config, { pool, url: addresses.api, logger: quiet })

@@ -55,7 +55,7 @@ export async function replayOrders(context: Contexts['database'], replayArgument
   // Before the topic opens, which may begin a new epoch in a restored database.
   const options = { pool, url, logger: context.logger }
   await ensureIncarnationOf(config, isRestored ? { ...options, reason: 'storefront replay --restored says that it was restored' } : options)
-  if (isRestored) terminal.out('order numbers, versions and sequences have moved on, and every session has ended')
+  if (isRestored) terminal.out('order numbers, versions and sequences were advanced, and every session has ended')
   if (subscriber === 'lake') return repair(context)
   return withTopic(context, async (topic) => {
     if (subscriber !== undefined) {
@@ -99,7 +99,7 @@ async function reconcileAfterRestore({ config, pool, addresses, terminal }: Cont
   const lake = await openLake(config)
   const report = await reconcile({ pool, url: addresses.api, topic, lake, now }).finally(() => lake.close())
   if (report === null) return
-  terminal.out(`compared topic and lake with the restored database: ${report.lostEvents} events of the lost time stay where they are`)
+  terminal.out(`compared topic and lake with the restored database: ${report.lostEvents} events from the lost period are kept`)
   for (const { id, number } of report.lostOrders) terminal.out(`order ${number} is lost: it was placed after the backup (${id})`)
   for (const id of report.changedOrders) terminal.out(`order ${id} has lost changes that were made after the backup`)
 }

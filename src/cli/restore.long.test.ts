@@ -117,7 +117,7 @@ test('storefront replay --restored begins an incarnation without evidence, and e
   const settings = { config: readConfig(store.environment), logger: silent, terminal }
   const replayed = { since: undefined, orderId: undefined, subscriber: undefined, isRestored: true }
   assert.equal(await withDatabase(settings, (context) => replayOrders(context, replayed)), 0, printed.join('\n'))
-  assert.match(printed[0] ?? '', /have moved on, and every session has ended/)
+  assert.match(printed[0] ?? '', /were advanced, and every session has ended/)
   const restored = await store.start()
   assert.equal(await countIncarnations(restored), 2)
   assert.equal(await countOpenSessions(restored), 2)

@@ -91,7 +91,7 @@ export async function rotate({ pool, addresses, config, terminal }: Context, id:
   await getEndpoint(pool, id)
   const encryption = createEncryption(await openSecret(pool, addresses.api, config), 'webhook secret')
   terminal.out(`secret: ${await rotateSecret(pool, encryption, id, new Date())}`)
-  terminal.out('It is not shown again. For 24 hours webhooks are signed with the one before as well.')
+  terminal.out('It is not shown again. For 24 hours webhooks are also signed with the previous secret.')
   return 0
 }
 

@@ -28,7 +28,7 @@ export const PROBLEMS: Record<ErrorCode, { status: number; title: string }> = {
   illegal_transition: { status: 409, title: 'The order cannot make this move' },
   client_reference_taken: { status: 409, title: 'The client reference is taken' },
   price_changed: { status: 409, title: 'The total has changed' },
-  too_many_pending_orders: { status: 409, title: 'Too many orders wait to be confirmed' },
+  too_many_pending_orders: { status: 409, title: 'Too many orders are pending' },
   purchase_limit: { status: 409, title: 'The purchase limit is exceeded' },
   request_in_progress: { status: 409, title: 'The same request is in progress' },
   precondition_failed: { status: 412, title: 'The state is no longer the expected one' },

@@ -54,7 +54,8 @@ export async function startWorker<Data extends object>(
     const id = await boss.work<Data, unknown, typeof fetching & { perJobResults: true }>(
       queue,
       { ...fetching, perJobResults: true },
-      async (jobs) => inLanes(jobs, options.concurrency, async (job) => ({ id: job.id, status: STATUSES[await outcomeOf(job)] })),
+      async (jobs) =>
+        mapWithConcurrency(jobs, options.concurrency, async (job) => ({ id: job.id, status: STATUSES[await outcomeOf(job)] })),
     )
     ids.push(id)
   }
@@ -86,13 +87,13 @@ export async function startWorker<Data extends object>(
 // failed.
 const STATUSES = { done: 'completed', retry: 'failed', failed: 'deadletter' } as const satisfies Record<JobOutcome, string>
 
-async function inLanes<T, R>(items: readonly T[], lanes: number, run: (item: T) => Promise<R>): Promise<R[]> {
+async function mapWithConcurrency<T, R>(items: readonly T[], concurrency: number, run: (item: T) => Promise<R>): Promise<R[]> {
   const results: R[] = []
   const rest = items.values()
-  const lane = async () => {
+  const worker = async () => {
     for (const item of rest) results.push(await run(item))
   }
-  await Promise.all(Array.from({ length: lanes }, lane))
+  await Promise.all(Array.from({ length: concurrency }, worker))
   return results
 }
 

@@ -46,7 +46,7 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
         operationId: 'searchOrders',
         description: 'Filters combine with AND. Pages: follow `next_cursor` until `has_more` is false.',
         ...shared,
-        summary: "Everybody's orders, newest first by number, with `from` or `to` by time, in pages",
+        summary: 'All orders, newest first by number, with `from` or `to` by time, in pages',
         querystring: OrderSearch,
         response: {
           200: { ...PageOf(AdminOrderSchema), description: 'A page of the orders; it ends early when its orders have 2,000 lines.' },
@@ -70,7 +70,7 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
         operationId: 'getAnyOrder',
         description: 'The timeline shows when each change was published, mailed and stored in the lake.',
         ...shared,
-        summary: "Anybody's order, and how far each of its changes has come",
+        summary: 'Any order, and the delivery status of each change',
         params: OrderParams,
         response: okResponses(AdminOrderDetailSchema, 'The order with its timeline.', ...OPERATOR_ONLY, 'not_found'),
       },
@@ -144,7 +144,7 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
         schema: {
           operationId: 'moveOrders',
           ...shared,
-          summary: 'Moves many orders, one a line',
+          summary: 'Moves many orders, one per line',
           description:
             `The body is NDJSON of at most ${MAX_TRANSITION_LINES} lines, each \`{order_id, to, reason?, reference?, tracking?, restock?, version?}\`. The answer ` +
             'is NDJSON with a line for each: `{line, order_id, ok: true, status, version}`, with `repeated: true` when the move was made before ' +

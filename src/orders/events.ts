@@ -21,7 +21,7 @@ export interface OrderRecord {
   updated_at: Date
 }
 
-/** The columns of an `OrderRecord`: all others of the table are no business of events. */
+/** The columns of an `OrderRecord`: all others of the table do not concern events. */
 export const ORDER_COLUMNS = Object.keys({
   id: true,
   number: true,

@@ -30,7 +30,7 @@ export interface Moving {
 }
 
 /** How long a move waits for locked rows. */
-const PATIENCE_MS = 2_000
+const LOCK_WAIT_MS = 2_000
 
 /** Moves one order to another status. Throws `not_found`, `precondition_failed`, `illegal_transition` or `unavailable`. */
 export async function moveOrder(moving: Moving, move: Move, now: Date): Promise<{ order: Order; isRepeat: boolean }> {
@@ -42,16 +42,16 @@ export async function moveOrder(moving: Moving, move: Move, now: Date): Promise<
 
 /**
  * Moves orders, each named once, in one transaction; each is moved or refused on its own. Stock is returned in the same transaction.
- * Nothing is sent here: the pipeline reacts to the commit. Throws `unavailable` when rows stay locked for longer than `patienceMs`; no connection
+ * Nothing is sent here: the pipeline reacts to the commit. Throws `unavailable` when rows stay locked for longer than `lockWaitMs`; no connection
  * is held while they are waited for.
  */
 export async function moveOrders(
   { pool, lockedRows }: Moving,
   moves: readonly Move[],
   now: Date,
-  patienceMs = PATIENCE_MS,
+  lockWaitMs = LOCK_WAIT_MS,
 ): Promise<MoveOutcome[]> {
-  const deadline = performance.now() + patienceMs
+  const deadline = performance.now() + lockWaitMs
   for (;;) {
     const rows: Rows = { orders: moves.map(({ orderId }) => orderId.toLowerCase()) }
     try {

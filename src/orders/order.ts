@@ -72,7 +72,7 @@ export const OrderSchema = Type.Object(
     shipping_address: Type.Union([ShippingAddressSchema, Type.Null()]),
     note: Type.Union([Type.String(), Type.Null()]),
     version: Type.Integer({
-      description: 'Grows with each change: 1, 2, 3 … Leaves numbers out when the database was restored in between.',
+      description: 'Grows with each change: 1, 2, 3 … Skips numbers after the database was restored.',
     }),
     created_at: Type.String({ format: 'date-time' }),
     updated_at: Type.String({ format: 'date-time' }),

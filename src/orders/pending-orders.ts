@@ -16,13 +16,9 @@ export class PendingOrders {
   add(userId: string): void {
     const pending = this.#counts.get(userId) ?? 0
     if (pending >= this.#limit) {
-      throw new AppError(
-        'too_many_pending_orders',
-        `${pending} of your orders wait to be confirmed, and no more than ${this.#limit} may.`,
-        {
-          members: { pending, limit: this.#limit },
-        },
-      )
+      throw new AppError('too_many_pending_orders', `You have ${pending} pending orders; the limit is ${this.#limit}.`, {
+        members: { pending, limit: this.#limit },
+      })
     }
     this.#counts.set(userId, pending + 1)
   }

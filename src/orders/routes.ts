@@ -38,7 +38,7 @@ const NewOrder = Type.Object(
     expected_total: Type.Optional(
       Type.Object(MoneySchema.properties, {
         ...strict,
-        description: 'What the customer was shown; when it is another now, the order is refused with `price_changed`.',
+        description: 'What the customer was shown. If the total differs, the order is refused with `price_changed`.',
       }),
     ),
     client_reference: Type.Optional(
@@ -226,7 +226,7 @@ function readingRoutes(server: HttpServer, { pool, baseUrl, findDeliveries }: Or
         description:
           "Another customer's order is 404, like one that does not exist. The timeline shows when each change was published, mailed and stored in the lake.",
         ...shared,
-        summary: "One of the caller's orders, and how far each of its changes has come",
+        summary: "One of the caller's orders, and the delivery status of each change",
         params: OrderParams,
         response: okResponses(OrderDetailSchema, 'The order with its timeline.', ...CALLER_ONLY, 'not_found'),
       },

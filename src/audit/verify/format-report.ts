@@ -3,19 +3,19 @@ import type { Finding, FindingKind, Lag, Place, VerifyReport } from './verify.ts
 const SHOWN_EXAMPLES = 10
 
 const MEANINGS: Partial<Record<`${Place} ${FindingKind}`, string>> = {
-  'database restored': 'start the store, or run storefront replay, which keeps what the lost time had published as what it was',
+  'database restored': 'start the store, or run storefront replay, which keeps the events that the lost period published',
   'orders corrupt': 'the status history lacks a version, or the lines are no list',
   'orders invalid': 'the database refuses such rows now: correct them by SQL; an order with a broken history cannot be moved before',
   'order counts invalid': 'somebody wrote around the triggers: correct pending_order_counts',
   'products invalid': 'the database refuses such rows now: correct them',
   'stock invalid': 'the database refuses such rows now: count the stock and set it',
   'change stream lost': 'changes since then are not published; storefront replay refills them',
-  'change stream dead-lettered': 'no event can be made of the row: mend it, then storefront replay',
+  'change stream dead-lettered': 'no event can be made of the row: repair the row, then run storefront replay',
   'topic corrupt': 'no subscriber can use them: delete them from the topic, then storefront replay',
   'topic missing': 'storefront replay publishes them',
   'mails missing': 'storefront replay --subscriber email queues them',
   'lake missing': 'storefront lake repair writes them',
-  'lake doubled': 'storefront lake repair takes them out',
+  'lake doubled': 'storefront lake repair removes them',
   'lake altered': 'storefront lake repair writes them again',
   'lake corrupt': 'storefront lake repair sets the files aside and writes them again',
 }
@@ -23,7 +23,7 @@ const MEANINGS: Partial<Record<`${Place} ${FindingKind}`, string>> = {
 /** The report for people: what was compared, what is on its way, and each kind of fault with examples. */
 export function formatReport(report: VerifyReport): string {
   const { orders, topic, mails, lake, findings, undecided } = report
-  const waiting = topic.isSettled ? '' : '; the change stream has not come past them, so they may be missing'
+  const waiting = topic.isSettled ? '' : '; the change stream has not reached them, so they may be missing'
   const late = (place: Place) => (undecided.includes(place) ? ', longer than it should take' : '')
   return [
     `orders  ${count(orders.orders, 'order')}, ${count(orders.versions, 'version')}`,

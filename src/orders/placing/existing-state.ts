@@ -10,7 +10,7 @@ import type { LockedRows } from './locked-rows.ts'
 import { customersOf, lockKeyOfReference, lockKeysOf, type OrderLimits, type OrderRequest, productIdsOf, rowsOf } from './order-request.ts'
 import { findPurchases, type Purchases } from './purchases.ts'
 
-/** What a batch is decided on. Another process may change it before the batch is stored, which `storeOrders` detects. */
+/** The state that a batch is checked against. Another process may change it before the batch is stored, which `storeOrders` detects. */
 export interface ExistingState {
   /** Whether another transaction works on the key or the reference of a request. */
   isInProgress: (request: OrderRequest) => boolean

@@ -5,7 +5,7 @@ import { sql } from '../../db/sql.ts'
 import { AppError } from '../../errors.ts'
 import { renderResponse } from '../order.ts'
 
-/** draft-ietf-httpapi-idempotency-key-header: the key of a request, and a hash of its body that tells a retry from another request. */
+/** draft-ietf-httpapi-idempotency-key-header: the key of a request, and a hash of its body that distinguishes a retry from another request. */
 export interface IdempotencyKey {
   userId: string
   key: string

@@ -1,6 +1,6 @@
 const MAX_PAUSE = 32
 
-/** Whether to try what may fail and is then done in another way. After each failure in a row the pause is twice as many turns, 32 at most. */
+/** Decides whether to assume the usual state: skips it for 1, 2, 4 … 32 batches after failures in a row. */
 export class OptimisticBackoff {
   #pause = 1
   #turnsToSkip = 0

@@ -17,7 +17,7 @@ export interface OrderBatcherOptions {
   lockKeysOf: (request: OrderRequest) => readonly string[]
   /** Returns whether the locked rows that the order needs became free within `ms`. */
   untilFree: (request: OrderRequest, ms: number) => Promise<boolean>
-  /** Called with an error of a batch that none of its orders was answered with: no other code can log it. */
+  /** Called when a batch failed with an error that no request reports. */
   onBatchFailed?: ((error: unknown, orders: number) => void) | undefined
   limits?: Partial<typeof LIMITS>
   observer?: PlacingObserver | undefined
@@ -37,16 +37,16 @@ const LIMITS = {
   /** Orders of one batch, and lines of one batch unless a single order has more. */
   batchOrders: 128,
   batchLines: 2_000,
-  /** Orders and lines that wait; past either the store is too busy. */
+  /** Orders and lines that wait at most; more are refused with 503. */
   waitingOrders: 2_000,
   waitingLines: 100_000,
   /** How long an order waits for its batch to begin. */
   waitMs: 10_000,
   /** How long an order waits for another transaction that has its key or its rows. */
-  asideMs: 2_000,
-  /** Orders, and their lines, that wait so; past either such an order is refused at once. */
-  asideOrders: 1_000,
-  asideLines: 50_000,
+  deferredMs: 2_000,
+  /** Deferred orders and lines at most; more are refused with 503. */
+  deferredOrders: 1_000,
+  deferredLines: 50_000,
   /** Orders placed alone at once: each holds a connection while it waits. */
   aloneAtOnce: 2,
   /** How long one of them waits for a lock, shared among those that wait for their turn; and the least. */
@@ -54,7 +54,7 @@ const LIMITS = {
   aloneTurnMinMs: 20,
 }
 
-/** While one waits for its commit, PostgreSQL works on the other. More made batches smaller and nothing faster. */
+/** While one waits for its commit, PostgreSQL works on the other. A third batch in flight gave smaller batches and no more throughput. */
 const BATCHES_AT_ONCE = 2
 
 /** Connections that placing uses at most: one for each batch, and one for each order placed alone. */
@@ -65,8 +65,8 @@ interface WaitingOrder {
   lockKeys: readonly string[]
   since: number
   answer: PromiseWithResolvers<PlacedOrder>
-  /** Of an order that was set aside: since when, and the error after `asideMs`. */
-  aside?: { since: number; error: unknown }
+  /** Of an order that was deferred: since when, and the error after `deferredMs`. */
+  deferred?: { since: number; error: unknown }
 }
 
 export interface PlacingOptions extends Omit<PlacingContext, 'prices' | 'backoff' | 'onConflict'> {
@@ -104,8 +104,8 @@ export class OrderBatcher {
   /** Orders to be placed alone, in turns: it is not known when what they need will be free. */
   readonly #contended: WaitingOrder[] = []
   #alone = 0
-  #aside = 0
-  #asideLines = 0
+  #deferred = 0
+  #deferredLines = 0
 
   constructor(options: OrderBatcherOptions) {
     this.#options = options
@@ -195,25 +195,25 @@ export class OrderBatcher {
     else this.#placeInTurn(order, requestInProgress())
   }
 
-  /** Keeps an order from holding up others. Refuses it when too many are set aside, or it has been for long enough. */
-  #setAside(order: WaitingOrder, error: unknown): order is WaitingOrder & Required<Pick<WaitingOrder, 'aside'>> {
-    const { asideMs, asideOrders, asideLines } = this.#limits
-    if (order.aside === undefined) {
+  /** Defers an order so that it does not hold up others. Refuses it when too many are deferred, or it was deferred for too long. */
+  #defer(order: WaitingOrder, error: unknown): order is WaitingOrder & Required<Pick<WaitingOrder, 'deferred'>> {
+    const { deferredMs, deferredOrders, deferredLines } = this.#limits
+    if (order.deferred === undefined) {
       const lines = order.request.basket.lines.length
-      if (this.#aside >= asideOrders || this.#asideLines >= asideLines) {
+      if (this.#deferred >= deferredOrders || this.#deferredLines >= deferredLines) {
         order.answer.reject(error)
         return false
       }
-      this.#aside += 1
-      this.#asideLines += lines
+      this.#deferred += 1
+      this.#deferredLines += lines
       const uncount = () => {
-        this.#aside -= 1
-        this.#asideLines -= lines
+        this.#deferred -= 1
+        this.#deferredLines -= lines
       }
       order.answer.promise.then(uncount, uncount)
     }
-    order.aside = { since: order.aside?.since ?? performance.now(), error }
-    if (performance.now() - order.aside.since < asideMs) return true
+    order.deferred = { since: order.deferred?.since ?? performance.now(), error }
+    if (performance.now() - order.deferred.since < deferredMs) return true
     order.answer.reject(error)
     return false
   }
@@ -221,32 +221,32 @@ export class OrderBatcher {
   /** Places an order with a later batch, as soon as the rows that it needs are free. */
   async #placeWhenFree(order: WaitingOrder): Promise<void> {
     const error = rowsAreLocked()
-    if (!this.#setAside(order, error)) return
-    const leftMs = order.aside.since + this.#limits.asideMs - performance.now()
+    if (!this.#defer(order, error)) return
+    const leftMs = order.deferred.since + this.#limits.deferredMs - performance.now()
     if (await this.#options.untilFree(order.request, leftMs)) this.#enqueue(order)
     else order.answer.reject(error)
   }
 
   #placeInTurn(order: WaitingOrder, error: unknown): void {
-    if (!this.#setAside(order, error)) return
+    if (!this.#defer(order, error)) return
     this.#contended.push(order)
     void this.#workOnContended()
   }
 
   async #workOnContended(): Promise<void> {
-    const { aloneAtOnce, aloneTurnMs, aloneTurnMinMs, asideMs } = this.#limits
+    const { aloneAtOnce, aloneTurnMs, aloneTurnMinMs, deferredMs } = this.#limits
     if (this.#alone >= aloneAtOnce) return
     this.#alone += 1
     for (let order = this.#contended.shift(); order !== undefined; order = this.#contended.shift()) {
-      const leftMs = (order.aside?.since ?? 0) + asideMs - performance.now()
+      const leftMs = (order.deferred?.since ?? 0) + deferredMs - performance.now()
       const turnMs = Math.min(leftMs, Math.max(aloneTurnMinMs, aloneTurnMs / (1 + this.#contended.length)))
-      if (leftMs <= 0) order.answer.reject(order.aside?.error)
+      if (leftMs <= 0) order.answer.reject(order.deferred?.error)
       else if ((await this.#placeAlone(order, turnMs)) instanceof AppError) await delay(Math.min(leftMs, aloneTurnMinMs))
     }
     this.#alone -= 1
   }
 
-  /** Returns the error, null without one. An order that needs more time is set aside for another turn. */
+  /** Returns the error, null without one. An order that needs more time is deferred for another turn. */
   async #placeAlone(order: WaitingOrder, maxLockMs: number): Promise<unknown> {
     let error: unknown = null
     try {
@@ -263,7 +263,7 @@ export class OrderBatcher {
   }
 
   /**
-   * One order may be at fault, and the others must not suffer for it. That is safe only after an error with which PostgreSQL has undone the
+   * One order may be at fault, and the others must not fail because of it. That is safe only after an error with which PostgreSQL has undone the
    * batch. After any other error the batch may be committed, and only a retry with the same key cannot place an order twice.
    */
   async #placeOneByOne(batch: readonly WaitingOrder[], error: unknown): Promise<void> {

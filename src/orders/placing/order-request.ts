@@ -30,7 +30,7 @@ export function lockKeyOfReference(userId: string, clientReference: string): str
   return `reference ${userId} ${clientReference}`
 }
 
-/** Keys of the locks that a request needs. Only one transaction at a time has each of them. Products have none: their rows are locked. */
+/** Keys of the locks that a request needs. Each is held by at most one transaction. Products have none: their rows are locked. */
 export function lockKeysOf(
   { userId, idempotencyKey, clientReference }: Pick<OrderRequest, 'userId' | 'idempotencyKey' | 'clientReference'>,
   { maxQuantityPerProductAndUser }: OrderLimits,

@@ -203,7 +203,7 @@ test('sells at the new price when it was committed while the batch waited for th
   await eventually(async () => (await findWaiting(pool, importing)).length === 1)
   await importing.query('commit')
   const [outcome] = await placing
-  // On a slow machine the wait for the row was too long, and the order was set aside.
+  // On a slow machine the wait for the row was too long, and the order was deferred.
   if (outcome?.kind === 'placed') assert.equal(JSON.parse(outcome.order.json).total.amount, 4321)
   assert.deepEqual(await readStock(pool, lamp), [outcome?.kind === 'placed' ? 8 : 9])
 })
