@@ -12,7 +12,9 @@ const USAGE = `usage: npm test -- [PATH]… [OPTION]…
   Of a folder, npm test runs all files but *.long.test.ts, and npm run test:long only these. A file that is named runs in both.`
 
 const FOLDERS = ['src', 'test']
-const CONCURRENCY = 2
+// Files at once on two cores: a test waits for a server more than for a processor, a long one also starts servers of its own.
+const CONCURRENCY = 4
+const LONG_CONCURRENCY = 3
 /** An emergency brake for one file. */
 const TIMEOUT_MS = 900_000
 
@@ -33,7 +35,7 @@ if (files.length === 0) {
 }
 
 const setup = relative(process.cwd(), join(import.meta.dirname, 'global-setup.ts'))
-const settings = [`--test-global-setup=${setup}`, `--test-concurrency=${CONCURRENCY}`, `--test-timeout=${TIMEOUT_MS}`]
+const settings = [`--test-global-setup=${setup}`, `--test-concurrency=${isLong ? LONG_CONCURRENCY : CONCURRENCY}`, `--test-timeout=${TIMEOUT_MS}`]
 const runner = spawn(process.execPath, ['--test', ...settings, ...options, ...files], { stdio: 'inherit' })
 // The runner stops its server first, and then ends with status 0 when no test has failed so far.
 let interruptedBy: NodeJS.Signals | null = null
