@@ -34,8 +34,9 @@ if (files.length === 0) {
   process.exit(1)
 }
 
+const concurrency = isLong ? LONG_CONCURRENCY : CONCURRENCY
 const setup = relative(process.cwd(), join(import.meta.dirname, 'global-setup.ts'))
-const settings = [`--test-global-setup=${setup}`, `--test-concurrency=${isLong ? LONG_CONCURRENCY : CONCURRENCY}`, `--test-timeout=${TIMEOUT_MS}`]
+const settings = [`--test-global-setup=${setup}`, `--test-concurrency=${concurrency}`, `--test-timeout=${TIMEOUT_MS}`]
 const runner = spawn(process.execPath, ['--test', ...settings, ...options, ...files], { stdio: 'inherit' })
 // The runner stops its server first, and then ends with status 0 when no test has failed so far.
 let interruptedBy: NodeJS.Signals | null = null
