@@ -9,7 +9,7 @@ import { eventually } from './eventually.ts'
 import { DAILY_FAULTS, FAULT_TIMEOUT_MS, testRound } from './fault-round.ts'
 
 // A round mostly waits, so several run at once.
-describe('the short round', { concurrency: 8 }, () => {
+describe('the short round', { concurrency: 5 }, () => {
   for (const fault of FAULTS) if (!DAILY_FAULTS.includes(fault.name)) testRound(fault)
   deliberateFaults()
 })
