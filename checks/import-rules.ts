@@ -104,8 +104,14 @@ export const WALLS: readonly Wall[] = [
     reason: 'The composition root is what the command line and the tests start; it knows neither.',
   },
   {
+    room: 'demo',
+    may: ['db', 'auth', 'catalogue', 'orders', 'http/trace-context.ts'],
+    reason: 'The invented customers of a demo do what a client does, through the use cases that the API calls.',
+  },
+  {
     room: 'cli',
     may: [
+      'demo',
       'app.ts',
       'app',
       'db',

@@ -1,6 +1,6 @@
 import { ROLES } from '../config.ts'
 import { type Command, defineCommand } from './command.ts'
-import { DEFAULT_LIMIT, day, flag, json, limit, oneOf, orderId, orderIdOrNumber, since, someOf, text } from './options.ts'
+import { count, DEFAULT_LIMIT, day, flag, json, limit, oneOf, orderId, orderIdOrNumber, since, someOf, text } from './options.ts'
 
 const FORMATS = ['ndjson', 'csv'] as const
 const SUBSCRIBERS = ['email', 'webhook', 'lake'] as const
@@ -165,6 +165,18 @@ export const COMMANDS: readonly Command[] = [
     // Asks for the password before it starts a database.
     needs: 'settings',
     run: async (context, _, email = '') => (await import('./account-commands.ts')).createOperator(context, email),
+  }),
+  defineCommand({
+    name: 'demo',
+    options: {
+      fast: flag('places the orders of the past month at once, 1500 unless --orders is given'),
+      orders: count,
+      force: flag('also in a store that has orders of others'),
+    },
+    help: 'places invented orders, which are confirmed, shipped, cancelled and returned, in the store that runs or in one that it runs itself, until Ctrl-C; refused where somebody else has ordered',
+    needs: 'settings',
+    run: async (context, { fast, orders = null, force }) =>
+      (await import('./demo-command.ts')).demo(context, { isFast: fast, orders, isForced: force }),
   }),
   defineCommand({
     name: 'keys rotate',

@@ -22,7 +22,8 @@ function lengthOf(text: string): number {
   return [...text].length
 }
 
-function escapeControls(text: string): string {
+/** Without characters that move a cursor, end a line or change the direction of a text. */
+export function escapeControls(text: string): string {
   return text.replace(/[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]/gu, (character) => {
     const short = JSON.stringify(character).slice(1, -1)
     return short.length > 1 ? short : `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`

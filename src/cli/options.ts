@@ -3,6 +3,7 @@ import type { Flag, Option } from './command.ts'
 const ORDER_ID = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i
 const ORDER_NUMBER = /^\d{1,18}$/
 const MAX_LIMIT = 10_000
+const MAX_DEMO_ORDERS = 100_000
 export const DEFAULT_LIMIT = 50
 
 export function flag(help: string): Flag {
@@ -29,15 +30,21 @@ export function someOf<const T extends string>(known: readonly T[], help: string
 
 export const json: Flag = flag('prints JSON instead of text')
 
-export const limit: Option<number> = {
-  value: 'N',
-  help: `maximum number of rows, ${DEFAULT_LIMIT} by default`,
-  must: `be a whole number from 1 to ${MAX_LIMIT}`,
-  read(given) {
-    const number = /^\d{1,9}$/.test(given) ? Number(given) : 0
-    return number >= 1 && number <= MAX_LIMIT ? number : undefined
-  },
+function wholeNumber(max: number, help: string): Option<number> {
+  return {
+    value: 'N',
+    help,
+    must: `be a whole number from 1 to ${max}`,
+    read(given) {
+      const number = /^\d{1,9}$/.test(given) ? Number(given) : 0
+      return number >= 1 && number <= max ? number : undefined
+    },
+  }
 }
+
+export const limit = wholeNumber(MAX_LIMIT, `maximum number of rows, ${DEFAULT_LIMIT} by default`)
+
+export const count = wholeNumber(MAX_DEMO_ORDERS, 'number of orders; without it and without --fast it ends with Ctrl-C')
 
 export const day: Option<string> = {
   value: 'YYYY-MM-DD',

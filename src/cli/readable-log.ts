@@ -1,12 +1,11 @@
 import { styleText } from 'node:util'
 import type { DestinationStream } from 'pino'
+import { escapeControls } from './format-table.ts'
 
 const LEVELS: Readonly<Record<number, string>> = { 10: 'trace', 20: 'debug', 30: 'info', 40: 'warn', 50: 'error', 60: 'fatal' }
 const WARN = 40
 const ERROR = 50
 const IN_EVERY_LINE = ['level', 'time', 'pid', 'hostname', 'msg', 'err']
-// Those of ECMA-48: a text that somebody sent must not move the cursor, name the window or forge a line.
-const CONTROL_CHARACTERS = /\p{Cc}/gu
 
 /** A destination of pino's lines that writes them for a reader. */
 export interface ReadableLog extends DestinationStream {
@@ -35,7 +34,7 @@ interface LogRecord {
   [field: string]: unknown
 }
 
-/** `12:03:45 warn  message field=value`, with the stack of an error in lines of its own. Contains no control character but line ends. */
+/** `12:03:45 warn  message field=value`, with the stack of an error in lines of its own. A text that somebody sent cannot forge a line. */
 function formatLog(record: LogRecord): string {
   const { level, time, msg = '', err } = record
   const name = (LEVELS[level] ?? String(level)).padEnd(5)
@@ -45,8 +44,4 @@ function formatLog(record: LogRecord): string {
   const stack = (err?.stack ?? err?.message ?? '').split('\n').map((part) => (part === '' ? '' : `\n  ${escapeControls(part)}`))
   const shownName = level >= ERROR ? styleText('red', name) : level >= WARN ? styleText('yellow', name) : name
   return `${new Date(time).toTimeString().slice(0, 8)} ${shownName} ${escapeControls(msg + fields.join(''))}${stack.join('')}\n`
-}
-
-function escapeControls(text: string): string {
-  return text.replaceAll(CONTROL_CHARACTERS, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`)
 }

@@ -1,6 +1,7 @@
 import pino, { type Logger } from 'pino'
 import type { App } from '../app.ts'
 import { assertEmbeddedIsMeant, type Config, ROLES, type Role } from '../config.ts'
+import type { DatabaseAddresses } from '../db/addresses.ts'
 import { dataFolder, hasCluster } from '../db/embedded/data-folder.ts'
 import { type DatabaseOptions, openOwnDatabase } from '../db/open-database.ts'
 import { EXIT_INTERRUPTED, type Terminal } from './command.ts'
@@ -15,9 +16,14 @@ const STOP_PATIENCE_MS = 9_500
 
 /**
  * Runs the store until a signal. `roles` of the command line replace those of the setting. On a terminal the log is readable, and a summary
- * replaces what it says about the start.
+ * replaces what it says about the start. `onStarted` is called with a signal that is aborted when the store shall stop.
  */
-export async function serve(settings: Config, { exit }: Terminal, roles: readonly Role[] = settings.roles): Promise<number> {
+export async function serve(
+  settings: Config,
+  { exit }: Terminal,
+  roles: readonly Role[] = settings.roles,
+  onStarted: (addresses: DatabaseAddresses, signal: AbortSignal) => Promise<void> = async () => {},
+): Promise<number> {
   const config = Object.freeze({ ...settings, roles: ROLES.filter((role) => roles.includes(role)) })
   assertEmbeddedIsMeant(config)
   // Lines logged during a write are written together: not one write for each request.
@@ -26,8 +32,12 @@ export async function serve(settings: Config, { exit }: Terminal, roles: readonl
   const readable = isReadable(config) ? createReadableLog(destination, progress.clear) : null
   const logger = pino({ level: config.logLevel, serializers }, readable ?? destination)
   const ended = Promise.withResolvers<number>()
+  const stopping = new AbortController()
   onStopSignal(
-    () => ended.resolve(0),
+    () => {
+      stopping.abort()
+      ended.resolve(0)
+    },
     () => exit(EXIT_INTERRUPTED),
   )
   if (readable !== null) {
@@ -36,7 +46,7 @@ export async function serve(settings: Config, { exit }: Terminal, roles: readonl
     const isFirst = config.databaseAddresses === null && !hasCluster(dataFolder(config.dataDir))
     progress.show(isFirst ? 'Creating the database: only the first start does this' : 'Starting')
   }
-  const app = await createStore(config, logger).catch((error) => {
+  const { app, addresses } = await createStore(config, logger).catch((error) => {
     progress.end()
     throw error
   })
@@ -46,6 +56,7 @@ export async function serve(settings: Config, { exit }: Terminal, roles: readonl
       destination.write(startSummary(config))
       readable.isBrief = false
     }
+    await onStarted(addresses, stopping.signal)
     const status = await ended.promise
     logger.info('stopping')
     return status
@@ -63,14 +74,14 @@ function isReadable({ logFormat }: Config): boolean {
   return logFormat === 'auto' ? process.stdout.isTTY : logFormat === 'pretty'
 }
 
-async function createStore(config: Config, logger: Logger): Promise<App> {
+async function createStore(config: Config, logger: Logger): Promise<{ app: App; addresses: DatabaseAddresses }> {
   const { createApp, database } = await loadStore({
     ...config,
     onUnexpectedExit: (message) => logger.error(`${message}; it is started again with pauses`),
     onRestarted: () => logger.info('the embedded PostgreSQL runs again'),
     onWarning: (message) => logger.warn(message),
   })
-  return createApp({ config, logger, database })
+  return { app: await createApp({ config, logger, database }), addresses: database.addresses }
 }
 
 /** Starts PostgreSQL while the code of the store is imported: each takes about a second. */

@@ -17,6 +17,7 @@ export function startSummary(config: Config): string {
     ['Mails', smtpUrl === null ? `files in ${shortPath(folder.mail)}` : `sent by ${new URL(smtpUrl).host}`],
     ['Lake', lake],
     ['New operator', 'npx storefront admin create EMAIL'],
+    ['Demo orders', 'npx storefront demo'],
     ...(existsSync(EXAMPLE_SHOP) ? ([['Example shop', 'npm run shop, instead of this command']] as [string, string][]) : []),
     ['All commands', 'npx storefront help'],
   ]
