@@ -19,8 +19,14 @@ test('reads the entity tags of a list, a comma between quotes as a part of its t
   assert.equal(readIfMatch(' * '), null)
 })
 
+test('ignores empty elements of a list', () => {
+  for (const header of ['"1",,"2"', ',"1","2"', '"1","2",', ' , ,"1" , ,\t, "2" , ,', ',1,,2,']) {
+    assert.deepEqual([...(readIfMatch(header) ?? [])], ['1', '2'], header)
+  }
+})
+
 test('refuses a header that is not a list of entity tags', () => {
-  for (const header of ['', '"', '"1', '1"', '"1" "2"', ',', '*, "1"']) {
+  for (const header of ['', '"', '"1', '1"', '"1" "2"', ',', ' , ', '*, "1"', '"1", *', '*,', '"1",,"', '"1",,W/']) {
     assert.throws(
       () => readIfMatch(header),
       (error) => error instanceof AppError && error.code === 'invalid_header',

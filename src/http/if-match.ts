@@ -1,7 +1,7 @@
 import { AppError } from '../errors.ts'
 
-// RFC 9110 §13.1.1: `*`, or a list of entity tags. A bare version without its quotes is accepted, too.
-const LIST = /^(?:W\/)?(?:"[^"]*"|[\w.-]+)(?:\s*,\s*(?:W\/)?(?:"[^"]*"|[\w.-]+))*$/
+// RFC 9110 §13.1.1: `*`, or a list of entity tags. §5.6.1.2: empty elements are ignored. A bare version without its quotes is accepted, too.
+const LIST = /^[\s,]*(?:W\/)?(?:"[^"]*"|[\w.-]+)(?:\s*,[\s,]*(?:W\/)?(?:"[^"]*"|[\w.-]+))*[\s,]*$/
 
 /** The entity tags that a caller accepts, without their quotes; null when any state will do. */
 export type IfMatch = ReadonlySet<string> | null
