@@ -1,7 +1,15 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, test } from 'node:test'
-import { createStorefront, isProblem, memoryTokens, ProblemError, storedTokens, UnexpectedResponse } from '../client/src/index.ts'
+import {
+  createStorefront,
+  isProblem,
+  memoryTokens,
+  ProblemError,
+  SessionChanged,
+  storedTokens,
+  UnexpectedResponse,
+} from '../client/src/index.ts'
 import { startStore } from './store.ts'
 
 const PASSWORD = 'correct horse battery'
@@ -160,13 +168,70 @@ test('a refresh that the store refuses ends the session; one that finds no store
   await away.shop.register(newcomer())
   const kept = { access_token: 'expired.token.indeed', refresh_token: (await away.tokens.load())?.refresh_token ?? '' }
   await away.tokens.save(kept)
-  await assert.rejects(away.shop.account(), (error) => isProblem(error, 'invalid_token'))
+  await assert.rejects(away.shop.account(), (error) => error instanceof UnexpectedResponse && error.response.status === 502)
   assert.deepEqual(await away.tokens.load(), kept)
+})
+
+test('a call that waits is not repeated for another customer', async () => {
+  const lamp = await store.addProduct()
+  let hasFailed = false
+  const { shop, count } = connect(async (request, send) => {
+    if (!request.url.endsWith('/orders') || hasFailed) return send(request)
+    hasFailed = true
+    await send(request)
+    await shop.logout()
+    await shop.register(newcomer())
+    return problem(503, 'unavailable', { 'retry-after': '0' })
+  })
+  await shop.register(newcomer())
+  const before = await countOrders()
+  await assert.rejects(shop.placeOrder({ items: [{ product_id: lamp.id, quantity: 1 }] }), SessionChanged)
+  assert.equal(await countOrders(), before + 1)
+  assert.equal(count('POST /orders'), 1)
+})
+
+test('a refresh whose answer comes late undoes no logout and no other login', async () => {
+  for (const next of [null, newcomer()]) {
+    const { shop, tokens } = connect(async (request, send) => {
+      const response = await send(request)
+      if (!request.url.endsWith('/auth/refresh')) return response
+      await tokens.save(null)
+      if (next !== null) await shop.register(next)
+      return response
+    })
+    await shop.register(newcomer())
+    await tokens.save({ access_token: 'expired.token.indeed', refresh_token: (await tokens.load())?.refresh_token ?? '' })
+    await shop.account().catch(() => {})
+    assert.equal(await shop.isLoggedIn(), next !== null)
+    if (next !== null) assert.equal((await shop.account()).email, next.email)
+  }
+})
+
+test('a refresh that meets an overload is retried, and its refusal is reported', async () => {
+  for (const times of [2, 9]) {
+    const { shop, tokens } = connect(async (request, send, count) =>
+      request.url.endsWith('/auth/refresh') && count <= times ? problem(503, 'unavailable', { 'retry-after': '0' }) : send(request),
+    )
+    const account = newcomer()
+    await shop.register(account)
+    const kept = { access_token: 'expired.token.indeed', refresh_token: (await tokens.load())?.refresh_token ?? '' }
+    await tokens.save(kept)
+    if (times < 4) assert.equal((await shop.account()).email, account.email)
+    else {
+      await assert.rejects(shop.account(), (error) => isProblem(error, 'unavailable'))
+      assert.deepEqual(await tokens.load(), kept)
+    }
+  }
 })
 
 test("an answer that is not the store's is told apart from a refusal", async () => {
   const { shop } = connect(async () => new Response('<html>', { status: 404, headers: { 'content-type': 'text/html' } }))
   await assert.rejects(shop.productPage(), (error) => error instanceof UnexpectedResponse && error.response.status === 404)
+  const types = { 'application/problem+json': 503, 'text/html': 200 }
+  for (const [type, status] of Object.entries(types)) {
+    const odd = connect(async () => new Response('{"type":"ht', { status, headers: { 'content-type': type, 'retry-after': '0' } }))
+    await assert.rejects(odd.shop.productPage(), UnexpectedResponse, type)
+  }
 })
 
 test('an abort ends a call while it waits for a retry', async () => {
@@ -198,7 +263,7 @@ test('stored tokens survive a reload, and only the tokens are stored', async () 
     setItem: (key: string, value: string) => void kept.set(key, value),
     removeItem: (key: string) => void kept.delete(key),
   }
-  const open = () => createStorefront({ baseUrl: `${baseUrl}/`, tokens: storedTokens(storage) })
+  const open = () => createStorefront({ baseUrl: `${baseUrl}/x/../`, tokens: storedTokens(storage) })
   const account = newcomer()
   await open().register(account)
   assert.deepEqual(Object.keys(JSON.parse([...kept.values()][0] ?? '')), ['access_token', 'refresh_token'])

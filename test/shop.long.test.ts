@@ -62,6 +62,7 @@ for (const { width, isDark } of [
     for (let number = 1; number <= 60; number++)
       await store.addProduct({ sku: `LAMP-${number}`, name: `Lamp ${number}`, category: 'lamps', amount: 1_000 + number })
     await store.addProduct({ sku: 'HOSTILE', name: HOSTILE, category: HOSTILE, amount: 1 })
+    await store.addProduct({ sku: 'RSD', name: 'Vaza', amount: 9_999_900, currency: 'RSD' })
     await startShop(t, port, store.server.listeningOrigin.replace('[::1]', 'localhost').replace('127.0.0.1', 'localhost'))
     const { page, complaints } = await (await openBrowser(t)).open({ width, isDark })
     const lists: string[] = []
@@ -77,10 +78,11 @@ for (const { width, isDark } of [
     // Further pages come as the end of the list comes into view.
     await eventually(async () => {
       await page.mouse.wheel(0, 5_000)
-      return (await tiles.count()) === 61
+      return (await tiles.count()) === 62
     })
     assert.deepEqual(new Set(lists), new Set(['GET no token']))
 
+    assert.equal(await tiles.filter({ hasText: 'Vaza' }).locator('.price').textContent(), 'RSD\u00a099,999.00')
     await page.getByLabel('Sort').selectOption('price')
     await tiles.getByRole('button', { name: HOSTILE }).waitFor()
     await page.getByLabel('Search').fill('lamp 42')
@@ -97,9 +99,14 @@ for (const { width, isDark } of [
     await page.getByText('€31.26').waitFor()
     await assertAccessible(page, 'basket')
     await fillOrder(page)
+    // What is charged is what was shown: the price changes behind the customer's back.
+    await store.pool.query(`update products set price_amount = 1_500 where sku = 'LAMP-42'`)
     await page.getByRole('button', { name: 'Order', exact: true }).click()
     await assertAccessible(page, 'account')
     await register(page)
+    await page.getByText('A price has changed.').waitFor()
+    await page.getByText('€45.00').waitFor()
+    await page.getByRole('button', { name: 'Order', exact: true }).click()
     await page.getByText(/^Thank you: order \d+ is placed\.$/).waitFor()
 
     await page.getByRole('button', { name: 'Orders' }).click()
@@ -115,7 +122,8 @@ for (const { width, isDark } of [
 
     assert.equal(await page.title(), 'Example shop')
     assert.equal(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), true, 'nothing is wider than the page')
-    assert.deepEqual(complaints, [])
+    // Chromium reports the answer to the order with the old price.
+    assert.deepEqual(complaints, ['error: Failed to load resource: the server responded with a status of 409 (Conflict)'])
   })
 }
 

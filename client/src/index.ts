@@ -8,6 +8,7 @@ import { memoryTokens, type TokenStore } from './tokens.ts'
 export { eachItem, type Page } from './pages.ts'
 export { isProblem, type Problem, type ProblemCode, ProblemError, UnexpectedResponse } from './problem.ts'
 export type { components, operations, paths } from './schema.ts'
+export { SessionChanged } from './send.ts'
 export { memoryTokens, storedTokens, type TokenStore, type Tokens } from './tokens.ts'
 
 /** The types of the API's bodies by their names in `openapi.json`, such as `Schemas['Product']`. */
@@ -46,14 +47,19 @@ export type Storefront = ReturnType<typeof createStorefront>
  * answer that is not the store's, and what `fetch` throws when there is no answer.
  */
 export function createStorefront({ baseUrl: address, tokens = memoryTokens(), ...options }: StorefrontOptions) {
-  const baseUrl = address.replace(/\/+$/, '')
+  // As `Request` writes it: a request is recognised by its address.
+  const baseUrl = new Request(address).url.replace(/\/+$/, '')
   const { fetch = (request: Request) => globalThis.fetch(request), maxAttempts = 4, maxDelayMs = 30_000 } = options
   const send = createSend({ baseUrl, tokens, fetch, maxAttempts, maxDelayMs, random: Math.random })
   /** Every operation by method and path, typed. Throws as the other calls do. */
   const api: Client<paths> = createFetchClient<paths>({ baseUrl, fetch: send })
   api.use({
     onResponse: async ({ response }) => {
-      if (response.ok) return
+      if (response.ok) {
+        // A page of a proxy or a hotel's network is no answer of the store, whatever its status.
+        if (response.status === 204 || /^application\/(x-nd)?json\b/.test(response.headers.get('content-type') ?? '')) return
+        throw new UnexpectedResponse(response)
+      }
       const problem = await readProblem(response)
       throw problem === null ? new UnexpectedResponse(response) : new ProblemError(problem, response)
     },

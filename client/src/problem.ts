@@ -37,10 +37,14 @@ export function isProblem(error: unknown, code: ProblemCode): error is ProblemEr
   return error instanceof ProblemError && error.code === code
 }
 
-/** The problem of a response; null when its body is none, such as the error page of a proxy. */
+/** The problem of a response; null when its body is none, such as the error page of a proxy or a part of an answer. */
 export async function readProblem(response: Response): Promise<Problem | null> {
   if (!response.headers.get('content-type')?.startsWith('application/problem+json')) return null
-  return (await response.clone().json()) as Problem
+  const body = (await response
+    .clone()
+    .json()
+    .catch(() => null)) as Problem | null
+  return typeof body?.code === 'string' ? body : null
 }
 
 /** An answer that is neither a success nor a problem: something between the client and the store answered. */

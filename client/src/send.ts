@@ -1,5 +1,5 @@
-import { readProblem } from './problem.ts'
-import type { TokenStore } from './tokens.ts'
+import { readProblem, UnexpectedResponse } from './problem.ts'
+import type { TokenStore, Tokens } from './tokens.ts'
 
 export interface SendOptions {
   baseUrl: string
@@ -29,20 +29,28 @@ const WITHOUT_TOKEN = [
  */
 export function createSend(options: SendOptions): (request: Request) => Promise<Response> {
   const { tokens, maxAttempts } = options
-  const refreshSession = shareRefresh(options)
+  const refreshSession = shareRefresh(options, send)
+  return send
 
-  return async (request) => {
+  async function send(request: Request): Promise<Response> {
+    let session: Tokens | null = null
     let hasRefreshed = false
     for (let attempt = 1; ; attempt++) {
-      const session = takesToken(request, options.baseUrl) ? await tokens.load() : null
+      if (takesToken(request, options.baseUrl)) {
+        const current = await tokens.load()
+        if (attempt > 1 || hasRefreshed) assertSameSession(session, current)
+        session = current
+      }
       const response = await sendOnce(request, session?.access_token).catch((error: unknown) => {
         if (attempt >= maxAttempts || request.signal.aborted || !isRepeatable(request)) throw error
         return null
       })
       if (response?.status === 401 && session !== null && !hasRefreshed && (await isTokenRefused(response))) {
         hasRefreshed = true
-        if (await refreshSession(session.refresh_token)) continue
-        return response
+        const refusal = await refreshSession(session.refresh_token)
+        if (refusal === null) continue
+        // The session has ended: the answer to the request says so. Any other refusal is that of the refresh, such as an overload.
+        return (await tokens.load()) === null ? response : refusal
       }
       const delayMs = response === null ? backoff(attempt) : await retryDelay(request, response, attempt)
       if (delayMs === null || attempt >= maxAttempts) return response as Response
@@ -63,7 +71,7 @@ export function createSend(options: SendOptions): (request: Request) => Promise<
     if (!isBusy) return null
     const seconds = Number(response.headers.get('retry-after') ?? Number.NaN)
     if (Number.isNaN(seconds)) return backoff(attempt)
-    const delayMs = seconds * 1_000
+    const delayMs = Math.max(0, seconds) * 1_000
     return delayMs > options.maxDelayMs ? null : Math.min(options.maxDelayMs, delayMs + options.random() * (BASE_DELAY_MS + delayMs / 4))
   }
 
@@ -74,8 +82,9 @@ export function createSend(options: SendOptions): (request: Request) => Promise<
 }
 
 /** Whether sending the request twice does its work once. */
-function isRepeatable({ method, headers }: Request): boolean {
-  return ['GET', 'HEAD', 'PUT', 'DELETE'].includes(method) || headers.has('idempotency-key')
+function isRepeatable({ method, headers, url }: Request): boolean {
+  // A repeated refresh gets the same tokens for some seconds.
+  return ['GET', 'HEAD', 'PUT', 'DELETE'].includes(method) || headers.has('idempotency-key') || url.endsWith('/auth/refresh')
 }
 
 /** Whether an earlier sending of the same request is still being worked on. */
@@ -93,32 +102,61 @@ function takesToken(request: Request, baseUrl: string): boolean {
   return !WITHOUT_TOKEN.includes(path) && !/^\/products(\/|$)/.test(path)
 }
 
-/** Refreshes a session, once for all calls that ask at the same time. Answers whether there are tokens to continue with. */
-function shareRefresh({ baseUrl, tokens, fetch }: SendOptions): (refreshToken: string) => Promise<boolean> {
-  let running: Promise<boolean> | null = null
-  return (refreshToken) => {
-    running ??= refresh(refreshToken).finally(() => {
-      running = null
-    })
-    return running
+/** The session of a call ended while the call waited: somebody logged out, or another customer logged in. Nothing more was sent. */
+export class SessionChanged extends Error {
+  override readonly name = 'SessionChanged'
+}
+
+/** A call belongs to one session: its retry must not act for another customer. */
+function assertSameSession(before: Tokens | null, now: Tokens | null): void {
+  if (before === null && now === null) return
+  const ids = [before, now].map((tokens) => (tokens === null ? 'none' : sessionIdOf(tokens.access_token)))
+  // A token that cannot be read is one that the store refuses.
+  if (ids[0] !== ids[1] && ids[0] !== null && ids[1] !== null) throw new SessionChanged('the session changed during the call')
+}
+
+/** The claim `sid` of an access token (RFC 9068), null when it has none. */
+function sessionIdOf(accessToken: string): string | null {
+  try {
+    const payload = (accessToken.split('.')[1] ?? '').replaceAll('-', '+').replaceAll('_', '/')
+    return (JSON.parse(atob(payload)) as { sid?: string }).sid ?? null
+  } catch {
+    return null
+  }
+}
+
+/** Refreshes a session, once for all calls that ask at the same time. Answers null when there are new tokens, or the refusal. */
+function shareRefresh({ baseUrl, tokens }: SendOptions, send: (request: Request) => Promise<Response>) {
+  const running = new Map<string, Promise<Response | null>>()
+  return (refreshToken: string): Promise<Response | null> => {
+    const shared = running.get(refreshToken) ?? refresh(refreshToken).finally(() => running.delete(refreshToken))
+    running.set(refreshToken, shared)
+    return shared
   }
 
-  async function refresh(refreshToken: string): Promise<boolean> {
-    const current = await tokens.load()
-    // Another call, or another tab, has refreshed it since this one was sent.
-    if (current !== null && current.refresh_token !== refreshToken) return true
-    const response = await fetch(
+  async function refresh(refreshToken: string): Promise<Response | null> {
+    // Another call, or another tab, has refreshed or ended the session since this one was sent.
+    if ((await tokens.load())?.refresh_token !== refreshToken) return null
+    const response = await send(
       new Request(`${baseUrl}/auth/refresh`, {
         method: 'POST',
         headers: { 'content-type': 'application/json' },
         body: JSON.stringify({ refresh_token: refreshToken }),
       }),
     )
-    if (response.ok) await tokens.save((await response.json()) as { access_token: string; refresh_token: string })
-    // Only the store's own refusal ends a session: a proxy's error page or an overload does not.
-    else if ((await readProblem(response))?.code === 'invalid_refresh_token') await tokens.save(null)
-    return response.ok
+    const next = response.ok ? await readTokens(response.clone()) : null
+    const isRefused = (await readProblem(response))?.code === 'invalid_refresh_token'
+    // A logout or another login during the refresh is not undone. Only the store's own refusal ends a session.
+    const isCurrent = (await tokens.load())?.refresh_token === refreshToken
+    if (isCurrent && (next !== null || isRefused)) await tokens.save(next)
+    return next === null ? response : null
   }
+}
+
+async function readTokens(response: Response): Promise<Tokens> {
+  const body = (await response.json().catch(() => null)) as Partial<Tokens> | null
+  if (typeof body?.access_token !== 'string' || typeof body.refresh_token !== 'string') throw new UnexpectedResponse(response)
+  return { access_token: body.access_token, refresh_token: body.refresh_token }
 }
 
 function wait(ms: number, signal: AbortSignal): Promise<void> {

@@ -3,7 +3,10 @@ const CHECKOUT_KEY = 'shop.checkout'
 const MAX_QUANTITY = 10_000
 
 /** The lines of the basket: products as they were when they were added. It is in this browser until the order is placed. */
-export const readBasket = () => JSON.parse(localStorage.getItem(KEY) ?? '[]')
+export const readBasket = () => {
+  const lines = read(KEY)
+  return Array.isArray(lines) ? lines : []
+}
 
 export function addToBasket(product) {
   const line = readBasket().find(({ id }) => id === product.id)
@@ -25,11 +28,21 @@ export const emptyBasket = () => save([])
  */
 export function checkoutKey(order) {
   const text = JSON.stringify(order)
-  const known = JSON.parse(localStorage.getItem(CHECKOUT_KEY) ?? 'null')
+  const known = read(CHECKOUT_KEY)
   if (known?.text === text) return known.key
   const key = crypto.randomUUID()
   localStorage.setItem(CHECKOUT_KEY, JSON.stringify({ text, key }))
   return key
+}
+
+/** A stored value, null without one or when it is not what this page has stored. */
+function read(key) {
+  try {
+    return JSON.parse(localStorage.getItem(key))
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error
+    return null
+  }
 }
 
 function save(lines) {

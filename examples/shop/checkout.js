@@ -1,4 +1,4 @@
-import { isProblem } from '@storefront/client'
+import { isProblem, ProblemError } from '@storefront/client'
 import { checkoutKey, emptyBasket, readBasket, setQuantity } from './basket.js'
 import { byId, element, formatMoney, whileDisabled } from './dom.js'
 
@@ -21,8 +21,12 @@ export function showBasket(shop, { signIn, report }) {
     whileDisabled(byId('place-order'), async () => {
       error.textContent = ''
       if (!(await signIn())) return
+      const lines = readBasket()
+      const [total] = totals(lines)
       const order = {
-        items: readBasket().map(({ id, quantity }) => ({ product_id: id, quantity })),
+        items: lines.map(({ id, quantity }) => ({ product_id: id, quantity })),
+        // What the customer was shown: the store refuses the order when a price has changed.
+        expected_total: total,
         shipping_address: Object.fromEntries(new FormData(form)),
       }
       try {
@@ -31,6 +35,7 @@ export function showBasket(shop, { signIn, report }) {
         dialog.close()
         report(`Thank you: order ${number} is placed.`)
       } catch (problem) {
+        if (isProblem(problem, 'price_changed')) showNewPrices(problem.problem.items)
         error.textContent = explain(problem)
       }
     }).then(draw)
@@ -57,6 +62,12 @@ function totals(lines) {
   return [...sums].map(([currency, amount]) => ({ amount, currency }))
 }
 
+/** Prices of the basket as they are now. */
+function showNewPrices(items) {
+  const prices = new Map(items.map(({ product_id, unit_price }) => [product_id, unit_price]))
+  for (const line of readBasket()) setQuantity({ ...line, price: prices.get(line.id) ?? line.price }, line.quantity)
+}
+
 /** What the customer can do about an order that was not placed. */
 function explain(problem) {
   const nameOf = (id) => readBasket().find((line) => line.id === id)?.name ?? id
@@ -65,7 +76,11 @@ function explain(problem) {
   }
   if (isProblem(problem, 'unknown_product')) return 'A product of the basket is no longer sold. Set its number to 0.'
   if (isProblem(problem, 'mixed_currencies')) return 'Order the products of each currency on their own.'
-  if (isProblem(problem, 'invalid_body')) return problem.problem.detail
+  if (isProblem(problem, 'price_changed')) return 'A price has changed. This is the total now: press Order again if you agree.'
+  if (isProblem(problem, 'purchase_limit') || isProblem(problem, 'too_many_pending_orders') || isProblem(problem, 'invalid_body')) {
+    return problem.problem.detail
+  }
+  if (problem instanceof ProblemError && problem.status === 401) return 'Your session has ended. Close the basket, sign in and order again.'
   // The order may have been placed. The key makes sure that the next attempt answers with it instead of placing another.
   return 'The store cannot be reached. Press Order again: it is placed once.'
 }

@@ -50,11 +50,19 @@ function fileOf(name: string): URL {
 function policyOf(html: string): string {
   const [, importMap = ''] = /<script type="importmap">([\s\S]*?)<\/script>/.exec(html) ?? []
   const scripts = `script-src 'self' 'sha256-${hash('sha256', importMap, 'base64')}'`
-  return `default-src 'none'; ${scripts}; style-src 'self'; img-src https: data:; connect-src 'self' ${api}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`
+  return `default-src 'none'; ${scripts}; style-src 'self'; img-src https: data:; connect-src 'self' ${new URL(api).origin}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`
 }
 
-server.listen(SHOP_PORT, 'localhost', () => console.log(`shop: ${origin}`))
-if (process.env.API_URL === undefined) {
+server.on('error', (error) => {
+  console.error(`shop: ${origin} cannot be used (${error.message}). Set SHOP_PORT to another port.`)
+  process.exitCode = 1
+})
+server.listen(SHOP_PORT, 'localhost', () => {
+  console.log(`shop: ${origin}`)
+  if (process.env.API_URL === undefined) startStore()
+})
+
+function startStore(): void {
   const store = spawn(process.execPath, [fileURLToPath(new URL('bin/storefront.mjs', ROOT)), 'serve'], {
     stdio: 'inherit',
     env: { ...process.env, PORT, BASE_URL: api, CORS_ORIGINS: origin },
@@ -62,10 +70,11 @@ if (process.env.API_URL === undefined) {
   // Ctrl-C reaches the store as well; it finishes what is in flight, and then this process ends.
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => store.kill(signal))
   store.on('exit', (status) => {
-    if (status !== 0 && status !== null)
+    if (status !== 0 && status !== null) {
       console.error(
         `shop: its store ended with status ${status}. To use a store that runs already, start it with CORS_ORIGINS=${origin}, and the shop with API_URL=${api}`,
       )
+    }
     server.close()
     server.closeAllConnections()
     process.exitCode = status ?? 1
