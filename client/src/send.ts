@@ -49,7 +49,7 @@ export function createSend(options: SendOptions): (request: Request) => Promise<
         hasRefreshed = true
         const refusal = await refreshSession(session.refresh_token)
         if (refusal === null) continue
-        // The session has ended: the answer to the request says so. Any other refusal is that of the refresh, such as an overload.
+        // The session has ended: that is the answer to the request. Any other refusal is that of the refresh, such as an overload.
         return (await tokens.load()) === null ? response : refusal
       }
       const delayMs = response === null ? backoff(attempt) : await retryDelay(request, response, attempt)
