@@ -13,6 +13,7 @@ import { freePort, isFree } from './free-port.ts'
 import { findFullDisk, isDiskFull } from './full-disk.ts'
 import { changeOwner, chooseLauncher, type Launcher, PostgresUnavailable } from './postgres-launcher.ts'
 import { address, DATABASE, PASSWORD_FILE, probe, removeStaleSockets, stopOrphan } from './running-postgres.ts'
+import { resumeRecovery } from './unfinished-restore.ts'
 
 const POLL_MS = 20
 const START_ATTEMPTS = 3
@@ -88,6 +89,7 @@ export async function startServer(
   const password = readOrCreateSecret(folder, PASSWORD_FILE)
   await createCluster(folder, launcher, password)
   await stopOrphan(folder)
+  resumeRecovery(folder)
   if (launcher.owner !== null) changeOwner(folder.cluster, launcher.owner)
   if (launcher.warning !== null) options.onWarning?.(launcher.warning)
   removeStaleSockets(folder)

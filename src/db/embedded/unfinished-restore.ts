@@ -1,9 +1,14 @@
-import { existsSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type DataFolder, syncFolder } from './data-folder.ts'
+import { PostgresUnavailable } from './postgres-launcher.ts'
 
 // In the cluster's folder: one rename puts both in place, so no crash leaves one without the other.
 const MARK = 'storefront-restored'
+
+// PostgreSQL's src/include/catalog/pg_control.h, ControlFileData.state: the recovery from a backup was stopped or killed.
+const STATE_OFFSET = 16
+const [SHUT_DOWN_IN_RECOVERY, IN_ARCHIVE_RECOVERY] = [2, 5]
 
 /** Marks a cluster as restored, before it is put in place. On disk when this returns. */
 export function markRestored(cluster: string): void {
@@ -19,5 +24,23 @@ export function isRestoreUnfinished({ cluster }: DataFolder): boolean {
 /** Call it when the incarnation is committed. */
 export function finishRestore({ cluster }: DataFolder): void {
   rmSync(join(cluster, MARK), { force: true })
+  syncFolder(cluster)
+}
+
+/**
+ * Lets PostgreSQL repeat the recovery of a restored cluster that was interrupted: it has renamed the backup's label, and without the label it
+ * does not find the end of the backup. Only while no server runs. Throws PostgresUnavailable when WAL of the backup is missing.
+ */
+export function resumeRecovery(folder: DataFolder): void {
+  const { cluster } = folder
+  const [label, usedLabel] = [join(cluster, 'backup_label'), join(cluster, 'backup_label.old')]
+  if (!isRestoreUnfinished(folder) || existsSync(label) || !existsSync(usedLabel)) return
+  const state = readFileSync(join(cluster, 'global', 'pg_control')).readUInt32LE(STATE_OFFSET)
+  if (state !== SHUT_DOWN_IN_RECOVERY && state !== IN_ARCHIVE_RECOVERY) return
+  const [, segment = ''] = /^START WAL LOCATION: \S+ \(file ([0-9A-F]{24})\)/.exec(readFileSync(usedLabel, 'utf8')) ?? []
+  // A server that is stopped during recovery may remove segments that it has replayed.
+  if (segment === '' || !existsSync(join(cluster, 'pg_wal', segment)))
+    throw new PostgresUnavailable(`a restore into ${folder.path} was interrupted and cannot be continued: run storefront restore again`)
+  renameSync(usedLabel, label)
   syncFolder(cluster)
 }
