@@ -11,7 +11,7 @@ import { createApp } from '../src/app.ts'
 import { type VerifyReport, verify } from '../src/audit/verify/verify.ts'
 import type { Terminal } from '../src/cli/command.ts'
 import { backUp, restore } from '../src/cli/database-commands.ts'
-import { replayOrders } from '../src/cli/pipeline-commands.ts'
+import { repair, replayOrders } from '../src/cli/pipeline-commands.ts'
 import { readConfig } from '../src/config.ts'
 import { dataFolder } from '../src/db/embedded/data-folder.ts'
 import { findEmbeddedPostgres } from '../src/db/embedded/embedded-postgres.ts'
@@ -61,6 +61,8 @@ export interface RunningStore {
   verify(): Promise<VerifyReport>
   /** What `storefront replay` prints. */
   replay(): Promise<string[]>
+  /** As `storefront lake repair` does. */
+  repairLake(): Promise<number>
   /** As `storefront backup` does. */
   backUp(target: string): Promise<void>
   /** Waits until every version of every order is mailed and in the lake. */
@@ -134,6 +136,7 @@ export function createRestorableStore(t: Cleanup, others: Record<string, string>
         const options = { pool, streamUrl: addresses.stream, topic, slotName, lake, lakeFlushSeconds: 1, now: () => new Date() }
         return verify({ ...options, patienceMs: 60_000 }).finally(() => lake.close())
       }
+      const contextInto = (lines: string[]) => ({ config, logger: silent, pool, addresses, terminal: terminalInto(lines) })
       return {
         call,
         pool,
@@ -164,10 +167,10 @@ export function createRestorableStore(t: Cleanup, others: Record<string, string>
         verify: read,
         async replay() {
           const lines: string[] = []
-          const context = { config, logger: silent, pool, addresses, terminal: terminalInto(lines) }
-          await replayOrders(context, { since: undefined, orderId: undefined, subscriber: undefined })
+          await replayOrders(contextInto(lines), { since: undefined, orderId: undefined, subscriber: undefined })
           return lines
         },
+        repairLake: () => repair(contextInto([])),
         backUp: (target) => backUp({ config, logger: silent, terminal: terminalInto([]) }, target).then(() => {}),
         async untilDelivered() {
           await eventually(

@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { OperatorError } from '../errors.ts'
 import { epochOf, type Fence } from '../topic/topic.ts'
 import { findNewestEventTime, findStored } from './find-stored.ts'
 import { checkChecksum } from './lake-checksum.ts'
@@ -12,7 +13,7 @@ const CLAIM = /^\.pending\/after-(\d{16})\.parquet$/
 const DAY_MS = 86_400_000
 
 /** Another database writes to this lake, or this one was restored and has not begun a new incarnation yet. See decision 0172. */
-export class LakeAhead extends Error {
+export class LakeAhead extends OperatorError {
   override readonly name = 'LakeAhead'
 
   constructor(newest: number, published: number) {

@@ -1,9 +1,11 @@
 import { sql } from '../../db/sql.ts'
 import { deleteSuperseded, type SupersedingFault } from '../../lake/delete-superseded.ts'
+import { findLakeEnd } from '../../lake/lake-end.ts'
 import { withLakeLock } from '../../lake/lake-lock.ts'
 import { parseName } from '../../lake/lake-names.ts'
 import { LakeRepairs } from '../../lake/lake-repairs.ts'
 import { listLake } from '../../lake/list-files.ts'
+import { findLakeAhead } from '../restore/find-data-loss.ts'
 import { type ComparisonTables, withComparisonTables } from '../verify/comparison-tables.ts'
 import { type LakeContents, readLake } from '../verify/read-lake.ts'
 import { readTopic } from '../verify/read-topic.ts'
@@ -31,7 +33,8 @@ export interface RepairReport {
 /**
  * Repairs the faults that `verify` finds in the lake's files. A file that is damaged, or has doubled or altered rows, is set aside and
  * rewritten; events that the lake lacks up to its position are added, from the topic or else from `orders`. No sink is active and no
- * files are merged meanwhile. Can be killed at any point and run again. Throws LakeBusy when another repair or merge is in progress.
+ * files are merged meanwhile. Can be killed at any point and run again. Throws LakeBusy when another repair or merge is in progress, and
+ * LakeAhead when another database writes to this lake.
  */
 export async function repairLake({ url, ...options }: RepairOptions): Promise<RepairReport> {
   return withLakeLock(url, (assertHeld) =>
@@ -43,6 +46,7 @@ export async function repairLake({ url, ...options }: RepairOptions): Promise<Re
 
 async function repair(tables: ComparisonTables, repairs: LakeRepairs, options: RepairedStores): Promise<RepairReport> {
   const { store, topic, now } = options
+  await assertNotAhead(options, await findLakeEnd(store))
   await repairs.start()
   // Finishes a killed repair, whose new file supersedes the old ones already.
   const days = new Set((await listLake(store)).map(({ name }) => parseName(name)?.ingestDate ?? ''))
@@ -51,12 +55,19 @@ async function repair(tables: ComparisonTables, repairs: LakeRepairs, options: R
   // These are read, too: they may have rows that the file that supersedes them lacks.
   const superseded = new Set(faults.flatMap(({ superseded }) => superseded))
   const contents = await readLake(store, tables, superseded)
+  // Another database may have begun to write since.
+  await assertNotAhead(options, contents.lastSequence)
   await readTopic(topic, tables)
   const files = new RewrittenFiles({ ...options, tables, repairs })
   const faulty = new Set(faults.map(({ name }) => name))
   for (const group of await findGroups(tables, contents, faulty)) await files.rewrite(group)
   const added = await writeMissing({ store, topic, tables, repairs }, contents.lastSequence, now().toISOString())
   return { setAside: files.setAside, written: files.written + added, lost: [...files.lost] }
+}
+
+async function assertNotAhead(compared: Pick<RepairedStores, 'pool' | 'topic'>, lakeEnd: number): Promise<void> {
+  const ahead = await findLakeAhead(compared, lakeEnd)
+  if (ahead !== null) throw ahead
 }
 
 /** The files to rewrite, the `faulty` ones included. Afterwards `lake_events` has the rows that stay, `dropped_rows` the others. */

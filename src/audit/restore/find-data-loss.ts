@@ -1,5 +1,6 @@
 import type { Pool } from '../../db/pool.ts'
 import { findLakeEnd } from '../../lake/lake-end.ts'
+import { LakeAhead } from '../../lake/lake-files.ts'
 import type { LakeStore } from '../../lake/lake-store.ts'
 import { findUnknownEvents, type LostRange } from '../../topic/incarnations.ts'
 import { readBatches } from '../../topic/partition-messages.ts'
@@ -106,6 +107,15 @@ export async function findNewestAssignedSequence(pool: Pool, topic: Topic): Prom
   if (topic.isOutside) return topic.newestSequence()
   const { rows } = await pool.query<{ sequence: number }>('select newest_topic_sequence() as sequence')
   return rows[0]?.sequence ?? 0
+}
+
+/**
+ * Why nothing may be repaired in a lake that ends at `lakeEnd`, which was read before; null unless it is of a later epoch than the topic.
+ * Within one epoch a stray name can be ahead, which a repair handles.
+ */
+export async function findLakeAhead({ pool, topic }: Omit<ComparedStores, 'lake'>, lakeEnd: number): Promise<LakeAhead | null> {
+  const published = await findNewestAssignedSequence(pool, topic)
+  return epochOf(lakeEnd) > epochOf(published) ? new LakeAhead(lakeEnd, published) : null
 }
 
 async function findNewestPosition(pool: Pool): Promise<number> {

@@ -6,6 +6,8 @@ import { test } from 'node:test'
 import { eventually } from '../../../test/eventually.ts'
 import { summarise } from '../../../test/pipeline-audit.ts'
 import { createRestorableStore, readLakeRows } from '../../../test/restorable-store.ts'
+import { LakeAhead } from '../../lake/lake-files.ts'
+import { formatReport } from '../verify/format-report.ts'
 
 test('an old database that still runs after its backup was restored elsewhere is refused by the lake, and verify is clean', async (t) => {
   const parent = mkdtempSync(join(tmpdir(), 'storefront-backup-'))
@@ -34,6 +36,11 @@ test('an old database that still runs after its backup was restored elsewhere is
   const rows = await readLakeRows(store.dataDir)
   const inLake = [lostBefore, lostAfterwards, fresh, refused].map(({ id }) => rows.some(({ orderId }) => orderId === id))
   assert.deepEqual(inLake, [true, true, true, false])
+  const outdated = formatReport(await old.verify())
+  assert.match(outdated, /^lake: \d+ missing \(the lake has sequence \d+ of another database, .*stop the outdated store\)$/m)
+  assert.doesNotMatch(outdated, /storefront lake repair/)
+  await assert.rejects(old.repairLake(), LakeAhead)
+  assert.deepEqual(await readLakeRows(store.dataDir), rows)
   await old.stop()
   assert.deepEqual(await restored.failing(), [])
   assert.deepEqual(summarise(await restored.verify()), [])

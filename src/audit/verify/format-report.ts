@@ -30,7 +30,7 @@ export function formatReport(report: VerifyReport): string {
     `topic   ${count(topic.events, 'event')}${describeLag(topic.lag)}${waiting}`,
     `mails   ${mails.sent} sent, ${mails.queued} queued, ${mails.failed} failed${describeLag(mails.lag)}${late('mails')}`,
     `lake    ${count(lake.events, 'event')} in ${count(lake.files, 'file')}${describeLost(lake)}${describeLag(lake.lag)}${late('lake')}`,
-    ...findings.flatMap(describeFinding),
+    ...findings.flatMap((finding) => describeFinding(finding, finding.place === 'lake' ? lake.refusal : null)),
     describeVerdict(report),
   ].join('\n')
 }
@@ -52,8 +52,9 @@ function describeLag({ events, seconds }: Lag): string {
   return events === 0 ? '' : `; ${count(events, 'event')} on the way, the oldest for ${seconds} s`
 }
 
-function describeFinding({ place, kind, count: n, examples }: Finding): string[] {
-  const meaning = MEANINGS[`${place} ${kind}`]
+/** `refusal`: why the usual remedy is refused. */
+function describeFinding({ place, kind, count: n, examples }: Finding, refusal: string | null): string[] {
+  const meaning = refusal ?? MEANINGS[`${place} ${kind}`]
   const shown = examples.slice(0, SHOWN_EXAMPLES)
   return [
     `${place}: ${n} ${kind}${meaning === undefined ? '' : ` (${meaning})`}`,

@@ -5,7 +5,7 @@ import type { LakeStore } from '../../lake/lake-store.ts'
 import { findUnreconciledReason, listIncarnations } from '../../topic/incarnations.ts'
 import type { CorruptMessage } from '../../topic/topic.ts'
 import { describeLoss, knownUpTo } from '../restore/ensure-incarnation.ts'
-import { type ComparedStores, findDataLoss } from '../restore/find-data-loss.ts'
+import { type ComparedStores, findDataLoss, findLakeAhead } from '../restore/find-data-loss.ts'
 import { awaitInFlight, type InFlightOptions, type InFlightResult, MISSING_FROM_TOPIC, PATIENCE_MS } from './await-in-flight.ts'
 import { type ComparisonTables, type TableName, withComparisonTables } from './comparison-tables.ts'
 import { findInvalidRows, InvalidRows } from './invalid-rows.ts'
@@ -50,8 +50,8 @@ export interface VerifyReport {
   orders: { orders: number; versions: number }
   topic: { events: number; lag: Lag; isSettled: boolean }
   mails: { sent: number; queued: number; failed: number; lag: Lag }
-  /** `lostEvents`: events whose orders a restore has lost; they stay in the lake. */
-  lake: { files: number; events: number; lostEvents: number; lag: Lag }
+  /** `lostEvents`: events whose orders a restore has lost; they stay in the lake. `refusal`: why this database may not write to the lake. */
+  lake: { files: number; events: number; lostEvents: number; lag: Lag; refusal: string | null }
   findings: Finding[]
   /** Places that lack events which are either in flight or lost: it cannot be decided yet. */
   undecided: Place[]
@@ -113,6 +113,7 @@ export async function verify(options: VerifyOptions): Promise<VerifyReport> {
         events: await tables.count(sql`from lake_events`),
         lostEvents: await tables.count(sql`from lake_events anti join order_events using (event_id) semi join lost_ranges on ${IS_LOST}`),
         lag: await lagOf(behind.lake),
+        refusal: (await findLakeAhead({ pool, topic }, lake.lastSequence))?.message ?? null,
       },
       findings,
       undecided,
