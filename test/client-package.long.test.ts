@@ -55,9 +55,10 @@ test('the published package has the modules, their types and the README, one dep
   assert.equal(license, 'MIT')
   for (const path of Object.values(exports['.'] as Record<string, string>)) assert.ok(files.includes(path.slice(2)), path)
   const scripts = files.filter((name) => name.endsWith('.js')).map((name) => join(installed, name))
-  const bytes = [...scripts, join(modules, 'openapi-fetch/dist/index.mjs')].map((path) => gzipSync(readFileSync(path)).length)
-  const total = bytes.reduce((sum, one) => sum + one, 0)
-  assert.ok(total < MAX_BYTES, `${total} bytes with gzip`)
+  // Together, as a bundler sends them; not minified.
+  const bundle = Buffer.concat([...scripts, join(modules, 'openapi-fetch/dist/index.mjs')].map((path) => readFileSync(path)))
+  const bytes = gzipSync(bundle).length
+  assert.ok(bytes < MAX_BYTES, `${bytes} bytes with gzip`)
 })
 
 test('the example of the README places an order in the oldest Node.js that is supported', {
