@@ -1,11 +1,12 @@
 // POST /orders beside bare `pg` that writes the same rows, one transaction each, and GET /orders beside bare `node:http` with bare `pg`.
-// Options: --seconds 3 --runs 3 --clients 1,16,64 --accounts 64 --lines 1,20 --only place|list --postgres embedded|defaults|debian
+// Options: --seconds 3 --runs 3 --clients 1,16,64 --accounts 64 --lines 1,20 --only place|list --console --postgres embedded|defaults|debian
 import { availableParallelism } from 'node:os'
 import { parseArgs } from 'node:util'
 import type { BareOrdersLoad } from './orders/bare-pg-orders.ts'
 import { type Child, startChild } from './orders/child.ts'
 import type { HttpLoad } from './orders/http-load.ts'
 import { type Measurement, median, printTable } from './orders/measurement.ts'
+import { openConsole } from './orders/open-console.ts'
 import { processorSeconds } from './orders/processor-time.ts'
 import { type Server, type StoreProcess, startStoreProcess } from './orders/store-process.ts'
 
@@ -33,6 +34,8 @@ interface Bench {
   runs: number
   clients: number[]
   lines: number[]
+  /** Also with the console open. */
+  isConsoleCompared: boolean
 }
 
 export async function run(args: string[]): Promise<void> {
@@ -45,6 +48,7 @@ export async function run(args: string[]): Promise<void> {
       accounts: { type: 'string', default: String(MAX_CLIENTS) },
       lines: { type: 'string', default: '1,20' },
       only: { type: 'string', default: '' },
+      console: { type: 'boolean', default: false },
       postgres: { type: 'string', default: 'embedded' },
     },
   })
@@ -66,6 +70,7 @@ export async function run(args: string[]): Promise<void> {
       runs,
       clients: numbers(options.clients),
       lines: numbers(options.lines),
+      isConsoleCompared: options.console,
     }
     console.log(
       `${availableParallelism()} cores shared by PostgreSQL, store and load; pool of ${POOL_SIZE}; ${runs} runs of ${seconds} s, medians, after ${UNMEASURED_SECONDS} s of each side unmeasured.`,
@@ -112,15 +117,22 @@ async function comparePlacing(bench: Bench, products: readonly string[]): Promis
     const baskets = makeBaskets(products, { lines, isHot: false, clients: Math.max(...bench.clients) })
     await bench.http.ask(placingLoad({ ...bench, seconds: UNMEASURED_SECONDS }, baskets))
     await bench.bare.ask(bareLoad({ ...bench, seconds: UNMEASURED_SECONDS }, baskets))
+    await bench.bare.ask({})
     const spreadRates = new Map<number, number>()
     for (const isHot of [false, true]) {
       for (const clients of bench.clients) {
         const baskets = makeBaskets(products, { lines, isHot, clients })
         const ours: PlacingRun[] = []
         const floor: PlacingRun[] = []
+        const oursWithConsole: PlacingRun[] = []
+        await bench.bare.ask(bareLoad(bench, baskets))
         for (let run = 0; run < bench.runs; run++) {
           ours.push(await runPlacing(bench.store, bench.store.apiPid, () => bench.http.ask(placingLoad(bench, baskets))))
-          floor.push(await runPlacing(bench.store, bench.bare.pid, () => bench.bare.ask(bareLoad(bench, baskets))))
+          floor.push(await runPlacing(bench.store, bench.bare.pid, () => bench.bare.ask({})))
+          if (!bench.isConsoleCompared) continue
+          const closeConsole = await openConsole(bench.store)
+          oursWithConsole.push(await runPlacing(bench.store, bench.store.apiPid, () => bench.http.ask(placingLoad(bench, baskets))))
+          await closeConsole()
         }
         const [we, they] = [median(ours), median(floor)]
         const [ourTime, bareTime] = [medianProcessorTime(ours), medianProcessorTime(floor)]
@@ -135,6 +147,7 @@ async function comparePlacing(bench: Bench, products: readonly string[]): Promis
           hotRatio,
           ...times,
           (bareTime / ourTime).toFixed(2),
+          ...(bench.isConsoleCompared ? withConsole(oursWithConsole, they, bareTime) : []),
         ])
       }
     }
@@ -157,6 +170,7 @@ async function comparePlacing(bench: Bench, products: readonly string[]): Promis
       'processor µs',
       'bare',
       'bare ÷ ours',
+      ...(bench.isConsoleCompared ? ['ratio with console', 'bare ÷ ours with console'] : []),
     ],
     rows,
   )
@@ -174,6 +188,10 @@ async function runPlacing({ pool, postgresPid }: StoreProcess, pid: number, load
   const measurement = await load()
   const after = await read()
   return { ...measurement, processorMicroseconds: (1e6 * (after.seconds - before.seconds)) / (after.orders - before.orders) }
+}
+
+function withConsole(ours: readonly PlacingRun[], bare: Measurement, bareTime: number): string[] {
+  return [(median(ours).perSecond / bare.perSecond).toFixed(2), (bareTime / medianProcessorTime(ours)).toFixed(2)]
 }
 
 function medianProcessorTime(runs: readonly PlacingRun[]): number {

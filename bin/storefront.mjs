@@ -1,14 +1,13 @@
 #!/usr/bin/env node
 // The command `storefront`: runs src/main.ts on the pinned Node.js, also from node_modules, where Node.js does not strip types.
 import { spawn } from 'node:child_process'
-import { readFileSync } from 'node:fs'
-import * as module from 'node:module'
+import { createRequire } from 'node:module'
 import { fileURLToPath } from 'node:url'
 
 const MINIMUM_MAJOR = 26
 const GROUP_SIGNAL_MS = 500
 const main = new URL('../src/main.ts', import.meta.url)
-const require = module.createRequire(import.meta.url)
+const require = createRequire(import.meta.url)
 
 /** Ends the process with one line when a file of a package that npm installs is missing. */
 function assertInstalled(file, reason, command) {
@@ -43,22 +42,6 @@ if (Number(process.versions.node.split('.')[0]) < MINIMUM_MAJOR) {
     process.exitCode = code ?? 128 + (signal === 'SIGKILL' ? 9 : 15)
   })
 } else {
-  // Keeps compiled code for the next start, in the package's own folder: only those who can write the code can write the cache.
-  module.enableCompileCache(fileURLToPath(new URL('../node_modules/.cache/storefront', import.meta.url)))
-  if (main.pathname.includes('/node_modules/')) {
-    const root = new URL('..', import.meta.url).href
-    // Hides the warning that stripping types is experimental: the pinned Node.js has it.
-    const { emitWarning } = process
-    process.emitWarning = () => {}
-    module.stripTypeScriptTypes('')
-    process.emitWarning = emitWarning
-    module.registerHooks({
-      load(url, context, nextLoad) {
-        if (!url.startsWith(root) || !url.endsWith('.ts')) return nextLoad(url, context)
-        const source = module.stripTypeScriptTypes(readFileSync(new URL(url), 'utf8'))
-        return { format: 'module', source, shortCircuit: true }
-      },
-    })
-  }
+  await import('./strip-types.mjs')
   await import(main.href)
 }

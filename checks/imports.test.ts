@@ -17,8 +17,8 @@ test('each wall refuses a wrong import, with its reason', () => {
   for (const { room, reason } of WALLS) {
     for (const place of [room].flat()) {
       const from = place.endsWith('.ts') ? `src/${place}` : `src/${place}/some.ts`
-      const [wrong] = findWrongImports([{ from, to: 'src/console/pages.ts', isTypeOnly: false }])
-      assert.equal(wrong, `${from} imports console/pages.ts. ${reason}`)
+      const [wrong] = findWrongImports([{ from, to: 'src/nowhere/pages.ts', isTypeOnly: false }])
+      assert.equal(wrong, `${from} imports nowhere/pages.ts. ${reason}`)
     }
   }
 })

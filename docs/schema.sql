@@ -45,6 +45,34 @@ $$;
 
 
 --
+-- Name: advance_activities(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.advance_activities() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+begin
+  perform setval('activities_id_seq', greatest((select last_value from activities_id_seq), new.number::bigint * 1000000));
+  return null;
+end
+$$;
+
+
+--
+-- Name: assign_transaction_id(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.assign_transaction_id() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+begin
+  perform pg_current_xact_id();
+  return null;
+end
+$$;
+
+
+--
 -- Name: search_text(text); Type: FUNCTION; Schema: public; Owner: -
 --
 
@@ -263,6 +291,20 @@ $$;
 
 
 --
+-- Name: erase_imported_customer(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.erase_imported_customer() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+begin
+  new.digest := null;
+  return new;
+end
+$$;
+
+
+--
 -- Name: inventory_count_up(); Type: FUNCTION; Schema: public; Owner: -
 --
 
@@ -273,6 +315,52 @@ begin
   new.version := old.version + 1;
   return new;
 end
+$$;
+
+
+--
+-- Name: keep_an_admin(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.keep_an_admin() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+begin
+  perform pg_advisory_xact_lock(hashtextextended('storefront admins', 0));
+  if not exists (select from users where role = 'admin' and id <> old.id) then
+    raise exception 'the store would have no admin' using errcode = 'check_violation', constraint = 'users_last_admin';
+  end if;
+  if tg_op = 'DELETE' then
+    return old;
+  end if;
+  return new;
+end
+$$;
+
+
+--
+-- Name: mark_changed_api_key(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.mark_changed_api_key() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+begin
+  new.transaction_id := pg_current_xact_id();
+  return new;
+end
+$$;
+
+
+--
+-- Name: newest_activity_id(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.newest_activity_id() RETURNS bigint
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path TO 'public', 'pg_temp'
+    AS $$
+  select case when is_called then last_value else 0 end from activities_id_seq
 $$;
 
 
@@ -336,6 +424,66 @@ $$;
 
 
 --
+-- Name: order_changes_add_up(json, bigint, jsonb); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.order_changes_add_up(items json, total_amount bigint, status_history jsonb) RETURNS boolean
+    LANGUAGE plpgsql IMMUTABLE STRICT
+    AS $_$
+declare
+  ordered_lines jsonb;
+begin
+  if not jsonb_path_exists(status_history, '$[*].change') then
+    return true;
+  end if;
+  -- Here and not above: an error of a declaration is not handled below.
+  ordered_lines := items;
+  if jsonb_typeof(status_history) <> 'array' or jsonb_typeof(ordered_lines) <> 'array' then
+    return false;
+  end if;
+  return (
+    with entry as (
+      select place, entry ->> 'status' as status, entry -> 'change' as change
+      from jsonb_array_elements(status_history) with ordinality as history (entry, place)
+    ), ordered as (
+      select line ->> 'product_id' as product_id, sum((line ->> 'quantity')::numeric) as quantity
+      from jsonb_array_elements(ordered_lines) as line
+      group by 1
+    ), piece as (
+      select change ->> 'type' as type, line ->> 'product_id' as product_id, (line ->> 'quantity')::numeric as quantity
+      from entry
+      cross join jsonb_path_query(change, '$.lines[*]') as line
+    ), moved as (
+      select product_id,
+        coalesce(sum(quantity) filter (where type = 'shipped'), 0) as shipped,
+        coalesce(sum(quantity) filter (where type = 'lines_cancelled'), 0) as cancelled,
+        coalesce(sum(quantity) filter (where type = 'returned'), 0) as returned
+      from piece
+      group by 1
+    )
+    select coalesce(bool_and(coalesce(jsonb_typeof(change) = 'object' and change ->> 'type' > '', false)) filter (where change is not null), true)
+      and (select coalesce(bool_and(coalesce(quantity >= 1 and quantity % 1 = 0, false)), true) from piece)
+      and (
+        select coalesce(bool_and(coalesce(
+          shipped + cancelled <= ordered.quantity
+            and returned <= case when was_shipped_whole then ordered.quantity - cancelled else shipped end,
+          false
+        )), true)
+        from moved
+        left join ordered using (product_id)
+        cross join (select exists (select from entry where status = 'shipped' and change is null) as was_shipped_whole) as whole
+      )
+      and total_amount + coalesce(sum((change ->> 'amount')::numeric), 0) between 0 and 9007199254740991
+      and coalesce(sum((change ->> 'amount')::numeric), 0) % 1 = 0
+    from entry
+  ) is true;
+exception when data_exception then
+  return false;
+end
+$_$;
+
+
+--
 -- Name: order_history_is_whole(jsonb, integer, text); Type: FUNCTION; Schema: public; Owner: -
 --
 
@@ -354,6 +502,23 @@ CREATE FUNCTION public.order_history_is_whole(status_history jsonb, version inte
     and status_history -> -1 ->> 'status' = status,
     false
   )
+$_$;
+
+
+--
+-- Name: order_holds_money(jsonb); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.order_holds_money(status_history jsonb) RETURNS boolean
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+    AS $_$
+  with payment as (
+    select distinct on (change ->> 'provider', change ->> 'reference') change ->> 'state' as state, place
+    from jsonb_path_query(status_history, '$[*].change ? (@.type == "payment")') with ordinality as report (change, place)
+    order by change ->> 'provider', change ->> 'reference', place desc
+  )
+  select coalesce(bool_or(state in ('paid', 'partially_refunded')) or (array_agg(state order by place desc))[1] = 'authorized', false)
+  from payment
 $_$;
 
 
@@ -449,16 +614,16 @@ begin
       json_to_recordset(batch) as (
         id uuid, user_id uuid, product_ids uuid[], total_amount bigint, currency text, client_reference text, shipping_address jsonb,
         note text, status_history jsonb, traceparent text, placed_at timestamptz, idempotency_key text, fingerprint bytea,
-        response_template text
+        response_template text, attributes json
       ),
       unnest(batch_items)
     ) as draft (id, user_id, product_ids, total_amount, currency, client_reference, shipping_address, note, status_history,
-      traceparent, placed_at, idempotency_key, fingerprint, response_template, items)
+      traceparent, placed_at, idempotency_key, fingerprint, response_template, attributes, items)
   ), placed as (
     insert into orders (id, user_id, status, items, product_ids, total_amount, currency, client_reference, shipping_address, note,
-      status_history, traceparent, created_at, updated_at)
+      attributes, status_history, traceparent, created_at, updated_at)
     select id, user_id, 'pending', items::json, product_ids, total_amount, currency, client_reference, shipping_address, note,
-      status_history, traceparent, placed_at, placed_at
+      attributes, status_history, traceparent, placed_at, placed_at
     from draft
     returning number, user_id
   ), kept as (
@@ -481,14 +646,7 @@ begin
   if max_quantity_per_product is not null then
     perform abort_unless(false)
     from (select distinct user_id, unnest(product_ids) as product_id from orders where number = any(numbers)) as pair
-    join orders as bought
-      on bought.user_id = pair.user_id
-      and bought.status not in ('cancelled', 'returned')
-      and bought.product_ids @> array[pair.product_id]
-    cross join json_array_elements(bought.items) as item
-    where (item ->> 'product_id')::uuid = pair.product_id
-    group by pair.user_id, pair.product_id
-    having sum((item ->> 'quantity')::bigint) > max_quantity_per_product;
+    where purchased_quantity(user_id, product_id) > max_quantity_per_product;
   end if;
 
   -- By a select, because an update locks in the order of its plan.
@@ -585,6 +743,29 @@ $$;
 
 
 --
+-- Name: purchased_quantity(uuid, uuid); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.purchased_quantity(buyer uuid, product uuid) RETURNS bigint
+    LANGUAGE sql STABLE
+    SET enable_seqscan TO 'off'
+    AS $$
+  select coalesce(sum(pieces.quantity), 0)::bigint
+  from orders
+  cross join lateral (
+    select item ->> 'product_id' as product_id, (item ->> 'quantity')::bigint as quantity from json_array_elements(orders.items) as item
+    union all
+    select line ->> 'product_id', -(line ->> 'quantity')::bigint
+    from jsonb_array_elements(orders.status_history) as entry
+    cross join jsonb_array_elements(entry -> 'change' -> 'lines') as line
+    where entry -> 'change' ->> 'type' in ('lines_cancelled', 'returned')
+  ) as pieces
+  where orders.user_id = buyer and orders.status not in ('cancelled', 'returned') and orders.product_ids @> array[product]
+    and pieces.product_id::uuid = product
+$$;
+
+
+--
 -- Name: record_deleted_account(); Type: FUNCTION; Schema: public; Owner: -
 --
 
@@ -613,6 +794,39 @@ $$;
 
 
 --
+-- Name: refuse_deletion_of_api_key(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.refuse_deletion_of_api_key() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+begin
+  raise exception 'an API key is revoked, not deleted: update api_keys set revoked_at = now(), revoked_reason = ''revoked'' where id = …';
+end
+$$;
+
+
+--
+-- Name: refuse_reserved_email(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.refuse_reserved_email() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+begin
+  if exists (
+    select from email_changes
+    where old_email = new.email and changed_at is not null and expires_at > now() and user_id <> new.id
+  ) then
+    raise exception 'the address is kept for the account that had it until lately'
+      using errcode = 'unique_violation', constraint = 'users_email_unique', table = 'users';
+  end if;
+  return null;
+end
+$$;
+
+
+--
 -- Name: refuse_row(); Type: FUNCTION; Schema: public; Owner: -
 --
 
@@ -626,6 +840,64 @@ begin
     constraint = tg_name,
     table = tg_table_name,
     schema = tg_table_schema;
+end
+$$;
+
+
+--
+-- Name: reread_api_keys_of_account(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.reread_api_keys_of_account() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+begin
+  update api_keys set transaction_id = pg_current_xact_id() where created_by = new.id and revoked_at is null;
+  return null;
+end
+$$;
+
+
+--
+-- Name: reserve_order_numbers(bigint); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.reserve_order_numbers(up_to bigint) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'public', 'pg_temp'
+    AS $$
+declare
+  drawn bigint;
+begin
+  if up_to is null or up_to > 1000000000000000 then
+    raise exception 'order numbers end at 1000000000000000' using errcode = 'numeric_value_out_of_range';
+  end if;
+  select last_value into drawn from order_numbers;
+  if up_to > drawn - 1000 then
+    perform setval('order_numbers', greatest(up_to, drawn) + 1000);
+  end if;
+end
+$$;
+
+
+--
+-- Name: revoke_api_keys_of_account(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.revoke_api_keys_of_account() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+begin
+  with revoked as (
+    update api_keys
+    set revoked_at = now(), revoked_reason = case tg_op when 'DELETE' then 'maker_deleted' else 'maker_demoted' end
+    where created_by = old.id and revoked_at is null
+    returning id, revoked_reason
+  )
+  insert into activities (actor_type, action, subject_type, subject_id, after)
+  select 'system', 'revokeApiKeysOfAccount', 'api_key', id, jsonb_build_object('revoked_reason', revoked_reason)
+  from revoked;
+  return null;
 end
 $$;
 
@@ -680,6 +952,106 @@ SET default_tablespace = '';
 SET default_table_access_method = heap;
 
 --
+-- Name: activities; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.activities (
+    id bigint NOT NULL,
+    at timestamp(3) with time zone DEFAULT now() NOT NULL,
+    actor_type text NOT NULL,
+    actor_id text,
+    action text NOT NULL,
+    subject_type text NOT NULL,
+    subject_id text,
+    before jsonb,
+    after jsonb,
+    request_id text,
+    CONSTRAINT activities_actor_known CHECK ((actor_type = ANY (ARRAY['admin'::text, 'key'::text, 'system'::text])))
+);
+
+
+--
+-- Name: activities_id_seq; Type: SEQUENCE; Schema: public; Owner: -
+--
+
+ALTER TABLE public.activities ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.activities_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+
+--
+-- Name: api_keys; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.api_keys (
+    id uuid NOT NULL,
+    name text NOT NULL,
+    scopes text[] NOT NULL,
+    secret_hash bytea NOT NULL,
+    previous_secret_hash bytea,
+    previous_expires_at timestamp(3) with time zone,
+    created_by uuid,
+    created_at timestamp(3) with time zone DEFAULT now() NOT NULL,
+    expires_at timestamp(3) with time zone,
+    last_used_at timestamp(3) with time zone,
+    revoked_at timestamp(3) with time zone,
+    revoked_reason text,
+    transaction_id xid8 DEFAULT pg_current_xact_id() NOT NULL,
+    CONSTRAINT api_keys_hashes_sha256 CHECK (((octet_length(secret_hash) = 32) AND (octet_length(previous_secret_hash) = 32))),
+    CONSTRAINT api_keys_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 100))),
+    CONSTRAINT api_keys_previous_whole CHECK (((previous_secret_hash IS NULL) = (previous_expires_at IS NULL))),
+    CONSTRAINT api_keys_revoked_reason_known CHECK ((revoked_reason = ANY (ARRAY['revoked'::text, 'maker_deleted'::text, 'maker_demoted'::text]))),
+    CONSTRAINT api_keys_revoked_whole CHECK (((revoked_at IS NULL) = (revoked_reason IS NULL))),
+    CONSTRAINT api_keys_scopes_some CHECK (((cardinality(scopes) >= 1) AND (cardinality(scopes) <= 100))),
+    CONSTRAINT api_keys_scopes_without_access CHECK ((NOT ('access:write'::text = ANY (scopes))))
+);
+
+
+--
+-- Name: audit_runs; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.audit_runs (
+    id uuid NOT NULL,
+    kind text NOT NULL,
+    command text NOT NULL,
+    started_by uuid,
+    started_at timestamp(3) with time zone DEFAULT now() NOT NULL,
+    progress text,
+    heartbeat_at timestamp(3) with time zone DEFAULT now() NOT NULL,
+    finished_at timestamp(3) with time zone,
+    exit_status integer,
+    result jsonb,
+    output text,
+    CONSTRAINT audit_runs_kind_known CHECK ((kind = ANY (ARRAY['verify'::text, 'replay'::text]))),
+    CONSTRAINT audit_runs_texts_bounded CHECK (((length(command) <= 200) AND (length(progress) <= 200) AND (length(output) <= 20000) AND (pg_column_size(result) <= 1000000)))
+);
+
+
+--
+-- Name: auth_challenges; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.auth_challenges (
+    token_hash bytea NOT NULL,
+    purpose text NOT NULL,
+    user_id uuid,
+    session_id uuid,
+    attempts integer DEFAULT 0 NOT NULL,
+    expires_at timestamp(3) with time zone NOT NULL,
+    proven_by text,
+    CONSTRAINT auth_challenges_bound CHECK (((user_id IS NULL) = (purpose = 'passkey_sign_in'::text))),
+    CONSTRAINT auth_challenges_proven_before CHECK (((proven_by IS NULL) OR (purpose = 'second_factor'::text))),
+    CONSTRAINT auth_challenges_purpose_known CHECK ((purpose = ANY (ARRAY['second_factor'::text, 'passkey_sign_in'::text, 'passkey_registration'::text, 'step_up'::text])))
+);
+
+
+--
 -- Name: catalogue_changes; Type: TABLE; Schema: public; Owner: -
 --
 
@@ -713,6 +1085,19 @@ CREATE TABLE public.catalogue_versions (
     changed_at timestamp(3) with time zone DEFAULT now() NOT NULL
 )
 WITH (fillfactor='50');
+
+
+--
+-- Name: customer_addresses; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.customer_addresses (
+    id uuid NOT NULL,
+    user_id uuid NOT NULL,
+    address jsonb NOT NULL,
+    is_default boolean DEFAULT false NOT NULL,
+    created_at timestamp(3) with time zone DEFAULT now() NOT NULL
+);
 
 
 --
@@ -756,6 +1141,40 @@ CREATE TABLE public.deleted_accounts (
 
 
 --
+-- Name: email_changes; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.email_changes (
+    id bigint NOT NULL,
+    user_id uuid NOT NULL,
+    old_email text NOT NULL,
+    old_email_verified_at timestamp(3) with time zone,
+    new_email text NOT NULL,
+    confirm_token_hash bytea,
+    notice_token_hash bytea NOT NULL,
+    revert_token_hash bytea,
+    requested_at timestamp(3) with time zone NOT NULL,
+    changed_at timestamp(3) with time zone,
+    expires_at timestamp(3) with time zone NOT NULL,
+    CONSTRAINT email_changes_made_once CHECK (((changed_at IS NULL) OR (confirm_token_hash IS NULL)))
+);
+
+
+--
+-- Name: email_changes_id_seq; Type: SEQUENCE; Schema: public; Owner: -
+--
+
+ALTER TABLE public.email_changes ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.email_changes_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+
+--
 -- Name: email_deliveries; Type: TABLE; Schema: public; Owner: -
 --
 
@@ -773,7 +1192,7 @@ CREATE TABLE public.email_deliveries (
     send_after timestamp(3) with time zone,
     sent_at timestamp(3) with time zone,
     failed_at timestamp(3) with time zone,
-    CONSTRAINT email_deliveries_status_known CHECK ((status = ANY (ARRAY['queued'::text, 'sent'::text, 'failed'::text])))
+    CONSTRAINT email_deliveries_status_known CHECK ((status = ANY (ARRAY['queued'::text, 'sent'::text, 'failed'::text, 'skipped'::text])))
 );
 
 
@@ -790,6 +1209,29 @@ CREATE TABLE public.encryption_secrets (
 
 
 --
+-- Name: figure_checkpoints; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.figure_checkpoints (
+    at timestamp(3) with time zone NOT NULL,
+    order_number bigint NOT NULL,
+    next_xid xid8 NOT NULL
+);
+
+
+--
+-- Name: figure_progress; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.figure_progress (
+    is_only boolean DEFAULT true NOT NULL,
+    order_number bigint DEFAULT 0 NOT NULL,
+    collected_at timestamp(3) with time zone,
+    CONSTRAINT figure_progress_is_only CHECK (is_only)
+);
+
+
+--
 -- Name: idempotency_keys; Type: TABLE; Schema: public; Owner: -
 --
 
@@ -800,6 +1242,30 @@ CREATE TABLE public.idempotency_keys (
     order_id uuid NOT NULL,
     response text NOT NULL,
     created_at timestamp(3) with time zone DEFAULT now() NOT NULL
+);
+
+
+--
+-- Name: imported_customers; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.imported_customers (
+    id uuid NOT NULL,
+    user_id uuid,
+    digest bytea,
+    imported_at timestamp(3) with time zone DEFAULT now() NOT NULL
+);
+
+
+--
+-- Name: imported_orders; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.imported_orders (
+    order_id uuid NOT NULL,
+    source text NOT NULL,
+    digest bytea NOT NULL,
+    imported_at timestamp(3) with time zone DEFAULT now() NOT NULL
 );
 
 
@@ -859,6 +1325,46 @@ ALTER SEQUENCE public.migrations_id_seq OWNED BY public.migrations.id;
 
 
 --
+-- Name: oidc_codes; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.oidc_codes (
+    code_hash bytea NOT NULL,
+    user_id uuid,
+    code_challenge text NOT NULL,
+    expires_at timestamp(3) with time zone NOT NULL,
+    issuer text,
+    subject text,
+    CONSTRAINT oidc_codes_of_account_or_person CHECK ((((user_id IS NULL) = (issuer IS NOT NULL)) AND ((issuer IS NULL) = (subject IS NULL))))
+);
+
+
+--
+-- Name: oidc_identities; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.oidc_identities (
+    issuer text NOT NULL,
+    subject text NOT NULL,
+    user_id uuid NOT NULL,
+    linked_at timestamp(3) with time zone DEFAULT now() NOT NULL
+);
+
+
+--
+-- Name: oidc_sign_ins; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.oidc_sign_ins (
+    token_hash bytea NOT NULL,
+    provider text NOT NULL,
+    return_to text NOT NULL,
+    code_challenge text NOT NULL,
+    expires_at timestamp(3) with time zone NOT NULL
+);
+
+
+--
 -- Name: order_event_deliveries; Type: TABLE; Schema: public; Owner: -
 --
 
@@ -867,6 +1373,34 @@ CREATE TABLE public.order_event_deliveries (
     version integer NOT NULL,
     sequence bigint NOT NULL,
     published_at timestamp(3) with time zone NOT NULL
+);
+
+
+--
+-- Name: order_figures; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.order_figures (
+    minute timestamp(0) with time zone NOT NULL,
+    currency text NOT NULL,
+    orders bigint NOT NULL,
+    revenue numeric NOT NULL
+);
+
+
+--
+-- Name: order_notes; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.order_notes (
+    id uuid NOT NULL,
+    order_id uuid NOT NULL,
+    author_type text NOT NULL,
+    author_id uuid,
+    text text NOT NULL,
+    created_at timestamp(3) with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT order_notes_author_known CHECK ((author_type = ANY (ARRAY['admin'::text, 'key'::text, 'system'::text]))),
+    CONSTRAINT order_notes_text_not_empty CHECK ((text <> ''::text))
 );
 
 
@@ -891,6 +1425,7 @@ CREATE TABLE public.orders (
     traceparent text,
     created_at timestamp(3) with time zone NOT NULL,
     updated_at timestamp(3) with time zone NOT NULL,
+    attributes json,
     CONSTRAINT orders_status_known CHECK ((status = ANY (ARRAY['pending'::text, 'confirmed'::text, 'shipped'::text, 'delivered'::text, 'cancelled'::text, 'returned'::text]))),
     CONSTRAINT orders_total_in_range CHECK (((total_amount >= 0) AND (total_amount <= '9007199254740991'::bigint))),
     CONSTRAINT orders_version_positive CHECK ((version >= 1))
@@ -919,13 +1454,31 @@ ALTER SEQUENCE public.order_numbers OWNED BY public.orders.number;
 
 
 --
+-- Name: passkeys; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.passkeys (
+    id uuid NOT NULL,
+    user_id uuid NOT NULL,
+    credential_id text NOT NULL,
+    public_key bytea NOT NULL,
+    sign_count bigint NOT NULL,
+    transports text[] NOT NULL,
+    name text NOT NULL,
+    created_at timestamp(3) with time zone DEFAULT now() NOT NULL,
+    last_used_at timestamp(3) with time zone
+);
+
+
+--
 -- Name: password_resets; Type: TABLE; Schema: public; Owner: -
 --
 
 CREATE TABLE public.password_resets (
     token_hash bytea NOT NULL,
     user_id uuid NOT NULL,
-    expires_at timestamp(3) with time zone NOT NULL
+    expires_at timestamp(3) with time zone NOT NULL,
+    sent_to text
 );
 
 
@@ -949,7 +1502,33 @@ CREATE TABLE public.pending_registrations (
     email text NOT NULL,
     name text,
     password_hash text NOT NULL,
-    expires_at timestamp(3) with time zone NOT NULL
+    expires_at timestamp(3) with time zone NOT NULL,
+    language text,
+    CONSTRAINT pending_registrations_language_known CHECK ((language = ANY (ARRAY['en'::text, 'de'::text, 'fr'::text, 'es'::text])))
+);
+
+
+--
+-- Name: pipeline_figures; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.pipeline_figures (
+    minute timestamp(0) with time zone NOT NULL,
+    name text NOT NULL,
+    value double precision NOT NULL
+);
+
+
+--
+-- Name: product_figures; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.product_figures (
+    slice timestamp(0) with time zone NOT NULL,
+    product_id uuid NOT NULL,
+    currency text NOT NULL,
+    quantity bigint NOT NULL,
+    revenue numeric NOT NULL
 );
 
 
@@ -977,6 +1556,8 @@ CASE
     WHEN (options = '{}'::jsonb) THEN category
     ELSE ((category || ' '::text) || public.search_option_words(options))
 END), 'B'::"char")) || setweight(public.catalogue_words(sku), 'C'::"char")) || setweight(public.catalogue_words(description), 'D'::"char"))) STORED NOT NULL,
+    attributes jsonb DEFAULT '{}'::jsonb NOT NULL,
+    CONSTRAINT products_attributes_object CHECK ((jsonb_typeof(attributes) = 'object'::text)),
     CONSTRAINT products_currency_iso CHECK ((price_currency ~ '^[A-Z]{3}$'::text)),
     CONSTRAINT products_options_object CHECK ((jsonb_typeof(options) = 'object'::text)),
     CONSTRAINT products_price_in_range CHECK (((price_amount >= 0) AND (price_amount <= '9007199254740991'::bigint))),
@@ -997,6 +1578,17 @@ CREATE UNLOGGED TABLE public.rate_limits (
 
 
 --
+-- Name: recovery_codes; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.recovery_codes (
+    user_id uuid NOT NULL,
+    code_hash bytea NOT NULL,
+    used_at timestamp(3) with time zone
+);
+
+
+--
 -- Name: refresh_tokens; Type: TABLE; Schema: public; Owner: -
 --
 
@@ -1008,6 +1600,21 @@ CREATE TABLE public.refresh_tokens (
     rotated_at timestamp(3) with time zone,
     sealed_successor bytea,
     CONSTRAINT refresh_tokens_successor_of_rotated CHECK (((rotated_at IS NOT NULL) OR (sealed_successor IS NULL)))
+);
+
+
+--
+-- Name: request_figures; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.request_figures (
+    minute timestamp(0) with time zone NOT NULL,
+    method text NOT NULL,
+    route text NOT NULL,
+    requests bigint NOT NULL,
+    client_errors bigint NOT NULL,
+    server_errors bigint NOT NULL,
+    buckets bigint[] NOT NULL
 );
 
 
@@ -1043,7 +1650,9 @@ CREATE TABLE public.sessions (
     created_at timestamp(3) with time zone DEFAULT now() NOT NULL,
     last_used_at timestamp(3) with time zone DEFAULT now() NOT NULL,
     expires_at timestamp(3) with time zone NOT NULL,
-    revoked_at timestamp(3) with time zone
+    revoked_at timestamp(3) with time zone,
+    authenticated_at timestamp(3) with time zone,
+    authenticated_by text[] DEFAULT '{}'::text[] NOT NULL
 );
 
 
@@ -1090,7 +1699,7 @@ CREATE TABLE public.stock_adjustments (
     actor_type text NOT NULL,
     actor_id uuid,
     created_at timestamp(3) with time zone DEFAULT now() NOT NULL,
-    CONSTRAINT stock_adjustments_actor_known CHECK ((actor_type = ANY (ARRAY['admin'::text, 'system'::text]))),
+    CONSTRAINT stock_adjustments_actor_known CHECK ((actor_type = ANY (ARRAY['admin'::text, 'key'::text, 'system'::text]))),
     CONSTRAINT stock_adjustments_is_a_change CHECK ((available_before IS DISTINCT FROM available_after)),
     CONSTRAINT stock_adjustments_kind_known CHECK ((kind = ANY (ARRAY['created'::text, 'count'::text, 'adjustment'::text, 'import'::text]))),
     CONSTRAINT stock_adjustments_not_negative CHECK (((available_before >= 0) AND (available_after >= 0)))
@@ -1160,6 +1769,19 @@ CREATE TABLE public.topic_subscribers (
 
 
 --
+-- Name: totp_authenticators; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.totp_authenticators (
+    user_id uuid NOT NULL,
+    encrypted_secret text NOT NULL,
+    created_at timestamp(3) with time zone DEFAULT now() NOT NULL,
+    confirmed_at timestamp(3) with time zone,
+    last_step bigint DEFAULT 0 NOT NULL
+);
+
+
+--
 -- Name: users; Type: TABLE; Schema: public; Owner: -
 --
 
@@ -1169,10 +1791,19 @@ CREATE TABLE public.users (
     email_verified_at timestamp(3) with time zone,
     name text,
     role text DEFAULT 'customer'::text NOT NULL,
-    password_hash text NOT NULL,
+    password_hash text,
     created_at timestamp(3) with time zone DEFAULT now() NOT NULL,
+    owner_id uuid,
+    guest_expires_at timestamp(3) with time zone,
+    blocked_at timestamp(3) with time zone,
+    blocked_reason text,
+    language text,
+    CONSTRAINT users_blocked_with_reason CHECK (((blocked_at IS NULL) = (blocked_reason IS NULL))),
     CONSTRAINT users_email_canonical CHECK ((email = lower((email COLLATE "C")))),
-    CONSTRAINT users_role_known CHECK ((role = ANY (ARRAY['customer'::text, 'admin'::text])))
+    CONSTRAINT users_guest_has_no_password CHECK (((role <> 'guest'::text) OR (password_hash IS NULL))),
+    CONSTRAINT users_language_known CHECK ((language = ANY (ARRAY['en'::text, 'de'::text, 'fr'::text, 'es'::text]))),
+    CONSTRAINT users_owned_is_guest CHECK (((owner_id IS NULL) OR (role = 'guest'::text))),
+    CONSTRAINT users_role_known CHECK ((role = ANY (ARRAY['customer'::text, 'guest'::text, 'support'::text, 'warehouse'::text, 'catalogue'::text, 'analyst'::text, 'admin'::text])))
 );
 
 
@@ -1241,6 +1872,38 @@ ALTER TABLE ONLY public.orders ALTER COLUMN number SET DEFAULT nextval('public.o
 
 
 --
+-- Name: activities activities_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.activities
+    ADD CONSTRAINT activities_pkey PRIMARY KEY (id);
+
+
+--
+-- Name: api_keys api_keys_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.api_keys
+    ADD CONSTRAINT api_keys_pkey PRIMARY KEY (id);
+
+
+--
+-- Name: audit_runs audit_runs_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.audit_runs
+    ADD CONSTRAINT audit_runs_pkey PRIMARY KEY (id);
+
+
+--
+-- Name: auth_challenges auth_challenges_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.auth_challenges
+    ADD CONSTRAINT auth_challenges_pkey PRIMARY KEY (token_hash);
+
+
+--
 -- Name: catalogue_changes catalogue_changes_pkey; Type: CONSTRAINT; Schema: public; Owner: -
 --
 
@@ -1254,6 +1917,14 @@ ALTER TABLE ONLY public.catalogue_changes
 
 ALTER TABLE ONLY public.catalogue_versions
     ADD CONSTRAINT catalogue_versions_pkey PRIMARY KEY (shard);
+
+
+--
+-- Name: customer_addresses customer_addresses_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.customer_addresses
+    ADD CONSTRAINT customer_addresses_pkey PRIMARY KEY (id);
 
 
 --
@@ -1281,6 +1952,38 @@ ALTER TABLE ONLY public.deleted_accounts
 
 
 --
+-- Name: email_changes email_changes_confirm_token_unique; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.email_changes
+    ADD CONSTRAINT email_changes_confirm_token_unique UNIQUE (confirm_token_hash);
+
+
+--
+-- Name: email_changes email_changes_notice_token_unique; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.email_changes
+    ADD CONSTRAINT email_changes_notice_token_unique UNIQUE (notice_token_hash);
+
+
+--
+-- Name: email_changes email_changes_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.email_changes
+    ADD CONSTRAINT email_changes_pkey PRIMARY KEY (id);
+
+
+--
+-- Name: email_changes email_changes_revert_token_unique; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.email_changes
+    ADD CONSTRAINT email_changes_revert_token_unique UNIQUE (revert_token_hash);
+
+
+--
 -- Name: email_deliveries email_deliveries_pkey; Type: CONSTRAINT; Schema: public; Owner: -
 --
 
@@ -1297,11 +2000,43 @@ ALTER TABLE ONLY public.encryption_secrets
 
 
 --
+-- Name: figure_checkpoints figure_checkpoints_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.figure_checkpoints
+    ADD CONSTRAINT figure_checkpoints_pkey PRIMARY KEY (at);
+
+
+--
+-- Name: figure_progress figure_progress_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.figure_progress
+    ADD CONSTRAINT figure_progress_pkey PRIMARY KEY (is_only);
+
+
+--
 -- Name: idempotency_keys idempotency_keys_pkey; Type: CONSTRAINT; Schema: public; Owner: -
 --
 
 ALTER TABLE ONLY public.idempotency_keys
     ADD CONSTRAINT idempotency_keys_pkey PRIMARY KEY (user_id, key);
+
+
+--
+-- Name: imported_customers imported_customers_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.imported_customers
+    ADD CONSTRAINT imported_customers_pkey PRIMARY KEY (id);
+
+
+--
+-- Name: imported_orders imported_orders_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.imported_orders
+    ADD CONSTRAINT imported_orders_pkey PRIMARY KEY (order_id);
 
 
 --
@@ -1329,11 +2064,59 @@ ALTER TABLE ONLY public.migrations
 
 
 --
+-- Name: oidc_codes oidc_codes_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.oidc_codes
+    ADD CONSTRAINT oidc_codes_pkey PRIMARY KEY (code_hash);
+
+
+--
+-- Name: oidc_identities oidc_identities_one_of_issuer; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.oidc_identities
+    ADD CONSTRAINT oidc_identities_one_of_issuer UNIQUE (user_id, issuer);
+
+
+--
+-- Name: oidc_identities oidc_identities_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.oidc_identities
+    ADD CONSTRAINT oidc_identities_pkey PRIMARY KEY (issuer, subject);
+
+
+--
+-- Name: oidc_sign_ins oidc_sign_ins_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.oidc_sign_ins
+    ADD CONSTRAINT oidc_sign_ins_pkey PRIMARY KEY (token_hash);
+
+
+--
 -- Name: order_event_deliveries order_event_deliveries_pkey; Type: CONSTRAINT; Schema: public; Owner: -
 --
 
 ALTER TABLE ONLY public.order_event_deliveries
     ADD CONSTRAINT order_event_deliveries_pkey PRIMARY KEY (order_id, version, sequence);
+
+
+--
+-- Name: order_figures order_figures_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.order_figures
+    ADD CONSTRAINT order_figures_pkey PRIMARY KEY (minute, currency);
+
+
+--
+-- Name: order_notes order_notes_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.order_notes
+    ADD CONSTRAINT order_notes_pkey PRIMARY KEY (id);
 
 
 --
@@ -1350,6 +2133,22 @@ ALTER TABLE ONLY public.orders
 
 ALTER TABLE ONLY public.orders
     ADD CONSTRAINT orders_pkey PRIMARY KEY (id);
+
+
+--
+-- Name: passkeys passkeys_credential_id_unique; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.passkeys
+    ADD CONSTRAINT passkeys_credential_id_unique UNIQUE (credential_id);
+
+
+--
+-- Name: passkeys passkeys_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.passkeys
+    ADD CONSTRAINT passkeys_pkey PRIMARY KEY (id);
 
 
 --
@@ -1377,6 +2176,22 @@ ALTER TABLE ONLY public.pending_registrations
 
 
 --
+-- Name: pipeline_figures pipeline_figures_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.pipeline_figures
+    ADD CONSTRAINT pipeline_figures_pkey PRIMARY KEY (minute, name);
+
+
+--
+-- Name: product_figures product_figures_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.product_figures
+    ADD CONSTRAINT product_figures_pkey PRIMARY KEY (slice, product_id, currency);
+
+
+--
 -- Name: products products_pkey; Type: CONSTRAINT; Schema: public; Owner: -
 --
 
@@ -1401,11 +2216,27 @@ ALTER TABLE ONLY public.rate_limits
 
 
 --
+-- Name: recovery_codes recovery_codes_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.recovery_codes
+    ADD CONSTRAINT recovery_codes_pkey PRIMARY KEY (user_id, code_hash);
+
+
+--
 -- Name: refresh_tokens refresh_tokens_pkey; Type: CONSTRAINT; Schema: public; Owner: -
 --
 
 ALTER TABLE ONLY public.refresh_tokens
     ADD CONSTRAINT refresh_tokens_pkey PRIMARY KEY (token_hash);
+
+
+--
+-- Name: request_figures request_figures_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.request_figures
+    ADD CONSTRAINT request_figures_pkey PRIMARY KEY (minute, method, route);
 
 
 --
@@ -1505,11 +2336,11 @@ ALTER TABLE ONLY public.topic_subscribers
 
 
 --
--- Name: users users_email_unique; Type: CONSTRAINT; Schema: public; Owner: -
+-- Name: totp_authenticators totp_authenticators_pkey; Type: CONSTRAINT; Schema: public; Owner: -
 --
 
-ALTER TABLE ONLY public.users
-    ADD CONSTRAINT users_email_unique UNIQUE (email);
+ALTER TABLE ONLY public.totp_authenticators
+    ADD CONSTRAINT totp_authenticators_pkey PRIMARY KEY (user_id);
 
 
 --
@@ -1545,10 +2376,136 @@ ALTER TABLE ONLY public.webhook_events
 
 
 --
+-- Name: activities_action_at_id_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX activities_action_at_id_idx ON public.activities USING btree (action, at DESC, id DESC);
+
+
+--
+-- Name: activities_actor_at_id_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX activities_actor_at_id_idx ON public.activities USING btree (COALESCE(actor_id, actor_type), at DESC, id DESC);
+
+
+--
+-- Name: activities_at_id_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX activities_at_id_idx ON public.activities USING btree (at DESC, id DESC);
+
+
+--
+-- Name: activities_subject_id_at_id_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX activities_subject_id_at_id_idx ON public.activities USING btree (subject_id, at DESC, id DESC);
+
+
+--
+-- Name: activities_subject_type_at_id_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX activities_subject_type_at_id_idx ON public.activities USING btree (subject_type, at DESC, id DESC);
+
+
+--
+-- Name: api_keys_created_by_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX api_keys_created_by_idx ON public.api_keys USING btree (created_by);
+
+
+--
+-- Name: api_keys_transaction_id_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX api_keys_transaction_id_idx ON public.api_keys USING btree (transaction_id);
+
+
+--
+-- Name: audit_runs_kind_started_at_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX audit_runs_kind_started_at_idx ON public.audit_runs USING btree (kind, started_at, id);
+
+
+--
+-- Name: audit_runs_one_started_in_console; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE UNIQUE INDEX audit_runs_one_started_in_console ON public.audit_runs USING btree (kind) WHERE ((finished_at IS NULL) AND (started_by IS NOT NULL));
+
+
+--
+-- Name: audit_runs_started_at_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX audit_runs_started_at_idx ON public.audit_runs USING btree (started_at, id);
+
+
+--
+-- Name: auth_challenges_expires_at_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX auth_challenges_expires_at_idx ON public.auth_challenges USING btree (expires_at);
+
+
+--
+-- Name: auth_challenges_session_id_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX auth_challenges_session_id_idx ON public.auth_challenges USING btree (session_id);
+
+
+--
+-- Name: auth_challenges_user_id_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX auth_challenges_user_id_idx ON public.auth_challenges USING btree (user_id);
+
+
+--
+-- Name: customer_addresses_one_default; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE UNIQUE INDEX customer_addresses_one_default ON public.customer_addresses USING btree (user_id) WHERE is_default;
+
+
+--
+-- Name: customer_addresses_user_id_id_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX customer_addresses_user_id_id_idx ON public.customer_addresses USING btree (user_id, id);
+
+
+--
 -- Name: deleted_accounts_oldest_change_at_idx; Type: INDEX; Schema: public; Owner: -
 --
 
 CREATE INDEX deleted_accounts_oldest_change_at_idx ON public.deleted_accounts USING btree (oldest_change_at);
+
+
+--
+-- Name: email_changes_expires_at_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX email_changes_expires_at_idx ON public.email_changes USING btree (expires_at);
+
+
+--
+-- Name: email_changes_old_email_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX email_changes_old_email_idx ON public.email_changes USING btree (old_email) WHERE (changed_at IS NOT NULL);
+
+
+--
+-- Name: email_changes_user_id_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX email_changes_user_id_idx ON public.email_changes USING btree (user_id);
 
 
 --
@@ -1580,6 +2537,41 @@ CREATE INDEX idempotency_keys_created_at_idx ON public.idempotency_keys USING bt
 
 
 --
+-- Name: imported_customers_user_id_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX imported_customers_user_id_idx ON public.imported_customers USING btree (user_id);
+
+
+--
+-- Name: oidc_codes_expires_at_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX oidc_codes_expires_at_idx ON public.oidc_codes USING btree (expires_at);
+
+
+--
+-- Name: oidc_codes_user_id_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX oidc_codes_user_id_idx ON public.oidc_codes USING btree (user_id);
+
+
+--
+-- Name: oidc_sign_ins_expires_at_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX oidc_sign_ins_expires_at_idx ON public.oidc_sign_ins USING btree (expires_at);
+
+
+--
+-- Name: order_notes_order_id_id_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX order_notes_order_id_id_idx ON public.order_notes USING btree (order_id, id DESC);
+
+
+--
 -- Name: orders_client_reference_unique; Type: INDEX; Schema: public; Owner: -
 --
 
@@ -1594,10 +2586,10 @@ CREATE INDEX orders_created_at_id_idx ON public.orders USING btree (created_at D
 
 
 --
--- Name: orders_pending_created_at_id_idx; Type: INDEX; Schema: public; Owner: -
+-- Name: orders_expiring_created_at_id_idx; Type: INDEX; Schema: public; Owner: -
 --
 
-CREATE INDEX orders_pending_created_at_id_idx ON public.orders USING btree (created_at, id) WHERE (status = 'pending'::text);
+CREATE INDEX orders_expiring_created_at_id_idx ON public.orders USING btree (created_at, id) WHERE ((status = 'pending'::text) AND (((status_history -> 0) -> 'imported'::text) IS NULL) AND (((status_history -> 1) IS NULL) OR (NOT public.order_holds_money(status_history))));
 
 
 --
@@ -1626,6 +2618,13 @@ CREATE INDEX orders_user_id_number_idx ON public.orders USING btree (user_id, nu
 --
 
 CREATE INDEX orders_user_id_status_number_idx ON public.orders USING btree (user_id, status, number DESC);
+
+
+--
+-- Name: passkeys_user_id_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX passkeys_user_id_idx ON public.passkeys USING btree (user_id);
 
 
 --
@@ -1769,6 +2768,55 @@ CREATE UNIQUE INDEX stock_adjustments_product_id_reference_idx ON public.stock_a
 
 
 --
+-- Name: users_admins_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX users_admins_idx ON public.users USING btree (id) WHERE (role = 'admin'::text);
+
+
+--
+-- Name: users_email_bytes_id_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX users_email_bytes_id_idx ON public.users USING btree (email COLLATE "C", id);
+
+
+--
+-- Name: users_email_unique; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE UNIQUE INDEX users_email_unique ON public.users USING btree (email) WHERE (role <> 'guest'::text);
+
+
+--
+-- Name: users_foreign_password_hash_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX users_foreign_password_hash_idx ON public.users USING btree (id) WHERE (password_hash !~~ '$argon2id$v=19$m=19456,t=2,p=1$%'::text);
+
+
+--
+-- Name: users_guest_email_created_at_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX users_guest_email_created_at_idx ON public.users USING btree (email, created_at DESC) WHERE (role = 'guest'::text);
+
+
+--
+-- Name: users_guest_expires_at_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX users_guest_expires_at_idx ON public.users USING btree (guest_expires_at) WHERE (guest_expires_at IS NOT NULL);
+
+
+--
+-- Name: users_owner_id_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX users_owner_id_idx ON public.users USING btree (owner_id) WHERE (owner_id IS NOT NULL);
+
+
+--
 -- Name: webhook_deliveries_endpoint_id_status_queued_at_idx; Type: INDEX; Schema: public; Owner: -
 --
 
@@ -1790,6 +2838,41 @@ CREATE INDEX webhook_events_created_at_idx ON public.webhook_events USING btree 
 
 
 --
+-- Name: activities activities_have_transaction; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER activities_have_transaction BEFORE INSERT ON public.activities FOR EACH STATEMENT EXECUTE FUNCTION public.assign_transaction_id();
+
+
+--
+-- Name: api_keys api_keys_changed; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER api_keys_changed BEFORE UPDATE OF scopes, secret_hash, previous_secret_hash, previous_expires_at, created_by, expires_at, revoked_at ON public.api_keys FOR EACH ROW EXECUTE FUNCTION public.mark_changed_api_key();
+
+
+--
+-- Name: api_keys api_keys_deleted; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER api_keys_deleted BEFORE DELETE ON public.api_keys FOR EACH ROW EXECUTE FUNCTION public.refuse_deletion_of_api_key();
+
+
+--
+-- Name: database_incarnations database_incarnations_advance_activities; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER database_incarnations_advance_activities AFTER INSERT ON public.database_incarnations FOR EACH ROW WHEN ((new.number > 0)) EXECUTE FUNCTION public.advance_activities();
+
+
+--
+-- Name: imported_customers imported_customers_erased; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER imported_customers_erased BEFORE UPDATE OF user_id ON public.imported_customers FOR EACH ROW WHEN ((new.user_id IS NULL)) EXECUTE FUNCTION public.erase_imported_customer();
+
+
+--
 -- Name: inventory inventory_version; Type: TRIGGER; Schema: public; Owner: -
 --
 
@@ -1801,6 +2884,13 @@ CREATE TRIGGER inventory_version BEFORE UPDATE OF available ON public.inventory 
 --
 
 CREATE TRIGGER orders_change_version BEFORE UPDATE OF version ON public.orders FOR EACH ROW WHEN (((new.version <> old.version) AND (jsonb_typeof(new.status_history) = 'array'::text))) EXECUTE FUNCTION public.order_version_of_incarnation();
+
+
+--
+-- Name: orders orders_changes_add_up; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER orders_changes_add_up BEFORE UPDATE OF status_history ON public.orders FOR EACH ROW WHEN ((jsonb_path_exists(new.status_history, '$[*]."change"'::jsonpath) AND (public.order_changes_add_up(new.items, new.total_amount, new.status_history) IS NOT TRUE))) EXECUTE FUNCTION public.refuse_row();
 
 
 --
@@ -1888,10 +2978,52 @@ CREATE TRIGGER sessions_revoked AFTER UPDATE OF revoked_at ON public.sessions FO
 
 
 --
+-- Name: users users_admin_deleted; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER users_admin_deleted BEFORE DELETE ON public.users FOR EACH ROW WHEN ((old.role = 'admin'::text)) EXECUTE FUNCTION public.keep_an_admin();
+
+
+--
+-- Name: users users_admin_demoted; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER users_admin_demoted BEFORE UPDATE OF role ON public.users FOR EACH ROW WHEN (((old.role = 'admin'::text) AND (new.role <> 'admin'::text))) EXECUTE FUNCTION public.keep_an_admin();
+
+
+--
+-- Name: users users_blocked; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER users_blocked AFTER UPDATE OF blocked_at ON public.users FOR EACH ROW WHEN (((old.blocked_at IS NULL) AND (new.blocked_at IS NOT NULL))) EXECUTE FUNCTION public.revoke_sessions_of_changed_role();
+
+
+--
 -- Name: users users_deleted; Type: TRIGGER; Schema: public; Owner: -
 --
 
 CREATE TRIGGER users_deleted AFTER DELETE ON public.users FOR EACH ROW EXECUTE FUNCTION public.record_deleted_account();
+
+
+--
+-- Name: users users_deleted_api_keys; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER users_deleted_api_keys AFTER DELETE ON public.users FOR EACH ROW EXECUTE FUNCTION public.revoke_api_keys_of_account();
+
+
+--
+-- Name: users users_demoted_api_keys; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER users_demoted_api_keys AFTER UPDATE OF role ON public.users FOR EACH ROW WHEN (((old.role IS DISTINCT FROM new.role) AND (new.role = ANY (ARRAY['customer'::text, 'guest'::text])))) EXECUTE FUNCTION public.revoke_api_keys_of_account();
+
+
+--
+-- Name: users users_email_reserved; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER users_email_reserved AFTER INSERT OR UPDATE OF email ON public.users FOR EACH ROW WHEN ((new.role <> 'guest'::text)) EXECUTE FUNCTION public.refuse_reserved_email();
 
 
 --
@@ -1902,11 +3034,90 @@ CREATE TRIGGER users_role_changed AFTER UPDATE OF role ON public.users FOR EACH 
 
 
 --
+-- Name: users users_role_changed_api_keys; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER users_role_changed_api_keys AFTER UPDATE OF role ON public.users FOR EACH ROW WHEN (((old.role IS DISTINCT FROM new.role) AND (new.role <> ALL (ARRAY['customer'::text, 'guest'::text])))) EXECUTE FUNCTION public.reread_api_keys_of_account();
+
+
+--
+-- Name: auth_challenges auth_challenges_session_id_fkey; Type: FK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.auth_challenges
+    ADD CONSTRAINT auth_challenges_session_id_fkey FOREIGN KEY (session_id) REFERENCES public.sessions(id) ON DELETE CASCADE;
+
+
+--
+-- Name: auth_challenges auth_challenges_user_id_fkey; Type: FK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.auth_challenges
+    ADD CONSTRAINT auth_challenges_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.users(id) ON DELETE CASCADE;
+
+
+--
+-- Name: customer_addresses customer_addresses_user_exists; Type: FK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.customer_addresses
+    ADD CONSTRAINT customer_addresses_user_exists FOREIGN KEY (user_id) REFERENCES public.users(id) ON DELETE CASCADE;
+
+
+--
+-- Name: email_changes email_changes_user_exists; Type: FK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.email_changes
+    ADD CONSTRAINT email_changes_user_exists FOREIGN KEY (user_id) REFERENCES public.users(id) ON DELETE CASCADE;
+
+
+--
+-- Name: imported_customers imported_customers_user_id_fkey; Type: FK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.imported_customers
+    ADD CONSTRAINT imported_customers_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.users(id) ON DELETE SET NULL;
+
+
+--
 -- Name: inventory inventory_product_id_fkey; Type: FK CONSTRAINT; Schema: public; Owner: -
 --
 
 ALTER TABLE ONLY public.inventory
     ADD CONSTRAINT inventory_product_id_fkey FOREIGN KEY (product_id) REFERENCES public.products(id) ON DELETE CASCADE;
+
+
+--
+-- Name: oidc_codes oidc_codes_user_id_fkey; Type: FK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.oidc_codes
+    ADD CONSTRAINT oidc_codes_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.users(id) ON DELETE CASCADE;
+
+
+--
+-- Name: oidc_identities oidc_identities_user_id_fkey; Type: FK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.oidc_identities
+    ADD CONSTRAINT oidc_identities_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.users(id) ON DELETE CASCADE;
+
+
+--
+-- Name: passkeys passkeys_user_id_fkey; Type: FK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.passkeys
+    ADD CONSTRAINT passkeys_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.users(id) ON DELETE CASCADE;
+
+
+--
+-- Name: recovery_codes recovery_codes_user_id_fkey; Type: FK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.recovery_codes
+    ADD CONSTRAINT recovery_codes_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.users(id) ON DELETE CASCADE;
 
 
 --
@@ -1931,6 +3142,22 @@ ALTER TABLE ONLY public.sessions
 
 ALTER TABLE ONLY public.stock_adjustments
     ADD CONSTRAINT stock_adjustments_product_id_fkey FOREIGN KEY (product_id) REFERENCES public.inventory(product_id) ON DELETE CASCADE;
+
+
+--
+-- Name: totp_authenticators totp_authenticators_user_id_fkey; Type: FK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.totp_authenticators
+    ADD CONSTRAINT totp_authenticators_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.users(id) ON DELETE CASCADE;
+
+
+--
+-- Name: users users_owner_exists; Type: FK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.users
+    ADD CONSTRAINT users_owner_exists FOREIGN KEY (owner_id) REFERENCES public.users(id) ON DELETE CASCADE;
 
 
 --

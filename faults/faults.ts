@@ -1,5 +1,5 @@
 import { BUCKET_FAULTS } from './bucket.ts'
-import { CLOCK_FAULT } from './clocks.ts'
+import { CLOCK_FAULTS } from './clocks.ts'
 import { DAMAGED_LAKE_FAULT } from './damaged-lake.ts'
 import { DATABASE_FAULTS } from './database.ts'
 import { FAILOVER_FAULTS } from './failover.ts'
@@ -26,7 +26,7 @@ export const FAULTS: Fault[] = [
   ...BUCKET_FAULTS,
   ...MAIL_FAULTS,
   WEBHOOK_FAULT,
-  CLOCK_FAULT,
+  ...CLOCK_FAULTS,
   ...LOAD_FAULTS,
   ...LOCK_FAULTS,
   ...NATS_FAULTS,

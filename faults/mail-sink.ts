@@ -12,6 +12,10 @@ export interface MailSink {
   fault: MailFault
   /** The number of mails that are accepted without an answer: the connection is cut instead. */
   cuts: number
+  /** Drops a mail whose header of this name has a value that an accepted mail had, as some providers do; null for none. */
+  idempotencyHeader: string | null
+  /** How many mails were dropped. */
+  readonly dropped: { count: number }
   /** Refuses every mail to this address permanently. */
   refusedAddress: string | null
   setListening(isListening: boolean): Promise<void>
@@ -19,6 +23,7 @@ export interface MailSink {
 
 export async function startMailSink(t: Cleanup): Promise<MailSink> {
   const taken = new Map<string, number>()
+  const keys = new Set<string>()
   const port = await freePort()
   let server = await listen(port)
   const sink: MailSink = {
@@ -26,6 +31,8 @@ export async function startMailSink(t: Cleanup): Promise<MailSink> {
     taken,
     fault: 'none',
     cuts: 0,
+    idempotencyHeader: null,
+    dropped: { count: 0 },
     refusedAddress: null,
     async setListening(isListening) {
       if (isListening) server = await listen(port)
@@ -49,8 +56,12 @@ export async function startMailSink(t: Cleanup): Promise<MailSink> {
         const chunks: Buffer[] = []
         stream.on('data', (chunk) => chunks.push(chunk))
         stream.on('end', () => {
-          const [, id = ''] = /^message-id:\s*<([^@>]+)@/im.exec(Buffer.concat(chunks).toString()) ?? []
-          taken.set(id, (taken.get(id) ?? 0) + 1)
+          const mail = Buffer.concat(chunks).toString()
+          const [, id = ''] = /^message-id:\s*<([^@>]+)@/im.exec(mail) ?? []
+          const key = keyOf(mail, sink.idempotencyHeader)
+          if (key !== null && keys.has(key)) sink.dropped.count += 1
+          else taken.set(id, (taken.get(id) ?? 0) + 1)
+          if (key !== null) keys.add(key)
           if (sink.cuts-- <= 0) return callback()
           const connections = (fresh as unknown as { connections: Set<{ id: string; _socket: { destroy(): void } }> }).connections
           for (const connection of connections) if (connection.id === session.id) connection._socket.destroy()
@@ -61,6 +72,10 @@ export async function startMailSink(t: Cleanup): Promise<MailSink> {
     await new Promise<void>((resolve) => fresh.listen(port, '127.0.0.1', resolve))
     return fresh
   }
+}
+
+function keyOf(mail: string, header: string | null): string | null {
+  return header === null ? null : (new RegExp(`^${header}:\\s*(\\S+)`, 'im').exec(mail)?.[1] ?? null)
 }
 
 function close(server: SMTPServer): Promise<void> {

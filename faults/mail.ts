@@ -1,6 +1,30 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Fault } from './fault.ts'
+import type { Round } from './round.ts'
+
+/** Resend's: https://resend.com/docs/dashboard/emails/idempotency-keys */
+const KEY_HEADER = 'Resend-Idempotency-Key'
+
+/**
+ * The answer after DATA is lost, and the process is killed between sending a mail and recording it, at a server that drops repeated keys.
+ * `sent`: the header that the store sends.
+ */
+export async function repeatMails(round: Round, orders: number, sent: string | null): Promise<void> {
+  const settings: Record<string, string> = sent === null ? {} : { MAIL_IDEMPOTENCY_HEADER: sent }
+  round.sink.idempotencyHeader = KEY_HEADER
+  round.sink.cuts = 5
+  await round.survive('stream,lake')
+  const worker = await round.start('email', settings)
+  const trading = round.shop.trade(orders)
+  await pause(300 + round.random() * 600)
+  // More mails are taken whose answer does not arrive: the process ends before it could record them.
+  round.sink.cuts += 5
+  await pause(round.random() * 300)
+  await worker.kill()
+  await trading
+  await round.start('email', settings)
+}
 
 /** A mail server that is down, refuses, or hangs up, and a mail worker that dies. */
 export const MAIL_FAULTS: Fault[] = [
@@ -47,6 +71,11 @@ export const MAIL_FAULTS: Fault[] = [
       await round.survive('stream,email,lake')
       await round.shop.trade(orders)
     },
+  },
+  {
+    name: 'smtp-keys',
+    title: 'SMTP cut after DATA and kill -9 of the mail worker, with MAIL_IDEMPOTENCY_HEADER, at a server that drops repeated keys',
+    run: (round, orders) => repeatMails(round, orders, KEY_HEADER),
   },
   {
     name: 'mail-worker',

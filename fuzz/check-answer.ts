@@ -14,6 +14,8 @@ const ANYWHERE: Record<number, readonly string[]> = {
   408: ['malformed_request'],
   431: ['malformed_request'],
 }
+/** Lines must name products of the order, and only a discount is below zero: no schema says that. */
+const CHANGES_OF_AN_ORDER = /^POST \/admin\/orders\/\{id\}\/(shipments|cancellations|returns|adjustments)$/
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
 const INTERNALS = /node_modules|\.ts:\d|\n\s+at |Error:|syntax error|relation "|insert into/
 
@@ -33,7 +35,9 @@ export function checkAnswer(judge: Judge, request: FuzzRequest, verdict: Verdict
   const faults: string[] = []
   if (status >= 500 && status !== 503) faults.push(`status ${status}: never for any request`)
   if (verdict.kind === 'invalid' && status < 400) faults.push(`status ${status} for an invalid request (${verdict.because})`)
-  if (verdict.kind === 'valid' && FORM_CODES.has(String(problem?.code))) faults.push(`${problem?.code} for a valid request`)
+  const isOfThisOrder = problem?.code === 'invalid_body' && CHANGES_OF_AN_ORDER.test(request.operation.name)
+  if (verdict.kind === 'valid' && FORM_CODES.has(String(problem?.code)) && !isOfThisOrder)
+    faults.push(`${problem?.code} for a valid request`)
   if ([429, 503].includes(status) && !/^\d+$/.test(headers.get('retry-after') ?? '')) faults.push('has no Retry-After')
   if (status === 401 && !/^Bearer /.test(headers.get('www-authenticate') ?? '')) faults.push('has no WWW-Authenticate')
   return [...faults, ...checkId(request, answer, problem), ...checkDocumented(judge, request.operation, answer, problem)]
@@ -70,6 +74,7 @@ export function checkDocumented(
   const [, schema] = content.find(([documented]) => documented === type) ?? []
   if (schema === undefined) return [`the content type ${type} of ${status} is not in the document`]
   if (type === 'application/x-ndjson') return checkLines(bytes)
+  if (type === 'text/html') return bytes.length > 0 ? [] : ['the page is empty']
   const reason = judge.explain(schema, answer.json())
   return reason === null ? [] : [`the body of ${status} is not as documented: ${reason}`]
 }
@@ -105,6 +110,7 @@ function checkProblem(
     ...(problem?.status === status ? [] : [`the problem's status is ${problem?.status}`]),
     ...(String(problem?.type).endsWith(`/problems/${code}`) ? [] : [`the problem's type is ${problem?.type}`]),
     ...(headers.get('cache-control') === 'no-store' ? [] : ['a problem that caches may keep']),
-    ...(INTERNALS.test(`${problem?.title} ${problem?.detail}`) ? ['the problem shows internals'] : []),
+    // An operator's own SQL is refused with the words of DuckDB, which also says `syntax error`.
+    ...(code !== 'query_refused' && INTERNALS.test(`${problem?.title} ${problem?.detail}`) ? ['the problem shows internals'] : []),
   ]
 }

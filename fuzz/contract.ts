@@ -11,6 +11,7 @@ export interface Schema {
   properties?: Record<string, Schema>
   required?: string[]
   additionalProperties?: boolean | Schema
+  propertyNames?: Schema
   items?: Schema
   pattern?: string
   format?: string

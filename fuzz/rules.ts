@@ -28,8 +28,25 @@ function hasTooManyOfAProduct({ items }: Body): boolean {
   return [...quantities.values()].some((quantity) => quantity > MAX_QUANTITY)
 }
 
+const MAX_ATTRIBUTES_BYTES = 4_096
+
+function hasLargeAttributes({ attributes }: Body): boolean {
+  return typeof attributes === 'object' && Buffer.byteLength(JSON.stringify(attributes)) > MAX_ATTRIBUTES_BYTES
+}
+
+const TWO_YEARS_MS = 730 * 86_400_000
+
+/** An API key expires in the future, within two years. */
+function hasWrongExpiry({ expires_at }: Body): boolean {
+  if (typeof expires_at !== 'string') return false
+  const lifetimeMs = Date.parse(expires_at) - Date.now()
+  return !(lifetimeMs > 0 && lifetimeMs < TWO_YEARS_MS)
+}
+
 const BODY_RULES: { because: string; isBroken: (body: Body) => boolean }[] = [
   { because: 'the lines of a product have too many pieces together', isBroken: hasTooManyOfAProduct },
+  { because: 'attributes have too many bytes', isBroken: hasLargeAttributes },
+  { because: 'a key would have expired, or live for more than two years', isBroken: hasWrongExpiry },
   { because: 'restock is for goods that are returned', isBroken: ({ restock, to }) => restock === true && to !== 'returned' },
   { because: 'tracking is for orders that are shipped', isBroken: ({ tracking, to }) => (tracking ?? null) !== null && to !== 'shipped' },
 ]

@@ -87,14 +87,15 @@ function string(schema: Schema, judge: Judge): fc.Arbitrary<string> {
 }
 
 function object(schema: Schema, judge: Judge, hint: Hint): fc.Arbitrary<Record<string, unknown>> {
-  const { properties = {}, required = [], additionalProperties, minProperties = 0, maxProperties = 3 } = schema
+  const { properties = {}, propertyNames, required = [], additionalProperties, minProperties = 0, maxProperties = 3 } = schema
   const known = fc.record(
     Object.fromEntries(Object.entries(properties).map(([name, child]) => [name, valuesOf(child, judge, hint, name)])),
     { requiredKeys: required.filter((name) => name in properties), noNullPrototype: true },
   )
   const isOpen = typeof additionalProperties === 'object' && Object.keys(properties).length === 0
   if (isOpen) {
-    const name = fc.array(fc.constantFrom(...'abcdefg'), { minLength: 1, maxLength: 10 }).map((letters) => letters.join(''))
+    const letters = fc.array(fc.constantFrom(...'abcdefg'), { minLength: 1, maxLength: 10 }).map((parts) => parts.join(''))
+    const name = propertyNames === undefined ? letters : fc.oneof(letters, string(propertyNames, judge))
     return fc.dictionary(name, valuesOf(additionalProperties, judge, hint), { maxKeys: Math.min(maxProperties, 3), noNullPrototype: true })
   }
   return minProperties === 0 ? known : known.filter((value) => Object.keys(value).length >= minProperties)
@@ -112,6 +113,11 @@ export function valuesOf(schema: Schema, judge: Judge, hint: Hint, name = ''): f
       return string(schema, judge)
     case 'integer':
       return integer(schema)
+    case 'number':
+      return fc.oneof(
+        integer(schema),
+        fc.double({ min: schema.minimum ?? -1e9, max: schema.maximum ?? 1e9, noNaN: true, noDefaultInfinity: true }),
+      )
     case 'boolean':
       return fc.boolean()
     case 'null':

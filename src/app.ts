@@ -1,10 +1,13 @@
 import type { Logger } from 'pino'
 import { authOptions, createApi, createCatalogue, createListener } from './app/create-api.ts'
+import { createConsoleParts } from './app/create-console.ts'
 import { createEmail, createLake, createWebhook, type Watched } from './app/create-subscribers.ts'
 import { createTopic } from './app/create-topic.ts'
 import { ensureIncarnationAtStart, ensureIncarnationOf } from './app/ensure-incarnation.ts'
 import { explainListenErrors } from './app/explain-listen-errors.ts'
+import { createFigures } from './app/figures.ts'
 import { createHousekeeping, erasureOf } from './app/housekeeping.ts'
+import { openMailTemplates } from './app/mail-templates.ts'
 import { openLake } from './app/open-lake.ts'
 import { orderSlotOf, prepareDatabase } from './app/prepare-database.ts'
 import { checkEveryRole, readinessCheck } from './app/readiness.ts'
@@ -21,6 +24,7 @@ import { createCataloguePurge } from './catalogue/purge/purge-catalogue.ts'
 import { createPurgers } from './catalogue/purge/purger.ts'
 import { createOrderStreamHandler } from './change-stream/order-stream-handler.ts'
 import type { Config } from './config.ts'
+import type { RunCommand } from './console/run-command.ts'
 import { assertReachable, assertServer } from './db/assert-suitable.ts'
 import { assertMigrated } from './db/migrate.ts'
 import { type OpenDatabase, openOwnDatabase } from './db/open-database.ts'
@@ -30,7 +34,7 @@ import { createJobQueue } from './jobs/job-queue.ts'
 import { queueAccountMail } from './mail/account-mail.ts'
 import { Metrics } from './operations/metrics.ts'
 import { OperationsServer } from './operations/operations-server.ts'
-import { eraseAddressesOf } from './orders/erase-addresses.ts'
+import { deleteKeysOf, eraseAddressesOf } from './orders/erase-addresses.ts'
 import { CONNECTIONS_FOR_PLACING } from './orders/placing/order-batcher.ts'
 import { DeliveryLog } from './topic/delivery-log.ts'
 
@@ -51,10 +55,12 @@ export interface AppOptions {
   now?: () => Date
   /** An open database, which the store closes; by default the store opens it. */
   database?: OpenDatabase
+  /** Runs commands for the console; without it the console refuses to. */
+  runCommand?: RunCommand
 }
 
 /** Composes a store from its configuration, with the embedded database and its schema. Starts no role yet. */
-export async function createApp({ config, logger, now = () => new Date(), ...given }: AppOptions): Promise<App> {
+export async function createApp({ config, logger, now = () => new Date(), runCommand, ...given }: AppOptions): Promise<App> {
   warnAboutSettings(config, logger)
   const isEmbedded = config.databaseAddresses === null
   const database = given.database ?? (await openOwnDatabase(config))
@@ -88,6 +94,7 @@ export async function createApp({ config, logger, now = () => new Date(), ...giv
     if (isEmbedded && (await loadSampleCatalogue(pool))) logger.info('loaded the sample catalogue')
 
     const hasApi = config.roles.includes('api')
+    const hasPipeline = config.roles.some((role) => role !== 'api')
     const hasEmail = config.roles.includes('email')
     const hasWebhook = config.roles.includes('webhook')
     // Other roles encrypt nothing and run with any secret.
@@ -97,7 +104,7 @@ export async function createApp({ config, logger, now = () => new Date(), ...giv
     metrics.watchPools({ general: pool, placing: placingPool })
     watchStore(metrics, config, pool, url)
     const deliveryLog = new DeliveryLog({ pool, logger })
-    const topic = createTopic(config, { pool, url, logger, onStored: deliveryLog.published })
+    const topic = createTopic(config, { pool, url, logger, isReadOnly: !hasPipeline, onStored: deliveryLog.published })
     const stream = config.roles.includes('stream')
       ? createOrderStreamHandler({
           ...{ pool, topic, logger, url: addresses.stream, slotName: orderSlotOf(addresses.stream) },
@@ -122,10 +129,13 @@ export async function createApp({ config, logger, now = () => new Date(), ...giv
     const hasJobs = hasEmail || hasWebhook || purgers.length > 0
     const jobs = createJobQueue({ url, logger, supervise: hasJobs, runsScheduler: hasApi })
     if (hasApi || hasJobs) services.push(jobs)
-    if (config.roles.some((role) => role !== 'api')) services.push(topic)
+    // An API alone opens it at the first look: for the figures, or for an operator.
+    services.push(hasPipeline ? topic : { start: async () => {}, stop: () => topic.stop() })
     if (config.roles.includes('lake'))
       services.push(createLake(config, { pool, store: await openLake(config), topic, deliveryLog, logger, watched }))
-    if (hasEmail) services.push(createEmail(config, { pool, topic, jobs, encryption, logger, now, watched }))
+    const mailTemplates = hasApi || hasEmail ? openMailTemplates(config, logger) : null
+    if (hasEmail && mailTemplates !== null)
+      services.push(createEmail(config, { pool, topic, jobs, templates: mailTemplates, encryption, logger, now, watched }))
     if (hasWebhook)
       services.push(
         createWebhook(config, { pool, topic, jobs, encryption: createEncryption(secret, 'webhook secret'), logger, now, watched }),
@@ -134,6 +144,7 @@ export async function createApp({ config, logger, now = () => new Date(), ...giv
       const connect = (signal: AbortSignal) => connectClient(url, 'storefront-purge', signal)
       services.push(stream, createCataloguePurge({ pool, connect, jobs, purgers, logger }))
     }
+    services.push(createFigures({ pool, url, metrics, logger, now, topic, hasApi }))
     let server: HttpServer | null = null
     if (hasApi) {
       const auth = createAuth({
@@ -143,12 +154,27 @@ export async function createApp({ config, logger, now = () => new Date(), ...giv
         secret,
         connect: (signal) => connectClient(url, 'storefront-sessions', signal),
         sendAccountMail: (tx, mail) => queueAccountMail(tx, jobs, encryption, mail),
-        onAccountDeleted: async (tx, userId) => void (await eraseAddressesOf(tx, userId, erasureOf(config), now())),
+        onAccountDeleted: async (tx, userId, guestIds) => {
+          await eraseAddressesOf(tx, userId, erasureOf(config), now())
+          await deleteKeysOf(tx, guestIds)
+        },
       })
       const catalogue = createCatalogue(config, pool, logger, (signal) => connectClient(url, 'storefront-catalogue', signal))
-      server = await createApi({ config, pool, placingPool, auth, catalogue, logger, now, check, metrics })
+      const { subscriptions } = watched
+      const consoleParts = createConsoleParts(config, { pool, url, topic, subscriptions, runCommand, logger })
+      server = await createApi({
+        ...{ config, pool, placingPool, auth, catalogue, jobs },
+        ...{ mailTemplates, consoleParts, logger, now, check, metrics },
+      })
       const housekeeping = createHousekeeping(config, { pool, jobs, logger, now })
-      services.push(auth, catalogue.version, housekeeping, explainListenErrors(createListener(server, config, logger), config))
+      services.push(
+        auth,
+        catalogue.version,
+        housekeeping,
+        consoleParts.pipeline,
+        consoleParts.audits,
+        explainListenErrors(createListener(server, config, logger), config),
+      )
     }
     const all = inOrder(services, close)
     return {

@@ -1,10 +1,13 @@
 import { resolve } from 'node:path'
 import { readDatabaseAddresses } from './config/database.ts'
-import { readLakeBucket } from './config/lake-bucket.ts'
+import { readLakeBucket, readObjectStoreEnvironment } from './config/lake-bucket.ts'
 import { readNats } from './config/nats.ts'
 import { readCorsOrigins, readPurgeUrls, readTrustProxy } from './config/network.ts'
+import { readOidcProviders } from './config/oidc.ts'
 import { ConfigError, type Settings, settingsOf } from './config/settings.ts'
+import { findLocale } from './currency.ts'
 import type { DatabaseAddresses } from './db/addresses.ts'
+import { isLanguage, LANGUAGES, type Language, languageOf } from './language.ts'
 import { isCurrency } from './money.ts'
 
 export const ROLES = ['api', 'stream', 'email', 'lake', 'webhook'] as const
@@ -30,6 +33,7 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env) {
   const port = read.integer('PORT', 3000, 0, 65_535)
   const basePath = readBasePath(read.text('BASE_PATH', ''))
   const databaseAddresses = readDatabaseAddresses(read)
+  const mailLocale = readLocale(read.optional('MAIL_LOCALE'))
   const baseUrl = readBaseUrl(read.url('BASE_URL', ['http:', 'https:']))
   return Object.freeze({
     host,
@@ -55,16 +59,22 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env) {
     /** PEM file of the authority that signed the mail server's certificate; null for Node's own list. */
     smtpCaFile: optionalPath(read.optional('SMTP_CA')),
     mailFrom: readMailFrom(read.text('MAIL_FROM', 'Storefront <no-reply@storefront.example>')),
+    /** Carries the id of each mail, by which the provider drops a repeated one; null for none. */
+    mailIdempotencyHeader: readHeaderName(read.optional('MAIL_IDEMPOTENCY_HEADER')),
     /** A folder of mail templates that replace the built-in ones, or null. */
     mailTemplates: optionalPath(read.optional('MAIL_TEMPLATES')),
-    /** BCP 47, for amounts in mails. */
-    mailLocale: readLocale(read.text('MAIL_LOCALE', 'en')),
+    /** BCP 47, for amounts in mails of its language. Null: they are written as usual in the mail's language. */
+    mailLocale,
+    /** Of accounts that have chosen none. */
+    defaultLanguage: readDefaultLanguage(read.optional('DEFAULT_LANGUAGE'), mailLocale),
     /** Order mails an hour for one account; further ones wait. Null for no limit. */
     mailMaxPerHour: read.integer('MAIL_MAX_PER_HOUR', 200, 0, 10_000) || null,
     /** Whether webhooks may go to addresses off the public internet, and over plain http. */
     isPrivateWebhookAllowed: read.oneOf('WEBHOOK_ALLOW_PRIVATE', ['on', 'off'], 'off') === 'on',
     /** Null when the lake is files below `dataDir`. */
     lakeBucket: readLakeBucket(read),
+    /** What AWS's SDK reads itself. They may be secrets: not for logs. */
+    objectStoreEnvironment: readObjectStoreEnvironment(env),
     lakeFlushSeconds: read.integer('LAKE_FLUSH_SECONDS', databaseAddresses === null ? 10 : 60, 1, 86_400),
     lakeFlushRows: read.integer('LAKE_FLUSH_ROWS', 50_000, 1, 1_000_000),
     refreshGraceSeconds: read.integer('REFRESH_GRACE_SECONDS', 10, 0, 300),
@@ -72,12 +82,18 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env) {
     isEmailVerificationRequired: read.oneOf('EMAIL_VERIFICATION', ['off', 'required'], 'off') === 'required',
     /** The page of the shop to which account mails link; null when they contain only the token. */
     accountUrl: read.url('ACCOUNT_URL', ['http:', 'https:'])?.replace(/#.*$/, '') ?? null,
+    /** Whether admins can only set up a second factor, once one of them has one. */
+    isAdminFactorRequired: read.oneOf('ADMIN_SECOND_FACTOR', ['required', 'off'], 'required') === 'required',
+    /** The domain that passkeys belong to (WebAuthn's RP id): the host of `baseUrl`, or one above it. */
+    passkeyDomain: readPasskeyDomain(read.optional('PASSKEY_DOMAIN'), baseUrl ?? 'http://localhost'),
     /** Whether failed logins, registrations and account mails are limited for each client. */
     isRateLimited: read.oneOf('RATE_LIMITS', ['on', 'off'], 'on') === 'on',
     /** Proxies whose X-Forwarded-For is trusted: addresses and networks, or their number; false for none. */
     trustProxy: readTrustProxy(read.optional('TRUST_PROXY')),
     /** Origins whose scripts may use the API, `*` for all, null for its own only. */
     corsOrigins: readCorsOrigins(read.optional('CORS_ORIGINS')),
+    /** Providers with which customers sign in. They contain secrets: not for logs. */
+    oidcProviders: readOidcProviders(read),
     /** ISO 4217, for imported lines without a currency. */
     currency: readCurrency(read.text('CURRENCY', 'EUR')),
     /** Bound of the page cache of the catalogue in each process of the API. */
@@ -131,6 +147,14 @@ function readBaseUrl(value: string | null): string | null {
   return value.replace(/[?#]$/, '').replace(/\/+$/, '')
 }
 
+function readPasskeyDomain(value: string | null, baseUrl: string): string {
+  const { hostname } = new URL(baseUrl)
+  if (value === null || value === hostname) return hostname
+  // Browsers refuse a public suffix such as co.uk as well.
+  if (hostname.endsWith(`.${value}`) && value.includes('.')) return value
+  throw new ConfigError(`PASSKEY_DOMAIN must be ${hostname}, the host of BASE_URL, or a domain above it`)
+}
+
 function readBasePath(value: string): string {
   const path = value.replace(/\/+$/, '')
   if (path !== '' && !/^(\/[A-Za-z0-9._~-]+)+$/.test(path)) throw new ConfigError('BASE_PATH must look like /v1')
@@ -142,19 +166,33 @@ function readMailFrom(value: string): string {
   return value
 }
 
+/** Headers that a mail has already, or that change how it is delivered. */
+const TAKEN_HEADERS =
+  /^(?:from|to|cc|bcc|sender|reply-to|return-path|subject|date|message-id|in-reply-to|references|received|content-.*|mime-version|auto-submitted|list-.*|x-storefront-event|dkim-signature|resent-.*)$/i
+
+function readHeaderName(value: string | null): string | null {
+  if (value === null) return null
+  if (/^[A-Za-z][A-Za-z0-9-]{0,59}$/.test(value) && !TAKEN_HEADERS.test(value)) return value
+  throw new ConfigError('MAIL_IDEMPOTENCY_HEADER must be the name of a header of the mail provider, such as Resend-Idempotency-Key')
+}
+
 function readCurrency(value: string): string {
   if (!isCurrency(value)) throw new ConfigError('CURRENCY must be an ISO 4217 code such as EUR')
   return value
 }
 
-function readLocale(value: string): string {
-  try {
-    const [locale] = Intl.NumberFormat.supportedLocalesOf(value)
-    if (locale !== undefined) return locale
-  } catch (error) {
-    if (!(error instanceof RangeError)) throw error
-  }
+function readLocale(value: string | null): string | null {
+  if (value === null) return null
+  const locale = findLocale(value)
+  if (locale !== null) return locale
   throw new ConfigError('MAIL_LOCALE must be a language tag such as en, de-AT or fr')
+}
+
+/** MAIL_LOCALE is older: a shop whose amounts are those of Austria has German mails. */
+function readDefaultLanguage(value: string | null, mailLocale: string | null): Language {
+  if (value === null) return (mailLocale === null ? null : languageOf(mailLocale)) ?? 'en'
+  if (isLanguage(value)) return value
+  throw new ConfigError(`DEFAULT_LANGUAGE must be one of ${LANGUAGES.join(', ')}`)
 }
 
 function optionalPath(value: string | null): string | null {

@@ -6,6 +6,7 @@ import { AccessTokens } from '../src/auth/tokens/access-token.ts'
 import { KeyRing } from '../src/auth/tokens/key-ring.ts'
 import { loadSigningKeys } from '../src/auth/tokens/signing-keys.ts'
 import type { Pool } from '../src/db/pool.ts'
+import type { AccountRole } from '../src/http/scopes.ts'
 import { TEST_SECRET, type TestStore } from './store.ts'
 
 export interface Buyer {
@@ -16,7 +17,7 @@ export interface Buyer {
 const HOUR_MS = 3_600_000
 
 /** Accounts with a session each, written straight into the database: a thousand passwords would take a minute to hash. */
-export async function addBuyers(store: TestStore, count: number, role: 'customer' | 'admin' = 'customer'): Promise<Buyer[]> {
+export async function addBuyers(store: TestStore, count: number, role: AccountRole = 'customer'): Promise<Buyer[]> {
   const keys = new KeyRing(await loadSigningKeys(store.pool, TEST_SECRET), {
     pool: store.pool,
     secret: TEST_SECRET,
@@ -28,7 +29,7 @@ export async function addBuyers(store: TestStore, count: number, role: 'customer
   await insertAccounts(store.pool, accounts, role, expiresAt)
   return Promise.all(
     accounts.map(async ({ userId, sessionId }) => {
-      const { token } = await tokens.issue({ userId, sessionId, role }, expiresAt, new Date())
+      const { token } = await tokens.issue({ kind: 'account', userId, sessionId, role }, expiresAt, new Date())
       return { id: userId, token }
     }),
   )
@@ -38,12 +39,13 @@ async function insertAccounts(pool: Pool, accounts: { userId: string; sessionId:
   const userIds = accounts.map((account) => account.userId)
   await pool.query(
     `insert into users (id, email, role, password_hash)
-    select id, id || '@example.com', $2, 'none' from unnest($1::uuid[]) as id`,
-    [userIds, role],
+    select id, id || '@example.com', $2, $3 from unnest($1::uuid[]) as id`,
+    // Guests have no password.
+    [userIds, role, role === 'guest' ? null : 'none'],
   )
   await pool.query(
-    `insert into sessions (id, user_id, expires_at)
-    select id, user_id, $3 from unnest($1::uuid[], $2::uuid[]) as session (id, user_id)`,
+    `insert into sessions (id, user_id, expires_at, authenticated_at, authenticated_by)
+    select id, user_id, $3, now(), '{password}' from unnest($1::uuid[], $2::uuid[]) as session (id, user_id)`,
     [accounts.map((account) => account.sessionId), userIds, expiresAt],
   )
 }

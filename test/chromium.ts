@@ -1,4 +1,6 @@
+import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
+import axe from 'axe-core'
 import { chromium, type Page } from 'playwright-core'
 import { type Cleanup, onCleanup } from './cleanup.ts'
 
@@ -44,7 +46,20 @@ export async function openBrowser(t: Cleanup): Promise<{ open(settings?: { width
         const { hostname, protocol } = new URL(request.url())
         if (protocol.startsWith('http') && !['127.0.0.1', 'localhost'].includes(hostname)) complaints.push(`request to ${hostname}`)
       })
+      // Begun and refused by the page's policy: nothing left this machine.
+      page.on('requestfailed', (request) => {
+        const at = complaints.indexOf(`request to ${new URL(request.url()).hostname}`)
+        if (at >= 0 && /BLOCKED|csp/i.test(request.failure()?.errorText ?? '')) complaints.splice(at, 1)
+      })
       return { page, complaints }
     },
   }
+}
+
+/** No rule of axe-core is violated by what the page shows now. */
+export async function assertAccessible(page: Page, what: string): Promise<void> {
+  const violations = await page.evaluate(
+    `${axe.source}; axe.run().then(({ violations }) => violations.map(({ id, nodes }) => id + ' ' + nodes[0].html))`,
+  )
+  assert.deepEqual(violations, [], what)
 }

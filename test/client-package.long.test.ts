@@ -46,6 +46,11 @@ test('the generated types are those of openapi.json', async () => {
   assert.equal(readFileSync(join(ROOT, 'client/src/schema.ts'), 'utf8'), readFileSync(generated, 'utf8'), 'run npm run -w client generate')
 })
 
+test('the formatter of amounts is that of the store', () => {
+  const [of, copy] = ['src/currency.ts', 'client/src/currency.ts'].map((path) => readFileSync(join(ROOT, path), 'utf8'))
+  assert.equal(copy, of, 'run npm run -w client generate')
+})
+
 test('the published package has the modules, their types and the README, one dependency, and less than 10 kB for a browser', () => {
   const files = readdirSync(installed, { recursive: true, encoding: 'utf8' }).filter((name) => name.includes('.'))
   const outside = files.filter((name) => !/^(dist\/[a-z]+\.(js|d\.ts)|package\.json|README\.md|LICENSE)$/.test(name))
@@ -67,7 +72,7 @@ test('the example of the README places an order in the oldest Node.js that is su
   const before = await countOrders()
   writeFileSync(join(folder, 'example.mjs'), program)
   const { stdout } = await run(findOldNode() ?? '', [join(folder, 'example.mjs')], { cwd: folder })
-  assert.match(stdout, /^order \d+: 1440 EUR\n\d+ pending\n$/)
+  assert.match(stdout, /^order \d+: €14\.40\n\d+ pending\n$/)
   assert.equal(await countOrders(), before + 1)
 })
 

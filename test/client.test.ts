@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { after, test } from 'node:test'
 import {
   createStorefront,
+  formatMoney,
   isProblem,
   memoryTokens,
   ProblemError,
@@ -270,4 +271,18 @@ test('stored tokens survive a reload, and only the tokens are stored', async () 
   assert.equal((await open().account()).email, account.email)
   await open().logout()
   assert.equal(kept.size, 0)
+})
+
+test('writes amounts exactly, with the decimals of ISO 4217 and as the locale does', () => {
+  const text = (amount: number, currency: string, locale: string) => formatMoney({ amount, currency }, locale).replaceAll(/\s/g, ' ')
+  assert.equal(text(123_450, 'EUR', 'en'), '€1,234.50')
+  assert.equal(text(123_450, 'EUR', 'de'), '1.234,50 €')
+  assert.equal(text(1_200, 'JPY', 'en'), '¥1,200')
+  assert.equal(text(1_200, 'KWD', 'en'), 'KWD 1.200')
+  assert.equal(text(1_200, 'HUF', 'en'), 'HUF 12.00')
+  assert.equal(text(Number.MAX_SAFE_INTEGER, 'EUR', 'en'), '€90,071,992,547,409.91')
+  assert.equal(
+    formatMoney({ amount: 5, currency: 'EUR' }),
+    new Intl.NumberFormat(undefined, { style: 'currency', currency: 'EUR' }).format(0.05),
+  )
 })

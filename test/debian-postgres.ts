@@ -34,8 +34,15 @@ export interface DebianPostgres {
   createDatabase(locale: 'C' | 'C.UTF-8'): Promise<{ url: string; pool: Pool }>
 }
 
-/** Starts the oldest PostgreSQL that Debian has installed, with default settings except these, and the locales of the system. */
-export async function startDebianPostgres(t: Cleanup, settings: Record<string, string> = { fsync: 'off' }): Promise<DebianPostgres> {
+/**
+ * Starts the oldest PostgreSQL that Debian has installed, with default settings except these, and the locales of the system. `environment`:
+ * more variables of the server's.
+ */
+export async function startDebianPostgres(
+  t: Cleanup,
+  settings: Record<string, string> = { fsync: 'off' },
+  environment: Record<string, string> = {},
+): Promise<DebianPostgres> {
   if (programs === null) throw new Error(`no PostgreSQL in ${VERSIONS}`)
   const folder = mkdtempSync(join(tmpdir(), 'storefront-debian-postgres-'))
   // PostgreSQL does not run as root.
@@ -52,14 +59,14 @@ export async function startDebianPostgres(t: Cleanup, settings: Record<string, s
   const all = { listen_addresses: '127.0.0.1', port: String(port), unix_socket_directories: '', ...settings }
   const lines = Object.entries(all).map(([name, value]) => `${name} = '${value}'\n`)
   appendFileSync(join(cluster, 'postgresql.conf'), lines.join(''))
-  const control = (...args: string[]) =>
-    execFileSync(join(programs, 'pg_ctl'), ['--pgdata', cluster, ...args], { ...identity, cwd: folder, stdio: 'pipe' })
+  const control = (args: string[], env = process.env) =>
+    execFileSync(join(programs, 'pg_ctl'), ['--pgdata', cluster, ...args], { ...identity, cwd: folder, stdio: 'pipe', env })
   onCleanup(t, () => {
     // Without waiting for clients.
-    if (existsSync(join(cluster, 'postmaster.pid'))) control('stop', '--mode', 'fast')
+    if (existsSync(join(cluster, 'postmaster.pid'))) control(['stop', '--mode', 'fast'])
     rmSync(folder, { recursive: true, force: true })
   })
-  control('start', '--log', join(folder, 'server.log'))
+  control(['start', '--log', join(folder, 'server.log')], { ...process.env, ...environment })
   const address = `postgres://postgres@127.0.0.1:${port}`
   const connect = (database: string): { url: string; pool: Pool } => {
     const url = `${address}/${database}`

@@ -9,13 +9,11 @@ export const DAILY_FAULTS = ['handler-after-publish']
 /** Longer than all deadlines of a round together. */
 export const FAULT_TIMEOUT_MS = 900_000
 const ORDERS = 12
-/** Faults that are known to be red now and then: they run and are reported, and a red one does not fail the run. docs/delivery.md has them. */
-const OPEN = ['nats-partition']
 
 /** A round of a few orders. The seed is in the test's diagnostics. */
 export function testRound(fault: Fault): void {
   const size = fault.ordersPerRound === undefined ? '' : `; ${ORDERS} here`
-  test(`loses and doubles nothing: ${fault.title}${size}`, { timeout: FAULT_TIMEOUT_MS, todo: OPEN.includes(fault.name) }, async (t) => {
+  test(`loses and doubles nothing: ${fault.title}${size}`, { timeout: FAULT_TIMEOUT_MS }, async (t) => {
     const seed = Date.now() % 1_000_000
     try {
       const result = await runFault(fault, { rounds: 1, orders: ORDERS, seed, log: (line) => t.diagnostic(line) })

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { type Fault, openRound } from '../faults/fault.ts'
 import { FAULTS } from '../faults/faults.ts'
+import { repeatMails } from '../faults/mail.ts'
 import type { Round } from '../faults/round.ts'
 import { runFault } from '../faults/run-fault.ts'
 import { onCleanup } from './cleanup.ts'
@@ -81,6 +82,27 @@ function deliberateFaults(): void {
     const { independent, verify } = await judge(round)
     assert.deepEqual(independent, ['topicLost', 'mailsLost', 'lakeLost'])
     assert.deepEqual(verify, ['topic missing'])
+  })
+
+  test('customers see mails twice without the header, and once with it', { timeout: FAULT_TIMEOUT_MS }, async (t) => {
+    const seed = Date.now() % 1_000_000
+    const dropped = { with: 0, without: 0 }
+    const faultWith = (sent: string | null, name: 'with' | 'without'): Fault => ({
+      name: `keys ${name}`,
+      title: `a server that drops repeated keys, ${name} the header`,
+      async run(round, orders) {
+        await repeatMails(round, orders, sent)
+        await round.drain()
+        dropped[name] = round.sink.dropped.count
+      },
+    })
+    const options = { rounds: 1, orders: 10, seed, log: (line: string) => t.diagnostic(line) }
+    const without = await runFault(faultWith(null, 'without'), options)
+    assert.match(without.complaints.join(), /mailDoubles [1-9]/)
+    assert.equal(dropped.without, 0)
+    const withHeader = await runFault(faultWith('Resend-Idempotency-Key', 'with'), options)
+    assert.deepEqual(withHeader.complaints, [])
+    assert.ok(dropped.with > 0, 'mails were repeated, and dropped')
   })
 
   test('a round is red when mails are given up whose customer can be reached; verify counts them as settled', {

@@ -24,6 +24,7 @@ interface Shop {
   register(body: object): Promise<{ user?: { email: string }; status?: string }>
   verifyEmail(token: string, password: string): Promise<{ user: { email: string } }>
   login(email: string, password: string): Promise<unknown>
+  guest(email: string): Promise<{ user: { role: string } }>
   logout(): Promise<void>
   order(body: object, key: string): Promise<Order>
   cancel(order: Order): Promise<Order>
@@ -160,4 +161,17 @@ test('the document names the headers that pages may send and read', () => {
     assert.ok(list !== '')
     for (const header of list.split(', ')) assert.ok(DOCUMENT.includes(`\`${header}\``), header)
   }
+})
+
+test('a visitor orders without an account, and its session is refreshed like any other', async () => {
+  const page = openPage()
+  const { user } = await page.shop.guest(`${randomUUID()}@example.com`)
+  assert.equal(user.role, 'guest')
+  const placed = await page.shop.order({ items: [{ product_id: products[0]?.id, quantity: 1 }] }, randomUUID())
+  const reloaded = openPage()
+  for (const [name, value] of page.kept) reloaded.kept.set(name, value)
+  assert.deepEqual(
+    (await reloaded.shop.call('GET', '/orders')).data.map(({ id }) => id),
+    [placed.id],
+  )
 })

@@ -3,6 +3,7 @@ import pino from 'pino'
 import { createJobQueue, installJobQueues } from '../src/jobs/job-queue.ts'
 import { EMAIL_QUEUE } from '../src/mail/email-deliveries.ts'
 import { createEmailSubscriber, type EmailSubscriberOptions } from '../src/mail/email-subscriber.ts'
+import { mailLanguages } from '../src/mail/mail-languages.ts'
 import type { Mail, Mailer } from '../src/mail/mailer.ts'
 import { createMailRenderer } from '../src/mail/render-mail.ts'
 import { createTemplateReader } from '../src/mail/templates.ts'
@@ -31,7 +32,7 @@ export async function startMailSubscriber(
     },
     async close() {},
   }
-  const render = createMailRenderer(createTemplateReader(null), 'en')
+  const render = createMailRenderer(createTemplateReader(null), mailLanguages('en', null))
   const subscriber = createEmailSubscriber({
     pool: db.pool,
     jobs,

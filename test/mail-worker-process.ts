@@ -2,6 +2,7 @@ import pino from 'pino'
 import { createPool } from '../src/db/pool.ts'
 import { createJobQueue } from '../src/jobs/job-queue.ts'
 import { createEmailSubscriber } from '../src/mail/email-subscriber.ts'
+import { mailLanguages } from '../src/mail/mail-languages.ts'
 import { createMailRenderer } from '../src/mail/render-mail.ts'
 import { createSmtpMailer } from '../src/mail/smtp-mailer.ts'
 import { createTemplateReader } from '../src/mail/templates.ts'
@@ -15,7 +16,7 @@ await createEmailSubscriber({
   pool: createPool({ url, size: 4, applicationName: 'mail-worker', onError: () => {} }),
   jobs,
   mailer: createSmtpMailer({ url: smtpUrl, from: 'The Store <no-reply@store.example>' }),
-  render: createMailRenderer(createTemplateReader(null), 'en'),
+  render: createMailRenderer(createTemplateReader(null), mailLanguages('en', null)),
   logger,
   now: () => new Date(),
   maxPerHour: null,

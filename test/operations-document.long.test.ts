@@ -72,7 +72,7 @@ test("the statements of the document make the roles by which a store's whole flo
   assert.match(await command(['verify']), /nothing is missing, doubled or corrupt/)
   assert.match(await command(['replay']), /published 0 that/)
   assert.match(await command(['replay', '--subscriber', 'email']), /^email reads again/)
-  assert.match(await command(['keys', 'rotate']), /^published the key /)
+  assert.match(await command(['signing-keys', 'rotate']), /^published the key /)
   assert.equal(await store.end('SIGTERM'), 0)
   // Without a reader the slot itself is looked into, and a lost one is recreated: both need the stream's role.
   const api = await serve(t, { env, args: ['--role', 'api'] })

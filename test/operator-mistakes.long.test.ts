@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { randomBytes } from 'node:crypto'
+import { randomBytes, randomUUID } from 'node:crypto'
 import {
   accessSync,
   chmodSync,
@@ -237,7 +237,7 @@ const MISTAKES: Record<string, (t: TestContext) => Promise<Mistake | string> | M
     return { args: ['migrate'], env: { STOREFRONT_SECRET: TEST_SECRET, DATABASE_URL: server.url } }
   },
   'another `STOREFRONT_SECRET` than before': async (t) => {
-    assert.equal((await runStorefront(t, ['keys', 'rotate'], { env: LOGIN })).status, 0)
+    assert.equal((await runStorefront(t, ['signing-keys', 'rotate'], { env: LOGIN })).status, 0)
     return { args: ['serve', '--role', 'api'], env: { ...LOGIN, STOREFRONT_SECRET: 'x'.repeat(32) } }
   },
   async 'another `BASE_URL` than the other processes of the API'() {
@@ -258,6 +258,22 @@ const MISTAKES: Record<string, (t: TestContext) => Promise<Mistake | string> | M
     const { port } = await startNatsServer(t, `tls { cert_file: ${JSON.stringify(certFile)}, key_file: ${JSON.stringify(keyFile)} }`)
     return { args: ['verify'], env: { ...LOGIN, NATS_URL: `tls://127.0.0.1:${port}` } }
   },
+  'a role for an account whose address nobody has proven': async () => ({
+    args: ['admin', 'role', await addAccount('customer'), 'support'],
+    env: LOGIN,
+  }),
+  '`admin create` for an address that has an account': async () => ({
+    args: ['admin', 'create', await addAccount('customer')],
+    env: LOGIN,
+    input: 'a long enough passphrase\n',
+  }),
+  '`admin remove` of the last admin': async () => ({ args: ['admin', 'remove', await addAccount('admin')], env: LOGIN }),
+  'a name in `OIDC_PROVIDERS` with capital letters': () => ({ args: ['serve'], status: 2, env: { OIDC_PROVIDERS: 'Google' } }),
+  'an OpenID provider at plain http': () => ({
+    args: ['serve'],
+    status: 2,
+    env: { OIDC_PROVIDERS: 'kc', OIDC_KC_CLIENT_ID: 'shop', OIDC_KC_ISSUER: 'http://kc.internal' },
+  }),
   'a webhook to plain http': () => ({ args: ['webhook', 'add', 'http://shop.example/hooks'], status: 2, env: LOGIN }),
   'a folder that cannot be written to': () => ({ args: ['asyncapi', '--write', join(BIN, 'nope')] }),
   'a folder that cannot be made': () =>
@@ -265,6 +281,17 @@ const MISTAKES: Record<string, (t: TestContext) => Promise<Mistake | string> | M
   'a folder in place of a file': () => ({ args: ['catalogue', 'import', FOLDER], env: LOGIN }),
   'a file that does not exist': () => ({ args: ['catalogue', 'import', folderOf('no-such.csv')], env: LOGIN }),
   'a command that does not exist': () => ({ args: ['drain'], status: 2 }),
+}
+
+/** The address of an account, which nobody has proven. */
+async function addAccount(role: 'customer' | 'admin'): Promise<string> {
+  const id = randomUUID()
+  await database.pool.query(`insert into users (id, email, role, password_hash, created_at) values ($1, $2, $3, 'a hash', now())`, [
+    id,
+    `${id}@example.com`,
+    role,
+  ])
+  return `${id}@example.com`
 }
 
 function withPassword(address: string, password: string): string {

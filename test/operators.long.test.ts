@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
+import { totpCode, totpStepOf } from '../src/auth/factors/totp.ts'
 import { readConfig } from '../src/config.ts'
 import { makeDataFolder } from './data-folders.ts'
 import { eventually, Stopwatch } from './eventually.ts'
@@ -58,7 +59,7 @@ test('admin create promotes nobody, and refuses bad addresses and passwords in o
   assert.equal((await post(store.url, '/auth/login', { email: 'eve@example.com', password })).json.user.role, 'customer')
 })
 
-test('keys rotate works beside a running store, which publishes the key within seconds and signs with the old one meanwhile', async (t) => {
+test('signing-keys rotate works beside a running store, which publishes the key within seconds and signs with the old one meanwhile', async (t) => {
   const store = await serve(t, { env })
   const credentials = { email: 'ada@example.com', password: 'a long enough passphrase' }
   const { json: before } = await post(store.url, '/auth/register', credentials)
@@ -67,7 +68,7 @@ test('keys rotate works beside a running store, which publishes the key within s
     return keys.map(({ kid }) => kid)
   }
   const [oldId] = await keyIds()
-  const rotated = await runStorefront(t, ['keys', 'rotate'], { env })
+  const rotated = await runStorefront(t, ['signing-keys', 'rotate'], { env })
   assert.deepEqual([rotated.status, rotated.stderr], [0, ''])
   const [, newId, signsFrom = ''] = /^published the key (\S{43})\nit signs new access tokens from (\S+Z) on\n$/.exec(rotated.stdout) ?? []
   const waitSeconds = (Date.parse(signsFrom) - Date.now()) / 1_000
@@ -80,7 +81,7 @@ test('keys rotate works beside a running store, which publishes the key within s
   for (const { access_token } of [before, now]) {
     assert.equal((await fetch(`${store.url}/me`, { headers: { authorization: `Bearer ${access_token}` } })).status, 200)
   }
-  const wrong = await runStorefront(t, ['keys', 'rotate'], { env: { ...env, STOREFRONT_SECRET: 'x'.repeat(32) } })
+  const wrong = await runStorefront(t, ['signing-keys', 'rotate'], { env: { ...env, STOREFRONT_SECRET: 'x'.repeat(32) } })
   const stderr = 'storefront: STOREFRONT_SECRET is not the secret of this store: set the one that it was last changed to\n'
   assert.deepEqual(wrong, { status: 1, stdout: '', stderr })
   assert.deepEqual(await keyIds(), [newId, oldId])
@@ -137,4 +138,29 @@ test('issuer change has processes start with the new BASE_URL, and needs one', a
   assert.deepEqual([status, stdout.split('\n')[0]], [0, `access tokens are issued for ${now} now (${before} before)`])
   const again = await runStorefront(t, ['issuer', 'change'], { env: { ...env, BASE_URL: now } })
   assert.deepEqual([again.status, again.stdout], [0, `access tokens are issued for ${now} already\n`])
+})
+
+test('admin reset-factors removes the factors of one account and ends its sessions; the password signs in again', async (t) => {
+  const store = await serve(t, { env })
+  const password = 'a long enough passphrase'
+  const accounts = []
+  for (const email of ['lost@example.com', 'kept@example.com']) {
+    const { json } = await post(store.url, '/auth/register', { email, password })
+    const call = async (path: string, body?: object) => {
+      const headers = { authorization: `Bearer ${json.access_token}`, 'content-type': 'application/json' }
+      return (
+        await fetch(`${store.url}${path}`, { method: 'POST', headers, ...(body === undefined ? {} : { body: JSON.stringify(body) }) })
+      ).json()
+    }
+    const { secret } = (await call('/me/totp')) as { secret: string }
+    await call('/me/totp/confirm', { totp_code: totpCode(secret, totpStepOf(new Date())) })
+    accounts.push({ email, token: json.access_token })
+    assert.equal((await post(store.url, '/auth/login', { email, password })).json.code, 'second_factor_required')
+  }
+  const done = await runStorefront(t, ['admin', 'reset-factors', 'Lost@Example.com'], { env })
+  assert.deepEqual(done, { status: 0, stdout: 'removed: passkeys 0, authenticator apps 1; ended sessions: 1\n', stderr: '' })
+  assert.equal((await post(store.url, '/auth/login', { email: 'lost@example.com', password })).status, 200)
+  assert.equal((await post(store.url, '/auth/login', { email: 'kept@example.com', password })).json.code, 'second_factor_required')
+  const unknown = await runStorefront(t, ['admin', 'reset-factors', 'nobody@example.com'], { env })
+  assert.deepEqual([unknown.status, unknown.stderr], [1, 'storefront: there is no account with the address nobody@example.com\n'])
 })

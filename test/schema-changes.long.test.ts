@@ -13,7 +13,7 @@ const COMMANDS = [
   ['catalogue', 'export'],
   ['catalogue', 'import', '-'],
   ['admin', 'create', 'boss@example.com'],
-  ['keys', 'rotate'],
+  ['signing-keys', 'rotate'],
   ['mail', 'list'],
   ['mail', 'retry', '--all-failed'],
   ['webhook', 'list'],

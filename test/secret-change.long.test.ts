@@ -55,7 +55,10 @@ test('after the commands of the document tokens are good, webhooks keep their si
     cwd: folder,
     env: { ...env, STOREFRONT_SECRET: TEST_SECRET },
   })
-  assert.match(stdout, /^encrypted again: signing keys 1, secrets of webhooks 1, account mails 1\nset STOREFRONT_SECRET /)
+  assert.match(
+    stdout,
+    /^encrypted again: signing keys 1, secrets of webhooks 1, of authenticator apps 0, account mails 1\nset STOREFRONT_SECRET /,
+  )
   assert.equal(stderr, '')
   const next = readFileSync(join(folder, 'new-secret'), 'utf8').trim()
 
@@ -116,7 +119,10 @@ test('an embedded store changes the secret that it keeps, beside a running proce
   const changed = await runStorefront(t, ['secret', 'change'], { env })
   assert.deepEqual([changed.status, changed.stderr], [0, ''])
   const restart = `the new secret is in ${path}/secret: restart the store if it is running`
-  assert.equal(changed.stdout, `encrypted again: signing keys 1, secrets of webhooks 0, account mails 0\n${restart}\n`)
+  assert.equal(
+    changed.stdout,
+    `encrypted again: signing keys 1, secrets of webhooks 0, of authenticator apps 0, account mails 0\n${restart}\n`,
+  )
   assert.notEqual(read(), first)
   assert.equal(await askMe(store.url), 200)
 

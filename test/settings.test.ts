@@ -40,7 +40,8 @@ test('needs no setting: the embedded store on this machine', () => {
   assert.deepEqual([rest.lakeFlushSeconds, rest.lakeFlushRows, rest.refreshGraceSeconds, rest.databasePoolSize], [10, 50_000, 10, 10])
   assert.deepEqual([rest.isRateLimited, rest.isEmailVerificationRequired, rest.trustProxy, rest.accountUrl], [true, false, false, null])
   assert.match(rest.mailFrom, /@/)
-  assert.deepEqual([rest.mailTemplates, rest.mailLocale, rest.mailMaxPerHour, rest.isPrivateWebhookAllowed], [null, 'en', 200, false])
+  assert.deepEqual([rest.mailTemplates, rest.mailLocale, rest.mailMaxPerHour, rest.isPrivateWebhookAllowed], [null, null, 200, false])
+  assert.equal(rest.defaultLanguage, 'en')
 })
 
 test('takes origins as browsers send them, all, or none', () => {
@@ -69,6 +70,55 @@ test('has an operations port on this machine, one that must be free only when it
   assert.equal(refusal({ OPS_PORT: 'on' }), 'OPS_PORT must be a whole number from 0 to 65535')
 })
 
+test('passkeys belong to the host of BASE_URL or to a domain above it', () => {
+  const domainWith = (PASSKEY_DOMAIN?: string) => readConfig({ BASE_URL: 'https://api.shop.example/v1', PASSKEY_DOMAIN }).passkeyDomain
+  assert.deepEqual(
+    [domainWith(), domainWith('api.shop.example'), domainWith('shop.example')],
+    ['api.shop.example', 'api.shop.example', 'shop.example'],
+  )
+  assert.equal(readConfig({}).passkeyDomain, 'localhost')
+  for (const PASSKEY_DOMAIN of ['example', 'op.example', 'other.example', 'https://shop.example', 'x.api.shop.example'])
+    assert.match(refusal({ BASE_URL: 'https://api.shop.example', PASSKEY_DOMAIN }), /^PASSKEY_DOMAIN must be api\.shop\.example/)
+})
+
+test('mails have the language of MAIL_LOCALE unless there is another or the store does not have it', () => {
+  const languageWith = (settings: Record<string, string>) => readConfig(settings).defaultLanguage
+  assert.equal(languageWith({ MAIL_LOCALE: 'de-AT' }), 'de')
+  assert.equal(languageWith({ MAIL_LOCALE: 'pt-BR' }), 'en')
+  assert.equal(languageWith({ MAIL_LOCALE: 'de-AT', DEFAULT_LANGUAGE: 'es' }), 'es')
+})
+
+test('takes any number of OpenID providers up to ten, each with its own settings, and refuses half of one', () => {
+  assert.deepEqual(readConfig({}).oidcProviders, [])
+  const ACME = { OIDC_PROVIDERS: 'acme', OIDC_ACME_ISSUER: 'https://id.acme.example', OIDC_ACME_CLIENT_ID: 'shop' }
+  const big = {
+    OIDC_BIG_ID_ISSUER: 'http://127.0.0.1:9000/realm',
+    OIDC_BIG_ID_CLIENT_ID: 'us',
+    OIDC_BIG_ID_CLIENT_SECRET: 's',
+    OIDC_BIG_ID_NAME: 'Big',
+  }
+  assert.deepEqual(readConfig({ ...ACME, ...big, OIDC_PROVIDERS: 'acme, big-id' }).oidcProviders, [
+    { id: 'acme', name: 'acme', issuer: 'https://id.acme.example', clientId: 'shop', clientSecret: null },
+    { id: 'big-id', name: 'Big', issuer: 'http://127.0.0.1:9000/realm', clientId: 'us', clientSecret: 's' },
+  ])
+  for (const OIDC_PROVIDERS of ['Acme', 'acme,acme', 'a b', '1a', 'a/b', Array.from({ length: 11 }, (_, index) => `a${index}`).join()]) {
+    assert.match(refusal({ ...ACME, OIDC_PROVIDERS }), /^OIDC_PROVIDERS must be up to 10 different names/, OIDC_PROVIDERS)
+  }
+  for (const issuer of [
+    '',
+    'id.acme.example',
+    'http://id.acme.example',
+    'https://id.acme.example/?x',
+    'https://me:secret@id.example',
+    'ftp://id.example',
+  ]) {
+    assert.match(refusal({ ...ACME, OIDC_ACME_ISSUER: issuer }), /^OIDC_ACME_ISSUER must be the https address of the provider/, issuer)
+  }
+  assert.match(refusal({ ...ACME, OIDC_ACME_CLIENT_ID: '' }), /^OIDC_ACME_CLIENT_ID is required/)
+  const twin = { OIDC_B_ISSUER: ACME.OIDC_ACME_ISSUER, OIDC_B_CLIENT_ID: 'x' }
+  assert.equal(refusal({ ...ACME, ...twin, OIDC_PROVIDERS: 'acme,b' }), 'OIDC_PROVIDERS must have different issuers')
+})
+
 test('is frozen', () => {
   const config = readConfig({})
   assert.throws(() => Object.assign(config, { port: 1 }), TypeError)
@@ -90,6 +140,7 @@ test('takes each setting it knows', () => {
     STOREFRONT_SECRET: ` ${SECRET} `,
     SMTP_URL: 'smtps://me:hunter2@mail.example',
     SMTP_CA: '/etc/mail-ca.pem',
+    MAIL_IDEMPOTENCY_HEADER: 'Resend-Idempotency-Key',
     MAIL_FROM: 'Shop <shop@shop.example>',
     EMBEDDED: 'on',
     LAKE_FLUSH_SECONDS: '5',
@@ -101,11 +152,17 @@ test('takes each setting it knows', () => {
     LOG_LEVEL: 'debug',
     LOG_FORMAT: 'pretty',
     RATE_LIMITS: 'off',
+    ADMIN_SECOND_FACTOR: 'off',
+    PASSKEY_DOMAIN: 'shop.example',
     PAGE_CACHE_MB: '0',
     CDN_MAX_AGE_SECONDS: '3600',
     CDN_PURGE_URL: 'varnish://cache:6081',
     MAIL_TEMPLATES: 'mails',
     MAIL_LOCALE: 'de-at',
+    DEFAULT_LANGUAGE: 'fr',
+    OIDC_PROVIDERS: 'acme',
+    OIDC_ACME_ISSUER: 'https://id.acme.example',
+    OIDC_ACME_CLIENT_ID: 'shop',
     MAIL_MAX_PER_HOUR: '0',
     WEBHOOK_ALLOW_PRIVATE: 'on',
     CORS_ORIGINS: 'https://shop.example, http://localhost:5173,capacitor://localhost',
@@ -128,20 +185,26 @@ test('takes each setting it knows', () => {
     smtpUrl: 'smtps://me:hunter2@mail.example',
     smtpCaFile: '/etc/mail-ca.pem',
     mailFrom: 'Shop <shop@shop.example>',
+    mailIdempotencyHeader: 'Resend-Idempotency-Key',
     lakeBucket: null,
     lakeFlushSeconds: 5,
     lakeFlushRows: 100,
     refreshGraceSeconds: 0,
     isRateLimited: false,
+    isAdminFactorRequired: false,
+    passkeyDomain: 'shop.example',
     pageCacheBytes: 0,
     sharedCacheSeconds: 3_600,
     cdnPurgeUrls: ['varnish://cache:6081'],
     maxQuantityPerProductAndUser: null,
+    objectStoreEnvironment: {},
     pendingOrderTtlSeconds: 604_800,
     maxPendingOrdersPerUser: 500,
     retainOrderAddressDays: 2_922,
     mailTemplates: resolve('mails'),
     mailLocale: 'de-AT',
+    defaultLanguage: 'fr',
+    oidcProviders: [{ id: 'acme', name: 'acme', issuer: 'https://id.acme.example', clientId: 'shop', clientSecret: null }],
     mailMaxPerHour: null,
     isPrivateWebhookAllowed: true,
     corsOrigins: ['https://shop.example', 'http://localhost:5173', 'capacitor://localhost'],
@@ -199,6 +262,9 @@ test('refuses a database without a secret, and a short secret without showing it
 test('refuses words that are not on the list', () => {
   assert.match(refusal({ ROLES: 'api,kitchen' }), /^ROLES must name some of api, stream, email, lake, webhook$/)
   assert.match(refusal({ MAIL_LOCALE: 'kitchen_' }), /^MAIL_LOCALE must be a language tag/)
+  for (const DEFAULT_LANGUAGE of ['it', 'DE', 'de-AT', 'en,de']) {
+    assert.equal(refusal({ DEFAULT_LANGUAGE }), 'DEFAULT_LANGUAGE must be one of en, de, fr, es')
+  }
   assert.match(refusal({ ROLES: ',' }), /^ROLES must name some of/)
   assert.equal(refusal({ LOG_FORMAT: 'xml' }), 'LOG_FORMAT must be one of auto, pretty, json')
   assert.match(refusal({ LOG_LEVEL: 'loud' }), /^LOG_LEVEL must be one of trace, debug/)

@@ -1,38 +1,16 @@
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
-import { once } from 'node:events'
 import { test } from 'node:test'
-import { fileURLToPath } from 'node:url'
-import axe from 'axe-core'
 import type { Page, Route } from 'playwright-core'
-import { NO_CHROMIUM, openBrowser } from './chromium.ts'
-import { type Cleanup, onCleanup } from './cleanup.ts'
+import { assertAccessible, NO_CHROMIUM, openBrowser } from './chromium.ts'
 import { makeDataFolder } from './data-folders.ts'
 import { eventually } from './eventually.ts'
 import { freePort } from './free-port.ts'
+import { startShop } from './shop-process.ts'
 import { startStore } from './store.ts'
 import { serve } from './store-process.ts'
 
-const SERVER = fileURLToPath(new URL('../examples/shop/serve.ts', import.meta.url))
 const HOSTILE = '<img src=x onerror="document.title=\'broken\'"><script>document.title="broken"</script>'
-
-async function startShop(t: Cleanup, port: number, api: string): Promise<void> {
-  const env = { PATH: process.env.PATH, SHOP_PORT: String(port), API_URL: api }
-  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', SERVER], { env, stdio: ['ignore', 'pipe', 'inherit'] })
-  onCleanup(t, async () => {
-    child.kill()
-    await once(child, 'exit')
-  })
-  await once(child.stdout, 'data')
-}
-
-async function assertAccessible(page: Page, what: string): Promise<void> {
-  const violations = await page.evaluate(
-    `${axe.source}; axe.run().then(({ violations }) => violations.map(({ id, nodes }) => id + ' ' + nodes[0].html))`,
-  )
-  assert.deepEqual(violations, [], what)
-}
 
 async function fillOrder(page: Page): Promise<void> {
   const address = {
@@ -168,4 +146,30 @@ test('an order in the middle of which the store is killed and started again is p
   const orders = page.getByRole('list', { name: 'Orders' }).getByRole('listitem')
   await orders.filter({ hasText: 'pending' }).waitFor()
   assert.equal(await orders.count(), 1)
+})
+
+test('a visitor orders without an account, and sees the order', { skip: NO_CHROMIUM }, async (t) => {
+  const port = await freePort()
+  const origin = `http://localhost:${port}`
+  const store = await startStore(t, { corsOrigins: [origin] })
+  await store.addProduct({ name: 'Lamp' })
+  await startShop(t, port, store.server.listeningOrigin.replace('[::1]', 'localhost').replace('127.0.0.1', 'localhost'))
+  const { page, complaints } = await (await openBrowser(t)).open({ width: 390, isDark: false })
+  await page.goto(origin)
+  await page.getByRole('button', { name: 'Lamp' }).click()
+  await page.getByRole('button', { name: 'Add to basket' }).click()
+  await page.getByRole('button', { name: 'Basket (1)' }).click()
+  await fillOrder(page)
+  await page.getByRole('button', { name: 'Order', exact: true }).click()
+  await page.getByRole('button', { name: 'Order without an account' }).click()
+  await page.getByRole('dialog', { name: 'Sign in' }).waitFor()
+  await page.getByLabel('E-mail').fill('ada@example.com')
+  await assertAccessible(page, 'sign in')
+  await page.getByRole('button', { name: 'Order without an account' }).click()
+  await page.getByText(/^Thank you: order \d+ is placed/).waitFor()
+  await page.getByRole('button', { name: 'Orders' }).click()
+  await page.getByRole('list', { name: 'Orders' }).getByText('1 × Lamp').waitFor()
+  const { rows } = await store.pool.query('select users.role, users.email from orders join users on users.id = orders.user_id')
+  assert.deepEqual(rows, [{ role: 'guest', email: 'ada@example.com' }])
+  assert.deepEqual(complaints, [])
 })

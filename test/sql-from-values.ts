@@ -215,7 +215,8 @@ function* forgeries(node: AnyNode, parent: AnyNode): Generator<string> {
     const keys = node.properties.map((property: AnyNode) => property.key?.name)
     if (keys.includes('strings') && keys.includes('values')) yield 'an object with strings and values passes for Sql, with any text'
   }
-  const isName = /^(ImportSpecifier|ImportDefaultSpecifier|TaggedTemplateExpression)$/.test(parent?.type)
+  const isKey = parent?.type === 'Property' && parent.key === node && !parent.shorthand
+  const isName = isKey || /^(ImportSpecifier|ImportDefaultSpecifier|TaggedTemplateExpression)$/.test(parent?.type)
   if (node.type === 'Identifier' && node.name === 'sql' && !isName)
     yield 'sql is a tag and nothing else: called as a function it takes any text'
 }

@@ -6,6 +6,7 @@ import type { InjectOptions } from 'fastify'
 import pino, { type Logger } from 'pino'
 import { type App, createApp } from '../src/app.ts'
 import { type Config, readConfig } from '../src/config.ts'
+import type { RunCommand } from '../src/console/run-command.ts'
 import type { DatabaseAddresses } from '../src/db/addresses.ts'
 import type { Pool } from '../src/db/pool.ts'
 import type { HttpServer } from '../src/http/http-server.ts'
@@ -73,6 +74,8 @@ export interface NewProduct {
 export type StoreOverrides = Partial<Config> & {
   now?: () => Date
   logger?: Logger
+  /** Starts commands for the console; none by default. */
+  runCommand?: RunCommand
   /** Receives the store before its start, for example to inject a fault. */
   beforeStart?: (app: App) => void
 }
@@ -84,7 +87,7 @@ const testLogger = () => pino({ level: process.env.TEST_LOG_LEVEL ?? 'silent' })
  * the store is stopped, and the test fails when the pipeline has left work undone.
  */
 export async function startStore(t: Cleanup, overrides: StoreOverrides = {}): Promise<TestStore> {
-  const { now, logger = testLogger(), beforeStart, ...settings } = overrides
+  const { now, logger = testLogger(), runCommand, beforeStart, ...settings } = overrides
   // The template already has the schema, the queues and the rights.
   const database = await makeStreamDatabase(t)
   const dataDir = mkdtempSync(join(tmpdir(), 'storefront-test-'))
@@ -99,7 +102,12 @@ export async function startStore(t: Cleanup, overrides: StoreOverrides = {}): Pr
     RATE_LIMITS: 'off',
   }
   const config: Config = { ...readConfig(environment), baseUrl: 'http://localhost:3000', roles: ['api'], databasePoolSize: 20, ...settings }
-  const app = await createApp({ config, logger, ...(now === undefined ? {} : { now }) })
+  const app = await createApp({
+    config,
+    logger,
+    ...(now === undefined ? {} : { now }),
+    ...(runCommand === undefined ? {} : { runCommand }),
+  })
   onCleanup(t, async () => {
     try {
       if (config.roles.includes('stream') && config.nats === null) await assertNothingLeft(database.pool, config)
@@ -132,9 +140,14 @@ export async function startSecondProcess(
   store: TestStore,
   overrides: StoreOverrides = {},
 ): Promise<Pick<TestStore, 'app' | 'call'>> {
-  const { now, logger = testLogger(), ...settings } = overrides
+  const { now, logger = testLogger(), runCommand, ...settings } = overrides
   const config = { ...store.config, roles: ['api'] as const, ...settings }
-  const app = await createApp({ config, logger, ...(now === undefined ? {} : { now }) })
+  const app = await createApp({
+    config,
+    logger,
+    ...(now === undefined ? {} : { now }),
+    ...(runCommand === undefined ? {} : { runCommand }),
+  })
   onCleanup(t, () => app.stop())
   await app.start()
   if (app.server === null) throw new Error('a second process needs the role api')

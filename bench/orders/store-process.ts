@@ -25,6 +25,8 @@ export interface StoreProcess {
   postgresPid: number
   /** Registers a customer over HTTP. */
   register(): Promise<{ userId: string; token: string }>
+  /** Registers an operator, and returns an access token. */
+  registerOperator(): Promise<string>
   stop(): Promise<void>
 }
 
@@ -80,6 +82,15 @@ export async function startStoreProcess(
   })
   const address = `http://127.0.0.1:${port}`
   await untilReady(`${address}/livez`)
+  const credentials = () => ({ email: `${crypto.randomUUID()}@example.com`, password: 'a long enough passphrase' })
+  const post = async (path: string, body: object) => {
+    const answer = await fetch(`${address}${path}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    })
+    return (await answer.json()) as { user: { id: string }; access_token: string }
+  }
   const { rows } = await pool.query<{ pid: number }>('select pg_backend_pid() as pid')
   return {
     url: server.url,
@@ -88,13 +99,14 @@ export async function startStoreProcess(
     apiPid: child.pid ?? 0,
     postgresPid: parentOf(rows[0]?.pid ?? 0),
     async register() {
-      const answer = await fetch(`${address}/auth/register`, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json' },
-        body: JSON.stringify({ email: `${crypto.randomUUID()}@example.com`, password: 'a long enough passphrase' }),
-      })
-      const { user, access_token } = (await answer.json()) as { user: { id: string }; access_token: string }
+      const { user, access_token } = await post('/auth/register', credentials())
       return { userId: user.id, token: access_token }
+    },
+    async registerOperator() {
+      const mine = credentials()
+      const { user } = await post('/auth/register', mine)
+      await pool.query(`update users set role = 'admin' where id = $1`, [user.id])
+      return (await post('/auth/login', mine)).access_token
     },
     async stop() {
       const exit = once(child, 'exit')

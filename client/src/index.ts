@@ -5,6 +5,7 @@ import type { components, operations, paths } from './schema.ts'
 import { createSend } from './send.ts'
 import { memoryTokens, type TokenStore } from './tokens.ts'
 
+export { formatMoney } from './currency.ts'
 export { eachItem, type Page } from './pages.ts'
 export { isProblem, type Problem, type ProblemCode, ProblemError, UnexpectedResponse } from './problem.ts'
 export type { components, operations, paths } from './schema.ts'
@@ -82,6 +83,70 @@ export function createStorefront({ baseUrl: address, tokens = memoryTokens(), ..
       return logIn(dataOf(await api.POST('/auth/login', { ...call, body: credentials })))
     },
 
+    /** A session without an account, for ordering: any address gets one. */
+    async loginAsGuest(guest: Schemas['NewGuest'], call: CallOptions = {}): Promise<User> {
+      return logIn(dataOf(await api.POST('/auth/guest', { ...call, body: guest })))
+    },
+
+    /** Completes a login that was refused with `second_factor_required`, whose `challenge` is sent back with one proof. */
+    async completeLogin(proof: Schemas['SecondFactor'], call: CallOptions = {}): Promise<User> {
+      return logIn(dataOf(await api.POST('/auth/second-factor', { ...call, body: proof })))
+    },
+
+    /** Signs in without a password. `answer` gives the options to `navigator.credentials.get` and returns its answer as JSON. */
+    async loginWithPasskey(
+      answer: (options: Schemas['PasskeyRequest']['options']) => Promise<Schemas['PasskeySignIn']['passkey']>,
+      call: CallOptions = {},
+    ): Promise<User> {
+      const { options } = dataOf(await api.POST('/auth/passkey/options', { ...call }))
+      return logIn(dataOf(await api.POST('/auth/passkey', { ...call, body: { passkey: await answer(options) } })))
+    },
+
+    /** Registers a passkey for the account. `create` gives the options to `navigator.credentials.create` and returns its answer as JSON. */
+    async addPasskey(
+      name: string,
+      create: (options: Schemas['NewPasskeyRequest']['options']) => Promise<Schemas['NewPasskey']['passkey']>,
+      call: CallOptions = {},
+    ): Promise<Schemas['PasskeyAdded']> {
+      const { options } = dataOf(await api.POST('/me/passkeys/options', { ...call }))
+      return dataOf(await api.POST('/me/passkeys', { ...call, body: { name, passkey: await create(options) } }))
+    },
+
+    /** The providers with which customers can sign in; often none. */
+    async signInProviders(call: CallOptions = {}): Promise<Schemas['SignInProvider'][]> {
+      return dataOf(await api.GET('/auth/oidc', { ...call })).data
+    },
+
+    /**
+     * Where to send the browser (`location.href`) to sign in with a provider. Keep `codeVerifier`, such as in `sessionStorage`, for `exchangeSignIn`.
+     * The browser comes back to `returnTo` with `#oidc-code=…` or `#oidc-error=…`. With the purpose `link` it comes back with `#oidc-link-code=…`, for
+     * `linkSignIn`.
+     */
+    async startSignIn(
+      provider: string,
+      returnTo: string,
+      purpose: 'sign_in' | 'link' = 'sign_in',
+    ): Promise<{ url: string; codeVerifier: string }> {
+      const codeVerifier = toBase64Url(crypto.getRandomValues(new Uint8Array(32)))
+      const hash = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(codeVerifier))
+      const query = new URLSearchParams({ return_to: returnTo, code_challenge: toBase64Url(new Uint8Array(hash)), purpose })
+      return { url: `${baseUrl}/auth/oidc/${encodeURIComponent(provider)}/authorize?${query}`, codeVerifier }
+    },
+
+    async exchangeSignIn(code: string, codeVerifier: string, call: CallOptions = {}): Promise<User> {
+      return logIn(dataOf(await api.POST('/auth/oidc/token', { ...call, body: { code, code_verifier: codeVerifier } })))
+    },
+
+    /** Adds the provider, at which the customer has signed in, to the account. */
+    async linkSignIn(code: string, codeVerifier: string, call: CallOptions = {}): Promise<Schemas['LinkedSignIn']> {
+      return dataOf(await api.POST('/me/sign-ins', { ...call, body: { code, code_verifier: codeVerifier } }))
+    },
+
+    /** Removes a provider from the account. */
+    async unlinkSignIn(provider: string, call: CallOptions = {}): Promise<void> {
+      await api.DELETE('/me/sign-ins/{provider}', { ...call, params: { path: { provider } } })
+    },
+
     /** Ends the session, at the store as well if it answers. */
     async logout(call: CallOptions = {}): Promise<void> {
       try {
@@ -99,7 +164,7 @@ export function createStorefront({ baseUrl: address, tokens = memoryTokens(), ..
       return (await tokens.load()) !== null
     },
 
-    async account(call: CallOptions = {}): Promise<User> {
+    async account(call: CallOptions = {}): Promise<Schemas['Account']> {
       return dataOf(await api.GET('/me', { ...call }))
     },
 
@@ -169,4 +234,11 @@ export function createStorefront({ baseUrl: address, tokens = memoryTokens(), ..
 function dataOf<Data>({ data, response }: { data?: Data; response: Response }): Data {
   if (data === undefined) throw new UnexpectedResponse(response)
   return data
+}
+
+function toBase64Url(bytes: Uint8Array): string {
+  return btoa(String.fromCharCode(...bytes))
+    .replaceAll('+', '-')
+    .replaceAll('/', '_')
+    .replaceAll('=', '')
 }

@@ -13,21 +13,21 @@ export interface paths {
         };
         /**
          * The caller's account
-         * @description The account of the access token: address, name and role.
+         * @description The account of the access token: address, name, role, language, the providers with which it signs in, and the address that waits to be confirmed.
          */
         get: operations["getAccount"];
         put?: never;
         post?: never;
         /**
          * Deletes the caller's account; its orders stay for the retention period
-         * @description Erased at once: the e-mail address, the name, the password, all sessions and tokens, and answers kept for retries. Kept: each order with its number, lines, amounts, times, reference and the id of the account; events and the data lake have them too. The shipping address, its name and phone, and the note of an order are erased RETAIN_ORDER_ADDRESS_DAYS after its last change (ten years, unless the shop has chosen less): at once where that is past, otherwise when it comes; not before the order was shipped or cancelled.
+         * @description Erased at once: the e-mail addresses, the name, the language, the password, linked providers, passkeys, authenticator app and recovery codes, all sessions and tokens, and answers kept for retries. Kept: each order with its number, lines, amounts, times, reference and the id of the account; events and the data lake have them too. The shipping address, its name and phone, and the note of an order are erased RETAIN_ORDER_ADDRESS_DAYS after its last change (ten years, unless the shop has chosen less): at once where that is past, otherwise when it comes; not before the order was shipped or cancelled. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
          */
         delete: operations["deleteAccount"];
         options?: never;
         head?: never;
         /**
-         * Changes the caller's name; null removes it
-         * @description Only the properties that the body names change.
+         * Changes the caller's name or language
+         * @description Only the properties that the body names change. Null removes the name; mails then have the language of the store.
          */
         patch: operations["updateAccount"];
         trace?: never;
@@ -43,7 +43,7 @@ export interface paths {
         put?: never;
         /**
          * Changes the caller's password and ends the other sessions
-         * @description The session of this call stays; every other one of the account ends at once.
+         * @description The session of this call stays; every other one of the account ends at once. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
          */
         post: operations["changePassword"];
         delete?: never;
@@ -132,6 +132,314 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/me/email": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Begins to change the caller's e-mail address
+         * @description Mails a token to the new address, for `POST /me/email/confirm`, and one to the present address, for `POST /auth/email/revert`. The answer is the same whether the new address has an account or not. It replaces an earlier request, and can be confirmed for 24 hours. A session needs a fresh proof: `POST /auth/step-up`.
+         */
+        post: operations["requestEmailChange"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/me/email/confirm": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Changes the caller's e-mail address by a token that was mailed to the new one
+         * @description Any session of the account that asked for it may do this, and no other account. Its other sessions end. The former address gets a mail with a token that reverts the change, and stays reserved for the account, for seven days.
+         */
+        post: operations["confirmEmailChange"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/auth/email/revert": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Reverts a change of the e-mail address that the holder of the former address did not ask for
+         * @description By a token that was mailed to the former address, when the change was asked for or when it was made. The account has that address again, or keeps it. All sessions end, the password is removed, and a token for a new one is mailed. So are passkeys, authenticator app, linked providers, addresses and API keys that were added since seven days before the request, and all recovery codes.
+         */
+        post: operations["revertEmailChange"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/me/factors": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The caller's passkeys, authenticator app and recovery codes
+         * @description Without secrets: codes and keys are shown only when they are made.
+         */
+        get: operations["listFactors"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/me/totp": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Begins to set up an authenticator app
+         * @description RFC 6238: SHA-1, six digits, thirty seconds. Nothing asks for a code before `POST /me/totp/confirm`. A session needs a fresh proof: `POST /auth/step-up`.
+         */
+        post: operations["startTotp"];
+        /**
+         * Removes the authenticator app
+         * @description Ends the other sessions. With the last second factor the recovery codes go. A session needs a fresh proof: `POST /auth/step-up`.
+         */
+        delete: operations["removeTotp"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/me/totp/confirm": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Sets up the authenticator app, by a first code of it
+         * @description Every sign-in with the password asks for a second factor from now on. If the account had none, its other sessions end. A session needs a fresh proof: `POST /auth/step-up`.
+         */
+        post: operations["confirmTotp"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/me/passkeys/options": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Begins to register a passkey
+         * @description The challenge is valid for five minutes, once, for this session. A session needs a fresh proof: `POST /auth/step-up`.
+         */
+        post: operations["beginPasskeyRegistration"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/me/passkeys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Registers a passkey
+         * @description An account can have 20, one for each device or keychain. Customers can sign in with it or with their password; an operator with a passkey needs one, or another second factor, at each sign-in. A session needs a fresh proof: `POST /auth/step-up`.
+         */
+        post: operations["addPasskey"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/me/passkeys/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Removes one of the caller's passkeys
+         * @description Ends the other sessions. With the last second factor the recovery codes go. The last way to sign in stays. A session needs a fresh proof: `POST /auth/step-up`.
+         */
+        delete: operations["removePasskey"];
+        options?: never;
+        head?: never;
+        /**
+         * Renames one of the caller's passkeys
+         * @description The name is for the list of passkeys only: the device or keychain keeps its own. A session needs a fresh proof: `POST /auth/step-up`.
+         */
+        patch: operations["renamePasskey"];
+        trace?: never;
+    };
+    "/me/recovery-codes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Replaces the recovery codes
+         * @description The earlier codes stop working. A session needs a fresh proof: `POST /auth/step-up`.
+         */
+        post: operations["renewRecoveryCodes"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/auth/second-factor": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Completes a sign-in with the second factor
+         * @description After `second_factor_required`, whose `challenge` is sent back within five minutes with one of `totp_code`, `recovery_code` and `passkey`. A wrong code leaves the challenge usable, five times at most; a passkey answers it once.
+         */
+        post: operations["completeSignIn"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/auth/passkey/options": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Begins a sign-in with a passkey
+         * @description The answer is the same for everybody: which account it will be, the passkey says. The challenge is valid for five minutes.
+         */
+        post: operations["beginPasskeySignIn"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/auth/passkey": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Opens a session by a passkey, without a password
+         * @description The challenge of `POST /auth/passkey/options` is answered once, by a page of the store or of its shop, with the user verified.
+         */
+        post: operations["signInWithPasskey"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/auth/step-up/options": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * How the caller can prove again who they are
+         * @description Also makes the challenge for a passkey, valid for five minutes. A password is a proof only for accounts without a second factor.
+         */
+        post: operations["beginStepUp"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/auth/step-up": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Proves again who the caller is, for calls that need it
+         * @description After `step_up_required`: with one of `password`, `totp_code`, `recovery_code` and `passkey`. The proof counts for ten minutes of this session. A refused one, also a right password where it does not count, has the `methods` that count.
+         */
+        post: operations["stepUp"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/auth/register": {
         parameters: {
             query?: never;
@@ -146,6 +454,26 @@ export interface paths {
          * @description With EMAIL_VERIFICATION=required it answers 202 to new and taken addresses alike and sends a mail.
          */
         post: operations["register"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/auth/guest": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Opens a session without an account
+         * @description For an order without an account: mails about it go to the address. The answer is the same whether the address has an account or not, and each call makes another guest. An account that proves the address by a mailed token has the orders from then on.
+         */
+        post: operations["createGuest"];
         delete?: never;
         options?: never;
         head?: never;
@@ -183,7 +511,7 @@ export interface paths {
         put?: never;
         /**
          * Opens a session
-         * @description A wrong address and a wrong password get the same answer after the same work. Attempts are limited for each address and each client.
+         * @description A wrong address and a wrong password get the same answer after the same work. Only the right password of a blocked account gets `account_blocked`. Attempts are limited for each address and each client. An account with a second factor gets 403 `second_factor_required` with `challenge`, `methods` and `passkey_options`, for `POST /auth/second-factor`.
          */
         post: operations["login"];
         delete?: never;
@@ -246,6 +574,410 @@ export interface paths {
         get: operations["getSigningKeys"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/auth/oidc": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The providers with which customers can sign in
+         * @description From the settings of the store; often none.
+         */
+        get: operations["listSignInProviders"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/auth/oidc/{provider}/authorize": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Leads the browser to a provider
+         * @description For the browser itself (`location.href`), not for `fetch`. A provider that does not answer leads back to `return_to#oidc-error=unavailable`. Refusals are a page for a browser, which asks for `text/html`.
+         */
+        get: operations["startProviderSignIn"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/auth/oidc/{provider}/callback": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Leads the browser from a provider back to the page that began
+         * @description The address to register at the provider, which leads the browser here with `code` and `state`, or with `error`. It works once, with the cookie of `startProviderSignIn`. Refusals are a page for a browser, which asks for `text/html`.
+         */
+        get: operations["finishProviderSignIn"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/auth/oidc/token": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Opens the session of a sign-in with a provider
+         * @description The code works once, for a minute, and only together with the secret of the page that began the sign-in. An account with a second factor gets 403 `second_factor_required`, as at a login.
+         */
+        post: operations["exchangeSignInCode"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/me/sign-ins": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Adds a provider to the caller's account
+         * @description The customer has signed in at the provider, for this page and with `purpose=link`; the code works once, for five minutes, together with the page's secret. The address at the provider may be another one. The same link again changes nothing. For customers only. A session needs a fresh proof: `POST /auth/step-up`.
+         */
+        post: operations["linkSignIn"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/me/sign-ins/{provider}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Removes a provider from the caller's account
+         * @description Ends the other sessions. The last way to sign in stays: `POST /auth/password-reset` sets a password first. A later sign-in with the provider links it again while both have proven the same address. A session needs a fresh proof: `POST /auth/step-up`.
+         */
+        delete: operations["unlinkSignIn"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/admin/api-keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The keys, newest first, in pages
+         * @description Also those that have expired or are revoked: histories name them. Pages: follow `next_cursor` until `has_more` is false. Needs the scope `access:write`.
+         */
+        get: operations["listApiKeys"];
+        put?: never;
+        /**
+         * Makes a key for a machine, and shows it once
+         * @description Send it as `Authorization: Bearer`. It may call what its scopes permit, as long as its maker may too, and no call about an own account. What it changes has it as actor: `{"type": "key", "id": …}`. Needs the scope `access:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
+         */
+        post: operations["createApiKey"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/admin/api-keys/{id}/rotate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Gives a key another secret, and shows it once
+         * @description The present secret stays valid for `overlap_seconds`, a day unless given, so that machines can change one after the other; one that an earlier rotation left ends now. Scopes and expiry stay. Only for the operator who made the key; keys of the command are rotated by it. Needs the scope `access:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
+         */
+        post: operations["rotateApiKey"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/admin/api-keys/{id}/revoke": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Ends a key permanently
+         * @description Every process of the API refuses it within a second. Repeating it changes nothing. Needs the scope `access:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
+         */
+        post: operations["revokeApiKey"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/admin/operators": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Operators and their roles, in pages
+         * @description The oldest accounts first. What each role may do is in docs/security.md. Needs the scope `access:write`.
+         */
+        get: operations["listOperators"];
+        put?: never;
+        /**
+         * Makes an operator
+         * @description A new address gets an account and a mail that names the role and links to the console, where its one-time token sets the password (`POST /auth/password-reset/confirm`). The token is valid for three days; after that `POST /auth/password-reset` mails another. An existing account keeps its password and gets the role, if its address was proven. Needs the scope `access:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
+         */
+        post: operations["createOperator"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/admin/operators/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Takes the role from an operator
+         * @description Its sessions end, and the account is a customer's with the orders that it may have. Nobody removes themselves, and the last admin stays. Needs the scope `access:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
+         */
+        delete: operations["removeOperator"];
+        options?: never;
+        head?: never;
+        /**
+         * Changes the role of an operator
+         * @description Its sessions end. Nobody changes their own role, and the last admin's stays. Needs the scope `access:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
+         */
+        patch: operations["updateOperator"];
+        trace?: never;
+    };
+    "/admin/activities": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What operators, keys and commands have changed, newest first, in pages
+         * @description Filters combine with AND. Each change is recorded in its own transaction: what was refused is not here. Nothing changes or deletes a row. Send the `ETag` as `If-None-Match` to poll. Needs the scope `activities:read`.
+         */
+        get: operations["listActivities"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/me/addresses": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The caller's addresses, the oldest first
+         * @description All of them: there are 50 at most. An order takes the address itself as `shipping_address`, and keeps its own copy.
+         */
+        get: operations["listAddresses"];
+        put?: never;
+        /**
+         * Adds an address
+         * @description With `is_default` no other address is the default any more.
+         */
+        post: operations["addAddress"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/me/addresses/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Deletes one of the caller's addresses
+         * @description Orders keep their copies. When it was the default, there is none then.
+         */
+        delete: operations["deleteAddress"];
+        options?: never;
+        head?: never;
+        /**
+         * Changes one of the caller's addresses
+         * @description Only the properties that the body names change; `address` is replaced as a whole.
+         */
+        patch: operations["changeAddress"];
+        trace?: never;
+    };
+    "/me/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Everything that the store has about the caller, as JSON
+         * @description Articles 15 and 20 of the GDPR: the account, its guests, sessions, addresses, orders with their history, mails about them, and keys of requests. Sent as it is read, so an error in the middle ends the connection. Five an hour.
+         */
+        get: operations["exportAccount"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/admin/customers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Customers and guests, by address where it is searched, else the newest first, with what they ordered
+         * @description Filters combine with AND. Pages: follow `next_cursor` until `has_more` is false. Needs the scope `customers:read`.
+         */
+        get: operations["searchCustomers"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/admin/customers/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * One customer or guest, with the sums of its orders
+         * @description Accounts of operators are not found. The orders: `GET /admin/orders?user_id=`. Needs the scope `customers:read`.
+         */
+        get: operations["getCustomer"];
+        put?: never;
+        post?: never;
+        /**
+         * Erases the account of a customer or guest; its orders stay for the retention period
+         * @description Erases and keeps what `DELETE /me` does. Needs the scope `customers:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
+         */
+        delete: operations["eraseCustomer"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/admin/customers/{id}/block": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Blocks a customer or guest
+         * @description All its sessions end, in every process within a second, and no new one opens. Its orders stay as they are. Repeated, it changes the reason. Needs the scope `customers:write`.
+         */
+        post: operations["blockCustomer"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/admin/customers/{id}/unblock": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Unblocks a customer or guest
+         * @description The customer can log in again. Sessions that have ended stay so. Needs the scope `customers:write`.
+         */
+        post: operations["unblockCustomer"];
         delete?: never;
         options?: never;
         head?: never;
@@ -323,7 +1055,7 @@ export interface paths {
         put?: never;
         /**
          * Adds a product
-         * @description The product is in every list at once. Without `stock` its stock is not tracked.
+         * @description The product is in every list at once. Without `stock` its stock is not tracked. Needs the scope `products:write`.
          */
         post: operations["createProduct"];
         delete?: never;
@@ -344,16 +1076,36 @@ export interface paths {
         post?: never;
         /**
          * Archives a product: no list shows it and it cannot be ordered; orders keep it
-         * @description With `If-Match` only if the product is unchanged.
+         * @description With `If-Match` only if the product is unchanged. Needs the scope `products:write`.
          */
         delete: operations["archiveProduct"];
         options?: never;
         head?: never;
         /**
          * Changes a product
-         * @description Replaces the properties that the body names, `price` and `options` as a whole; the others stay. `null` is a value, which only `image_url` and `group` can have. This is not a JSON Merge Patch.
+         * @description Replaces the properties that the body names, `price`, `options` and `attributes` as a whole; the others stay. `null` is a value, which only `image_url` and `group` can have. This is not a JSON Merge Patch. Needs the scope `products:write`.
          */
         patch: operations["updateProduct"];
+        trace?: never;
+    };
+    "/admin/stock": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The stock of up to 100 products
+         * @description For a page of products in one call. Products that do not exist or are archived are left out. Needs the scope `stock:read`.
+         */
+        get: operations["listStock"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/admin/products/{id}/stock": {
@@ -365,12 +1117,12 @@ export interface paths {
         };
         /**
          * The stock of a product
-         * @description The `ETag` is the version of the stock, for the `If-Match` of a count.
+         * @description The `ETag` is the version of the stock, for the `If-Match` of a count. Needs the scope `stock:read`.
          */
         get: operations["getStock"];
         /**
          * Sets the stock of a product, if it has not changed since it was counted
-         * @description Needs `If-Match` or `expected`, so that sales since the count are not overwritten.
+         * @description Needs `If-Match` or `expected`, so that sales since the count are not overwritten. Needs the scope `stock:write`.
          */
         put: operations["setStock"];
         post?: never;
@@ -389,13 +1141,13 @@ export interface paths {
         };
         /**
          * The stock changes other than orders, newest first, in pages
-         * @description Counts, deliveries and imports, with who made them. Sales are in the orders.
+         * @description Counts, deliveries and imports, with who made them. Sales are in the orders. Needs the scope `stock:read`.
          */
         get: operations["listStockAdjustments"];
         put?: never;
         /**
          * Adds or removes units, once per reference
-         * @description The same `reference` again changes nothing and answers 200 with the first adjustment.
+         * @description The same `reference` again changes nothing and answers 200 with the first adjustment. Needs the scope `stock:write`.
          */
         post: operations["adjustStock"];
         delete?: never;
@@ -419,7 +1171,7 @@ export interface paths {
         put?: never;
         /**
          * Places an order
-         * @description Prices and names are those of the catalogue at this moment. Either all lines are reserved or none. Send an `Idempotency-Key` and repeat the request with it when no answer arrives: it places one order.
+         * @description Prices and names are those of the catalogue at this moment. Either all lines are reserved or none. Send an `Idempotency-Key` and repeat the request with it when no answer arrives: it places one order. `attributes` are never changed and, like `client_reference`, kept in the data lake: without personal data.
          */
         post: operations["placeOrder"];
         delete?: never;
@@ -497,7 +1249,7 @@ export interface paths {
         };
         /**
          * All orders, newest first by number, with `from` or `to` by time, in pages
-         * @description Filters combine with AND. Pages: follow `next_cursor` until `has_more` is false.
+         * @description Filters combine with AND. Pages: follow `next_cursor` until `has_more` is false. Send the `ETag` as `If-None-Match` to poll. Needs the scope `orders:read`.
          */
         get: operations["searchOrders"];
         put?: never;
@@ -517,7 +1269,7 @@ export interface paths {
         };
         /**
          * Any order, and the delivery status of each change
-         * @description The timeline shows when each change was published, mailed and stored in the lake.
+         * @description The timeline shows when each change was published, mailed and stored in the lake. Send the `ETag` as `If-None-Match` to poll. Needs the scope `orders:read`.
          */
         get: operations["getAnyOrder"];
         put?: never;
@@ -539,9 +1291,153 @@ export interface paths {
         put?: never;
         /**
          * Moves an order to another status
-         * @description With a `reference` a move can be repeated: the same `to` with the same `reference` again changes nothing and answers with the order as it is now, whatever `If-Match` says, and with `Idempotency-Replayed: true`.
+         * @description With a `reference` a move can be repeated: the same `to` with the same `reference` again changes nothing and answers with the order as it is now, whatever `If-Match` says, and with `Idempotency-Replayed: true`. Needs the scope `orders:move`.
          */
         post: operations["moveOrder"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/admin/orders/{id}/shipments": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Ships a part of an order, or the rest of it, as one parcel
+         * @description Of a confirmed order, which stays confirmed until its last open piece is shipped. The same request with the same `reference` again changes nothing and answers with the order as it is now, whatever `If-Match` says, and with `Idempotency-Replayed: true`; another one with that reference is refused with `change_reference_taken`. Needs the scope `orders:move`.
+         */
+        post: operations["shipLines"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/admin/orders/{id}/cancellations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Cancels a part of an order that is not shipped yet, or the rest of it
+         * @description The stock is given back and the total falls. When nothing is open any more, the order is shipped; cancelled when nothing of it was shipped; returned when all that was shipped came back. The same request with the same `reference` again changes nothing and answers with the order as it is now, whatever `If-Match` says, and with `Idempotency-Replayed: true`; another one with that reference is refused with `change_reference_taken`. Needs the scope `orders:move`.
+         */
+        post: operations["cancelLines"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/admin/orders/{id}/returns": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Takes back a part of what was shipped, or all of it
+         * @description When all that was shipped came back and nothing is open, the order is returned. The total stays. The same request with the same `reference` again changes nothing and answers with the order as it is now, whatever `If-Match` says, and with `Idempotency-Replayed: true`; another one with that reference is refused with `change_reference_taken`. Needs the scope `orders:move`.
+         */
+        post: operations["returnLines"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/admin/orders/{id}/adjustments": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Charges shipping, a tax or a fee, or grants a discount
+         * @description The total changes by its amount, and is never below 0. Until the order is cancelled or returned. An adjustment alone sends no mail: later mails of the order show it. The same request with the same `reference` again changes nothing and answers with the order as it is now, whatever `If-Match` says, and with `Idempotency-Replayed: true`. Needs the scope `orders:adjust`.
+         */
+        post: operations["addAdjustment"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/admin/orders/{id}/adjustments/{version}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Voids an adjustment of an order
+         * @description The history keeps both. Voiding it again changes nothing, with `Idempotency-Replayed: true`. Needs the scope `orders:adjust`.
+         */
+        delete: operations["voidAdjustment"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/admin/orders/{id}/payment": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Records what a payment provider has reported about the payment of an order
+         * @description For the glue of a payment provider. States follow each other as listed; one that the payment has had, or has passed, changes nothing and is answered with `Idempotency-Replayed: true`, so messages may come twice and in any order. Several payments of an order are all kept in its history; `payment` is the newest that holds money (`paid`, `partially_refunded`), else the newest. The status of the order does not change: send `POST /admin/orders/{id}/transitions` with `{"to": "confirmed"}` to confirm it. A pending order whose payment is `authorized`, `paid` or `partially_refunded` does not expire. Needs the scope `orders:adjust`.
+         */
+        put: operations["reportPayment"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/admin/orders/{id}/notes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The notes of operators and keys about an order, newest first, in pages
+         * @description Pages: follow `next_cursor` until `has_more` is false. Customers never see notes. Needs the scope `orders:read`.
+         */
+        get: operations["listOrderNotes"];
+        put?: never;
+        /**
+         * Adds a note for other operators to an order
+         * @description A note is never changed. It is erased with the address of the order, after its account is deleted. Needs the scope `orders:move`.
+         */
+        post: operations["addOrderNote"];
         delete?: never;
         options?: never;
         head?: never;
@@ -588,6 +1484,310 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/admin/figures": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Orders, revenue, requests and what waits, over the last hour, day or week
+         * @description Collected once a minute, so at most about a minute behind; kept for eight days. Send the `ETag` as `If-None-Match`: while nothing new was collected the answer is 304. Amounts are in minor units. The last step is not over, so its counts still increase. Needs the scope `figures:read`.
+         */
+        get: operations["getFigures"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/admin/pipeline": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The state of the pipeline from the replication slot to mails, webhooks and lake
+         * @description Any process of the API can answer. Each part is read for two seconds at most; one that fails costs itself only. Poll it with `If-None-Match`. Needs the scope `pipeline:read`.
+         */
+        get: operations["getPipeline"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/admin/webhooks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The endpoints of webhooks and their state, in pages
+         * @description The oldest first, without their secrets. Needs the scope `webhooks:read`.
+         */
+        get: operations["listWebhooks"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/admin/webhooks/{id}/deliveries": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * An endpoint's deliveries, newest first, in pages
+         * @description One for each event that it wanted. Pages: follow `next_cursor` until `has_more` is false. Needs the scope `webhooks:read`.
+         */
+        get: operations["listWebhookDeliveries"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/admin/webhooks/{id}/redeliver": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Delivers one event again, or all that failed
+         * @description Each gets three days of its own for its attempts. Receivers know a repeated event by its id. One call queues 10,000 at most: repeat it while `queued` is 10,000. Needs the scope `webhooks:write`.
+         */
+        post: operations["redeliverWebhooks"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/admin/audits": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Runs of verify and replay, newest first, in pages
+         * @description Those that operators started here and those of the command line, such as a nightly job. Kept for 90 days. Needs the scope `pipeline:read`.
+         */
+        get: operations["listAudits"];
+        put?: never;
+        /**
+         * Starts verify or replay
+         * @description The command runs in a process of its own, for 30 minutes at most. One of each kind runs at a time in the whole store. `Location` is the run. Needs the scope `pipeline:repair`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
+         */
+        post: operations["startAudit"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/admin/audits/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * One run, with its progress or its result
+         * @description Poll it with `If-None-Match` while its status is `running`. Needs the scope `pipeline:read`.
+         */
+        get: operations["getAudit"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/admin/mails": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Order mails, newest first, in pages
+         * @description Filters combine with AND. Pages: follow `next_cursor` until `has_more` is false. Mails about accounts, such as a password reset, are not listed: the store keeps no record of them. Send the `ETag` as `If-None-Match` to poll. Needs the scope `mails:read`.
+         */
+        get: operations["listMails"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/admin/mails/{event_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * An order mail, with its subject, text and HTML
+         * @description A mail that is not sent yet is rendered from its stored content. The content of a sent mail is deleted, so it is rendered again from the order, which gives the same mail unless since then the templates, `MAIL_LOCALE` or the account's name or language have changed, or the account's address was verified. Needs the scope `mails:read`.
+         */
+        get: operations["getMail"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/admin/mails/{event_id}/retry": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Queues a failed mail again
+         * @description It gets as many attempts as a new mail, and waits when its account has had its limit of mails an hour. Needs the scope `mails:send`.
+         */
+        post: operations["retryMail"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/admin/mails/retry": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Queues all failed mails again
+         * @description The oldest come first, at most 10000 in one call. Needs the scope `mails:send`.
+         */
+        post: operations["retryMails"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/admin/mail-templates": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The templates of mails, and which of them the shop has replaced
+         * @description As this process has read them when it started: a changed file counts after a restart, as in mails. Needs the scope `mails:read`.
+         */
+        get: operations["listMailTemplates"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/admin/mail-templates/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * A mail made from a template
+         * @description The mail of an invented order or account, made by the same code as the store's mails, in a language that the store has. `locale` writes the amounts in another way. Needs the scope `mails:read`.
+         */
+        get: operations["previewMailTemplate"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/admin/lake/tables": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The tables and columns that a query of the lake can read
+         * @description What each column means is in docs/events.md. Needs the scope `lake:query`.
+         */
+        get: operations["listLakeTables"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/admin/lake/queries": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Runs SQL over the lake
+         * @description One SELECT of DuckDB's SQL over the views `order_events` and `orders`, and `activities` with the scope `activities:read`, in a process of its own that reads the lake and nothing else. It has 10 seconds, bounded memory and bounded space on disk; an operator has one query at a time. Closing the connection ends it. Needs the scope `lake:query`.
+         */
+        post: operations["queryLake"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/admin/products/import": {
         parameters: {
             query?: never;
@@ -598,8 +1798,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Adds and changes products, one per line (NDJSON), and returns the outcome of each line (NDJSON)
-         * @description A line is a whole product: `{sku, name, category, price, description?, image_url?, group?, options?, stock?}`, or `stock_delta` and `reference` in place of `stock`.
+         * Adds and changes products, one per line (NDJSON or CSV), and returns the outcome of each line (NDJSON)
+         * @description A line is a whole product: `{sku, name, category, price, description?, image_url?, group?, options?, attributes?, stock?}`, or `stock_delta` and `reference` in place of `stock`. As `text/csv` the first line names the columns, `price` is in major units, and the line of a record is its first. Needs the scope `products:write`.
          */
         post: operations["importProducts"];
         delete?: never;
@@ -619,7 +1819,7 @@ export interface paths {
         put?: never;
         /**
          * Moves many orders, one per line
-         * @description The body is NDJSON of at most 10000 lines, each `{order_id, to, reason?, reference?, tracking?, restock?, version?}`. The answer is NDJSON with a line for each: `{line, order_id, ok: true, status, version}`, with `repeated: true` when the move was made before under the same reference, or `{line, order_id, ok: false, code, detail}`.
+         * @description The body is NDJSON of at most 10000 lines, each `{order_id, to, reason?, reference?, tracking?, restock?, version?}`. The answer is NDJSON with a line for each: `{line, order_id, ok: true, status, version}`, with `repeated: true` when the move was made before under the same reference, or `{line, order_id, ok: false, code, detail}`. Needs the scope `orders:move`.
          */
         post: operations["moveOrders"];
         delete?: never;
@@ -636,8 +1836,81 @@ export interface components {
             /** @enum {string} */
             status: "accepted";
         };
+        Account: {
+            /** Format: uuid */
+            id: string;
+            email: string;
+            name: string | null;
+            /** @enum {unknown} */
+            role: "customer" | "guest" | "support" | "warehouse" | "catalogue" | "analyst" | "admin";
+            /** @description What the role permits besides what every account may do. */
+            scopes: ("orders:read" | "orders:move" | "orders:adjust" | "products:write" | "stock:read" | "stock:write" | "customers:read" | "customers:write" | "figures:read" | "lake:query" | "mails:read" | "mails:send" | "pipeline:read" | "pipeline:repair" | "webhooks:read" | "webhooks:write" | "activities:read" | "access:write")[];
+            /** @description Of the mails. Null: none was chosen, and that of the store counts. */
+            language: ("en" | "de" | "fr" | "es") | null;
+            /** Format: date-time */
+            created_at: string;
+            /** @description The providers with which the account signs in; `GET /auth/oidc` has their names. */
+            sign_ins: components["schemas"]["LinkedSignIn"][];
+            /** @description The address that `POST /me/email` has asked for, until a token mailed to it confirms it. */
+            pending_email: string | null;
+        };
         AccountChange: {
             name?: string | null;
+            /** @description Null: that of the store counts. */
+            language?: ("en" | "de" | "fr" | "es") | null;
+        };
+        AccountExport: {
+            [key: string]: unknown;
+        };
+        Activity: {
+            id: number;
+            /** Format: date-time */
+            at: string;
+            actor: {
+                /**
+                 * @description `admin`: an operator of any role. `key`: an API key. `system`: a command on the machine of the store.
+                 * @enum {unknown}
+                 */
+                type: "admin" | "key" | "system";
+                /** @description The id of the account or the key; null: a command. */
+                id: string | null;
+            };
+            /** @description The `operationId` of the call, or the command. */
+            action: string;
+            subject: {
+                /** @enum {unknown} */
+                type: "product" | "order" | "account" | "api_key" | "mail" | "webhook" | "audit" | "lake" | "store";
+                /** @description Null: many, which `after` counts. */
+                id: string | null;
+            };
+            /** @description What differs, before the change. Long texts are cut. */
+            before: {
+                [key: string]: unknown;
+            } | null;
+            /** @description What differs, after the change. */
+            after: {
+                [key: string]: unknown;
+            } | null;
+            /** @description The `X-Request-Id` of the call; null: a command. */
+            request_id: string | null;
+        };
+        ActivityPage: {
+            data: components["schemas"]["Activity"][];
+            has_more: boolean;
+            next_cursor: string | null;
+        };
+        Adjustment: {
+            /** @description The version of the order with which it was made. Names the adjustment. */
+            version: number;
+            /** @enum {unknown} */
+            kind: "shipping" | "discount" | "tax" | "fee";
+            /** @description For the customer. */
+            label: string;
+            amount: components["schemas"]["SignedMoney"];
+            /** Format: date-time */
+            made_at: string;
+            /** @description The id of what caused the move, such as a payment or a parcel. The customer can see it. */
+            reference?: string;
         };
         AdminOrder: {
             /** Format: uuid */
@@ -651,6 +1924,10 @@ export interface components {
             client_reference: string | null;
             shipping_address: components["schemas"]["ShippingAddress"] | null;
             note: string | null;
+            /** @description As the order was placed. Absent: none. */
+            attributes?: {
+                [key: string]: string | number | boolean;
+            };
             /** @description Grows with each change: 1, 2, 3 … Skips numbers after the database was restored. */
             version: number;
             /** Format: date-time */
@@ -658,6 +1935,13 @@ export interface components {
             /** Format: date-time */
             updated_at: string;
             status_history: components["schemas"]["StatusChange"][];
+            original_total: components["schemas"]["Money"];
+            /** @description What is charged besides the lines. */
+            adjustments: components["schemas"]["Adjustment"][];
+            /** @description As the provider has reported it. Null: nothing is known. */
+            payment: components["schemas"]["Payment"] | null;
+            /** @description What was shipped, parcel by parcel. */
+            parcels: components["schemas"]["Parcel"][];
             /** Format: uuid */
             user_id: string;
         };
@@ -673,6 +1957,10 @@ export interface components {
             client_reference: string | null;
             shipping_address: components["schemas"]["ShippingAddress"] | null;
             note: string | null;
+            /** @description As the order was placed. Absent: none. */
+            attributes?: {
+                [key: string]: string | number | boolean;
+            };
             /** @description Grows with each change: 1, 2, 3 … Skips numbers after the database was restored. */
             version: number;
             /** Format: date-time */
@@ -680,6 +1968,13 @@ export interface components {
             /** Format: date-time */
             updated_at: string;
             status_history: components["schemas"]["StatusChange"][];
+            original_total: components["schemas"]["Money"];
+            /** @description What is charged besides the lines. */
+            adjustments: components["schemas"]["Adjustment"][];
+            /** @description As the provider has reported it. Null: nothing is known. */
+            payment: components["schemas"]["Payment"] | null;
+            /** @description What was shipped, parcel by parcel. */
+            parcels: components["schemas"]["Parcel"][];
             timeline: components["schemas"]["TimelineEntry"][];
             /** Format: uuid */
             user_id: string;
@@ -689,9 +1984,187 @@ export interface components {
             has_more: boolean;
             next_cursor: string | null;
         };
+        ApiKey: {
+            /**
+             * Format: uuid
+             * @description Names the key as actor in histories, and is a part of its text.
+             */
+            id: string;
+            name: string;
+            state: components["schemas"]["ApiKeyState"];
+            scopes: ("orders:read" | "orders:move" | "orders:adjust" | "products:write" | "stock:read" | "stock:write" | "customers:read" | "customers:write" | "figures:read" | "lake:query" | "mails:read" | "mails:send" | "pipeline:read" | "pipeline:repair" | "webhooks:read" | "webhooks:write" | "activities:read")[];
+            /** @description The account that made it; null: a command. */
+            created_by: string | null;
+            /**
+             * Format: date-time
+             * @description When it was made.
+             */
+            created_at: string;
+            /** @description When it ends by itself; null: never. */
+            expires_at: string | null;
+            /** @description Written at most once a minute. */
+            last_used_at: string | null;
+            /** @description Until when the secret before the last rotation is valid too. */
+            previous_secret_expires_at: string | null;
+            /** @description When it was revoked. */
+            revoked_at: string | null;
+            /** @description `maker_deleted`, `maker_demoted`: the account that made it was deleted, or is no operator any more. */
+            revoked_reason: ("revoked" | "maker_deleted" | "maker_demoted") | null;
+        };
+        ApiKeyInput: {
+            /** @description The machine or service. No name of a person: it stays when the person leaves. */
+            name: string;
+            /** @description What the key may do: no more than its maker. */
+            scopes: ("orders:read" | "orders:move" | "orders:adjust" | "products:write" | "stock:read" | "stock:write" | "customers:read" | "customers:write" | "figures:read" | "lake:query" | "mails:read" | "mails:send" | "pipeline:read" | "pipeline:repair" | "webhooks:read" | "webhooks:write" | "activities:read")[];
+            /** @description In the future, within two years. Null, the default: it does not expire. */
+            expires_at?: string | null;
+        };
+        ApiKeyPage: {
+            data: components["schemas"]["ApiKey"][];
+            has_more: boolean;
+            next_cursor: string | null;
+        };
+        ApiKeyRotation: {
+            /**
+             * @description For how long the present secret stays valid. 0: it ends at once.
+             * @default 86400
+             */
+            overlap_seconds?: number;
+        };
+        /** @enum {unknown} */
+        ApiKeyState: "active" | "expired" | "revoked";
+        /** @description Facts for the shop's own programs, with names of 1 to 50 letters, digits, _ . and - that begin with a letter; all together at most 4096 bytes as JSON. */
+        Attributes: {
+            [key: string]: string | number | boolean;
+        };
+        /**
+         * @description `verify` compares orders, topic, mails and lake, and changes nothing. `replay` publishes order events that the topic lacks, and recreates and refills a lost replication slot.
+         * @enum {unknown}
+         */
+        AuditKind: "verify" | "replay";
+        AuditRun: {
+            /** Format: uuid */
+            id: string;
+            kind: components["schemas"]["AuditKind"];
+            /** @description The command that runs. */
+            command: string;
+            /** @description The operator who started it; null: the command line. */
+            started_by: string | null;
+            /** Format: date-time */
+            started_at: string;
+            /**
+             * @description `faults`: it has found something wrong, or could not repair everything. `undecided`: events are in flight longer than they should be. `failed`: it ended without a result, or its process has died.
+             * @enum {unknown}
+             */
+            status: "running" | "passed" | "faults" | "undecided" | "failed";
+            /** @description What it did last. */
+            progress: string | null;
+            finished_at: string | null;
+            /** @description Of the command; null when its process was killed. */
+            exit_status: number | null;
+            /** @description The report of the command, as `storefront verify --json` prints it, with at most 20 examples of each finding. */
+            result: {
+                [key: string]: unknown;
+            } | null;
+            /** @description What it printed, or why it failed; the first 20,000 characters. */
+            output: string | null;
+        };
+        AuditRunPage: {
+            data: components["schemas"]["AuditRun"][];
+            has_more: boolean;
+            next_cursor: string | null;
+        };
+        AuthenticationFactors: {
+            /** @description Whether a password alone is not enough to sign in. */
+            second_factor_required: boolean;
+            totp: {
+                /** Format: date-time */
+                created_at: string;
+            } | null;
+            passkeys: components["schemas"]["Passkey"][];
+            recovery_codes_left: number;
+            /** @description The last proof of this session. */
+            authenticated_at: string | null;
+            /** @description The ways in which this session has proven its account. */
+            authenticated_by: string[];
+        };
+        BestSeller: {
+            /** Format: uuid */
+            product_id: string;
+            /** @description Null for a product that no longer exists. */
+            sku: string | null;
+            /** @description Null for a product that no longer exists. */
+            name: string | null;
+            quantity: number;
+            /** @description One amount for each currency. */
+            revenue: components["schemas"]["Money"][];
+        };
         Credentials: {
             email: string;
             password: string;
+        };
+        Customer: {
+            /** Format: uuid */
+            id: string;
+            email: string;
+            name: string | null;
+            /** @enum {unknown} */
+            role: "customer" | "guest";
+            /** @description Whether a mailed token has proven the address. */
+            is_email_verified: boolean;
+            /** @description Of its mails. Null: none was chosen, and that of the store counts. */
+            language: ("en" | "de" | "fr" | "es") | null;
+            /** @description Of a guest: the account that has proven its address, and has its orders. */
+            owner_id: string | null;
+            blocked_at: string | null;
+            blocked_reason: string | null;
+            /** Format: date-time */
+            created_at: string;
+            orders: components["schemas"]["CustomerOrders"];
+        };
+        CustomerAddress: {
+            /** Format: uuid */
+            id: string;
+            address: components["schemas"]["ShippingAddress"];
+            /** @description At most one address is. */
+            is_default: boolean;
+            /** Format: date-time */
+            created_at: string;
+        };
+        CustomerAddressChange: {
+            address?: components["schemas"]["ShippingAddress"];
+            is_default?: boolean;
+        };
+        CustomerAddresses: {
+            data: components["schemas"]["CustomerAddress"][];
+        };
+        CustomerBlock: {
+            /** @description For operators. Kept with the account, erased with it, and never shown to the customer. */
+            reason: string;
+        };
+        CustomerOrders: {
+            /** @description Of the account and of its guests. */
+            count: number;
+            /** @description False: there are more, and count and totals are of the newest 1000. */
+            is_complete: boolean;
+            /** @description One for each currency: what the orders cost now, without cancelled and returned ones. */
+            totals: components["schemas"]["Money"][];
+            last_order_at: string | null;
+        };
+        CustomerPage: {
+            data: components["schemas"]["Customer"][];
+            has_more: boolean;
+            next_cursor: string | null;
+        };
+        EmailChange: {
+            /** @description One plain address. It is stored in lower case, its domain in ASCII (IDNA). */
+            email: string;
+        };
+        EmailConfirmation: {
+            token: string;
+        };
+        EmailReversion: {
+            token: string;
         };
         EmailVerification: {
             token: string;
@@ -714,6 +2187,49 @@ export interface components {
             /** @description Whether the counts are exact; otherwise they come from a sample. */
             exact: boolean;
         };
+        /** @description The sums of the series. */
+        FigureTotals: {
+            orders: number;
+            /** @description One amount for each currency. */
+            revenue: components["schemas"]["Money"][];
+            requests: number;
+            client_errors: number;
+            server_errors: number;
+        };
+        Figures: {
+            /** @enum {unknown} */
+            range: "hour" | "day" | "week";
+            /** @description When the figures were collected, which happens once a minute. Null before the first time. */
+            generated_at: string | null;
+            /** @description 60 for an hour, 600 for a day, 3600 for a week. */
+            step_seconds: number;
+            /**
+             * Format: date-time
+             * @description Begin of the first step.
+             */
+            from: string;
+            /**
+             * Format: date-time
+             * @description End of the last step, which is not over yet.
+             */
+            to: string;
+            /** @description Begin of each step, oldest first. Every series has a value for each. */
+            times: string[];
+            /** @description By currency. */
+            sales: components["schemas"]["SalesSeries"][];
+            /** @description The ten busiest routes, the busiest first, and all others in one series. */
+            requests: components["schemas"]["RouteSeries"][];
+            /** @description Answers with a status of 400 to 499 in each step. */
+            client_errors: number[];
+            /** @description Answers with a status of 500 to 599 in each step. */
+            server_errors: number[];
+            pipeline: components["schemas"]["PipelineSeries"];
+            /** @description The ten products with the greatest quantity in orders of the range, from a full ten minutes on. */
+            best_sellers: components["schemas"]["BestSeller"][];
+            /** @description The ten products with the least stock, of those whose stock is tracked. Of now. */
+            low_stock: components["schemas"]["LowStock"][];
+            totals: components["schemas"]["FigureTotals"];
+        };
         Health: {
             status: "ok" | "unavailable";
             /** @description The reasons are at the operations port. */
@@ -725,6 +2241,48 @@ export interface components {
             keys: {
                 [key: string]: unknown;
             }[];
+        };
+        LakeColumn: {
+            name: string;
+            /** @description DuckDB's name of the type. */
+            type: string;
+        };
+        LakeQuery: {
+            /** @description One SELECT of DuckDB's SQL over `order_events` and `orders`. */
+            sql: string;
+            /**
+             * @description The most rows of the answer.
+             * @default 1000
+             */
+            limit?: number;
+        };
+        LakeResult: {
+            columns: components["schemas"]["LakeColumn"][];
+            /** @description Integers past 32 bits and decimals are exact text, times RFC 3339 in UTC, lists and structs JSON text, NaN and infinity their names. A value for each column. */
+            rows: (null | boolean | number | string)[][];
+            /** @description There are more rows than `limit`, or than 8 MiB have room for. */
+            is_truncated: boolean;
+            /** @description With the start of the process that ran the query. */
+            elapsed_ms: number;
+        };
+        LakeTable: {
+            name: string;
+            description: string;
+            columns: components["schemas"]["LakeColumn"][];
+        };
+        LakeTables: {
+            data: components["schemas"]["LakeTable"][];
+        };
+        LineQuantity: {
+            /** Format: uuid */
+            product_id: string;
+            /** @description Pieces, at least 1. */
+            quantity: number;
+        };
+        LinkedSignIn: {
+            issuer: string;
+            /** Format: date-time */
+            linked_at: string;
         };
         LoginResult: {
             user: components["schemas"]["User"];
@@ -739,11 +2297,217 @@ export interface components {
             /** @description Seconds. */
             refresh_expires_in: number;
         };
+        LowStock: {
+            /** Format: uuid */
+            product_id: string;
+            sku: string;
+            name: string;
+            available: number;
+        };
+        Mail: {
+            /** @description The event that the mail is about: `<order id>.<version>`. Each has one mail. */
+            event_id: string;
+            /** Format: uuid */
+            order_id: string;
+            /** @description Null when the order is no longer in the database. */
+            order_number: string | null;
+            /**
+             * @description What the mail reports, and the name of its template.
+             * @enum {unknown}
+             */
+            kind: "created" | "confirmed" | "shipped" | "delivered" | "cancelled" | "returned" | "part_shipped" | "part_cancelled" | "part_returned";
+            /** @description The account's present address. Null: the account was deleted. */
+            to: string | null;
+            status: components["schemas"]["MailStatus"];
+            /** @description Since it was queued, or queued again. */
+            attempts: number;
+            /** Format: date-time */
+            queued_at: string;
+            /** @description It is sent no earlier: an account has a limit of mails an hour. */
+            send_after: string | null;
+            /** @description When a queued mail is attempted next. Null: now, or never. */
+            next_attempt_at: string | null;
+            /** @description When the mail server accepted it. Null: not yet. */
+            sent_at: string | null;
+            /** @description When it was given up last, also after it was queued again. Null: never. */
+            failed_at: string | null;
+            /** @description Why the last attempt failed, such as the answer of the mail server. */
+            last_error: string | null;
+            /** @description What is sent, or was sent. Null when that cannot be known any more: the account was deleted, or the mail was sent and its order is no longer in the database with its whole history; and when this process cannot use the mail templates. */
+            rendered: components["schemas"]["RenderedMail"] | null;
+        };
+        MailRetry: {
+            /** @description Mails that this call queued again. */
+            queued: number;
+            /** @description Whether more mails have failed: call again. */
+            has_more: boolean;
+        };
+        /**
+         * @description `failed` is final until an operator retries the mail.
+         * @enum {unknown}
+         */
+        MailStatus: "queued" | "sent" | "failed";
+        MailSummary: {
+            /** @description The event that the mail is about: `<order id>.<version>`. Each has one mail. */
+            event_id: string;
+            /** Format: uuid */
+            order_id: string;
+            /** @description Null when the order is no longer in the database. */
+            order_number: string | null;
+            /**
+             * @description What the mail reports, and the name of its template.
+             * @enum {unknown}
+             */
+            kind: "created" | "confirmed" | "shipped" | "delivered" | "cancelled" | "returned" | "part_shipped" | "part_cancelled" | "part_returned";
+            /** @description The account's present address. Null: the account was deleted. */
+            to: string | null;
+            status: components["schemas"]["MailStatus"];
+            /** @description Since it was queued, or queued again. */
+            attempts: number;
+            /** Format: date-time */
+            queued_at: string;
+            /** @description It is sent no earlier: an account has a limit of mails an hour. */
+            send_after: string | null;
+            /** @description When a queued mail is attempted next. Null: now, or never. */
+            next_attempt_at: string | null;
+            /** @description When the mail server accepted it. Null: not yet. */
+            sent_at: string | null;
+            /** @description When it was given up last, also after it was queued again. Null: never. */
+            failed_at: string | null;
+            /** @description Why the last attempt failed, such as the answer of the mail server. */
+            last_error: string | null;
+        };
+        MailSummaryPage: {
+            data: components["schemas"]["MailSummary"][];
+            has_more: boolean;
+            next_cursor: string | null;
+        };
+        MailTemplate: {
+            name: string;
+            /**
+             * @description What the mail is about.
+             * @enum {unknown}
+             */
+            kind: "order" | "account";
+            /**
+             * @description In a preview the one asked for, otherwise that of the store.
+             * @enum {unknown}
+             */
+            language: "en" | "de" | "fr" | "es";
+            /** @description Of the amounts in it, in this language: in a preview the one asked for. Null: it contains none. */
+            locale: string | null;
+            /**
+             * @description `shop`: at least one of its files is from `MAIL_TEMPLATES`.
+             * @enum {unknown}
+             */
+            source: "built_in" | "shop";
+            /** @description Those files, of every language, parts that several mails share included. */
+            own_files: string[];
+        };
+        MailTemplateList: {
+            data: components["schemas"]["MailTemplate"][];
+        };
+        MailTemplatePreview: {
+            name: string;
+            /**
+             * @description What the mail is about.
+             * @enum {unknown}
+             */
+            kind: "order" | "account";
+            /**
+             * @description In a preview the one asked for, otherwise that of the store.
+             * @enum {unknown}
+             */
+            language: "en" | "de" | "fr" | "es";
+            /** @description Of the amounts in it, in this language: in a preview the one asked for. Null: it contains none. */
+            locale: string | null;
+            /**
+             * @description `shop`: at least one of its files is from `MAIL_TEMPLATES`.
+             * @enum {unknown}
+             */
+            source: "built_in" | "shop";
+            /** @description Those files, of every language, parts that several mails share included. */
+            own_files: string[];
+            rendered: components["schemas"]["RenderedMail"];
+        };
         Money: {
             /** @description Minor units of the currency. */
             amount: number;
             /** @description ISO 4217. */
             currency: string;
+        };
+        NewAdjustment: {
+            /** @enum {unknown} */
+            kind: "shipping" | "discount" | "tax" | "fee";
+            /** @description Plain text for the customer, in answers and mails. */
+            label: string;
+            /** @description In the currency of the order. Below 0 for a discount, and only for one; others may be 0. */
+            amount: {
+                /** @description Minor units of the currency; below 0 for what lowers the total. */
+                amount: number;
+                /** @description ISO 4217. */
+                currency: string;
+            };
+            /** @description An adjustment with the same reference is made once, however often it is sent. */
+            reference?: string | null;
+        };
+        NewApiKey: {
+            /**
+             * Format: uuid
+             * @description Names the key as actor in histories, and is a part of its text.
+             */
+            id: string;
+            name: string;
+            state: components["schemas"]["ApiKeyState"];
+            scopes: ("orders:read" | "orders:move" | "orders:adjust" | "products:write" | "stock:read" | "stock:write" | "customers:read" | "customers:write" | "figures:read" | "lake:query" | "mails:read" | "mails:send" | "pipeline:read" | "pipeline:repair" | "webhooks:read" | "webhooks:write" | "activities:read")[];
+            /** @description The account that made it; null: a command. */
+            created_by: string | null;
+            /**
+             * Format: date-time
+             * @description When it was made.
+             */
+            created_at: string;
+            /** @description When it ends by itself; null: never. */
+            expires_at: string | null;
+            /** @description Written at most once a minute. */
+            last_used_at: string | null;
+            /** @description Until when the secret before the last rotation is valid too. */
+            previous_secret_expires_at: string | null;
+            /** @description When it was revoked. */
+            revoked_at: string | null;
+            /** @description `maker_deleted`, `maker_demoted`: the account that made it was deleted, or is no operator any more. */
+            revoked_reason: ("revoked" | "maker_deleted" | "maker_demoted") | null;
+            /** @description The key, for `Authorization: Bearer`. It is not shown again. `^storefront_key_[0-9a-f]{32}_[0-9A-Za-z]{43}_[0-9A-Za-z]{6}$` */
+            key: string;
+        };
+        NewAudit: {
+            kind: components["schemas"]["AuditKind"];
+        };
+        NewCancellation: {
+            /** @description Each product once. Default: all that is left. */
+            lines?: components["schemas"]["OrderPart"][];
+            reason?: string | null;
+            /** @description A change of this kind with the same reference is made once, however often it is sent. */
+            reference?: string | null;
+        };
+        NewCustomerAddress: {
+            address: components["schemas"]["ShippingAddress"];
+            /** @default false */
+            is_default?: boolean;
+        };
+        NewGuest: {
+            /** @description One plain address. It is stored in lower case, its domain in ASCII (IDNA). */
+            email: string;
+            /**
+             * @description Of the mails. By default that of `Accept-Language`, if the store has it.
+             * @enum {unknown}
+             */
+            language?: "en" | "de" | "fr" | "es";
+        };
+        NewOperator: {
+            /** @description One plain address. It is stored in lower case, its domain in ASCII (IDNA). */
+            email: string;
+            role: components["schemas"]["OperatorRole"];
         };
         NewOrder: {
             /** @description Lines of the same product are merged, and then have at most 10,000 pieces. */
@@ -759,11 +2523,29 @@ export interface components {
             client_reference?: string;
             shipping_address?: components["schemas"]["ShippingAddress"];
             note?: string;
+            attributes?: components["schemas"]["Attributes"];
         };
         NewOrderItem: {
             /** Format: uuid */
             product_id: string;
             quantity: number;
+        };
+        NewOrderNote: {
+            /** @description Plain text. Customers never see it. */
+            text: string;
+        };
+        NewPasskey: {
+            /** @description Without a URL. */
+            name: string;
+            passkey: components["schemas"]["PasskeyAttestation"];
+        };
+        NewPasskeyRequest: {
+            /** @description For `PublicKeyCredential.parseCreationOptionsFromJSON` and `navigator.credentials.create`. */
+            options: {
+                [key: string]: unknown;
+            };
+            /** @description Seconds. */
+            expires_in: number;
         };
         NewProduct: {
             /** @description No control characters and no invisible ones. */
@@ -782,8 +2564,26 @@ export interface components {
             options?: {
                 [key: string]: string;
             };
+            attributes?: components["schemas"]["Attributes"];
             /** @description Pieces that can be sold; null: not tracked. */
             stock?: number | null;
+        };
+        NewReturn: {
+            /** @description Each product once. Default: all that is left. */
+            lines?: components["schemas"]["OrderPart"][];
+            reason?: string | null;
+            /** @description A change of this kind with the same reference is made once, however often it is sent. */
+            reference?: string | null;
+            /** @description Whether the goods can be sold again. */
+            restock: boolean;
+        };
+        NewShipment: {
+            /** @description Each product once. Default: all that is left. */
+            lines?: components["schemas"]["OrderPart"][];
+            reason?: string | null;
+            /** @description A change of this kind with the same reference is made once, however often it is sent. */
+            reference?: string | null;
+            tracking?: components["schemas"]["Tracking"] | null;
         };
         NewStockAdjustment: {
             /** @description Units added (positive) or removed (negative). */
@@ -792,6 +2592,24 @@ export interface components {
             reference: string;
             reason?: string | null;
         };
+        Operator: {
+            /** Format: uuid */
+            id: string;
+            email: string;
+            name: string | null;
+            role: components["schemas"]["OperatorRole"];
+            /** @description Whether the holder of the mailbox has proven the address, as by accepting an invitation. */
+            is_email_verified: boolean;
+            /** Format: date-time */
+            created_at: string;
+        };
+        OperatorPage: {
+            data: components["schemas"]["Operator"][];
+            has_more: boolean;
+            next_cursor: string | null;
+        };
+        /** @enum {unknown} */
+        OperatorRole: "support" | "warehouse" | "catalogue" | "analyst" | "admin";
         Order: {
             /** Format: uuid */
             id: string;
@@ -804,6 +2622,10 @@ export interface components {
             client_reference: string | null;
             shipping_address: components["schemas"]["ShippingAddress"] | null;
             note: string | null;
+            /** @description As the order was placed. Absent: none. */
+            attributes?: {
+                [key: string]: string | number | boolean;
+            };
             /** @description Grows with each change: 1, 2, 3 … Skips numbers after the database was restored. */
             version: number;
             /** Format: date-time */
@@ -811,6 +2633,36 @@ export interface components {
             /** Format: date-time */
             updated_at: string;
             status_history: components["schemas"]["StatusChange"][];
+            original_total: components["schemas"]["Money"];
+            /** @description What is charged besides the lines. */
+            adjustments: components["schemas"]["Adjustment"][];
+            /** @description As the provider has reported it. Null: nothing is known. */
+            payment: components["schemas"]["Payment"] | null;
+            /** @description What was shipped, parcel by parcel. */
+            parcels: components["schemas"]["Parcel"][];
+        };
+        /** @description What was changed besides the status. Absent: only the status, of the whole order. */
+        OrderChange: {
+            /** @description `shipped`, `lines_cancelled`, `returned`, `adjusted`, `adjustment_voided` or `payment`. Later releases may have more. */
+            type: string;
+            /** @description The pieces that were shipped, cancelled or returned. */
+            lines?: components["schemas"]["LineQuantity"][];
+            /** @description What the change adds to the order's total, in minor units; negative for cancelled lines. Absent: 0. */
+            amount?: number;
+            /** @description Of `returned`: whether the goods can be sold again. */
+            restock?: boolean;
+            /** @description Of `adjusted`. */
+            kind?: string;
+            /** @description Of `adjusted`. */
+            label?: string;
+            /** @description Of `adjustment_voided`: the version with which the adjustment was made. */
+            adjustment?: number;
+            /** @description Of `payment`. */
+            provider?: string;
+            /** @description Of `payment`: the provider's id of it. */
+            reference?: string;
+            /** @description Of `payment`. */
+            state?: string;
         };
         OrderDetail: {
             /** Format: uuid */
@@ -824,6 +2676,10 @@ export interface components {
             client_reference: string | null;
             shipping_address: components["schemas"]["ShippingAddress"] | null;
             note: string | null;
+            /** @description As the order was placed. Absent: none. */
+            attributes?: {
+                [key: string]: string | number | boolean;
+            };
             /** @description Grows with each change: 1, 2, 3 … Skips numbers after the database was restored. */
             version: number;
             /** Format: date-time */
@@ -831,6 +2687,13 @@ export interface components {
             /** Format: date-time */
             updated_at: string;
             status_history: components["schemas"]["StatusChange"][];
+            original_total: components["schemas"]["Money"];
+            /** @description What is charged besides the lines. */
+            adjustments: components["schemas"]["Adjustment"][];
+            /** @description As the provider has reported it. Null: nothing is known. */
+            payment: components["schemas"]["Payment"] | null;
+            /** @description What was shipped, parcel by parcel. */
+            parcels: components["schemas"]["Parcel"][];
             timeline: components["schemas"]["TimelineEntry"][];
         };
         OrderItem: {
@@ -843,14 +2706,112 @@ export interface components {
             unit_price: components["schemas"]["Money"];
             quantity: number;
             total: components["schemas"]["Money"];
+            /** @description Pieces that were shipped, also those that were returned later. Absent: none. */
+            shipped?: number;
+            /** @description Pieces that were cancelled. Absent: none. */
+            cancelled?: number;
+            /** @description Pieces that were returned. Absent: none. */
+            returned?: number;
+        };
+        OrderNote: {
+            /** Format: uuid */
+            id: string;
+            author: {
+                /**
+                 * @description `admin`: an operator of any role. `key`: an API key.
+                 * @enum {unknown}
+                 */
+                type: "admin" | "key" | "system";
+                id: string | null;
+            };
+            text: string;
+            /** Format: date-time */
+            created_at: string;
+        };
+        OrderNotePage: {
+            data: components["schemas"]["OrderNote"][];
+            has_more: boolean;
+            next_cursor: string | null;
         };
         OrderPage: {
             data: components["schemas"]["Order"][];
             has_more: boolean;
             next_cursor: string | null;
         };
+        OrderPart: {
+            /** Format: uuid */
+            product_id: string;
+            quantity: number;
+        };
         /** @enum {unknown} */
         OrderStatus: "pending" | "confirmed" | "shipped" | "delivered" | "cancelled" | "returned";
+        Parcel: {
+            /** @description The version of the order with which it was shipped. Names the parcel. */
+            version: number;
+            /** Format: date-time */
+            shipped_at: string;
+            /** @description The id of what caused the move, such as a payment or a parcel. The customer can see it. */
+            reference?: string;
+            tracking?: components["schemas"]["Tracking"];
+            lines: components["schemas"]["LineQuantity"][];
+        };
+        Passkey: {
+            /** Format: uuid */
+            id: string;
+            name: string;
+            /** Format: date-time */
+            created_at: string;
+            last_used_at: string | null;
+        };
+        PasskeyAdded: {
+            passkey: components["schemas"]["Passkey"];
+            recovery_codes: string[] | null;
+        };
+        PasskeyAssertion: {
+            id: string;
+            rawId: string;
+            /** @enum {string} */
+            type: "public-key";
+            authenticatorAttachment?: string | null;
+            clientExtensionResults?: Record<string, unknown>;
+            response: {
+                clientDataJSON: string;
+                authenticatorData: string;
+                signature: string;
+                userHandle?: string | null;
+            };
+        };
+        PasskeyAttestation: {
+            id: string;
+            rawId: string;
+            /** @enum {string} */
+            type: "public-key";
+            authenticatorAttachment?: string | null;
+            clientExtensionResults?: Record<string, unknown>;
+            response: {
+                clientDataJSON: string;
+                attestationObject: string;
+                transports?: string[];
+                authenticatorData?: string;
+                publicKey?: string | null;
+                publicKeyAlgorithm?: number;
+            };
+        };
+        PasskeyChange: {
+            /** @description Without a URL. */
+            name: string;
+        };
+        PasskeyRequest: {
+            /** @description For `PublicKeyCredential.parseRequestOptionsFromJSON` and `navigator.credentials.get`. */
+            options: {
+                [key: string]: unknown;
+            };
+            /** @description Seconds. */
+            expires_in: number;
+        };
+        PasskeySignIn: {
+            passkey: components["schemas"]["PasskeyAssertion"];
+        };
         PasswordChange: {
             current_password: string;
             new_password: string;
@@ -863,9 +2824,118 @@ export interface components {
             /** @description One plain address. It is stored in lower case, its domain in ASCII (IDNA). */
             email: string;
         };
+        Payment: {
+            provider: string;
+            /** @description The provider's id of the payment. */
+            reference: string;
+            /** @enum {unknown} */
+            state: "pending" | "authorized" | "failed" | "paid" | "partially_refunded" | "refunded";
+            /** Format: date-time */
+            changed_at: string;
+        };
+        PaymentReport: {
+            /** @description A name that the shop chooses, such as `stripe`. */
+            provider: string;
+            /** @description The provider's id of the payment. The customer can see it. */
+            reference: string;
+            /** @enum {unknown} */
+            state: "pending" | "authorized" | "failed" | "paid" | "partially_refunded" | "refunded";
+        };
         PendingRegistration: {
             /** @enum {string} */
             status: "verification_required";
+        };
+        Pipeline: {
+            slot: components["schemas"]["PipelineSlot"] | null;
+            topic: components["schemas"]["PipelineTopic"] | null;
+            subscribers: components["schemas"]["PipelineSubscriber"][] | null;
+            queues: components["schemas"]["PipelineQueue"][] | null;
+            dead_letters: components["schemas"]["PipelineDeadLetters"] | null;
+            lake: components["schemas"]["PipelineLake"] | null;
+            last_verify: components["schemas"]["AuditRun"] | null;
+            /** @description The parts that could not be read, which are null above. `last_verify` is null, too, when none has ended yet. */
+            unavailable: components["schemas"]["PipelineGap"][];
+        };
+        PipelineDeadLetters: {
+            /** @description Changes that no event can be made of, and whose rows somebody must repair. */
+            count: number;
+            /** @description At most five. */
+            newest: {
+                event_id: string;
+                reason: string;
+                /** Format: date-time */
+                recorded_at: string;
+            }[];
+        };
+        PipelineGap: {
+            /** @enum {unknown} */
+            part: "slot" | "topic" | "subscribers" | "queues" | "dead_letters" | "lake" | "last_verify";
+            reason: string;
+        };
+        /** @description Listed every ten seconds at most. */
+        PipelineLake: {
+            /** @description The folder, or the address in the object store. */
+            place: string;
+            /** @description Current files; those that a merged one has replaced do not count. */
+            files: number;
+            /** @description Of these files. */
+            size_bytes: number;
+            newest_file_at: string | null;
+        };
+        PipelineQueue: {
+            name: string;
+            /** @description Jobs that wait. */
+            queued: number;
+            /** @description How long the oldest due job has waited for its first attempt. */
+            oldest_untried_seconds: number;
+        };
+        /** @description The greatest value of each step; null where nothing was measured. */
+        PipelineSeries: {
+            /** @description The most of PostgreSQL's log behind the change stream. */
+            change_stream_lag_bytes: (number | null)[];
+            /** @description The most events that the subscriber for mails had not read. */
+            email_lag_events: (number | null)[];
+            /** @description The same of the subscriber for webhooks. */
+            webhook_lag_events: (number | null)[];
+            /** @description The same of the lake. */
+            lake_lag_events: (number | null)[];
+            /** @description The greatest age of an event that was not in the lake. Not with a topic in NATS. */
+            lake_delay_seconds: (number | null)[];
+            /** @description The most mails that waited. */
+            mail_queue_length: (number | null)[];
+            /** @description The most deliveries of webhooks that waited. */
+            webhook_queue_length: (number | null)[];
+        };
+        /** @description The replication slot of the orders. */
+        PipelineSlot: {
+            name: string;
+            /** @description Whether a process reads it: the change stream. */
+            is_active: boolean;
+            /** @description WAL after the confirmed position: unpublished changes, and everything else that was written. */
+            lag_bytes: number | null;
+            /** @description WAL that PostgreSQL retains for it. */
+            retained_bytes: number | null;
+            /** @description Why the change stream can deliver nothing more. */
+            lost_reason: string | null;
+        };
+        PipelineSubscriber: {
+            name: string;
+            /** @description The last sequence that it has handled; null before the first, and while it cannot be read. */
+            position: number | null;
+            /** @description At most this many messages wait for it. */
+            lag_events: number | null;
+            /** @description Whether some process reads the topic as this subscriber. */
+            is_active: boolean;
+            /** @description In the process that answers; null where it has not this role. */
+            state: ("stopped" | "standby" | "active" | "failing") | null;
+        };
+        PipelineTopic: {
+            /** @enum {unknown} */
+            store: "postgres" | "nats";
+            /** @description 0 is the topic in PostgreSQL; 1, 2 … are streams of the broker. */
+            epoch: number;
+            /** @description Of the newest message of the epoch; 0 for none. */
+            newest_sequence: number;
         };
         /** @description RFC 9457 problem details; some codes add members. */
         Problem: {
@@ -874,6 +2944,7 @@ export interface components {
              * @description The page that explains the problem: `/problems/<code>` of this store.
              */
             type: string;
+            /** @description In the language of `Accept-Language`, if the store has it, otherwise in English. */
             title: string;
             status: number;
             detail: string;
@@ -881,7 +2952,7 @@ export interface components {
              * @description Stable; listed in docs/errors.md.
              * @enum {unknown}
              */
-            code: "malformed_request" | "malformed_json" | "invalid_header" | "invalid_query" | "invalid_cursor" | "unauthenticated" | "invalid_token" | "invalid_credentials" | "invalid_refresh_token" | "forbidden" | "not_found" | "method_not_allowed" | "email_taken" | "insufficient_stock" | "stock_not_tracked" | "adjustment_reference_taken" | "sku_taken" | "illegal_transition" | "client_reference_taken" | "price_changed" | "too_many_pending_orders" | "purchase_limit" | "request_in_progress" | "precondition_failed" | "payload_too_large" | "unsupported_media_type" | "invalid_body" | "password_too_common" | "invalid_one_time_token" | "unknown_product" | "mixed_currencies" | "total_too_large" | "idempotency_key_reused" | "if_match_required" | "rate_limited" | "unavailable" | "internal";
+            code: "malformed_request" | "malformed_json" | "invalid_header" | "invalid_query" | "invalid_cursor" | "unauthenticated" | "invalid_token" | "invalid_credentials" | "invalid_sign_in" | "invalid_refresh_token" | "forbidden" | "second_factor_required" | "second_factor_setup_required" | "step_up_required" | "account_blocked" | "not_found" | "method_not_allowed" | "email_taken" | "last_admin" | "address_unproven" | "passkey_taken" | "too_many_passkeys" | "totp_active" | "sign_in_taken" | "provider_linked" | "last_sign_in" | "insufficient_stock" | "stock_not_tracked" | "adjustment_reference_taken" | "sku_taken" | "total_negative" | "too_many_changes" | "order_erased" | "illegal_transition" | "quantity_exceeded" | "change_reference_taken" | "client_reference_taken" | "mail_not_failed" | "price_changed" | "too_many_pending_orders" | "too_many_addresses" | "purchase_limit" | "request_in_progress" | "webhook_disabled" | "api_key_ended" | "too_many_api_keys" | "precondition_failed" | "payload_too_large" | "unsupported_media_type" | "invalid_body" | "password_too_common" | "invalid_one_time_token" | "invalid_challenge" | "invalid_second_factor" | "unknown_product" | "mixed_currencies" | "total_too_large" | "idempotency_key_reused" | "query_refused" | "query_timeout" | "if_match_required" | "rate_limited" | "unavailable" | "internal";
             request_id: string;
             errors?: {
                 /** @description RFC 6901 JSON pointer as a URI fragment. */
@@ -904,6 +2975,10 @@ export interface components {
             options: {
                 [key: string]: string;
             };
+            /** @description The shop's own facts about the product. Absent: none. */
+            attributes?: {
+                [key: string]: string | number | boolean;
+            };
             price: components["schemas"]["Money"];
             in_stock: boolean;
             /** Format: date-time */
@@ -925,6 +3000,7 @@ export interface components {
             options?: {
                 [key: string]: string;
             };
+            attributes?: components["schemas"]["Attributes"];
             price?: {
                 amount: number;
                 currency: string;
@@ -956,6 +3032,21 @@ export interface components {
             /** @description Lines of the same product are merged, and then have at most 10,000 pieces. */
             items: components["schemas"]["NewOrderItem"][];
         };
+        RecoveryCodes: {
+            /** @description Each works once. They are shown this once. */
+            recovery_codes: string[];
+        };
+        Redelivered: {
+            /** @description The number of events that are delivered again. */
+            queued: number;
+        };
+        Redelivery: {
+            /** @description `<order id>.<version>` */
+            event_id: string;
+        } | {
+            /** @enum {boolean} */
+            all_failed: true;
+        };
         RefreshRequest: {
             refresh_token: string;
         };
@@ -965,6 +3056,46 @@ export interface components {
             password: string;
             /** @description Without a URL. */
             name?: string;
+            /**
+             * @description Of the mails. By default that of `Accept-Language`, if the store has it.
+             * @enum {unknown}
+             */
+            language?: "en" | "de" | "fr" | "es";
+        };
+        RenderedMail: {
+            subject: string;
+            text: string;
+            /** @description Show it without scripts: a template of the shop may contain any HTML. */
+            html: string;
+        };
+        RoleChange: {
+            role: components["schemas"]["OperatorRole"];
+        };
+        RouteSeries: {
+            /** @description Null in the last series, of all other routes together. */
+            method: string | null;
+            /** @description The pattern of the path. Null in the last series. */
+            route: string | null;
+            /** @description Answered requests in each step. */
+            requests: number[];
+            /** @description 99 of 100 requests of the step took at most this many milliseconds; from a histogram, at most 10,000. */
+            p99_ms: (number | null)[];
+        };
+        SalesSeries: {
+            /** @description ISO 4217. */
+            currency: string;
+            /** @description Orders placed in each step. */
+            orders: number[];
+            /** @description Their totals in each step, in minor units of the currency, including orders that were cancelled later. */
+            revenue: number[];
+        };
+        SecondFactor: {
+            challenge: string;
+            /** @description The six digits of the authenticator app. */
+            totp_code?: string;
+            /** @description In any case, with or without dashes. */
+            recovery_code?: string;
+            passkey?: components["schemas"]["PasskeyAssertion"];
         };
         Session: {
             /** Format: uuid */
@@ -997,20 +3128,63 @@ export interface components {
             country: string;
             phone?: string | null;
         };
+        SignInCode: {
+            code: string;
+            /** @description The secret of which the page sent `code_challenge`. */
+            code_verifier: string;
+        };
+        SignInProvider: {
+            id: string;
+            /** @description For the button. */
+            name: string;
+            issuer: string;
+        };
+        SignInProviderList: {
+            data: components["schemas"]["SignInProvider"][];
+        };
+        SignedMoney: {
+            /** @description Minor units of the currency; below 0 for what lowers the total. */
+            amount: number;
+            /** @description ISO 4217. */
+            currency: string;
+        };
         StatusChange: {
             status: components["schemas"]["OrderStatus"];
             /** Format: date-time */
             at: string;
             actor: {
-                type: "customer" | "admin" | "system";
+                /**
+                 * @description `admin`: an operator of any role. `key`: an API key.
+                 * @enum {unknown}
+                 */
+                type: "customer" | "admin" | "key" | "system";
                 id: string | null;
             };
             reason: string | null;
             /** @description The id of what caused the move, such as a payment or a parcel. The customer can see it. */
             reference?: string;
             tracking?: components["schemas"]["Tracking"];
+            change?: components["schemas"]["OrderChange"];
+            /** @description The change was made in another shop and moved in: no mail and no webhook reports it. */
+            imported?: boolean;
             /** @description The version of the order after the change, where that is not its place in this list: after a restore. */
             version?: number;
+        };
+        StepUp: {
+            password?: string;
+            /** @description The six digits of the authenticator app. */
+            totp_code?: string;
+            /** @description In any case, with or without dashes. */
+            recovery_code?: string;
+            passkey?: components["schemas"]["PasskeyAssertion"];
+        };
+        StepUpRequest: {
+            methods: ("password" | "passkey" | "totp" | "recovery_code")[];
+            passkey_options: {
+                [key: string]: unknown;
+            } | null;
+            /** @description Seconds. */
+            expires_in: number;
         };
         Stock: {
             /** Format: uuid */
@@ -1037,10 +3211,10 @@ export interface components {
             reason: string | null;
             actor: {
                 /**
-                 * @description `system`: a command on the machine of the store.
+                 * @description `admin`: an operator. `key`: an API key. `system`: a command on the machine of the store.
                  * @enum {unknown}
                  */
-                type: "admin" | "system";
+                type: "admin" | "key" | "system";
                 id: string | null;
             };
             /** Format: date-time */
@@ -1059,6 +3233,9 @@ export interface components {
             reference?: string | null;
             reason?: string | null;
         };
+        StockList: {
+            data: components["schemas"]["Stock"][];
+        };
         TimelineEntry: {
             version: number;
             status: components["schemas"]["OrderStatus"];
@@ -1070,6 +3247,9 @@ export interface components {
             /** @description The id of what caused the move, such as a payment or a parcel. The customer can see it. */
             reference?: string;
             tracking?: components["schemas"]["Tracking"];
+            change?: components["schemas"]["OrderChange"];
+            /** @description The change was made in another shop and moved in. */
+            imported?: boolean;
             /** @description When its event was on the topic. Null: not yet, or not recorded. */
             published_at: string | null;
             mail: {
@@ -1096,7 +3276,19 @@ export interface components {
             /** @description Seconds. */
             refresh_expires_in: number;
         };
-        /** @description How the customer follows the parcel. Only of a move to `shipped`. */
+        TotpConfirmation: {
+            totp_code: string;
+        };
+        TotpConfirmed: {
+            recovery_codes: string[] | null;
+        };
+        TotpSetup: {
+            /** @description Base32, for apps that read no QR code. Shown once. */
+            secret: string;
+            /** @description For a QR code. */
+            uri: string;
+        };
+        /** @description How the customer follows the parcel. Only of goods that are shipped. */
         Tracking: {
             carrier: string;
             /** @description The carrier's number of the parcel. */
@@ -1118,7 +3310,12 @@ export interface components {
             id: string;
             email: string;
             name: string | null;
-            role: "customer" | "admin";
+            /** @enum {unknown} */
+            role: "customer" | "guest" | "support" | "warehouse" | "catalogue" | "analyst" | "admin";
+            /** @description What the role permits besides what every account may do. */
+            scopes: ("orders:read" | "orders:move" | "orders:adjust" | "products:write" | "stock:read" | "stock:write" | "customers:read" | "customers:write" | "figures:read" | "lake:query" | "mails:read" | "mails:send" | "pipeline:read" | "pipeline:repair" | "webhooks:read" | "webhooks:write" | "activities:read" | "access:write")[];
+            /** @description Of the mails. Null: none was chosen, and that of the store counts. */
+            language: ("en" | "de" | "fr" | "es") | null;
             /** Format: date-time */
             created_at: string;
         };
@@ -1137,6 +3334,51 @@ export interface components {
             /** @description Whether any variant is in stock. */
             in_stock: boolean;
         };
+        Webhook: {
+            /** Format: uuid */
+            id: string;
+            /** @description Without its query, where receivers keep their tokens. */
+            url: string;
+            /** @description Null: every type. */
+            event_types: string[] | null;
+            /**
+             * @description `failing`: no delivery has succeeded since `since`.
+             * @enum {unknown}
+             */
+            state: "enabled" | "failing" | "disabled";
+            /** @description When it began to fail or was disabled. */
+            since: string | null;
+            /** @description Why it was disabled. */
+            reason: string | null;
+            /** @description Deliveries that wait. */
+            queued: number;
+            /** @description Deliveries that have failed. */
+            failed: number;
+        };
+        WebhookDelivery: {
+            event_id: string;
+            type: string;
+            status: components["schemas"]["WebhookStatus"];
+            attempts: number;
+            /** Format: date-time */
+            queued_at: string;
+            /** @description When the receiver accepted it. */
+            delivered_at: string | null;
+            /** @description Why the last attempt failed. */
+            last_error: string | null;
+        };
+        WebhookDeliveryPage: {
+            data: components["schemas"]["WebhookDelivery"][];
+            has_more: boolean;
+            next_cursor: string | null;
+        };
+        WebhookPage: {
+            data: components["schemas"]["Webhook"][];
+            has_more: boolean;
+            next_cursor: string | null;
+        };
+        /** @enum {unknown} */
+        WebhookStatus: "queued" | "delivered" | "failed";
     };
     responses: never;
     parameters: never;
@@ -1167,14 +3409,41 @@ export interface operations {
                      *       "email": "ada@example.com",
                      *       "name": "Ada Lovelace",
                      *       "role": "customer",
-                     *       "created_at": "2026-03-02T09:15:30.000Z"
+                     *       "scopes": [],
+                     *       "language": "en",
+                     *       "created_at": "2026-03-02T09:15:30.000Z",
+                     *       "sign_ins": [
+                     *         {
+                     *           "issuer": "https://id.acme.example",
+                     *           "linked_at": "2026-03-02T09:15:30.000Z"
+                     *         }
+                     *       ],
+                     *       "pending_email": null
                      *     }
                      */
-                    "application/json": components["schemas"]["User"];
+                    "application/json": components["schemas"]["Account"];
                 };
             };
             /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
             401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -1236,6 +3505,24 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description `forbidden`: This is not allowed. `step_up_required`: A fresh proof of identity is required. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `last_admin`: The store needs an admin. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description `payload_too_large`: The body is too large. */
             413: {
                 headers: {
@@ -1247,6 +3534,15 @@ export interface operations {
             };
             /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
             415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -1285,7 +3581,8 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "name": "Ada King"
+                 *       "name": "Ada King",
+                 *       "language": "fr"
                  *     }
                  */
                 "application/json": components["schemas"]["AccountChange"];
@@ -1304,6 +3601,8 @@ export interface operations {
                      *       "email": "ada@example.com",
                      *       "name": "Ada Lovelace",
                      *       "role": "customer",
+                     *       "scopes": [],
+                     *       "language": "en",
                      *       "created_at": "2026-03-02T09:15:30.000Z"
                      *     }
                      */
@@ -1321,6 +3620,15 @@ export interface operations {
             };
             /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
             401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. */
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -1348,6 +3656,15 @@ export interface operations {
             };
             /** @description `invalid_body`: The body is not acceptable. */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -1412,6 +3729,15 @@ export interface operations {
             };
             /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. `invalid_credentials`: E-mail address or password is wrong. */
             401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `step_up_required`: A fresh proof of identity is required. */
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -1710,6 +4036,24 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description `forbidden`: This is not allowed. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description `internal`: Something went wrong. */
             500: {
                 headers: {
@@ -1767,6 +4111,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description `forbidden`: This is not allowed. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description `not_found`: Not found. */
             404: {
                 headers: {
@@ -1787,6 +4140,1911 @@ export interface operations {
             };
             /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
             415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    requestEmailChange: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "email": "ada@new.example"
+                 *     }
+                 */
+                "application/json": components["schemas"]["EmailChange"];
+            };
+        };
+        responses: {
+            /** @description The same answer whether the address has an account or not. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "status": "accepted"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Accepted"];
+                };
+            };
+            /** @description `malformed_json`: The body is not valid JSON. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `step_up_required`: A fresh proof of identity is required. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large`: The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_body`: The body is not acceptable. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    confirmEmailChange: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "token": "kq3Jv5mB1w0dT8sYx6nR2zPq4uLc7eHa9fGi0oKl1Mn"
+                 *     }
+                 */
+                "application/json": components["schemas"]["EmailConfirmation"];
+            };
+        };
+        responses: {
+            /** @description The account with its new address. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11",
+                     *       "email": "ada@example.com",
+                     *       "name": "Ada Lovelace",
+                     *       "role": "customer",
+                     *       "scopes": [],
+                     *       "language": "en",
+                     *       "created_at": "2026-03-02T09:15:30.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["User"];
+                };
+            };
+            /** @description `malformed_json`: The body is not valid JSON. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `email_taken`: The e-mail address is taken. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large`: The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_body`: The body is not acceptable. `invalid_one_time_token`: The one-time token is not valid. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    revertEmailChange: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "token": "kq3Jv5mB1w0dT8sYx6nR2zPq4uLc7eHa9fGi0oKl1Mn"
+                 *     }
+                 */
+                "application/json": components["schemas"]["EmailReversion"];
+            };
+        };
+        responses: {
+            /** @description The account has its former address, and a token for a new password is mailed there. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description `malformed_json`: The body is not valid JSON. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `email_taken`: The e-mail address is taken. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large`: The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_body`: The body is not acceptable. `invalid_one_time_token`: The one-time token is not valid. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    listFactors: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What the account can prove itself with. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "second_factor_required": true,
+                     *       "totp": {
+                     *         "created_at": "2026-03-02T09:18:00.000Z"
+                     *       },
+                     *       "passkeys": [
+                     *         {
+                     *           "id": "01997a5e-0c4a-7c11-8b2d-4e6f8a0c2b1d",
+                     *           "name": "Phone",
+                     *           "created_at": "2026-03-02T09:20:00.000Z",
+                     *           "last_used_at": "2026-03-04T18:02:11.000Z"
+                     *         }
+                     *       ],
+                     *       "recovery_codes_left": 9,
+                     *       "authenticated_at": "2026-03-04T18:02:11.000Z",
+                     *       "authenticated_by": [
+                     *         "password",
+                     *         "totp"
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["AuthenticationFactors"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    startTotp: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The secret, shown once. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "secret": "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ",
+                     *       "uri": "otpauth://totp/shop.example:ada%40example.com?secret=GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ&issuer=shop.example&algorithm=SHA1&digits=6&period=30"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TotpSetup"];
+                };
+            };
+            /** @description `malformed_json`: The body is not valid JSON. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `step_up_required`: A fresh proof of identity is required. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `totp_active`: The account has an authenticator app. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large`: The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    removeTotp: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The app is removed. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description `malformed_json`: The body is not valid JSON. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `step_up_required`: A fresh proof of identity is required. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large`: The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    confirmTotp: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "totp_code": "492039"
+                 *     }
+                 */
+                "application/json": components["schemas"]["TotpConfirmation"];
+            };
+        };
+        responses: {
+            /** @description Recovery codes, shown once; null where the account has some. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "recovery_codes": [
+                     *         "MZXW-6YTB-OI5D-K2QA",
+                     *         "GEZD-GNBV-GY3T-QOJQ"
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TotpConfirmed"];
+                };
+            };
+            /** @description `malformed_json`: The body is not valid JSON. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `step_up_required`: A fresh proof of identity is required. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large`: The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_body`: The body is not acceptable. `invalid_second_factor`: The proof of identity is not valid. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    beginPasskeyRegistration: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What the browser is given. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "options": {
+                     *         "rp": {
+                     *           "id": "shop.example",
+                     *           "name": "shop.example"
+                     *         },
+                     *         "user": {
+                     *           "id": "AZl6XgxBewKNHl8Pajyb",
+                     *           "name": "ada@example.com",
+                     *           "displayName": "Ada Lovelace"
+                     *         },
+                     *         "challenge": "Vq0cXq5kqkC4n2iT1mJwYb9Zs6uQe8ApVz0m7f3vNnG",
+                     *         "pubKeyCredParams": [
+                     *           {
+                     *             "type": "public-key",
+                     *             "alg": -8
+                     *           }
+                     *         ]
+                     *       },
+                     *       "expires_in": 300
+                     *     }
+                     */
+                    "application/json": components["schemas"]["NewPasskeyRequest"];
+                };
+            };
+            /** @description `malformed_json`: The body is not valid JSON. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `step_up_required`: A fresh proof of identity is required. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large`: The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    addPasskey: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "Phone",
+                 *       "passkey": {
+                 *         "id": "kq3Jv5mB1w0dT8sYx6nR2zPq4uLc7eHa",
+                 *         "rawId": "kq3Jv5mB1w0dT8sYx6nR2zPq4uLc7eHa",
+                 *         "type": "public-key",
+                 *         "response": {
+                 *           "clientDataJSON": "eyJ0eXBlIjoid2ViYXV0aG4uY3JlYXRlIn0",
+                 *           "attestationObject": "o2NmbXRkbm9uZWdhdHRTdG10oGhhdXRoRGF0YVg",
+                 *           "transports": [
+                 *             "internal"
+                 *           ]
+                 *         },
+                 *         "clientExtensionResults": {}
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["NewPasskey"];
+            };
+        };
+        responses: {
+            /** @description The passkey; with recovery codes, shown once, where the account needs some. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "passkey": {
+                     *         "id": "01997a5e-0c4a-7c11-8b2d-4e6f8a0c2b1d",
+                     *         "name": "Phone",
+                     *         "created_at": "2026-03-02T09:20:00.000Z",
+                     *         "last_used_at": "2026-03-04T18:02:11.000Z"
+                     *       },
+                     *       "recovery_codes": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["PasskeyAdded"];
+                };
+            };
+            /** @description `malformed_json`: The body is not valid JSON. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `step_up_required`: A fresh proof of identity is required. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `passkey_taken`: The passkey is registered already. `too_many_passkeys`: The account has too many passkeys. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large`: The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_body`: The body is not acceptable. `invalid_challenge`: The challenge is not valid. `invalid_second_factor`: The proof of identity is not valid. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    removePasskey: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the passkey. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The passkey is removed. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description `malformed_json`: The body is not valid JSON. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `step_up_required`: A fresh proof of identity is required. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `last_sign_in`: It is the last way to sign in. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large`: The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    renamePasskey: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the passkey. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "Work laptop"
+                 *     }
+                 */
+                "application/json": components["schemas"]["PasskeyChange"];
+            };
+        };
+        responses: {
+            /** @description The renamed passkey. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "01997a5e-0c4a-7c11-8b2d-4e6f8a0c2b1d",
+                     *       "name": "Phone",
+                     *       "created_at": "2026-03-02T09:20:00.000Z",
+                     *       "last_used_at": "2026-03-04T18:02:11.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Passkey"];
+                };
+            };
+            /** @description `malformed_json`: The body is not valid JSON. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `step_up_required`: A fresh proof of identity is required. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large`: The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_body`: The body is not acceptable. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    renewRecoveryCodes: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The codes, shown once. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "recovery_codes": [
+                     *         "MZXW-6YTB-OI5D-K2QA",
+                     *         "GEZD-GNBV-GY3T-QOJQ"
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RecoveryCodes"];
+                };
+            };
+            /** @description `malformed_json`: The body is not valid JSON. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `step_up_required`: A fresh proof of identity is required. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large`: The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    completeSignIn: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "challenge": "Vq0cXq5kqkC4n2iT1mJwYb9Zs6uQe8ApVz0m7f3vNnG",
+                 *       "totp_code": "492039"
+                 *     }
+                 */
+                "application/json": components["schemas"]["SecondFactor"];
+            };
+        };
+        responses: {
+            /** @description The account, and the tokens of the new session. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "user": {
+                     *         "id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11",
+                     *         "email": "ada@example.com",
+                     *         "name": "Ada Lovelace",
+                     *         "role": "customer",
+                     *         "scopes": [],
+                     *         "language": "en",
+                     *         "created_at": "2026-03-02T09:15:30.000Z"
+                     *       },
+                     *       "token_type": "Bearer",
+                     *       "access_token": "eyJhbGciOiJFZERTQSIsInR5cCI6ImF0K2p3dCJ9.eyJzdWIiOiIwMTk5N2E1ZSJ9.c2lnbmF0dXJl",
+                     *       "expires_in": 900,
+                     *       "refresh_token": "pVz0m7f3vNnG8r0cXq5kqkC4n2iT1mJwYb9Zs6uQe8A",
+                     *       "refresh_expires_in": 2592000
+                     *     }
+                     */
+                    "application/json": components["schemas"]["LoginResult"];
+                };
+            };
+            /** @description `malformed_json`: The body is not valid JSON. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `account_blocked`: The account is blocked. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large`: The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_body`: The body is not acceptable. `invalid_challenge`: The challenge is not valid. `invalid_second_factor`: The proof of identity is not valid. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    beginPasskeySignIn: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What the browser is given. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "options": {
+                     *         "challenge": "Vq0cXq5kqkC4n2iT1mJwYb9Zs6uQe8ApVz0m7f3vNnG",
+                     *         "rpId": "shop.example",
+                     *         "timeout": 300000,
+                     *         "userVerification": "required"
+                     *       },
+                     *       "expires_in": 300
+                     *     }
+                     */
+                    "application/json": components["schemas"]["PasskeyRequest"];
+                };
+            };
+            /** @description `malformed_json`: The body is not valid JSON. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large`: The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    signInWithPasskey: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "passkey": {
+                 *         "id": "kq3Jv5mB1w0dT8sYx6nR2zPq4uLc7eHa",
+                 *         "rawId": "kq3Jv5mB1w0dT8sYx6nR2zPq4uLc7eHa",
+                 *         "type": "public-key",
+                 *         "response": {
+                 *           "clientDataJSON": "eyJ0eXBlIjoid2ViYXV0aG4uZ2V0In0",
+                 *           "authenticatorData": "SZYN5YgOjGh0NBcPZHZgW4_krrmihjLHmVzzuoMdl2MFAAAAAQ",
+                 *           "signature": "MEUCIQDx2cJ1uQ",
+                 *           "userHandle": "AZl6XgxBewKNHl8Pajyb"
+                 *         },
+                 *         "clientExtensionResults": {}
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["PasskeySignIn"];
+            };
+        };
+        responses: {
+            /** @description The account, and the tokens of the new session. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "user": {
+                     *         "id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11",
+                     *         "email": "ada@example.com",
+                     *         "name": "Ada Lovelace",
+                     *         "role": "customer",
+                     *         "scopes": [],
+                     *         "language": "en",
+                     *         "created_at": "2026-03-02T09:15:30.000Z"
+                     *       },
+                     *       "token_type": "Bearer",
+                     *       "access_token": "eyJhbGciOiJFZERTQSIsInR5cCI6ImF0K2p3dCJ9.eyJzdWIiOiIwMTk5N2E1ZSJ9.c2lnbmF0dXJl",
+                     *       "expires_in": 900,
+                     *       "refresh_token": "pVz0m7f3vNnG8r0cXq5kqkC4n2iT1mJwYb9Zs6uQe8A",
+                     *       "refresh_expires_in": 2592000
+                     *     }
+                     */
+                    "application/json": components["schemas"]["LoginResult"];
+                };
+            };
+            /** @description `malformed_json`: The body is not valid JSON. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `account_blocked`: The account is blocked. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large`: The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_body`: The body is not acceptable. `invalid_challenge`: The challenge is not valid. `invalid_second_factor`: The proof of identity is not valid. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    beginStepUp: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The ways, and what the browser is given for a passkey. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "methods": [
+                     *         "passkey",
+                     *         "totp",
+                     *         "recovery_code"
+                     *       ],
+                     *       "passkey_options": {
+                     *         "challenge": "Vq0cXq5kqkC4n2iT1mJwYb9Zs6uQe8ApVz0m7f3vNnG",
+                     *         "rpId": "shop.example",
+                     *         "timeout": 300000,
+                     *         "userVerification": "required"
+                     *       },
+                     *       "expires_in": 300
+                     *     }
+                     */
+                    "application/json": components["schemas"]["StepUpRequest"];
+                };
+            };
+            /** @description `malformed_json`: The body is not valid JSON. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large`: The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    stepUp: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "totp_code": "492039"
+                 *     }
+                 */
+                "application/json": components["schemas"]["StepUp"];
+            };
+        };
+        responses: {
+            /** @description The session has a fresh proof. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description `malformed_json`: The body is not valid JSON. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large`: The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_body`: The body is not acceptable. `invalid_challenge`: The challenge is not valid. `invalid_second_factor`: The proof of identity is not valid. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -1827,7 +6085,8 @@ export interface operations {
                  * @example {
                  *       "email": "ada@example.com",
                  *       "password": "correct horse battery",
-                 *       "name": "Ada Lovelace"
+                 *       "name": "Ada Lovelace",
+                 *       "language": "en"
                  *     }
                  */
                 "application/json": components["schemas"]["Registration"];
@@ -1847,6 +6106,8 @@ export interface operations {
                      *         "email": "ada@example.com",
                      *         "name": "Ada Lovelace",
                      *         "role": "customer",
+                     *         "scopes": [],
+                     *         "language": "en",
                      *         "created_at": "2026-03-02T09:15:30.000Z"
                      *       },
                      *       "token_type": "Bearer",
@@ -1947,6 +6208,116 @@ export interface operations {
             };
         };
     };
+    createGuest: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "email": "ada@example.com"
+                 *     }
+                 */
+                "application/json": components["schemas"]["NewGuest"];
+            };
+        };
+        responses: {
+            /** @description The guest, and the tokens of its session. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "user": {
+                     *         "id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11",
+                     *         "email": "ada@example.com",
+                     *         "name": "Ada Lovelace",
+                     *         "role": "customer",
+                     *         "scopes": [],
+                     *         "language": "en",
+                     *         "created_at": "2026-03-02T09:15:30.000Z"
+                     *       },
+                     *       "token_type": "Bearer",
+                     *       "access_token": "eyJhbGciOiJFZERTQSIsInR5cCI6ImF0K2p3dCJ9.eyJzdWIiOiIwMTk5N2E1ZSJ9.c2lnbmF0dXJl",
+                     *       "expires_in": 900,
+                     *       "refresh_token": "pVz0m7f3vNnG8r0cXq5kqkC4n2iT1mJwYb9Zs6uQe8A",
+                     *       "refresh_expires_in": 2592000
+                     *     }
+                     */
+                    "application/json": components["schemas"]["LoginResult"];
+                };
+            };
+            /** @description `malformed_json`: The body is not valid JSON. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large`: The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_body`: The body is not acceptable. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     verifyEmail: {
         parameters: {
             query?: never;
@@ -1979,6 +6350,8 @@ export interface operations {
                      *         "email": "ada@example.com",
                      *         "name": "Ada Lovelace",
                      *         "role": "customer",
+                     *         "scopes": [],
+                     *         "language": "en",
                      *         "created_at": "2026-03-02T09:15:30.000Z"
                      *       },
                      *       "token_type": "Bearer",
@@ -2106,6 +6479,8 @@ export interface operations {
                      *         "email": "ada@example.com",
                      *         "name": "Ada Lovelace",
                      *         "role": "customer",
+                     *         "scopes": [],
+                     *         "language": "en",
                      *         "created_at": "2026-03-02T09:15:30.000Z"
                      *       },
                      *       "token_type": "Bearer",
@@ -2129,6 +6504,15 @@ export interface operations {
             };
             /** @description `invalid_credentials`: E-mail address or password is wrong. */
             401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `account_blocked`: The account is blocked. `second_factor_required`: The second factor is required. */
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -2327,6 +6711,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description `forbidden`: This is not allowed. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description `payload_too_large`: The body is too large. */
             413: {
                 headers: {
@@ -2338,6 +6731,15 @@ export interface operations {
             };
             /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
             415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -2426,6 +6828,2794 @@ export interface operations {
             };
         };
     };
+    listSignInProviders: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Every provider. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "id": "acme",
+                     *           "name": "Acme",
+                     *           "issuer": "https://id.acme.example"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SignInProviderList"];
+                };
+            };
+            /** @description `malformed_request`: The request is not valid HTTP. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    startProviderSignIn: {
+        parameters: {
+            query: {
+                /** @description The page to come back to, of an origin that the store allows. */
+                return_to: string;
+                /** @description SHA-256, base64url, of a random secret that the page keeps, such as in `sessionStorage` (RFC 7636, S256). */
+                code_challenge: string;
+                purpose?: "sign_in" | "link";
+            };
+            header?: never;
+            path: {
+                /** @description The id of the provider, from `GET /auth/oidc`. */
+                provider: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description At `Location`; a cookie binds the answer of the provider to this browser. */
+            303: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description `malformed_request`: The request is not valid HTTP. `invalid_query`: A query parameter is not valid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                    "text/html": string;
+                };
+            };
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                    "text/html": string;
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                    "text/html": string;
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                    "text/html": string;
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                    "text/html": string;
+                };
+            };
+        };
+    };
+    finishProviderSignIn: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the provider, from `GET /auth/oidc`. */
+                provider: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description To `return_to` with `#oidc-code=…`, `#oidc-link-code=…` or `#oidc-error=…`. */
+            303: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description `malformed_request`: The request is not valid HTTP. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                    "text/html": string;
+                };
+            };
+            /** @description `invalid_sign_in`: The sign-in with a provider is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                    "text/html": string;
+                };
+            };
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                    "text/html": string;
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                    "text/html": string;
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                    "text/html": string;
+                };
+            };
+        };
+    };
+    exchangeSignInCode: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "code": "kq3Jv5mB1w0dT8sYx6nR2zPq4uLc7eHa9fGi0oKl1Mn",
+                 *       "code_verifier": "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
+                 *     }
+                 */
+                "application/json": components["schemas"]["SignInCode"];
+            };
+        };
+        responses: {
+            /** @description The account, and the tokens of the new session. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "user": {
+                     *         "id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11",
+                     *         "email": "ada@example.com",
+                     *         "name": "Ada Lovelace",
+                     *         "role": "customer",
+                     *         "scopes": [],
+                     *         "language": "en",
+                     *         "created_at": "2026-03-02T09:15:30.000Z"
+                     *       },
+                     *       "token_type": "Bearer",
+                     *       "access_token": "eyJhbGciOiJFZERTQSIsInR5cCI6ImF0K2p3dCJ9.eyJzdWIiOiIwMTk5N2E1ZSJ9.c2lnbmF0dXJl",
+                     *       "expires_in": 900,
+                     *       "refresh_token": "pVz0m7f3vNnG8r0cXq5kqkC4n2iT1mJwYb9Zs6uQe8A",
+                     *       "refresh_expires_in": 2592000
+                     *     }
+                     */
+                    "application/json": components["schemas"]["LoginResult"];
+                };
+            };
+            /** @description `malformed_json`: The body is not valid JSON. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `account_blocked`: The account is blocked. `second_factor_required`: The second factor is required. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large`: The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_body`: The body is not acceptable. `invalid_one_time_token`: The one-time token is not valid. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    linkSignIn: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "code": "kq3Jv5mB1w0dT8sYx6nR2zPq4uLc7eHa9fGi0oKl1Mn",
+                 *       "code_verifier": "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
+                 *     }
+                 */
+                "application/json": components["schemas"]["SignInCode"];
+            };
+        };
+        responses: {
+            /** @description The provider with which the account signs in from now on. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "issuer": "https://id.acme.example",
+                     *       "linked_at": "2026-03-02T09:15:30.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["LinkedSignIn"];
+                };
+            };
+            /** @description `malformed_json`: The body is not valid JSON. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `step_up_required`: A fresh proof of identity is required. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `sign_in_taken`: The sign-in belongs to another account. `provider_linked`: The account has another sign-in with this provider. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large`: The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_body`: The body is not acceptable. `invalid_one_time_token`: The one-time token is not valid. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    unlinkSignIn: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the provider, from `GET /auth/oidc`. */
+                provider: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The provider is no longer linked. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description `malformed_json`: The body is not valid JSON. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `step_up_required`: A fresh proof of identity is required. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `last_sign_in`: It is the last way to sign in. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large`: The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    listApiKeys: {
+        parameters: {
+            query?: {
+                /** @description Items on a page. */
+                limit?: number;
+                /** @description The `next_cursor` of the page before, with the same filters. */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of the keys. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "id": "01997a5e-1d20-7c4b-8a52-6e0f9b7d3c21",
+                     *           "name": "Warehouse scanner",
+                     *           "state": "active",
+                     *           "scopes": [
+                     *             "orders:read",
+                     *             "stock:write"
+                     *           ],
+                     *           "created_by": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11",
+                     *           "created_at": "2026-03-02T09:15:30.000Z",
+                     *           "expires_at": "2027-03-02T00:00:00.000Z",
+                     *           "last_used_at": "2026-03-04T18:02:11.000Z",
+                     *           "previous_secret_expires_at": null,
+                     *           "revoked_at": null,
+                     *           "revoked_reason": null
+                     *         }
+                     *       ],
+                     *       "has_more": false,
+                     *       "next_cursor": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ApiKeyPage"];
+                };
+            };
+            /** @description `invalid_query`: A query parameter is not valid. `invalid_cursor`: The cursor is not valid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    createApiKey: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "Warehouse scanner",
+                 *       "scopes": [
+                 *         "orders:read",
+                 *         "stock:write"
+                 *       ],
+                 *       "expires_at": "2027-03-02T00:00:00.000Z"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ApiKeyInput"];
+            };
+        };
+        responses: {
+            /** @description The key, with its text. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "01997a5e-1d20-7c4b-8a52-6e0f9b7d3c21",
+                     *       "name": "Warehouse scanner",
+                     *       "state": "active",
+                     *       "scopes": [
+                     *         "orders:read",
+                     *         "stock:write"
+                     *       ],
+                     *       "created_by": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11",
+                     *       "created_at": "2026-03-02T09:15:30.000Z",
+                     *       "expires_at": "2027-03-02T00:00:00.000Z",
+                     *       "last_used_at": null,
+                     *       "previous_secret_expires_at": null,
+                     *       "revoked_at": null,
+                     *       "revoked_reason": null,
+                     *       "key": "storefront_key_01997a5e1d207c4b8a526e0f9b7d3c21_EXAMPLEEXAMPLEEXAMPLEEXAMPLEEXAMPLEEXAMPLEE_000000"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["NewApiKey"];
+                };
+            };
+            /** @description `malformed_json`: The body is not valid JSON. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. `step_up_required`: A fresh proof of identity is required. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `too_many_api_keys`: There are too many API keys. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large`: The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_body`: The body is not acceptable. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    rotateApiKey: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "overlap_seconds": 3600
+                 *     }
+                 */
+                "application/json": components["schemas"]["ApiKeyRotation"];
+            };
+        };
+        responses: {
+            /** @description The key, with its new text. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "01997a5e-1d20-7c4b-8a52-6e0f9b7d3c21",
+                     *       "name": "Warehouse scanner",
+                     *       "state": "active",
+                     *       "scopes": [
+                     *         "orders:read",
+                     *         "stock:write"
+                     *       ],
+                     *       "created_by": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11",
+                     *       "created_at": "2026-03-02T09:15:30.000Z",
+                     *       "expires_at": "2027-03-02T00:00:00.000Z",
+                     *       "last_used_at": null,
+                     *       "previous_secret_expires_at": null,
+                     *       "revoked_at": null,
+                     *       "revoked_reason": null,
+                     *       "key": "storefront_key_01997a5e1d207c4b8a526e0f9b7d3c21_EXAMPLEEXAMPLEEXAMPLEEXAMPLEEXAMPLEEXAMPLEE_000000"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["NewApiKey"];
+                };
+            };
+            /** @description `malformed_json`: The body is not valid JSON. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. `step_up_required`: A fresh proof of identity is required. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `api_key_ended`: The API key has ended. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large`: The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_body`: The body is not acceptable. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    revokeApiKey: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The revoked key. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "01997a5e-1d20-7c4b-8a52-6e0f9b7d3c21",
+                     *       "name": "Warehouse scanner",
+                     *       "state": "active",
+                     *       "scopes": [
+                     *         "orders:read",
+                     *         "stock:write"
+                     *       ],
+                     *       "created_by": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11",
+                     *       "created_at": "2026-03-02T09:15:30.000Z",
+                     *       "expires_at": "2027-03-02T00:00:00.000Z",
+                     *       "last_used_at": "2026-03-04T18:02:11.000Z",
+                     *       "previous_secret_expires_at": null,
+                     *       "revoked_at": null,
+                     *       "revoked_reason": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ApiKey"];
+                };
+            };
+            /** @description `malformed_json`: The body is not valid JSON. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. `step_up_required`: A fresh proof of identity is required. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large`: The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    listOperators: {
+        parameters: {
+            query?: {
+                /** @description Items on a page. */
+                limit?: number;
+                /** @description The `next_cursor` of the page before, with the same filters. */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of the operators. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b12",
+                     *           "email": "grace@shop.example",
+                     *           "name": null,
+                     *           "role": "warehouse",
+                     *           "is_email_verified": true,
+                     *           "created_at": "2026-03-02T08:00:00.000Z"
+                     *         }
+                     *       ],
+                     *       "has_more": false,
+                     *       "next_cursor": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["OperatorPage"];
+                };
+            };
+            /** @description `invalid_query`: A query parameter is not valid. `invalid_cursor`: The cursor is not valid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    createOperator: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "email": "grace@shop.example",
+                 *       "role": "warehouse"
+                 *     }
+                 */
+                "application/json": components["schemas"]["NewOperator"];
+            };
+        };
+        responses: {
+            /** @description An existing account has the role now. Its sessions have ended. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b12",
+                     *       "email": "grace@shop.example",
+                     *       "name": null,
+                     *       "role": "warehouse",
+                     *       "is_email_verified": true,
+                     *       "created_at": "2026-03-02T08:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Operator"];
+                };
+            };
+            /** @description The account is made, and a token is mailed. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b12",
+                     *       "email": "grace@shop.example",
+                     *       "name": null,
+                     *       "role": "warehouse",
+                     *       "is_email_verified": true,
+                     *       "created_at": "2026-03-02T08:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Operator"];
+                };
+            };
+            /** @description `malformed_json`: The body is not valid JSON. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. `step_up_required`: A fresh proof of identity is required. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `email_taken`: The e-mail address is taken. `address_unproven`: The address is not proven. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large`: The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_body`: The body is not acceptable. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    removeOperator: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the account. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is no operator any more. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description `malformed_json`: The body is not valid JSON. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. `step_up_required`: A fresh proof of identity is required. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `last_admin`: The store needs an admin. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large`: The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    updateOperator: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the account. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "role": "support"
+                 *     }
+                 */
+                "application/json": components["schemas"]["RoleChange"];
+            };
+        };
+        responses: {
+            /** @description The operator as it is now. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b12",
+                     *       "email": "grace@shop.example",
+                     *       "name": null,
+                     *       "role": "warehouse",
+                     *       "is_email_verified": true,
+                     *       "created_at": "2026-03-02T08:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Operator"];
+                };
+            };
+            /** @description `malformed_json`: The body is not valid JSON. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. `step_up_required`: A fresh proof of identity is required. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `last_admin`: The store needs an admin. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large`: The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_body`: The body is not acceptable. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    listActivities: {
+        parameters: {
+            query?: {
+                /** @description The id of an operator or a key, or `system` for commands. */
+                actor?: string;
+                subject_type?: "product" | "order" | "account" | "api_key" | "mail" | "webhook" | "audit" | "lake" | "store";
+                /** @description The id of the product, order, account, … */
+                subject_id?: string;
+                /** @description An `operationId`, or a command such as `webhook add`. */
+                action?: string;
+                /** @description Not before this time. */
+                from?: string;
+                /** @description Before this time. */
+                to?: string;
+                /** @description Items on a page. */
+                limit?: number;
+                /** @description The `next_cursor` of the page before, with the same filters. */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of the activities. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "id": 4711,
+                     *           "at": "2026-03-02T09:15:30.000Z",
+                     *           "actor": {
+                     *             "type": "admin",
+                     *             "id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b12"
+                     *           },
+                     *           "action": "setStock",
+                     *           "subject": {
+                     *             "type": "product",
+                     *             "id": "01997a5e-1f00-7c11-9a02-6b1d2e3f4a55"
+                     *           },
+                     *           "before": {
+                     *             "stock": 7
+                     *           },
+                     *           "after": {
+                     *             "stock": 25
+                     *           },
+                     *           "request_id": "01997a5e-4b1c-7d3a-9f60-2c8a1b0e7d44"
+                     *         }
+                     *       ],
+                     *       "has_more": false,
+                     *       "next_cursor": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ActivityPage"];
+                };
+            };
+            /** @description `invalid_query`: A query parameter is not valid. `invalid_cursor`: The cursor is not valid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    listAddresses: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The addresses. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "id": "01997a5e-3a10-7c5e-9d61-0f2b7c4e8a19",
+                     *           "address": {
+                     *             "name": "Ada Lovelace",
+                     *             "line1": "12 St James Square",
+                     *             "city": "London",
+                     *             "postal_code": "SW1Y 4JH",
+                     *             "country": "GB"
+                     *           },
+                     *           "is_default": true,
+                     *           "created_at": "2026-03-02T09:15:30.000Z"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CustomerAddresses"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    addAddress: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "address": {
+                 *         "name": "Ada Lovelace",
+                 *         "line1": "12 St James Square",
+                 *         "city": "London",
+                 *         "postal_code": "SW1Y 4JH",
+                 *         "country": "GB"
+                 *       },
+                 *       "is_default": true
+                 *     }
+                 */
+                "application/json": components["schemas"]["NewCustomerAddress"];
+            };
+        };
+        responses: {
+            /** @description The address. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "01997a5e-3a10-7c5e-9d61-0f2b7c4e8a19",
+                     *       "address": {
+                     *         "name": "Ada Lovelace",
+                     *         "line1": "12 St James Square",
+                     *         "city": "London",
+                     *         "postal_code": "SW1Y 4JH",
+                     *         "country": "GB"
+                     *       },
+                     *       "is_default": true,
+                     *       "created_at": "2026-03-02T09:15:30.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CustomerAddress"];
+                };
+            };
+            /** @description `malformed_json`: The body is not valid JSON. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `too_many_addresses`: There are too many addresses. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large`: The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_body`: The body is not acceptable. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    deleteAddress: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the address. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The address is deleted. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description `malformed_json`: The body is not valid JSON. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large`: The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    changeAddress: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the address. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "is_default": true
+                 *     }
+                 */
+                "application/json": components["schemas"]["CustomerAddressChange"];
+            };
+        };
+        responses: {
+            /** @description The changed address. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "01997a5e-3a10-7c5e-9d61-0f2b7c4e8a19",
+                     *       "address": {
+                     *         "name": "Ada Lovelace",
+                     *         "line1": "12 St James Square",
+                     *         "city": "London",
+                     *         "postal_code": "SW1Y 4JH",
+                     *         "country": "GB"
+                     *       },
+                     *       "is_default": true,
+                     *       "created_at": "2026-03-02T09:15:30.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CustomerAddress"];
+                };
+            };
+            /** @description `malformed_json`: The body is not valid JSON. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large`: The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_body`: The body is not acceptable. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    exportAccount: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The data. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "exported_at": "2026-03-02T09:15:30.000Z",
+                     *       "addresses": [
+                     *         {
+                     *           "id": "01997a5e-3a10-7c5e-9d61-0f2b7c4e8a19",
+                     *           "address": {
+                     *             "name": "Ada Lovelace",
+                     *             "line1": "12 St James Square",
+                     *             "city": "London",
+                     *             "postal_code": "SW1Y 4JH",
+                     *             "country": "GB"
+                     *           },
+                     *           "is_default": true,
+                     *           "created_at": "2026-03-02T09:15:30.000Z"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["AccountExport"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    searchCustomers: {
+        parameters: {
+            query?: {
+                /** @description Items on a page. */
+                limit?: number;
+                /** @description The `next_cursor` of the page before, with the same filters. */
+                cursor?: string;
+                /** @description The beginning of the address. */
+                email?: string;
+                id?: string;
+                /** @description Only the customer of the order with this number. */
+                number?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of customers. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11",
+                     *           "email": "ada@example.com",
+                     *           "name": "Ada Lovelace",
+                     *           "role": "customer",
+                     *           "is_email_verified": true,
+                     *           "language": "en",
+                     *           "owner_id": null,
+                     *           "blocked_at": null,
+                     *           "blocked_reason": null,
+                     *           "created_at": "2026-03-02T09:15:30.000Z",
+                     *           "orders": {
+                     *             "count": 2,
+                     *             "is_complete": true,
+                     *             "totals": [
+                     *               {
+                     *                 "amount": 5160,
+                     *                 "currency": "EUR"
+                     *               }
+                     *             ],
+                     *             "last_order_at": "2026-03-04T18:05:00.000Z"
+                     *           }
+                     *         }
+                     *       ],
+                     *       "has_more": false,
+                     *       "next_cursor": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CustomerPage"];
+                };
+            };
+            /** @description `invalid_query`: A query parameter is not valid. `invalid_cursor`: The cursor is not valid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    getCustomer: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the customer. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The customer. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11",
+                     *       "email": "ada@example.com",
+                     *       "name": "Ada Lovelace",
+                     *       "role": "customer",
+                     *       "is_email_verified": true,
+                     *       "language": "en",
+                     *       "owner_id": null,
+                     *       "blocked_at": null,
+                     *       "blocked_reason": null,
+                     *       "created_at": "2026-03-02T09:15:30.000Z",
+                     *       "orders": {
+                     *         "count": 2,
+                     *         "is_complete": true,
+                     *         "totals": [
+                     *           {
+                     *             "amount": 5160,
+                     *             "currency": "EUR"
+                     *           }
+                     *         ],
+                     *         "last_order_at": "2026-03-04T18:05:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Customer"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    eraseCustomer: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the customer. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The account and all its sessions are gone. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description `malformed_json`: The body is not valid JSON. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. `step_up_required`: A fresh proof of identity is required. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large`: The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    blockCustomer: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the customer. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "reason": "Orders with stolen cards."
+                 *     }
+                 */
+                "application/json": components["schemas"]["CustomerBlock"];
+            };
+        };
+        responses: {
+            /** @description The customer is blocked. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description `malformed_json`: The body is not valid JSON. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large`: The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_body`: The body is not acceptable. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    unblockCustomer: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the customer. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The customer is not blocked. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description `malformed_json`: The body is not valid JSON. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large`: The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     listProducts: {
         parameters: {
             query?: {
@@ -2479,6 +9669,11 @@ export interface operations {
                      *           "group": "MUG",
                      *           "options": {
                      *             "colour": "blue"
+                     *           },
+                     *           "attributes": {
+                     *             "material": "stoneware",
+                     *             "dishwasher_safe": true,
+                     *             "weight_g": 340
                      *           },
                      *           "price": {
                      *             "amount": 1290,
@@ -2636,6 +9831,11 @@ export interface operations {
                      *       "options": {
                      *         "colour": "blue"
                      *       },
+                     *       "attributes": {
+                     *         "material": "stoneware",
+                     *         "dishwasher_safe": true,
+                     *         "weight_g": 340
+                     *       },
                      *       "price": {
                      *         "amount": 1290,
                      *         "currency": "EUR"
@@ -2697,6 +9897,11 @@ export interface operations {
                  *       "options": {
                  *         "colour": "blue"
                  *       },
+                 *       "attributes": {
+                 *         "material": "stoneware",
+                 *         "dishwasher_safe": true,
+                 *         "weight_g": 340
+                 *       },
                  *       "price": {
                  *         "amount": 1290,
                  *         "currency": "EUR"
@@ -2725,6 +9930,11 @@ export interface operations {
                      *       "group": "MUG",
                      *       "options": {
                      *         "colour": "blue"
+                     *       },
+                     *       "attributes": {
+                     *         "material": "stoneware",
+                     *         "dishwasher_safe": true,
+                     *         "weight_g": 340
                      *       },
                      *       "price": {
                      *         "amount": 1290,
@@ -2756,7 +9966,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `forbidden`: This is not allowed. */
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2794,6 +10004,15 @@ export interface operations {
             };
             /** @description `invalid_body`: The body is not acceptable. */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -2861,7 +10080,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `forbidden`: This is not allowed. */
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2899,6 +10118,15 @@ export interface operations {
             };
             /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
             415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -2971,6 +10199,11 @@ export interface operations {
                      *       "options": {
                      *         "colour": "blue"
                      *       },
+                     *       "attributes": {
+                     *         "material": "stoneware",
+                     *         "dishwasher_safe": true,
+                     *         "weight_g": 340
+                     *       },
                      *       "price": {
                      *         "amount": 1290,
                      *         "currency": "EUR"
@@ -3001,7 +10234,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `forbidden`: This is not allowed. */
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3073,6 +10306,103 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    listStock: {
+        parameters: {
+            query: {
+                /** @description Up to 100 product ids with commas between them. */
+                ids: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The stock of each, by id. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "product_id": "01997a5e-1f20-7c11-b4d2-8e6a0f3b5c21",
+                     *           "available": 40,
+                     *           "version": 3
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["StockList"];
+                };
+            };
+            /** @description `invalid_query`: A query parameter is not valid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description `internal`: Something went wrong. */
             500: {
                 headers: {
@@ -3130,7 +10460,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `forbidden`: This is not allowed. */
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3141,6 +10471,15 @@ export interface operations {
             };
             /** @description `not_found`: Not found. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3229,7 +10568,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `forbidden`: This is not allowed. */
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3285,6 +10624,15 @@ export interface operations {
             };
             /** @description `if_match_required`: If-Match is required. */
             428: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3379,7 +10727,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `forbidden`: This is not allowed. */
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3390,6 +10738,15 @@ export interface operations {
             };
             /** @description `not_found`: Not found. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3510,7 +10867,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `forbidden`: This is not allowed. */
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3557,6 +10914,15 @@ export interface operations {
             };
             /** @description `invalid_body`: The body is not acceptable. */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3647,6 +11013,10 @@ export interface operations {
                      *             "country": "GB"
                      *           },
                      *           "note": "Please ring twice.",
+                     *           "attributes": {
+                     *             "channel": "app",
+                     *             "is_gift": false
+                     *           },
                      *           "version": 1,
                      *           "created_at": "2026-03-04T18:05:00.000Z",
                      *           "updated_at": "2026-03-04T18:05:00.000Z",
@@ -3660,7 +11030,14 @@ export interface operations {
                      *               },
                      *               "reason": null
                      *             }
-                     *           ]
+                     *           ],
+                     *           "original_total": {
+                     *             "amount": 2580,
+                     *             "currency": "EUR"
+                     *           },
+                     *           "adjustments": [],
+                     *           "payment": null,
+                     *           "parcels": []
                      *         }
                      *       ],
                      *       "has_more": false,
@@ -3681,6 +11058,24 @@ export interface operations {
             };
             /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
             401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3736,7 +11131,11 @@ export interface operations {
                  *         "postal_code": "SW1Y 4JH",
                  *         "country": "GB"
                  *       },
-                 *       "note": "Please ring twice."
+                 *       "note": "Please ring twice.",
+                 *       "attributes": {
+                 *         "channel": "app",
+                 *         "is_gift": false
+                 *       }
                  *     }
                  */
                 "application/json": components["schemas"]["NewOrder"];
@@ -3788,6 +11187,10 @@ export interface operations {
                      *         "country": "GB"
                      *       },
                      *       "note": "Please ring twice.",
+                     *       "attributes": {
+                     *         "channel": "app",
+                     *         "is_gift": false
+                     *       },
                      *       "version": 1,
                      *       "created_at": "2026-03-04T18:05:00.000Z",
                      *       "updated_at": "2026-03-04T18:05:00.000Z",
@@ -3801,7 +11204,14 @@ export interface operations {
                      *           },
                      *           "reason": null
                      *         }
-                     *       ]
+                     *       ],
+                     *       "original_total": {
+                     *         "amount": 2580,
+                     *         "currency": "EUR"
+                     *       },
+                     *       "adjustments": [],
+                     *       "payment": null,
+                     *       "parcels": []
                      *     }
                      */
                     "application/json": components["schemas"]["Order"];
@@ -3818,6 +11228,15 @@ export interface operations {
             };
             /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
             401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `account_blocked`: The account is blocked. */
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3854,6 +11273,15 @@ export interface operations {
             };
             /** @description `invalid_body`: The body is not acceptable. `unknown_product`: A product does not exist. `mixed_currencies`: The order mixes currencies. `total_too_large`: The total is too large. `idempotency_key_reused`: The idempotency key belongs to another request. */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3958,6 +11386,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description `forbidden`: This is not allowed. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description `payload_too_large`: The body is too large. */
             413: {
                 headers: {
@@ -3978,6 +11415,15 @@ export interface operations {
             };
             /** @description `invalid_body`: The body is not acceptable. `unknown_product`: A product does not exist. `mixed_currencies`: The order mixes currencies. `total_too_large`: The total is too large. */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -4065,6 +11511,10 @@ export interface operations {
                      *         "country": "GB"
                      *       },
                      *       "note": "Please ring twice.",
+                     *       "attributes": {
+                     *         "channel": "app",
+                     *         "is_gift": false
+                     *       },
                      *       "version": 1,
                      *       "created_at": "2026-03-04T18:05:00.000Z",
                      *       "updated_at": "2026-03-04T18:05:00.000Z",
@@ -4078,7 +11528,14 @@ export interface operations {
                      *           },
                      *           "reason": null
                      *         }
-                     *       ]
+                     *       ],
+                     *       "original_total": {
+                     *         "amount": 2580,
+                     *         "currency": "EUR"
+                     *       },
+                     *       "adjustments": [],
+                     *       "payment": null,
+                     *       "parcels": []
                      *     }
                      */
                     "application/json": components["schemas"]["Order"];
@@ -4095,6 +11552,15 @@ export interface operations {
             };
             /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
             401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. */
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -4140,6 +11606,15 @@ export interface operations {
             };
             /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
             415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -4224,6 +11699,10 @@ export interface operations {
                      *         "country": "GB"
                      *       },
                      *       "note": "Please ring twice.",
+                     *       "attributes": {
+                     *         "channel": "app",
+                     *         "is_gift": false
+                     *       },
                      *       "version": 1,
                      *       "created_at": "2026-03-04T18:05:00.000Z",
                      *       "updated_at": "2026-03-04T18:05:00.000Z",
@@ -4238,6 +11717,13 @@ export interface operations {
                      *           "reason": null
                      *         }
                      *       ],
+                     *       "original_total": {
+                     *         "amount": 2580,
+                     *         "currency": "EUR"
+                     *       },
+                     *       "adjustments": [],
+                     *       "payment": null,
+                     *       "parcels": [],
                      *       "timeline": [
                      *         {
                      *           "version": 1,
@@ -4268,8 +11754,26 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description `forbidden`: This is not allowed. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description `not_found`: Not found. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -4306,11 +11810,11 @@ export interface operations {
                 cursor?: string;
                 /** @description Only orders with this status. */
                 status?: components["schemas"]["OrderStatus"];
-                /** @description Only orders of this customer. */
+                /** @description Only orders of this customer, and of the guests whose orders the account has taken over. */
                 user_id?: string;
                 /** @description Only the order with this number. */
                 number?: string;
-                /** @description Of an account that exists. */
+                /** @description Of an account or of guests that exist. */
                 email?: string;
                 /** @description Orders with a line of this product. */
                 product_id?: string;
@@ -4372,6 +11876,10 @@ export interface operations {
                      *             "country": "GB"
                      *           },
                      *           "note": "Please ring twice.",
+                     *           "attributes": {
+                     *             "channel": "app",
+                     *             "is_gift": false
+                     *           },
                      *           "version": 1,
                      *           "created_at": "2026-03-04T18:05:00.000Z",
                      *           "updated_at": "2026-03-04T18:05:00.000Z",
@@ -4386,6 +11894,13 @@ export interface operations {
                      *               "reason": null
                      *             }
                      *           ],
+                     *           "original_total": {
+                     *             "amount": 2580,
+                     *             "currency": "EUR"
+                     *           },
+                     *           "adjustments": [],
+                     *           "payment": null,
+                     *           "parcels": [],
                      *           "user_id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11"
                      *         }
                      *       ],
@@ -4414,8 +11929,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `forbidden`: This is not allowed. */
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -4500,6 +12024,10 @@ export interface operations {
                      *         "country": "GB"
                      *       },
                      *       "note": "Please ring twice.",
+                     *       "attributes": {
+                     *         "channel": "app",
+                     *         "is_gift": false
+                     *       },
                      *       "version": 1,
                      *       "created_at": "2026-03-04T18:05:00.000Z",
                      *       "updated_at": "2026-03-04T18:05:00.000Z",
@@ -4514,6 +12042,13 @@ export interface operations {
                      *           "reason": null
                      *         }
                      *       ],
+                     *       "original_total": {
+                     *         "amount": 2580,
+                     *         "currency": "EUR"
+                     *       },
+                     *       "adjustments": [],
+                     *       "payment": null,
+                     *       "parcels": [],
                      *       "timeline": [
                      *         {
                      *           "version": 1,
@@ -4545,7 +12080,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `forbidden`: This is not allowed. */
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4556,6 +12091,15 @@ export interface operations {
             };
             /** @description `not_found`: Not found. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -4658,6 +12202,10 @@ export interface operations {
                      *         "country": "GB"
                      *       },
                      *       "note": "Please ring twice.",
+                     *       "attributes": {
+                     *         "channel": "app",
+                     *         "is_gift": false
+                     *       },
                      *       "version": 1,
                      *       "created_at": "2026-03-04T18:05:00.000Z",
                      *       "updated_at": "2026-03-04T18:05:00.000Z",
@@ -4672,6 +12220,13 @@ export interface operations {
                      *           "reason": null
                      *         }
                      *       ],
+                     *       "original_total": {
+                     *         "amount": 2580,
+                     *         "currency": "EUR"
+                     *       },
+                     *       "adjustments": [],
+                     *       "payment": null,
+                     *       "parcels": [],
                      *       "user_id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11"
                      *     }
                      */
@@ -4696,7 +12251,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `forbidden`: This is not allowed. */
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4752,6 +12307,1540 @@ export interface operations {
             };
             /** @description `invalid_body`: The body is not acceptable. */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    shipLines: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The version of the order that the caller knows, such as `"3"`. */
+                "if-match"?: string;
+            };
+            path: {
+                /** @description The id of the order. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "lines": [
+                 *         {
+                 *           "product_id": "01997a5e-1f20-7c11-b4d2-8e6a0f3b5c21",
+                 *           "quantity": 1
+                 *         }
+                 *       ],
+                 *       "reference": "parcel-7781",
+                 *       "tracking": {
+                 *         "carrier": "DHL",
+                 *         "number": "00340434161094015902",
+                 *         "url": "https://www.dhl.com/track?id=00340434161094015902"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["NewShipment"];
+            };
+        };
+        responses: {
+            /** @description The order after the change; with `Idempotency-Replayed: true` as it is now, when the change was made before. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "01997a60-2b33-7e45-a1c8-6d0e9f7b3a55",
+                     *       "number": "100042",
+                     *       "status": "pending",
+                     *       "allowed_transitions": [
+                     *         "confirmed",
+                     *         "cancelled"
+                     *       ],
+                     *       "items": [
+                     *         {
+                     *           "product_id": "01997a5e-1f20-7c11-b4d2-8e6a0f3b5c21",
+                     *           "sku": "MUG-BLUE",
+                     *           "name": "Blue mug",
+                     *           "category": "Kitchen",
+                     *           "unit_price": {
+                     *             "amount": 1290,
+                     *             "currency": "EUR"
+                     *           },
+                     *           "quantity": 2,
+                     *           "total": {
+                     *             "amount": 2580,
+                     *             "currency": "EUR"
+                     *           }
+                     *         }
+                     *       ],
+                     *       "total": {
+                     *         "amount": 2580,
+                     *         "currency": "EUR"
+                     *       },
+                     *       "client_reference": "cart-1843",
+                     *       "shipping_address": {
+                     *         "name": "Ada Lovelace",
+                     *         "line1": "12 St James Square",
+                     *         "city": "London",
+                     *         "postal_code": "SW1Y 4JH",
+                     *         "country": "GB"
+                     *       },
+                     *       "note": "Please ring twice.",
+                     *       "attributes": {
+                     *         "channel": "app",
+                     *         "is_gift": false
+                     *       },
+                     *       "version": 1,
+                     *       "created_at": "2026-03-04T18:05:00.000Z",
+                     *       "updated_at": "2026-03-04T18:05:00.000Z",
+                     *       "status_history": [
+                     *         {
+                     *           "status": "pending",
+                     *           "at": "2026-03-04T18:05:00.000Z",
+                     *           "actor": {
+                     *             "type": "customer",
+                     *             "id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11"
+                     *           },
+                     *           "reason": null
+                     *         }
+                     *       ],
+                     *       "original_total": {
+                     *         "amount": 2580,
+                     *         "currency": "EUR"
+                     *       },
+                     *       "adjustments": [],
+                     *       "payment": null,
+                     *       "parcels": [],
+                     *       "user_id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["AdminOrder"];
+                };
+            };
+            /** @description `malformed_json`: The body is not valid JSON. `invalid_header`: A header is not valid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `illegal_transition`: The order cannot make this move. `quantity_exceeded`: The order has fewer pieces. `too_many_changes`: The order has too many changes. `total_negative`: The total would be negative. `change_reference_taken`: The reference belongs to another change of the order. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `precondition_failed`: The state is no longer the expected one. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large`: The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_body`: The body is not acceptable. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    cancelLines: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The version of the order that the caller knows, such as `"3"`. */
+                "if-match"?: string;
+            };
+            path: {
+                /** @description The id of the order. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "lines": [
+                 *         {
+                 *           "product_id": "01997a5e-1f20-7c11-b4d2-8e6a0f3b5c21",
+                 *           "quantity": 1
+                 *         }
+                 *       ],
+                 *       "reason": "no longer made",
+                 *       "reference": "refund-1843"
+                 *     }
+                 */
+                "application/json": components["schemas"]["NewCancellation"];
+            };
+        };
+        responses: {
+            /** @description The order after the change; with `Idempotency-Replayed: true` as it is now, when the change was made before. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "01997a60-2b33-7e45-a1c8-6d0e9f7b3a55",
+                     *       "number": "100042",
+                     *       "status": "pending",
+                     *       "allowed_transitions": [
+                     *         "confirmed",
+                     *         "cancelled"
+                     *       ],
+                     *       "items": [
+                     *         {
+                     *           "product_id": "01997a5e-1f20-7c11-b4d2-8e6a0f3b5c21",
+                     *           "sku": "MUG-BLUE",
+                     *           "name": "Blue mug",
+                     *           "category": "Kitchen",
+                     *           "unit_price": {
+                     *             "amount": 1290,
+                     *             "currency": "EUR"
+                     *           },
+                     *           "quantity": 2,
+                     *           "total": {
+                     *             "amount": 2580,
+                     *             "currency": "EUR"
+                     *           }
+                     *         }
+                     *       ],
+                     *       "total": {
+                     *         "amount": 2580,
+                     *         "currency": "EUR"
+                     *       },
+                     *       "client_reference": "cart-1843",
+                     *       "shipping_address": {
+                     *         "name": "Ada Lovelace",
+                     *         "line1": "12 St James Square",
+                     *         "city": "London",
+                     *         "postal_code": "SW1Y 4JH",
+                     *         "country": "GB"
+                     *       },
+                     *       "note": "Please ring twice.",
+                     *       "attributes": {
+                     *         "channel": "app",
+                     *         "is_gift": false
+                     *       },
+                     *       "version": 1,
+                     *       "created_at": "2026-03-04T18:05:00.000Z",
+                     *       "updated_at": "2026-03-04T18:05:00.000Z",
+                     *       "status_history": [
+                     *         {
+                     *           "status": "pending",
+                     *           "at": "2026-03-04T18:05:00.000Z",
+                     *           "actor": {
+                     *             "type": "customer",
+                     *             "id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11"
+                     *           },
+                     *           "reason": null
+                     *         }
+                     *       ],
+                     *       "original_total": {
+                     *         "amount": 2580,
+                     *         "currency": "EUR"
+                     *       },
+                     *       "adjustments": [],
+                     *       "payment": null,
+                     *       "parcels": [],
+                     *       "user_id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["AdminOrder"];
+                };
+            };
+            /** @description `malformed_json`: The body is not valid JSON. `invalid_header`: A header is not valid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `illegal_transition`: The order cannot make this move. `quantity_exceeded`: The order has fewer pieces. `too_many_changes`: The order has too many changes. `total_negative`: The total would be negative. `change_reference_taken`: The reference belongs to another change of the order. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `precondition_failed`: The state is no longer the expected one. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large`: The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_body`: The body is not acceptable. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    returnLines: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The version of the order that the caller knows, such as `"3"`. */
+                "if-match"?: string;
+            };
+            path: {
+                /** @description The id of the order. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "lines": [
+                 *         {
+                 *           "product_id": "01997a5e-1f20-7c11-b4d2-8e6a0f3b5c21",
+                 *           "quantity": 1
+                 *         }
+                 *       ],
+                 *       "restock": true,
+                 *       "reason": "the handle is broken",
+                 *       "reference": "rma-7"
+                 *     }
+                 */
+                "application/json": components["schemas"]["NewReturn"];
+            };
+        };
+        responses: {
+            /** @description The order after the change; with `Idempotency-Replayed: true` as it is now, when the change was made before. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "01997a60-2b33-7e45-a1c8-6d0e9f7b3a55",
+                     *       "number": "100042",
+                     *       "status": "pending",
+                     *       "allowed_transitions": [
+                     *         "confirmed",
+                     *         "cancelled"
+                     *       ],
+                     *       "items": [
+                     *         {
+                     *           "product_id": "01997a5e-1f20-7c11-b4d2-8e6a0f3b5c21",
+                     *           "sku": "MUG-BLUE",
+                     *           "name": "Blue mug",
+                     *           "category": "Kitchen",
+                     *           "unit_price": {
+                     *             "amount": 1290,
+                     *             "currency": "EUR"
+                     *           },
+                     *           "quantity": 2,
+                     *           "total": {
+                     *             "amount": 2580,
+                     *             "currency": "EUR"
+                     *           }
+                     *         }
+                     *       ],
+                     *       "total": {
+                     *         "amount": 2580,
+                     *         "currency": "EUR"
+                     *       },
+                     *       "client_reference": "cart-1843",
+                     *       "shipping_address": {
+                     *         "name": "Ada Lovelace",
+                     *         "line1": "12 St James Square",
+                     *         "city": "London",
+                     *         "postal_code": "SW1Y 4JH",
+                     *         "country": "GB"
+                     *       },
+                     *       "note": "Please ring twice.",
+                     *       "attributes": {
+                     *         "channel": "app",
+                     *         "is_gift": false
+                     *       },
+                     *       "version": 1,
+                     *       "created_at": "2026-03-04T18:05:00.000Z",
+                     *       "updated_at": "2026-03-04T18:05:00.000Z",
+                     *       "status_history": [
+                     *         {
+                     *           "status": "pending",
+                     *           "at": "2026-03-04T18:05:00.000Z",
+                     *           "actor": {
+                     *             "type": "customer",
+                     *             "id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11"
+                     *           },
+                     *           "reason": null
+                     *         }
+                     *       ],
+                     *       "original_total": {
+                     *         "amount": 2580,
+                     *         "currency": "EUR"
+                     *       },
+                     *       "adjustments": [],
+                     *       "payment": null,
+                     *       "parcels": [],
+                     *       "user_id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["AdminOrder"];
+                };
+            };
+            /** @description `malformed_json`: The body is not valid JSON. `invalid_header`: A header is not valid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `illegal_transition`: The order cannot make this move. `quantity_exceeded`: The order has fewer pieces. `too_many_changes`: The order has too many changes. `total_negative`: The total would be negative. `change_reference_taken`: The reference belongs to another change of the order. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `precondition_failed`: The state is no longer the expected one. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large`: The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_body`: The body is not acceptable. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    addAdjustment: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The version of the order that the caller knows, such as `"3"`. */
+                "if-match"?: string;
+            };
+            path: {
+                /** @description The id of the order. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "kind": "shipping",
+                 *       "label": "Express delivery",
+                 *       "amount": {
+                 *         "amount": 490,
+                 *         "currency": "EUR"
+                 *       },
+                 *       "reference": "rate-551"
+                 *     }
+                 */
+                "application/json": components["schemas"]["NewAdjustment"];
+            };
+        };
+        responses: {
+            /** @description The order with its new total. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "01997a60-2b33-7e45-a1c8-6d0e9f7b3a55",
+                     *       "number": "100042",
+                     *       "status": "pending",
+                     *       "allowed_transitions": [
+                     *         "confirmed",
+                     *         "cancelled"
+                     *       ],
+                     *       "items": [
+                     *         {
+                     *           "product_id": "01997a5e-1f20-7c11-b4d2-8e6a0f3b5c21",
+                     *           "sku": "MUG-BLUE",
+                     *           "name": "Blue mug",
+                     *           "category": "Kitchen",
+                     *           "unit_price": {
+                     *             "amount": 1290,
+                     *             "currency": "EUR"
+                     *           },
+                     *           "quantity": 2,
+                     *           "total": {
+                     *             "amount": 2580,
+                     *             "currency": "EUR"
+                     *           }
+                     *         }
+                     *       ],
+                     *       "total": {
+                     *         "amount": 2580,
+                     *         "currency": "EUR"
+                     *       },
+                     *       "client_reference": "cart-1843",
+                     *       "shipping_address": {
+                     *         "name": "Ada Lovelace",
+                     *         "line1": "12 St James Square",
+                     *         "city": "London",
+                     *         "postal_code": "SW1Y 4JH",
+                     *         "country": "GB"
+                     *       },
+                     *       "note": "Please ring twice.",
+                     *       "attributes": {
+                     *         "channel": "app",
+                     *         "is_gift": false
+                     *       },
+                     *       "version": 1,
+                     *       "created_at": "2026-03-04T18:05:00.000Z",
+                     *       "updated_at": "2026-03-04T18:05:00.000Z",
+                     *       "status_history": [
+                     *         {
+                     *           "status": "pending",
+                     *           "at": "2026-03-04T18:05:00.000Z",
+                     *           "actor": {
+                     *             "type": "customer",
+                     *             "id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11"
+                     *           },
+                     *           "reason": null
+                     *         }
+                     *       ],
+                     *       "original_total": {
+                     *         "amount": 2580,
+                     *         "currency": "EUR"
+                     *       },
+                     *       "adjustments": [],
+                     *       "payment": null,
+                     *       "parcels": [],
+                     *       "user_id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["AdminOrder"];
+                };
+            };
+            /** @description `invalid_header`: A header is not valid. `malformed_json`: The body is not valid JSON. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `too_many_changes`: The order has too many changes. `illegal_transition`: The order cannot make this move. `total_negative`: The total would be negative. `change_reference_taken`: The reference belongs to another change of the order. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `precondition_failed`: The state is no longer the expected one. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large`: The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `total_too_large`: The total is too large. `invalid_body`: The body is not acceptable. `mixed_currencies`: The order mixes currencies. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    voidAdjustment: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The version of the order that the caller knows, such as `"3"`. */
+                "if-match"?: string;
+            };
+            path: {
+                /** @description The id of the order. */
+                id: string;
+                /** @description The `version` of the adjustment. */
+                version: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The order with its new total. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "01997a60-2b33-7e45-a1c8-6d0e9f7b3a55",
+                     *       "number": "100042",
+                     *       "status": "pending",
+                     *       "allowed_transitions": [
+                     *         "confirmed",
+                     *         "cancelled"
+                     *       ],
+                     *       "items": [
+                     *         {
+                     *           "product_id": "01997a5e-1f20-7c11-b4d2-8e6a0f3b5c21",
+                     *           "sku": "MUG-BLUE",
+                     *           "name": "Blue mug",
+                     *           "category": "Kitchen",
+                     *           "unit_price": {
+                     *             "amount": 1290,
+                     *             "currency": "EUR"
+                     *           },
+                     *           "quantity": 2,
+                     *           "total": {
+                     *             "amount": 2580,
+                     *             "currency": "EUR"
+                     *           }
+                     *         }
+                     *       ],
+                     *       "total": {
+                     *         "amount": 2580,
+                     *         "currency": "EUR"
+                     *       },
+                     *       "client_reference": "cart-1843",
+                     *       "shipping_address": {
+                     *         "name": "Ada Lovelace",
+                     *         "line1": "12 St James Square",
+                     *         "city": "London",
+                     *         "postal_code": "SW1Y 4JH",
+                     *         "country": "GB"
+                     *       },
+                     *       "note": "Please ring twice.",
+                     *       "attributes": {
+                     *         "channel": "app",
+                     *         "is_gift": false
+                     *       },
+                     *       "version": 1,
+                     *       "created_at": "2026-03-04T18:05:00.000Z",
+                     *       "updated_at": "2026-03-04T18:05:00.000Z",
+                     *       "status_history": [
+                     *         {
+                     *           "status": "pending",
+                     *           "at": "2026-03-04T18:05:00.000Z",
+                     *           "actor": {
+                     *             "type": "customer",
+                     *             "id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11"
+                     *           },
+                     *           "reason": null
+                     *         }
+                     *       ],
+                     *       "original_total": {
+                     *         "amount": 2580,
+                     *         "currency": "EUR"
+                     *       },
+                     *       "adjustments": [],
+                     *       "payment": null,
+                     *       "parcels": [],
+                     *       "user_id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["AdminOrder"];
+                };
+            };
+            /** @description `invalid_header`: A header is not valid. `malformed_json`: The body is not valid JSON. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `too_many_changes`: The order has too many changes. `illegal_transition`: The order cannot make this move. `total_negative`: The total would be negative. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `precondition_failed`: The state is no longer the expected one. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large`: The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `total_too_large`: The total is too large. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    reportPayment: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the order. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "provider": "stripe",
+                 *       "reference": "pi_3NxK2e",
+                 *       "state": "paid"
+                 *     }
+                 */
+                "application/json": components["schemas"]["PaymentReport"];
+            };
+        };
+        responses: {
+            /** @description The order with its payment. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "01997a60-2b33-7e45-a1c8-6d0e9f7b3a55",
+                     *       "number": "100042",
+                     *       "status": "pending",
+                     *       "allowed_transitions": [
+                     *         "confirmed",
+                     *         "cancelled"
+                     *       ],
+                     *       "items": [
+                     *         {
+                     *           "product_id": "01997a5e-1f20-7c11-b4d2-8e6a0f3b5c21",
+                     *           "sku": "MUG-BLUE",
+                     *           "name": "Blue mug",
+                     *           "category": "Kitchen",
+                     *           "unit_price": {
+                     *             "amount": 1290,
+                     *             "currency": "EUR"
+                     *           },
+                     *           "quantity": 2,
+                     *           "total": {
+                     *             "amount": 2580,
+                     *             "currency": "EUR"
+                     *           }
+                     *         }
+                     *       ],
+                     *       "total": {
+                     *         "amount": 2580,
+                     *         "currency": "EUR"
+                     *       },
+                     *       "client_reference": "cart-1843",
+                     *       "shipping_address": {
+                     *         "name": "Ada Lovelace",
+                     *         "line1": "12 St James Square",
+                     *         "city": "London",
+                     *         "postal_code": "SW1Y 4JH",
+                     *         "country": "GB"
+                     *       },
+                     *       "note": "Please ring twice.",
+                     *       "attributes": {
+                     *         "channel": "app",
+                     *         "is_gift": false
+                     *       },
+                     *       "version": 1,
+                     *       "created_at": "2026-03-04T18:05:00.000Z",
+                     *       "updated_at": "2026-03-04T18:05:00.000Z",
+                     *       "status_history": [
+                     *         {
+                     *           "status": "pending",
+                     *           "at": "2026-03-04T18:05:00.000Z",
+                     *           "actor": {
+                     *             "type": "customer",
+                     *             "id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11"
+                     *           },
+                     *           "reason": null
+                     *         }
+                     *       ],
+                     *       "original_total": {
+                     *         "amount": 2580,
+                     *         "currency": "EUR"
+                     *       },
+                     *       "adjustments": [],
+                     *       "payment": null,
+                     *       "parcels": [],
+                     *       "user_id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["AdminOrder"];
+                };
+            };
+            /** @description `malformed_json`: The body is not valid JSON. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `too_many_changes`: The order has too many changes. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large`: The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_body`: The body is not acceptable. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    listOrderNotes: {
+        parameters: {
+            query?: {
+                /** @description Items on a page. */
+                limit?: number;
+                /** @description The `next_cursor` of the page before, with the same filters. */
+                cursor?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The id of the order. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of the notes. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "id": "01997a61-4c55-7b67-83ea-8f2b1c9d5e77",
+                     *           "author": {
+                     *             "type": "admin",
+                     *             "id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b12"
+                     *           },
+                     *           "text": "Called: the customer takes it on Friday.",
+                     *           "created_at": "2026-03-04T18:20:00.000Z"
+                     *         }
+                     *       ],
+                     *       "has_more": false,
+                     *       "next_cursor": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["OrderNotePage"];
+                };
+            };
+            /** @description `invalid_query`: A query parameter is not valid. `invalid_cursor`: The cursor is not valid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    addOrderNote: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the order. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "text": "Called: the customer takes it on Friday."
+                 *     }
+                 */
+                "application/json": components["schemas"]["NewOrderNote"];
+            };
+        };
+        responses: {
+            /** @description The note. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "01997a61-4c55-7b67-83ea-8f2b1c9d5e77",
+                     *       "author": {
+                     *         "type": "admin",
+                     *         "id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b12"
+                     *       },
+                     *       "text": "Called: the customer takes it on Friday.",
+                     *       "created_at": "2026-03-04T18:20:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["OrderNote"];
+                };
+            };
+            /** @description `malformed_json`: The body is not valid JSON. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `order_erased`: The personal data of the order are erased. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large`: The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_body`: The body is not acceptable. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -4861,6 +13950,1878 @@ export interface operations {
             };
         };
     };
+    getFigures: {
+        parameters: {
+            query?: {
+                /** @description The last hour, day or week. */
+                range?: "hour" | "day" | "week";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The figures of the range. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "range": "hour",
+                     *       "generated_at": "2026-03-04T18:03:00.120Z",
+                     *       "step_seconds": 60,
+                     *       "from": "2026-03-04T18:00:00.000Z",
+                     *       "to": "2026-03-04T18:03:00.000Z",
+                     *       "times": [
+                     *         "2026-03-04T18:00:00.000Z",
+                     *         "2026-03-04T18:01:00.000Z",
+                     *         "2026-03-04T18:02:00.000Z"
+                     *       ],
+                     *       "sales": [
+                     *         {
+                     *           "currency": "EUR",
+                     *           "orders": [
+                     *             2,
+                     *             0,
+                     *             1
+                     *           ],
+                     *           "revenue": [
+                     *             5160,
+                     *             0,
+                     *             1290
+                     *           ]
+                     *         }
+                     *       ],
+                     *       "requests": [
+                     *         {
+                     *           "method": "GET",
+                     *           "route": "/products",
+                     *           "requests": [
+                     *             310,
+                     *             290,
+                     *             305
+                     *           ],
+                     *           "p99_ms": [
+                     *             4.1,
+                     *             3.9,
+                     *             4.4
+                     *           ]
+                     *         },
+                     *         {
+                     *           "method": null,
+                     *           "route": null,
+                     *           "requests": [
+                     *             12,
+                     *             9,
+                     *             14
+                     *           ],
+                     *           "p99_ms": [
+                     *             48.5,
+                     *             null,
+                     *             51
+                     *           ]
+                     *         }
+                     *       ],
+                     *       "client_errors": [
+                     *         1,
+                     *         0,
+                     *         0
+                     *       ],
+                     *       "server_errors": [
+                     *         0,
+                     *         0,
+                     *         0
+                     *       ],
+                     *       "pipeline": {
+                     *         "change_stream_lag_bytes": [
+                     *           312,
+                     *           0,
+                     *           56
+                     *         ],
+                     *         "email_lag_events": [
+                     *           0,
+                     *           0,
+                     *           0
+                     *         ],
+                     *         "webhook_lag_events": [
+                     *           0,
+                     *           0,
+                     *           0
+                     *         ],
+                     *         "lake_lag_events": [
+                     *           2,
+                     *           0,
+                     *           1
+                     *         ],
+                     *         "lake_delay_seconds": [
+                     *           4.2,
+                     *           0,
+                     *           1.1
+                     *         ],
+                     *         "mail_queue_length": [
+                     *           1,
+                     *           0,
+                     *           0
+                     *         ],
+                     *         "webhook_queue_length": [
+                     *           0,
+                     *           0,
+                     *           0
+                     *         ]
+                     *       },
+                     *       "best_sellers": [
+                     *         {
+                     *           "product_id": "01997a5e-1f20-7c11-b4d2-8e6a0f3b5c21",
+                     *           "sku": "MUG-BLUE",
+                     *           "name": "Blue mug",
+                     *           "quantity": 5,
+                     *           "revenue": [
+                     *             {
+                     *               "amount": 6450,
+                     *               "currency": "EUR"
+                     *             }
+                     *           ]
+                     *         }
+                     *       ],
+                     *       "low_stock": [
+                     *         {
+                     *           "product_id": "01997a5e-1f20-7c11-b4d2-8e6a0f3b5c22",
+                     *           "sku": "LAMP-1",
+                     *           "name": "Table lamp",
+                     *           "available": 3
+                     *         }
+                     *       ],
+                     *       "totals": {
+                     *         "orders": 3,
+                     *         "revenue": [
+                     *           {
+                     *             "amount": 6450,
+                     *             "currency": "EUR"
+                     *           }
+                     *         ],
+                     *         "requests": 940,
+                     *         "client_errors": 1,
+                     *         "server_errors": 0
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Figures"];
+                };
+            };
+            /** @description Nothing has changed since the answer with this entity tag. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description `invalid_query`: A query parameter is not valid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    getPipeline: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The state now. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "slot": {
+                     *         "name": "storefront_orders",
+                     *         "is_active": true,
+                     *         "lag_bytes": 0,
+                     *         "retained_bytes": 1048576,
+                     *         "lost_reason": null
+                     *       },
+                     *       "topic": {
+                     *         "store": "postgres",
+                     *         "epoch": 0,
+                     *         "newest_sequence": 20143
+                     *       },
+                     *       "subscribers": [
+                     *         {
+                     *           "name": "email",
+                     *           "position": 20143,
+                     *           "lag_events": 0,
+                     *           "is_active": true,
+                     *           "state": null
+                     *         },
+                     *         {
+                     *           "name": "webhook",
+                     *           "position": 20143,
+                     *           "lag_events": 0,
+                     *           "is_active": true,
+                     *           "state": null
+                     *         },
+                     *         {
+                     *           "name": "lake",
+                     *           "position": 20120,
+                     *           "lag_events": 23,
+                     *           "is_active": true,
+                     *           "state": null
+                     *         }
+                     *       ],
+                     *       "queues": [
+                     *         {
+                     *           "name": "email",
+                     *           "queued": 2,
+                     *           "oldest_untried_seconds": 0
+                     *         }
+                     *       ],
+                     *       "dead_letters": {
+                     *         "count": 0,
+                     *         "newest": []
+                     *       },
+                     *       "lake": {
+                     *         "place": "s3://storefront/lake/",
+                     *         "files": 214,
+                     *         "size_bytes": 18874368,
+                     *         "newest_file_at": "2026-03-04T18:05:00.000Z"
+                     *       },
+                     *       "last_verify": null,
+                     *       "unavailable": []
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Pipeline"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    listWebhooks: {
+        parameters: {
+            query?: {
+                /** @description Items on a page. */
+                limit?: number;
+                /** @description The `next_cursor` of the page before, with the same filters. */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of the endpoints. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "id": "01997a61-7a12-7d33-9b40-0c1d2e3f4a5b",
+                     *           "url": "https://erp.example/hooks/orders?…",
+                     *           "event_types": [
+                     *             "order.placed",
+                     *             "order.shipped"
+                     *           ],
+                     *           "state": "failing",
+                     *           "since": "2026-03-04T18:05:00.000Z",
+                     *           "reason": null,
+                     *           "queued": 2,
+                     *           "failed": 0
+                     *         }
+                     *       ],
+                     *       "has_more": false,
+                     *       "next_cursor": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebhookPage"];
+                };
+            };
+            /** @description `invalid_query`: A query parameter is not valid. `invalid_cursor`: The cursor is not valid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    listWebhookDeliveries: {
+        parameters: {
+            query?: {
+                /** @description Items on a page. */
+                limit?: number;
+                /** @description The `next_cursor` of the page before, with the same filters. */
+                cursor?: string;
+                status?: components["schemas"]["WebhookStatus"];
+            };
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of the deliveries. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "event_id": "01997a60-2b33-7e45-a1c8-6d0e9f7b3a55.1",
+                     *           "type": "order.placed",
+                     *           "status": "queued",
+                     *           "attempts": 3,
+                     *           "queued_at": "2026-03-04T18:05:00.000Z",
+                     *           "delivered_at": null,
+                     *           "last_error": "the receiver answered 503"
+                     *         }
+                     *       ],
+                     *       "has_more": false,
+                     *       "next_cursor": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebhookDeliveryPage"];
+                };
+            };
+            /** @description `invalid_query`: A query parameter is not valid. `invalid_cursor`: The cursor is not valid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    redeliverWebhooks: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "all_failed": true
+                 *     }
+                 */
+                "application/json": components["schemas"]["Redelivery"];
+            };
+        };
+        responses: {
+            /** @description They are queued. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "queued": 3
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Redelivered"];
+                };
+            };
+            /** @description `malformed_json`: The body is not valid JSON. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `webhook_disabled`: The webhook is disabled. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large`: The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_body`: The body is not acceptable. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    listAudits: {
+        parameters: {
+            query?: {
+                /** @description Items on a page. */
+                limit?: number;
+                /** @description The `next_cursor` of the page before, with the same filters. */
+                cursor?: string;
+                /** @description `verify` compares orders, topic, mails and lake, and changes nothing. `replay` publishes order events that the topic lacks, and recreates and refills a lost replication slot. */
+                kind?: components["schemas"]["AuditKind"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of the runs. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "id": "01997a70-5d10-7c20-8a31-3b9e6f1d2c47",
+                     *           "kind": "verify",
+                     *           "command": "storefront verify",
+                     *           "started_by": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11",
+                     *           "started_at": "2026-03-04T18:05:00.000Z",
+                     *           "status": "running",
+                     *           "progress": "read 20,000 orders",
+                     *           "finished_at": null,
+                     *           "exit_status": null,
+                     *           "result": null,
+                     *           "output": null
+                     *         }
+                     *       ],
+                     *       "has_more": false,
+                     *       "next_cursor": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["AuditRunPage"];
+                };
+            };
+            /** @description `invalid_query`: A query parameter is not valid. `invalid_cursor`: The cursor is not valid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    startAudit: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "kind": "verify"
+                 *     }
+                 */
+                "application/json": components["schemas"]["NewAudit"];
+            };
+        };
+        responses: {
+            /** @description It has been started. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "01997a70-5d10-7c20-8a31-3b9e6f1d2c47",
+                     *       "kind": "verify",
+                     *       "command": "storefront verify",
+                     *       "started_by": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11",
+                     *       "started_at": "2026-03-04T18:05:00.000Z",
+                     *       "status": "running",
+                     *       "progress": "read 20,000 orders",
+                     *       "finished_at": null,
+                     *       "exit_status": null,
+                     *       "result": null,
+                     *       "output": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["AuditRun"];
+                };
+            };
+            /** @description `malformed_json`: The body is not valid JSON. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. `step_up_required`: A fresh proof of identity is required. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request_in_progress`: The same request is in progress. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large`: The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_body`: The body is not acceptable. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    getAudit: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The run. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "01997a70-5d10-7c20-8a31-3b9e6f1d2c47",
+                     *       "kind": "verify",
+                     *       "command": "storefront verify",
+                     *       "started_by": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11",
+                     *       "started_at": "2026-03-04T18:05:00.000Z",
+                     *       "status": "running",
+                     *       "progress": "read 20,000 orders",
+                     *       "finished_at": null,
+                     *       "exit_status": null,
+                     *       "result": null,
+                     *       "output": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["AuditRun"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    listMails: {
+        parameters: {
+            query?: {
+                /** @description Items on a page. */
+                limit?: number;
+                /** @description The `next_cursor` of the page before, with the same filters. */
+                cursor?: string;
+                /** @description Only mails with this status. */
+                status?: components["schemas"]["MailStatus"];
+                /** @description Only mails about the order with this id or number. */
+                order?: string;
+                /** @description Only mails to the account with this address. */
+                email?: string;
+                /** @description Queued then or later. RFC 3339. */
+                from?: string;
+                /** @description Queued before. RFC 3339. */
+                to?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of the mails. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "event_id": "01997a60-2b33-7e45-a1c8-6d0e9f7b3a55.1",
+                     *           "order_id": "01997a60-2b33-7e45-a1c8-6d0e9f7b3a55",
+                     *           "order_number": "100042",
+                     *           "kind": "created",
+                     *           "to": "ada@example.com",
+                     *           "status": "sent",
+                     *           "attempts": 1,
+                     *           "queued_at": "2026-03-04T18:05:00.020Z",
+                     *           "send_after": "2026-03-04T18:05:00.020Z",
+                     *           "next_attempt_at": null,
+                     *           "sent_at": "2026-03-04T18:05:00.310Z",
+                     *           "failed_at": null,
+                     *           "last_error": null
+                     *         }
+                     *       ],
+                     *       "has_more": false,
+                     *       "next_cursor": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["MailSummaryPage"];
+                };
+            };
+            /** @description `invalid_query`: A query parameter is not valid. `invalid_cursor`: The cursor is not valid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    getMail: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The event that the mail is about: `<order id>.<version>`. */
+                event_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The mail. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "event_id": "01997a60-2b33-7e45-a1c8-6d0e9f7b3a55.1",
+                     *       "order_id": "01997a60-2b33-7e45-a1c8-6d0e9f7b3a55",
+                     *       "order_number": "100042",
+                     *       "kind": "created",
+                     *       "to": "ada@example.com",
+                     *       "status": "sent",
+                     *       "attempts": 1,
+                     *       "queued_at": "2026-03-04T18:05:00.020Z",
+                     *       "send_after": "2026-03-04T18:05:00.020Z",
+                     *       "next_attempt_at": null,
+                     *       "sent_at": "2026-03-04T18:05:00.310Z",
+                     *       "failed_at": null,
+                     *       "last_error": null,
+                     *       "rendered": {
+                     *         "subject": "We have received your order 100042",
+                     *         "text": "Hello Ada Lovelace,\n\nWe have received your order 100042 and will confirm it soon.\n",
+                     *         "html": "<!doctype html>\n<html lang=\"en\"><body><p>Hello Ada Lovelace,</p></body></html>\n"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Mail"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    retryMail: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The event that the mail is about: `<order id>.<version>`. */
+                event_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The mail after it was queued again; it may be sent already. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "event_id": "01997a60-2b33-7e45-a1c8-6d0e9f7b3a55.1",
+                     *       "order_id": "01997a60-2b33-7e45-a1c8-6d0e9f7b3a55",
+                     *       "order_number": "100042",
+                     *       "kind": "created",
+                     *       "to": "ada@example.com",
+                     *       "status": "sent",
+                     *       "attempts": 1,
+                     *       "queued_at": "2026-03-04T18:05:00.020Z",
+                     *       "send_after": "2026-03-04T18:05:00.020Z",
+                     *       "next_attempt_at": null,
+                     *       "sent_at": "2026-03-04T18:05:00.310Z",
+                     *       "failed_at": null,
+                     *       "last_error": null,
+                     *       "rendered": {
+                     *         "subject": "We have received your order 100042",
+                     *         "text": "Hello Ada Lovelace,\n\nWe have received your order 100042 and will confirm it soon.\n",
+                     *         "html": "<!doctype html>\n<html lang=\"en\"><body><p>Hello Ada Lovelace,</p></body></html>\n"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Mail"];
+                };
+            };
+            /** @description `malformed_json`: The body is not valid JSON. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `mail_not_failed`: The mail has not failed. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large`: The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    retryMails: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The number of mails that are queued again. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "queued": 3,
+                     *       "has_more": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["MailRetry"];
+                };
+            };
+            /** @description `malformed_json`: The body is not valid JSON. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large`: The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    listMailTemplates: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Every template. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "name": "created",
+                     *           "kind": "order",
+                     *           "language": "en",
+                     *           "locale": "en",
+                     *           "source": "built_in",
+                     *           "own_files": []
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["MailTemplateList"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    previewMailTemplate: {
+        parameters: {
+            query?: {
+                /** @description Of the mail. By default that of the store. */
+                language?: "en" | "de" | "fr" | "es";
+                /** @description BCP 47, such as `de-AT`, for the amounts. By default as usual in the language. */
+                locale?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The name of the template, such as `created`. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The mail. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "name": "created",
+                     *       "kind": "order",
+                     *       "language": "en",
+                     *       "locale": "en",
+                     *       "source": "built_in",
+                     *       "own_files": [],
+                     *       "rendered": {
+                     *         "subject": "We have received your order 100042",
+                     *         "text": "Hello Ada Lovelace,\n\nWe have received your order 100042 and will confirm it soon.\n",
+                     *         "html": "<!doctype html>\n<html lang=\"en\"><body><p>Hello Ada Lovelace,</p></body></html>\n"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["MailTemplatePreview"];
+                };
+            };
+            /** @description `invalid_query`: A query parameter is not valid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    listLakeTables: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The tables with their columns. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "name": "orders",
+                     *           "description": "The newest state of each order.",
+                     *           "columns": [
+                     *             {
+                     *               "name": "order_id",
+                     *               "type": "VARCHAR"
+                     *             },
+                     *             {
+                     *               "name": "order_number",
+                     *               "type": "VARCHAR"
+                     *             },
+                     *             {
+                     *               "name": "version",
+                     *               "type": "INTEGER"
+                     *             }
+                     *           ]
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["LakeTables"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    queryLake: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "sql": "select status, count(*) as orders from orders group by status",
+                 *       "limit": 1000
+                 *     }
+                 */
+                "application/json": components["schemas"]["LakeQuery"];
+            };
+        };
+        responses: {
+            /** @description The rows. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "columns": [
+                     *         {
+                     *           "name": "status",
+                     *           "type": "VARCHAR"
+                     *         },
+                     *         {
+                     *           "name": "orders",
+                     *           "type": "BIGINT"
+                     *         }
+                     *       ],
+                     *       "rows": [
+                     *         [
+                     *           "pending",
+                     *           "3"
+                     *         ],
+                     *         [
+                     *           "shipped",
+                     *           "41"
+                     *         ]
+                     *       ],
+                     *       "is_truncated": false,
+                     *       "elapsed_ms": 420
+                     *     }
+                     */
+                    "application/json": components["schemas"]["LakeResult"];
+                };
+            };
+            /** @description `malformed_json`: The body is not valid JSON. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large`: The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_body`: The body is not acceptable. `query_refused`: The query cannot be answered. `query_timeout`: The query took too long. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     importProducts: {
         parameters: {
             query?: never;
@@ -4872,6 +15833,7 @@ export interface operations {
         requestBody: {
             content: {
                 "application/x-ndjson": string;
+                "text/csv": string;
             };
         };
         responses: {
@@ -4893,7 +15855,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `forbidden`: This is not allowed. */
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4904,6 +15866,15 @@ export interface operations {
             };
             /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
             415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -4963,7 +15934,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `forbidden`: This is not allowed. */
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4992,6 +15963,15 @@ export interface operations {
             };
             /** @description `invalid_body`: The body is not acceptable. */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -1,5 +1,6 @@
+import { formatMoney } from '@storefront/client'
 import { addToBasket } from './basket.js'
-import { byId, element, formatMoney } from './dom.js'
+import { byId, element } from './dom.js'
 
 const PAGE_SIZE = 24
 const TYPING_MS = 250

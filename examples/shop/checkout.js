@@ -1,6 +1,6 @@
-import { isProblem, ProblemError } from '@storefront/client'
+import { formatMoney, isProblem, ProblemError } from '@storefront/client'
 import { checkoutKey, emptyBasket, readBasket, setQuantity } from './basket.js'
-import { byId, element, formatMoney, whileDisabled } from './dom.js'
+import { byId, element, whileDisabled } from './dom.js'
 
 /** The basket and the order of it. `signIn` resolves when the customer is signed in, or has given up. */
 export function showBasket(shop, { signIn, report }) {
@@ -13,7 +13,9 @@ export function showBasket(shop, { signIn, report }) {
     byId('basket-lines').replaceChildren(
       ...(lines.length === 0 ? [element('li', {}, 'The basket is empty.')] : lines.map((line) => row(line, draw))),
     )
-    byId('basket-total').textContent = totals(lines).map(formatMoney).join(' + ')
+    byId('basket-total').textContent = totals(lines)
+      .map((total) => formatMoney(total))
+      .join(' + ')
     byId('place-order').disabled = lines.length === 0
   }
   form.onsubmit = (event) => {

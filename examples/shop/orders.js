@@ -1,4 +1,5 @@
-import { byId, element, formatMoney, whileDisabled } from './dom.js'
+import { formatMoney } from '@storefront/client'
+import { byId, element, whileDisabled } from './dom.js'
 
 const POLL_MS = 5_000
 

@@ -40,7 +40,7 @@ async function answer(address: string, response: ServerResponse): Promise<void> 
 /** The file of an address. Throws for any other than those of the page: a name has no folder and no two dots. */
 function fileOf(name: string): URL {
   if (name === '/openapi-fetch.js') return new URL('node_modules/openapi-fetch/dist/index.mjs', ROOT)
-  const [, client, page] = /^\/(?:client\/([a-z]+\.ts)|([a-z]+\.(?:html|css|js)))$/.exec(name) ?? []
+  const [, client, page] = /^\/(?:client\/([a-z]+\.ts)|([a-z-]+\.(?:html|css|js)))$/.exec(name) ?? []
   if (client !== undefined) return new URL(`client/src/${client}`, ROOT)
   if (page !== undefined) return new URL(page, import.meta.url)
   throw new Error(`no file for ${name}`)

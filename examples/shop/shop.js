@@ -4,15 +4,19 @@ import { showCatalogue } from './catalogue.js'
 import { showBasket } from './checkout.js'
 import { byId, element, whileDisabled } from './dom.js'
 import { showOrders } from './orders.js'
+import { connectPasskeys, hasPasskeys } from './passkeys.js'
+import { finishSignIn, showProviders } from './providers.js'
+import { withSecondFactor } from './second-factor.js'
 
 const { api: baseUrl } = await (await fetch('settings.json')).json()
 const shop = createStorefront({ baseUrl, tokens: storedTokens(sessionStorage) })
 
-/** Shows a message, with a button for another attempt if there is one. */
-function report(text, retry) {
+/** Shows messages in an element of the page, each with a button for another attempt if there is one. */
+const reportIn = (id) => (text, retry) => {
   const button = retry === undefined ? [] : [' ', element('button', { type: 'button', onclick: retry }, 'Try again')]
-  byId('message').replaceChildren(text, ...button)
+  byId(id).replaceChildren(text, ...button)
 }
+const report = reportIn('message')
 
 /** Asks the customer to sign in unless that is done. Answers whether it is. */
 async function signIn() {
@@ -24,7 +28,16 @@ async function signIn() {
 }
 
 const showAccount = async () => {
-  byId('open-account').textContent = (await shop.isLoggedIn()) ? 'Sign out' : 'Sign in'
+  const isLoggedIn = await shop.isLoggedIn()
+  byId('open-account').textContent = isLoggedIn ? 'Sign out' : 'Sign in'
+  byId('add-passkey').hidden = !isLoggedIn || !hasPasskeys
+}
+
+/** By the buttons of the form. */
+const logIn = {
+  login: (credentials) => shop.login(credentials),
+  register: (credentials) => shop.register(credentials),
+  guest: ({ email }) => shop.loginAsGuest({ email }),
 }
 
 byId('account-form').onsubmit = (event) => {
@@ -32,11 +45,14 @@ byId('account-form').onsubmit = (event) => {
   const form = event.target
   const error = form.querySelector('.error')
   const { email, password } = Object.fromEntries(new FormData(form))
+  // A guest has no password: only the address is checked.
+  if (!form.elements.email.reportValidity()) return
   whileDisabled(event.submitter, async () => {
+    error.textContent = ''
     try {
-      const user = await (event.submitter.value === 'register' ? shop.register({ email, password }) : shop.login({ email, password }))
+      const user = await withSecondFactor(shop, () => logIn[event.submitter.value]({ email, password }))
+      if (user === undefined) return
       form.reset()
-      error.textContent = ''
       byId('account').close()
       if (user === null) report('A mail with a link to confirm the address is on its way.')
     } catch (problem) {
@@ -52,6 +68,7 @@ byId('open-account').onclick = async () => {
   else await signIn()
   await showAccount()
 }
+connectPasskeys(shop, { report, onSignedIn: showAccount })
 byId('open-basket').onclick = () => showBasket(shop, { signIn, report })
 byId('open-orders').onclick = async () => {
   if (await signIn()) await showOrders(shop)
@@ -63,5 +80,9 @@ const countBasket = () => {
 }
 for (const change of ['basket', 'storage']) addEventListener(change, countBasket)
 countBasket()
+showProviders(shop).catch(() => {})
+// Apart from the other messages, which the next page of the list must not replace.
+showCatalogue(shop, reportIn('list-message'))
+const outcome = await finishSignIn(shop)
+if (outcome !== null) report(outcome)
 showAccount()
-showCatalogue(shop, report)

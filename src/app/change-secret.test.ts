@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
@@ -7,6 +8,7 @@ import { onCleanup } from '../../test/cleanup.ts'
 import { makeDataFolder } from '../../test/data-folders.ts'
 import { createTestDatabase, findWaiting, type TestDatabase } from '../../test/database.ts'
 import { eventually } from '../../test/eventually.ts'
+import { insertTotp } from '../auth/factors/totp-authenticators.ts'
 import { createEncryption } from '../auth/store-secret.ts'
 import { loadSigningKeys, rotateSigningKeys } from '../auth/tokens/signing-keys.ts'
 import { lockDataFolder, readOrCreateSecret, writeSecret } from '../db/embedded/data-folder.ts'
@@ -21,9 +23,10 @@ const OLD = 'the secret before, long enough to be one'
 const NEW = 'the secret after, long enough to be one too'
 const OTHER = 'the secret of somebody else, who is long enough'
 const MAIL = { kind: 'password_changed', to: 'ada@example.com', expiresAt: new Date(Date.now() + 3_600_000) } as const
+const APPS = ['FIRST', 'SECOND']
 const logger = pino({ level: 'silent' })
 
-/** A database with two signing keys, two endpoints, one of them with a previous secret, and two mails, all under this secret. */
+/** A database with two signing keys, two endpoints, one of them with a previous secret, two apps and two mails, all under this secret. */
 async function encryptThings(t: TestContext, secret: string) {
   const db = await createTestDatabase(t)
   await installJobQueues({ url: db.url, logger, queues: [ACCOUNT_MAIL_QUEUE] })
@@ -41,6 +44,13 @@ async function encryptThings(t: TestContext, secret: string) {
   const rotated = await rotateSecret(db.pool, webhooks, endpoints[1]?.id ?? '', new Date())
   const queueMail = (tx: Transaction, by = secret) => queueAccountMail(tx, jobs, createEncryption(by, 'account mail'), MAIL)
   for (const _ of [1, 2]) await inTransaction(db.pool, (tx) => queueMail(tx))
+  for (const name of APPS) {
+    const id = randomUUID()
+    await db.pool.query('insert into users (id, email, password_hash) values ($1, $2, $3)', [id, `${id}@example.com`, 'none'])
+    await inTransaction(db.pool, async (tx) =>
+      insertTotp(tx, id, await createEncryption(secret, 'totp secret').encrypt(tx, name), new Date()),
+    )
+  }
   const secrets = [endpoints[0]?.secret, endpoints[1]?.secret, rotated].toSorted()
   return { db, queueMail, secrets, options: { pool: db.pool, url: db.url } }
 }
@@ -53,22 +63,25 @@ async function readEncrypted({ pool }: TestDatabase) {
   const { rows: webhooks } = await pool.query<{ text: string }>(
     `select unnest(array[sealed_secret, previous_sealed_secret]) as text from webhook_endpoints`,
   )
+  const { rows: totp } = await pool.query<{ text: string }>('select encrypted_secret as text from totp_authenticators')
   const { rows: mails } = await pool.query<{ text: string }>(`select data->>'encrypted' as text from pgboss.job where data ? 'encrypted'`)
   return {
     keys: keys.map(({ text }) => text.toString('base64')),
     webhooks: webhooks.map(({ text }) => text).filter((text) => text !== null),
+    totp: totp.map(({ text }) => text),
     mails: mails.map(({ text }) => text),
   }
 }
 
 /** What this secret decrypts, as text. */
 async function decryptAll(db: TestDatabase, secret: string) {
-  const { keys, webhooks, mails } = await readEncrypted(db)
+  const { keys, webhooks, totp, mails } = await readEncrypted(db)
   const decrypt = (texts: string[], purpose: Parameters<typeof createEncryption>[1]) =>
     texts.map(createEncryption(secret, purpose).decrypt).filter((text) => text !== null)
   return {
     keys: decrypt(keys, 'signing key'),
     webhooks: decrypt(webhooks, 'webhook secret').toSorted(),
+    totp: decrypt(totp, 'totp secret').toSorted(),
     mails: decrypt(mails, 'account mail'),
   }
 }
@@ -80,10 +93,12 @@ test('everything encrypted with the old secret is encrypted with the new one, an
   assert.deepEqual(await changeSecretTo(NEW, OLD, options), {
     keys: 2,
     webhooks: { reencrypted: 3, undecryptable: [] },
+    totp: { reencrypted: 2, undecryptable: [] },
     mails: { reencrypted: 2, undecryptable: 0 },
   })
-  assert.deepEqual(await decryptAll(db, OLD), { keys: [], webhooks: [], mails: [] })
+  assert.deepEqual(await decryptAll(db, OLD), { keys: [], webhooks: [], totp: [], mails: [] })
   const after = await decryptAll(db, NEW)
+  assert.deepEqual(after.totp, APPS)
   assert.deepEqual([after.keys.toSorted(), after.webhooks, after.mails], [before.keys.toSorted(), secrets, before.mails])
   assert.equal((await loadSigningKeys(db.pool, NEW)).current.id, id)
   assert.equal(await openSecret(db.pool, db.url, { secret: NEW, dataDir: '' }), NEW)
@@ -103,6 +118,7 @@ test('the changed columns and queues are all that are encrypted', async (t) => {
       // Encrypted under the token that it replaces.
       'refresh_tokens.sealed_successor',
       'signing_keys.sealed_private_key',
+      'totp_authenticators.encrypted_secret',
       'webhook_endpoints.previous_sealed_secret',
       'webhook_endpoints.sealed_secret',
     ],
@@ -129,7 +145,7 @@ test('a wrong old secret, the same one and a parallel change are refused, and a 
   assert.equal(same.filter((change) => change === null).length, 1)
 })
 
-test('a signing key that cannot be decrypted undoes the change; such webhooks and mails stay and are named', async (t) => {
+test('a signing key that cannot be decrypted undoes the change; such webhooks, apps and mails stay and are named', async (t) => {
   const { db, options } = await encryptThings(t, OLD)
   const { rows } = await db.pool.query(`update webhook_endpoints set sealed_secret = $1 where url like '%/a' returning id`, [
     await inTransaction(db.pool, (tx) => createEncryption(OLD, 'account mail').encrypt(tx, 'not for this purpose')),
@@ -137,10 +153,13 @@ test('a signing key that cannot be decrypted undoes the change; such webhooks an
   await db.pool.query(
     `update pgboss.job set data = jsonb_set(data, '{encrypted}', '"AAAA"') where id = (select id from pgboss.job where data ? 'encrypted' limit 1)`,
   )
+  const broken = await db.pool.query(`update totp_authenticators set encrypted_secret = 'AAAA'
+    where user_id = (select min(user_id::text)::uuid from totp_authenticators) returning user_id`)
   const change = await changeSecretTo(NEW, OLD, options)
   assert.deepEqual(change, {
     keys: 2,
     webhooks: { reencrypted: 2, undecryptable: [rows[0].id] },
+    totp: { reencrypted: 1, undecryptable: [broken.rows[0].user_id] },
     mails: { reencrypted: 1, undecryptable: 1 },
   })
 

@@ -1,10 +1,16 @@
 import { availableParallelism } from 'node:os'
 import type { Logger } from 'pino'
+import { activityRoutes } from '../activity/activity-routes.ts'
+import type { Doing } from '../activity/record-activity.ts'
+import { apiKeyRoutes } from '../auth/api-keys/routes.ts'
 import { type Auth, createAuth } from '../auth/auth.ts'
 import { canonicalEmail } from '../auth/email-address.ts'
+import type { RelyingParty } from '../auth/factors/webauthn.ts'
+import { oidcRoutes } from '../auth/oidc/routes.ts'
+import { operatorRoutes } from '../auth/operators/operator-routes.ts'
 import { authRoutes } from '../auth/routes.ts'
 import type { SigningKeys } from '../auth/tokens/signing-keys.ts'
-import { findUserByEmail } from '../auth/users.ts'
+import { findUserIdsByEmail } from '../auth/users.ts'
 import { catalogueAdminRoutes } from '../catalogue/admin-routes.ts'
 import { CatalogueVersion } from '../catalogue/catalogue-version.ts'
 import { PageCache } from '../catalogue/page-cache.ts'
@@ -13,6 +19,9 @@ import { ReadLimiter } from '../catalogue/search/read-limiter.ts'
 import { type CatalogueContext, catalogueShortcut } from '../catalogue/serve-catalogue.ts'
 import { stockRoutes } from '../catalogue/stock-routes.ts'
 import type { Config } from '../config.ts'
+import { type ConsoleParts, consoleRoutes } from '../console/routes.ts'
+import { ownDataRoutes } from '../customers/account-routes.ts'
+import { customerRoutes } from '../customers/admin-routes.ts'
 import type { Pool } from '../db/pool.ts'
 import type { Connect } from '../db/with-reconnect.ts'
 import { publicCorsHeaders } from '../http/cors.ts'
@@ -23,6 +32,9 @@ import { problemPages } from '../http/problem-pages.ts'
 import { referenceRoutes } from '../http/reference.ts'
 import { createHttpServer, openApiRoute, requestId } from '../http/server.ts'
 import { addShortcut } from '../http/shortcut.ts'
+import { createJobQueue, type JobQueue } from '../jobs/job-queue.ts'
+import { retryFailed } from '../mail/email-deliveries.ts'
+import type { MailTemplates } from '../mail/mail-templates.ts'
 import type { Metrics } from '../operations/metrics.ts'
 import { adminOrderRoutes } from '../orders/admin-routes.ts'
 import { LockedRows } from '../orders/placing/locked-rows.ts'
@@ -30,6 +42,10 @@ import { createOrderBatcher } from '../orders/placing/order-batcher.ts'
 import { orderRoutes } from '../orders/routes.ts'
 import type { FindDeliveries } from '../orders/timeline.ts'
 import { findDeliveries } from '../topic/delivery-log.ts'
+import { createConsoleParts } from './create-console.ts'
+import { createSignIns } from './create-sign-ins.ts'
+import { createTopic } from './create-topic.ts'
+import { createLakeQueries } from './open-lake.ts'
 import type { Service } from './service.ts'
 
 const DRAIN_MS = 5_000
@@ -48,9 +64,17 @@ export function authOptions(config: Config, pool: Pool, logger: Logger, now: () 
     refreshGraceSeconds: config.refreshGraceSeconds,
     isVerificationRequired: config.isEmailVerificationRequired,
     isThrottled: config.isRateLimited,
+    isAdminFactorRequired: config.isAdminFactorRequired,
+    relyingParty: relyingPartyOf(config),
     logger,
     now,
   }
+}
+
+/** The passkeys of the store: its own pages may use them, and those of the shop that CORS_ORIGINS lists by name. */
+function relyingPartyOf({ baseUrl, passkeyDomain, corsOrigins }: Config): RelyingParty {
+  const origins = [new URL(baseUrl).origin, ...(corsOrigins === '*' ? [] : (corsOrigins ?? []))]
+  return { id: passkeyDomain, name: passkeyDomain, origins }
 }
 
 /** The HTTP API without a database, for its OpenAPI document. */
@@ -67,7 +91,26 @@ export async function createApiForDocument(config: Config, pool: Pool, keys: Sig
     onAccountDeleted: unused,
   })
   const catalogue = createCatalogue(config, pool, logger, unused)
-  return createApi({ config, pool, placingPool: pool, auth, catalogue, logger, now, check: async () => [] })
+  // Connects when it is started.
+  const jobs = createJobQueue({ url: '', logger })
+  const url = 'postgres://unused@localhost/unused'
+  const consoleParts = createConsoleParts(config, {
+    ...{ pool, url, logger, runCommand: undefined, subscriptions: new Map() },
+    topic: createTopic(config, { pool, url, logger }),
+  })
+  return createApi({
+    config,
+    pool,
+    placingPool: pool,
+    auth,
+    catalogue,
+    jobs,
+    mailTemplates: null,
+    consoleParts,
+    logger,
+    now,
+    check: async () => [],
+  })
 }
 
 interface ApiOptions {
@@ -76,6 +119,10 @@ interface ApiOptions {
   placingPool: Pool
   auth: Auth
   catalogue: CatalogueContext
+  jobs: JobQueue
+  /** Null when this process cannot use them. */
+  mailTemplates: MailTemplates | null
+  consoleParts: ConsoleParts
   logger: Logger
   now: () => Date
   check: ReadinessCheck
@@ -84,16 +131,22 @@ interface ApiOptions {
 
 /** The HTTP API with every route. Uses the database only to answer requests. */
 export async function createApi(options: ApiOptions): Promise<HttpServer> {
-  const { config, pool, placingPool, auth, catalogue, logger, now, check, metrics } = options
+  const { config, pool, placingPool, auth, catalogue, jobs, mailTemplates, consoleParts, logger, now, check, metrics } = options
   const { baseUrl, basePath, trustProxy, corsOrigins } = config
   const counting = metrics === undefined ? {} : { onAnswered: metrics.requestAnswered }
-  const { authenticate } = auth
-  const server = await createHttpServer({ logger, baseUrl, basePath, trustProxy, corsOrigins, authenticate, ...counting })
+  const { authenticate, sessionGuard } = auth
+  const server = await createHttpServer({ logger, baseUrl, basePath, trustProxy, corsOrigins, authenticate, sessionGuard, ...counting })
   const shortcut = { logger, requestIdOf: requestId, headers: publicCorsHeaders(corsOrigins), ...counting }
   addShortcut(server, catalogueShortcut(catalogue), shortcut)
   await server.register(
     async (scope) => {
       authRoutes(scope, auth.context)
+      oidcRoutes(scope, createSignIns(config, auth.context), baseUrl)
+      apiKeyRoutes(scope, auth.context, baseUrl)
+      operatorRoutes(scope, auth.context, baseUrl)
+      activityRoutes(scope, { pool, baseUrl })
+      ownDataRoutes(scope, auth.context)
+      customerRoutes(scope, { auth: auth.context, baseUrl })
       catalogueRoutes(scope, catalogue)
       catalogueAdminRoutes(scope, catalogue, config.currency)
       stockRoutes(scope, catalogue)
@@ -107,11 +160,20 @@ export async function createApi(options: ApiOptions): Promise<HttpServer> {
         findDeliveries: ((order) => findDeliveries(pool, order)) satisfies FindDeliveries,
       }
       orderRoutes(scope, orders)
-      adminOrderRoutes(scope, { ...orders, findUserId: async (email) => (await findUserByEmail(pool, canonicalEmail(email)))?.id ?? null })
+      const findUserIds = (email: string) => findUserIdsByEmail(pool, canonicalEmail(email))
+      adminOrderRoutes(scope, { ...orders, findUserIds })
       healthRoutes(scope, check)
       openApiRoute(scope)
       referenceRoutes(scope)
       problemPages(scope)
+      const mails = {
+        templates: mailTemplates,
+        findUserIds,
+        retryFailed: (eventId: string | null, atMost: number, doing: Doing) =>
+          retryFailed(pool, jobs, { eventId, maxPerHour: config.mailMaxPerHour, now: now(), atMost, doing }),
+      }
+      const lakeQueries = createLakeQueries(config)
+      consoleRoutes(scope, { ...consoleParts, pool, jobs, now, auth: auth.context, baseUrl, basePath, mails, lakeQueries })
     },
     { prefix: basePath },
   )

@@ -5,16 +5,16 @@ import type { Config } from '../config.ts'
 import { dataFolder } from '../db/embedded/data-folder.ts'
 import type { Pool } from '../db/pool.ts'
 import type { JobQueue } from '../jobs/job-queue.ts'
+import { ActivityWriter } from '../lake/activity-writer.ts'
 import { LakeAhead } from '../lake/lake-files.ts'
 import { LakeSink } from '../lake/lake-sink.ts'
 import type { LakeStore } from '../lake/lake-store.ts'
 import { createAccountMailWorker } from '../mail/account-mail.ts'
 import { createEmailSubscriber } from '../mail/email-subscriber.ts'
 import { createFileMailer } from '../mail/file-mailer.ts'
-import { createMailRenderer } from '../mail/render-mail.ts'
+import type { MailTemplates } from '../mail/mail-templates.ts'
 import { createSmtpMailer } from '../mail/smtp-mailer.ts'
 import { SmtpWatch } from '../mail/smtp-watch.ts'
-import { createTemplateReader } from '../mail/templates.ts'
 import type { Metrics } from '../operations/metrics.ts'
 import type { DeliveryLog } from '../topic/delivery-log.ts'
 import { lagBehind, readSubscriberLag, type SubscriberLag } from '../topic/subscriber-lag.ts'
@@ -80,7 +80,8 @@ export function createLake(config: Config, { pool, store, topic, deliveryLog, lo
   // The position is in the lake's files: only the process that writes them knows it.
   const readPosition = async () =>
     subscription.state === 'standby' || stored === null ? null : lagBehind(stored, await topic.newestSequence())
-  return inOrder([sink, watch(watched, 'lake', subscription, readPosition)], async () => store.close())
+  const activities = new ActivityWriter({ pool, store, flushSeconds: config.lakeFlushSeconds, logger })
+  return inOrder([activities, sink, watch(watched, 'lake', subscription, readPosition)], async () => store.close())
 }
 
 interface JobsOptions {
@@ -94,25 +95,27 @@ interface JobsOptions {
 }
 
 /** The subscriber that mails customers, and the worker that sends account mails with the same mailer. */
-export function createEmail(config: Config, { pool, topic, jobs, encryption, logger, now, watched }: JobsOptions): Service {
-  const { mailFrom: from, accountUrl } = config
-  const smtp = config.smtpUrl === null ? null : createSmtpMailer({ url: config.smtpUrl, from, caFile: config.smtpCaFile })
+export function createEmail(
+  config: Config,
+  { pool, topic, jobs, templates, encryption, logger, now, watched }: JobsOptions & { templates: MailTemplates },
+): Service {
+  const { mailFrom: from } = config
+  const { smtpCaFile: caFile, mailIdempotencyHeader: idempotencyHeader } = config
+  const smtp = config.smtpUrl === null ? null : createSmtpMailer({ url: config.smtpUrl, from, caFile, idempotencyHeader })
   const smtpWatch = smtp === null ? null : new SmtpWatch({ mailer: smtp, probe: smtp.probe, logger, now })
   const mailer = smtpWatch?.mailer ?? createFileMailer({ directory: dataFolder(config.dataDir).mail, from })
   if (smtpWatch !== null) {
     watched.mailServer = smtpWatch
     watched.metrics.watchMailServer(smtpWatch)
   }
-  const readTemplate = createTemplateReader(config.mailTemplates)
-  const render = createMailRenderer(readTemplate, config.mailLocale)
   const { mailTried } = watched.metrics
   const subscriber = createEmailSubscriber({
-    ...{ pool, jobs, mailer, render, logger, now },
+    ...{ pool, jobs, mailer, render: templates.render, logger, now },
     maxPerHour: config.mailMaxPerHour,
     onTried: (outcome) => mailTried('order', outcome),
   })
   const accountMails = createAccountMailWorker({
-    ...{ jobs, mailer, encryption, accountUrl, readTemplate, logger, now },
+    ...{ jobs, mailer, encryption, render: templates.renderAccountMail, logger, now },
     onTried: (outcome) => mailTried('account', outcome),
   })
   const subscription = watch(watched, 'email', topic.subscribe('email', subscriber.handle, countCorrupt(watched, 'email')), () =>

@@ -11,6 +11,8 @@ interface TopicOptions {
   /** Address of the same database. */
   url: string
   logger: Logger
+  /** For a process that only looks at the topic: it creates nothing at a broker. */
+  isReadOnly?: boolean
   /** Called with the events that a broker has stored; the topic in the database records its own. */
   onStored?: (events: PublishedEvent[]) => void
 }

@@ -1,9 +1,12 @@
 import type { Logger } from 'pino'
+import { deleteOldRuns } from '../audit/audit-runs.ts'
 import { deleteExpired } from '../auth/delete-expired.ts'
+import { deleteUnusedGuests } from '../auth/delete-unused-guests.ts'
 import type { Config } from '../config.ts'
 import { isDatabaseOutage } from '../db/failures.ts'
 import { loggableError } from '../db/loggable-error.ts'
 import type { Pool } from '../db/pool.ts'
+import { deleteOldFigures } from '../figures/delete-old-figures.ts'
 import type { JobQueue, QueueDefinition } from '../jobs/job-queue.ts'
 import { type Erasure, eraseDueAddresses } from '../orders/erase-addresses.ts'
 import { expireOrders } from '../orders/expire-orders.ts'
@@ -58,7 +61,10 @@ export function createHousekeeping(config: Config, { pool, jobs, logger, now }: 
       run: async () => ({ erasedAddresses: await eraseDueAddresses(pool, erasureOf(config), now()) }),
     },
     { name: 'accounts', everyMinutes: 10, run: async () => ({ deletedFromAccounts: await deleteExpired(pool) }) },
+    { name: 'guests', everyMinutes: 10, run: async () => ({ deletedGuests: await deleteUnusedGuests(pool) }) },
+    { name: 'audits', everyMinutes: 60, run: async () => ({ deletedAuditRuns: await deleteOldRuns(pool) }) },
     { name: 'webhooks', everyMinutes: 60, run: async () => ({ deletedWebhookEvents: await deleteOldEvents(pool, now()) }) },
+    { name: 'figures', everyMinutes: 60, run: async () => ({ deletedFigures: await deleteOldFigures(pool, now()) }) },
   ]
   return {
     start: () => jobs.schedule(HOUSEKEEPING_QUEUE.name, EVERY_MINUTE, () => runDueTasks(tasks, now(), logger)),

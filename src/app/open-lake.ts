@@ -3,11 +3,26 @@ import type { Config } from '../config.ts'
 import { dataFolder, hasCluster } from '../db/embedded/data-folder.ts'
 import { OperatorError } from '../errors.ts'
 import type { LakeStore } from '../lake/lake-store.ts'
-import { openLakeStore } from '../lake/open-lake-store.ts'
+import { type LakePlace, openLakeStore } from '../lake/open-lake-store.ts'
+import { LakeQueries } from '../lake/run-query.ts'
 
 /** The data lake of the settings. */
-export function openLake({ lakeBucket: bucket, dataDir }: Config): Promise<LakeStore> {
-  return openLakeStore({ bucket, directory: dataFolder(dataDir).lake, dataDir })
+export function openLake(config: Config): Promise<LakeStore> {
+  return openLakeStore(lakePlace(config))
+}
+
+/** The queries of operators over the data lake of the settings. */
+export function createLakeQueries(config: Config): LakeQueries {
+  const { databaseAddresses, roles, lakeBucket, objectStoreEnvironment } = config
+  return new LakeQueries({
+    place: lakePlace(config),
+    mayBeMissing: databaseAddresses === null || roles.includes('lake'),
+    environment: lakeBucket === null ? {} : objectStoreEnvironment,
+  })
+}
+
+function lakePlace({ lakeBucket: bucket, dataDir }: Config): LakePlace {
+  return { bucket, directory: dataFolder(dataDir).lake, dataDir }
 }
 
 /** As `openLake`, for reading: throws OperatorError where nothing was written and no embedded store exists. */

@@ -1,6 +1,8 @@
 import { join } from 'node:path'
 import type { Logger } from 'pino'
+import { doingOfCommand, recordActivity } from '../activity/record-activity.ts'
 import { fingerprintOf } from '../auth/encryption.ts'
+import { reencryptTotpSecrets } from '../auth/factors/totp-authenticators.ts'
 import { createPolling } from '../auth/polling.ts'
 import {
   claimSecret,
@@ -36,7 +38,7 @@ const NEXT_SECRET_FILE = 'secret.next'
 type SecretSettings = Pick<Config, 'secret' | 'dataDir'>
 
 /**
- * The secret that encrypts signing keys, webhook secrets and account mails: the setting, or the one in the embedded store's folder. `url` is
+ * The secret that encrypts signing keys, webhook secrets, secrets of authenticator apps and account mails: the setting, or the one in the embedded store's folder. `url` is
  * the database's address. Throws WrongSecret when it is not the store's, and SecretUnusable when its file is missing.
  */
 export async function openSecret(pool: Pool, url: string, { secret: setting, dataDir }: SecretSettings): Promise<string> {
@@ -89,6 +91,7 @@ async function whileNobodyChangesSecret<T>(url: string, work: () => Promise<T>):
 export interface SecretChange {
   keys: number
   webhooks: Awaited<ReturnType<typeof reencryptSecrets>>
+  totp: Awaited<ReturnType<typeof reencryptTotpSecrets>>
   mails: Awaited<ReturnType<typeof reencryptQueuedMails>>
 }
 
@@ -139,9 +142,17 @@ async function reencryptAll(tx: Transaction, from: string, to: string): Promise<
     reencrypt(from, to, purpose, Buffer.from(text, 'base64'))?.toString('base64') ?? null
   const keys = await reencryptSigningKeys(tx, from, to)
   const webhooks = await reencryptSecrets(tx, reencryptText('webhook secret'))
+  const totp = await reencryptTotpSecrets(tx, reencryptText('totp secret'))
   const mails = await reencryptQueuedMails(tx, reencryptText('account mail'))
   await updateFingerprint(tx, to)
-  return { keys, webhooks, mails }
+  const after = {
+    signing_keys: keys,
+    webhook_secrets: webhooks.reencrypted,
+    totp_secrets: totp.reencrypted,
+    account_mails: mails.reencrypted,
+  }
+  await recordActivity(tx, doingOfCommand('secret change'), { subjectType: 'store', subjectId: 'secret', before: null, after })
+  return { keys, webhooks, totp, mails }
 }
 
 /** Notices that `storefront secret change` has run after this process started: what needs the secret waits until the next start. */

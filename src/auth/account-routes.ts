@@ -6,12 +6,28 @@ import { CALLER_ONLY, JSON_BODY, NEEDLESS_BODY, noContentResponses, okResponses,
 import { clientOf } from './client.ts'
 import type { AuthContext } from './context.ts'
 import { deleteAccount } from './delete-account.ts'
+import { findPendingEmail } from './email-change/email-changes.ts'
 import { EXAMPLE_CREDENTIALS, EXAMPLE_ONE_TIME_TOKEN } from './examples.ts'
+import { listSignIns } from './oidc/linked-sign-ins.ts'
 import { changePassword } from './passwords/change-password.ts'
 import { confirmPasswordReset, requestPasswordReset } from './passwords/reset-password.ts'
-import { Email, Name, NewPassword, PresentedPassword, presentUser, SessionSchema, strict, Token, tags, UserSchema } from './schemas.ts'
+import {
+  Accepted,
+  AccountSchema,
+  ChosenLanguage,
+  Email,
+  Name,
+  NewPassword,
+  PresentedPassword,
+  presentUser,
+  SessionSchema,
+  strict,
+  Token,
+  tags,
+  UserSchema,
+} from './schemas.ts'
 import { endSession, listSessions } from './sessions.ts'
-import { getUser, updateName } from './users.ts'
+import { getUser, updateUser } from './users.ts'
 
 const PasswordChange = Type.Object(
   { current_password: PresentedPassword, new_password: NewPassword },
@@ -30,16 +46,19 @@ const ResetConfirmation = Type.Object(
   { title: 'PasswordReset', examples: [EXAMPLE_ONE_TIME_TOKEN], ...strict },
 )
 const AccountChange = Type.Object(
-  { name: Type.Optional(Type.Union([Name, Type.Null()])) },
-  { title: 'AccountChange', examples: [{ name: 'Ada King' }], ...strict },
+  {
+    name: Type.Optional(Type.Union([Name, Type.Null()])),
+    language: Type.Optional(Type.Union([ChosenLanguage, Type.Null()], { description: 'Null: that of the store counts.' })),
+  },
+  { title: 'AccountChange', examples: [{ name: 'Ada King', language: 'fr' }], ...strict },
 )
-const Accepted = Type.Object({ status: Type.Literal('accepted') }, { title: 'Accepted', examples: [{ status: 'accepted' }] })
 
 const SessionQuery = Type.Object({ limit: Type.Optional(Limit), cursor: Type.Optional(Cursor) }, strict)
 const SessionParams = Type.Object({ id: Type.String({ format: 'uuid', description: 'The id of the session.' }) })
 
 const WHAT_IS_KEPT = [
-  'Erased at once: the e-mail address, the name, the password, all sessions and tokens, and answers kept for retries.',
+  'Erased at once: the e-mail addresses, the name, the language, the password, linked providers, passkeys, authenticator app and recovery codes, all sessions and',
+  'tokens, and answers kept for retries.',
   'Kept: each order with its number, lines, amounts, times, reference and the id of the account; events and the data lake have them too.',
   'The shipping address, its name and phone, and the note of an order are erased RETAIN_ORDER_ADDRESS_DAYS after its last change (ten',
   'years, unless the shop has chosen less): at once where that is past, otherwise when it comes; not before the order was shipped or cancelled.',
@@ -53,15 +72,18 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
       config: { access: 'caller' },
       schema: {
         operationId: 'getAccount',
-        description: 'The account of the access token: address, name and role.',
+        description:
+          'The account of the access token: address, name, role, language, the providers with which it signs in, and the address that waits to be confirmed.',
         tags,
         summary: "The caller's account",
-        response: okResponses(UserSchema, 'The account.', ...CALLER_ONLY),
+        response: okResponses(AccountSchema, 'The account.', ...CALLER_ONLY),
       },
     },
     async (request, reply) => {
       const user = await getUser(context.pool, callerOf(request).userId)
-      return reply.header('cache-control', 'no-store').send(presentUser(user))
+      const sign_ins = await listSignIns(context.pool, user.id)
+      const pending_email = await findPendingEmail(context.pool, user.id, context.now())
+      return reply.header('cache-control', 'no-store').send({ ...presentUser(user), sign_ins, pending_email })
     },
   )
 
@@ -71,17 +93,16 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
       config: { access: 'caller' },
       schema: {
         operationId: 'updateAccount',
-        description: 'Only the properties that the body names change.',
+        description: 'Only the properties that the body names change. Null removes the name; mails then have the language of the store.',
         tags,
-        summary: "Changes the caller's name; null removes it",
+        summary: "Changes the caller's name or language",
         body: AccountChange,
         response: okResponses(UserSchema, 'The changed account.', ...JSON_BODY, ...CALLER_ONLY),
       },
     },
     async (request, reply) => {
       const { userId } = callerOf(request)
-      const { name } = request.body
-      const user = name === undefined ? await getUser(context.pool, userId) : await updateName(context.pool, userId, name)
+      const user = await updateUser(context.pool, userId, request.body)
       clientOf(request).record('account_changed', { user_id: userId })
       return reply.header('cache-control', 'no-store').send(presentUser(user))
     },
@@ -90,13 +111,19 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
   server.delete(
     '/me',
     {
-      config: { access: 'caller' },
+      config: { access: 'caller', stepUp: true },
       schema: {
         operationId: 'deleteAccount',
         tags,
         summary: "Deletes the caller's account; its orders stay for the retention period",
         description: WHAT_IS_KEPT,
-        response: noContentResponses('The account and all its sessions are gone.', ...CALLER_ONLY, ...NEEDLESS_BODY),
+        response: noContentResponses(
+          'The account and all its sessions are gone.',
+          ...CALLER_ONLY,
+          'step_up_required',
+          ...NEEDLESS_BODY,
+          'last_admin',
+        ),
       },
     },
     async (request, reply) => {
@@ -108,7 +135,7 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
   server.post(
     '/auth/password',
     {
-      config: { access: 'caller' },
+      config: { access: 'caller', stepUp: true },
       schema: {
         operationId: 'changePassword',
         description: 'The session of this call stays; every other one of the account ends at once.',
@@ -117,7 +144,15 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
         body: PasswordChange,
         response: {
           204: Type.Null({ description: 'The password is changed.' }),
-          ...problemResponses(...JSON_BODY, ...CALLER_ONLY, 'invalid_credentials', 'password_too_common', 'rate_limited', 'unavailable'),
+          ...problemResponses(
+            ...JSON_BODY,
+            ...CALLER_ONLY,
+            'step_up_required',
+            'invalid_credentials',
+            'password_too_common',
+            'rate_limited',
+            'unavailable',
+          ),
         },
       },
     },

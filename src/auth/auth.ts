@@ -1,9 +1,15 @@
 import type { Logger } from 'pino'
 import type { Connect } from '../db/with-reconnect.ts'
+import { createAuthenticateKey } from './api-keys/authenticate-key.ts'
+import { LastUses } from './api-keys/last-uses.ts'
+import { LiveKeys } from './api-keys/live-keys.ts'
 import { createAuthenticate } from './authenticate.ts'
 import type { AuthContext } from './context.ts'
+import { AdminFactorPolicy } from './factors/admin-factor-policy.ts'
+import { createSessionGuard } from './factors/session-guard.ts'
 import type { HashingOptions } from './passwords/hashing-threads.ts'
 import { Passwords } from './passwords/password.ts'
+import { createEncryption } from './store-secret.ts'
 import { Throttle } from './throttle.ts'
 import { AccessTokens } from './tokens/access-token.ts'
 import { createIssuerWatch } from './tokens/issuer.ts'
@@ -11,10 +17,17 @@ import { KeyRing } from './tokens/key-ring.ts'
 import { Revocations } from './tokens/revocations.ts'
 import type { SigningKeys } from './tokens/signing-keys.ts'
 
-type SharedOptions = 'pool' | 'sendAccountMail' | 'onAccountDeleted' | 'isVerificationRequired' | 'refreshGraceSeconds' | 'now'
+type SharedOptions =
+  | 'pool'
+  | 'relyingParty'
+  | 'sendAccountMail'
+  | 'onAccountDeleted'
+  | 'isVerificationRequired'
+  | 'refreshGraceSeconds'
+  | 'now'
 
 interface AuthOptions extends Pick<AuthContext, SharedOptions> {
-  /** Opens a connection outside the pool, for news of ended sessions. */
+  /** Opens a connection outside the pool, for news of ended sessions and changed API keys. */
   connect: Connect
   keys: SigningKeys
   /** Encrypts signing keys and keys the throttle's hashes. */
@@ -23,25 +36,34 @@ interface AuthOptions extends Pick<AuthContext, SharedOptions> {
   issuer: string
   hashing: HashingOptions
   isThrottled: boolean
+  /** Whether admins need a second factor from when the first of them has one. */
+  isAdminFactorRequired: boolean
   logger: Logger
 }
 
 /** Accounts and sessions as one service. Works before `start` too, with more queries. */
-export function createAuth({ connect, keys, secret, issuer, hashing, isThrottled, logger, ...shared }: AuthOptions) {
+export function createAuth({ connect, keys, secret, issuer, hashing, isThrottled, isAdminFactorRequired, logger, ...shared }: AuthOptions) {
   const { pool, now } = shared
   const keyRing = new KeyRing(keys, { pool, secret, logger })
-  const revocations = new Revocations({ pool, connect, logger, now })
+  const liveKeys = new LiveKeys(pool)
+  const lastUses = new LastUses({ pool, logger, now })
+  const revocations = new Revocations({ pool, connect, logger, now, alongside: liveKeys })
   const context: AuthContext = {
     ...shared,
     passwords: new Passwords(hashing),
     tokens: new AccessTokens(keyRing, issuer),
     revocations,
+    liveKeys,
     throttle: new Throttle({ pool, secret, isEnabled: isThrottled }),
+    totpEncryption: createEncryption(secret, 'totp secret'),
+    adminFactors: new AdminFactorPolicy({ pool, isEnabled: isAdminFactorRequired }),
   }
-  const parts = [keyRing, revocations, createIssuerWatch({ pool, issuer, logger })]
+  const parts = [keyRing, revocations, lastUses, createIssuerWatch({ pool, issuer, logger })]
+  const authenticateKey = createAuthenticateKey({ liveKeys, lastUses, isThrottled, now })
   return {
     context,
-    authenticate: createAuthenticate(context),
+    authenticate: createAuthenticate({ ...context, authenticateKey }),
+    sessionGuard: createSessionGuard(context),
     start: async () => void (await Promise.all(parts.map((part) => part.start()))),
     /** Idempotent, safe before start. */
     stop: async () => void (await Promise.all([...parts, context.passwords].map((part) => part.stop()))),

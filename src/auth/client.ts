@@ -1,5 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import { clientAddress } from '../http/client-address.ts'
+import { type Language, preferredLanguage } from '../language.ts'
 
 /** Names in the security log. They are stable, because alerts depend on them; docs/security.md lists them. */
 export type SecurityEvent =
@@ -8,6 +9,7 @@ export type SecurityEvent =
   | 'registration_refused'
   | 'email_verified'
   | 'email_verification_failed'
+  | 'guest_created'
   | 'logged_in'
   | 'login_failed'
   | 'password_rehashed'
@@ -21,15 +23,37 @@ export type SecurityEvent =
   | 'password_reset_requested'
   | 'password_reset'
   | 'account_changed'
+  | 'email_change_requested'
+  | 'email_change_refused'
+  | 'email_changed'
+  | 'email_change_reverted'
+  | 'oidc_linked'
+  | 'oidc_unlinked'
+  | 'oidc_refused'
   | 'account_deleted'
+  | 'api_key_created'
+  | 'api_key_rotated'
+  | 'api_key_revoked'
+  | 'api_key_refused'
+  | 'second_factor_required'
+  | 'second_factor_failed'
+  | 'second_factor_added'
+  | 'second_factor_removed'
+  | 'recovery_code_used'
+  | 'passkey_refused'
+  | 'stepped_up'
+  | 'step_up_failed'
+  | 'account_exported'
   | 'throttled'
 
 /** Ids and limit names only: never an e-mail address, a token or a password. */
 export interface SecurityFields {
   user_id?: string
   session_id?: string
+  key_id?: string
   limit?: string
   reason?: string
+  method?: string
 }
 
 /** The client of a request, logged in or not. */
@@ -37,6 +61,8 @@ export interface Client {
   /** IP address. */
   address: string
   userAgent: string | null
+  /** Of its Accept-Language; null when that names none that the store has. */
+  language: Language | null
   /** Logs one line with the request's id and the client's address. */
   record(event: SecurityEvent, fields?: SecurityFields): void
 }
@@ -46,6 +72,7 @@ export function clientOf(request: FastifyRequest): Client {
   return {
     address,
     userAgent: request.headers['user-agent'] ?? null,
+    language: preferredLanguage(request.headers['accept-language']),
     record(event, fields = {}) {
       request.log.info({ event, ...fields, client_address: address }, 'security event')
     },

@@ -1,13 +1,28 @@
 import type { Pool, Transaction } from '../db/pool.ts'
+import type { OperatorRole } from '../http/scopes.ts'
+import type { Language } from '../language.ts'
+import type { LiveKeys } from './api-keys/live-keys.ts'
+import type { AdminFactorPolicy } from './factors/admin-factor-policy.ts'
+import type { RelyingParty } from './factors/webauthn.ts'
 import type { Passwords } from './passwords/password.ts'
+import type { Encryption } from './store-secret.ts'
 import type { Throttle } from './throttle.ts'
 import type { AccessTokens } from './tokens/access-token.ts'
 import type { Revocations } from './tokens/revocations.ts'
 
-/** A mail about an account. `token` is a one-time token. */
+type TokenMail = 'verify_email' | 'reset_password' | 'confirm_email' | 'email_change_requested' | 'email_changed'
+type FactorNotice = 'second_factor_added' | 'second_factor_removed' | 'second_factor_failed' | 'recovery_code_used'
+type SignInNotice = 'password_changed' | 'sign_in_linked' | 'sign_in_unlinked' | FactorNotice
+type Notice = 'already_registered' | 'address_in_use' | 'email_change_reverted' | SignInNotice
+
+/**
+ * A mail about an account. `token` is a one-time token, which the console's page accepts with `isForConsole`. `language` is the account's, null for
+ * the store's.
+ */
 type AccountMail = { expiresAt: Date } & (
-  | { kind: 'verify_email' | 'reset_password'; to: string; token: string }
-  | { kind: 'already_registered' | 'password_changed'; to: string }
+  | { kind: TokenMail; to: string; language: Language | null; token: string; isForConsole?: boolean }
+  | { kind: 'operator_invited'; to: string; language: null; token: string; isForConsole: true; role: OperatorRole; inviter: string | null }
+  | { kind: Notice; to: string; language: Language | null }
   /** Sends nothing. Queued for an address that gets no mail, so that its answer takes the same time. */
   | { kind: 'none' }
 )
@@ -15,8 +30,8 @@ type AccountMail = { expiresAt: Date } & (
 /** Queues a mail that is sent if `tx` commits, and retried until it is sent or `expiresAt` is past. */
 type SendAccountMail = (tx: Transaction, mail: AccountMail) => Promise<void>
 
-/** Erases what other slices store about an account, in the transaction that deletes it. */
-type OnAccountDeleted = (tx: Transaction, userId: string) => Promise<void>
+/** Erases what other slices store about an account and its guests, in the transaction that deletes them. */
+type OnAccountDeleted = (tx: Transaction, userId: string, guestIds: readonly string[]) => Promise<void>
 
 /** The dependencies of this slice's use cases. */
 export interface AuthContext {
@@ -24,9 +39,13 @@ export interface AuthContext {
   passwords: Passwords
   tokens: AccessTokens
   revocations: Revocations
+  liveKeys: LiveKeys
   throttle: Throttle
   sendAccountMail: SendAccountMail
   onAccountDeleted: OnAccountDeleted
+  relyingParty: RelyingParty
+  totpEncryption: Encryption
+  adminFactors: AdminFactorPolicy
   /** Whether an account is created only after its e-mail address is verified. */
   isVerificationRequired: boolean
   refreshGraceSeconds: number

@@ -1,15 +1,23 @@
 import { randomUUIDv7 } from 'node:crypto'
+import { type Doing, recordActivity } from '../activity/record-activity.ts'
 import type { Pool } from '../db/pool.ts'
+import { inTransaction } from '../db/transaction.ts'
 import { AppError } from '../errors.ts'
+import type { OperatorRole } from '../http/scopes.ts'
 import { parseEmail } from './email-address.ts'
 import { PASSWORD_MAX_LENGTH, PASSWORD_MIN_LENGTH, type Passwords } from './passwords/password.ts'
 import { insertUser, type User } from './users.ts'
 
 /**
- * Creates an account with the role admin. Throws `email_taken`: an existing account is not promoted, because the person who registered it
- * need not own its address. Throws `invalid_body` and `password_too_common` as a registration does.
+ * Creates an operator's account. Throws `email_taken`: an existing account is not promoted here, because the person who
+ * registered it need not own its address: see operators/operators.ts. Throws `invalid_body` and `password_too_common` as a registration does.
  */
-export async function createAdmin(pool: Pool, passwords: Passwords, input: { email: string; password: string }): Promise<User> {
+export async function createAdmin(
+  pool: Pool,
+  passwords: Passwords,
+  input: { email: string; password: string; role?: OperatorRole },
+  doing: Doing,
+): Promise<User> {
   const email = parseEmail(input.email)
   if (!isWithinLength(input.password)) {
     throw new AppError(
@@ -18,8 +26,12 @@ export async function createAdmin(pool: Pool, passwords: Passwords, input: { ema
     )
   }
   passwords.assertAcceptable(input.password, email)
-  const user: User = { id: randomUUIDv7(), email, name: null, role: 'admin', created_at: new Date() }
-  await insertUser(pool, user, await passwords.hash(input.password), null)
+  const user: User = { id: randomUUIDv7(), email, name: null, role: input.role ?? 'admin', language: null, created_at: new Date() }
+  const passwordHash = await passwords.hash(input.password)
+  await inTransaction(pool, async (tx) => {
+    await insertUser(tx, user, passwordHash, null)
+    await recordActivity(tx, doing, { subjectType: 'account', subjectId: user.id, before: null, after: { role: user.role } })
+  })
   return user
 }
 

@@ -16,6 +16,11 @@ test('deletes what has expired and leaves everything that can still be used', as
     `insert into pending_registrations (token_hash, email, password_hash, expires_at)
     values ('a', 'a@example.com', 'x', now() - interval '1 second'), ('b', 'b@example.com', 'x', now() + interval '1 hour')`,
   )
+  await pool.query(
+    `insert into email_changes (user_id, old_email, new_email, notice_token_hash, requested_at, expires_at)
+    values ($1, 'a', 'a@new.example', 'a', now(), now() - interval '1 second'), ($1, 'a', 'b@new.example', 'b', now(), now() + interval '1 hour')`,
+    [ada.id],
+  )
   await pool.query(`insert into rate_limits values ('old', 1, 1), ('new', 1, extract(epoch from now()) * 1000 + 60000)`)
   await pool.query(`update sessions set last_used_at = now() - interval '32 days' where user_id = $1`, [bob.id])
   await pool.query(`update sessions set revoked_at = now() - interval '8 days' where user_id = $1`, [eve.id])
@@ -39,6 +44,7 @@ test('deletes what has expired and leaves everything that can still be used', as
       (select count(*) from refresh_tokens) as tokens,
       array(select user_id from password_resets) as resets,
       array(select email from pending_registrations) as pending,
+      array(select new_email from email_changes) as changes,
       array(select key from rate_limits) as limits,
       (select count(*) from signing_keys) as keys,
       (select count(*) from session_revocations) as revocations`,
@@ -49,6 +55,7 @@ test('deletes what has expired and leaves everything that can still be used', as
       tokens: 2,
       resets: [ada.id],
       pending: ['b@example.com'],
+      changes: ['b@new.example'],
       limits: ['new'],
       keys: 2,
       // Joe's, and Bob's, whose idle session was deleted while it was not revoked.

@@ -13,6 +13,12 @@ const STATEMENTS = [
   sql`delete from refresh_tokens where expires_at < now() - interval '1 day'`,
   sql`delete from password_resets where expires_at < now()`,
   sql`delete from pending_registrations where expires_at < now()`,
+  // With a change go the addresses that it had.
+  sql`delete from email_changes where expires_at < now()`,
+  sql`delete from auth_challenges where expires_at < now()`,
+  sql`delete from totp_authenticators where confirmed_at is null and created_at < now() - interval '1 day'`,
+  sql`delete from oidc_sign_ins where expires_at < now()`,
+  sql`delete from oidc_codes where expires_at < now()`,
   sql`delete from signing_keys where retired_at < now() - interval '1 day'`,
   sql`delete from rate_limits where expire < extract(epoch from now()) * 1000`,
 ] as const

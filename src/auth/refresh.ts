@@ -2,6 +2,7 @@ import type { Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { inTransaction } from '../db/transaction.ts'
 import { AppError } from '../errors.ts'
+import type { AccountRole } from '../http/scopes.ts'
 import type { Client } from './client.ts'
 import type { AuthContext } from './context.ts'
 import { decrypt, encrypt } from './encryption.ts'
@@ -67,7 +68,7 @@ interface TokenRow {
   session_expires_at: Date
   revoked_at: Date | null
   user_id: string
-  role: 'customer' | 'admin'
+  role: AccountRole
 }
 
 /** Locks the token, so that parallel uses create one successor, and its session, so that no use overtakes a revocation. */

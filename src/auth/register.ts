@@ -3,13 +3,15 @@ import type { Transaction } from '../db/pool.ts'
 import { inTransaction } from '../db/transaction.ts'
 import { AppError } from '../errors.ts'
 import { assertNoLink } from '../http/link-in-text.ts'
+import type { Language } from '../language.ts'
 import type { Client } from './client.ts'
 import type { AuthContext } from './context.ts'
 import { parseEmail } from './email-address.ts'
+import { findHolder } from './email-change/email-changes.ts'
 import type { LoginResult } from './schemas.ts'
 import { openSession } from './sessions.ts'
 import { hashToken, newToken } from './tokens/opaque-token.ts'
-import { findUserByEmail, insertUser, type User } from './users.ts'
+import { insertUser, type User } from './users.ts'
 
 const VERIFICATION_MS = 24 * 3_600_000
 
@@ -19,7 +21,7 @@ const VERIFICATION_MS = 24 * 3_600_000
  */
 export async function register(
   context: AuthContext,
-  input: { email: string; password: string; name?: string },
+  input: { email: string; password: string; name?: string; language?: Language },
   client: Client,
 ): Promise<LoginResult | null> {
   const { passwords, throttle, isVerificationRequired } = context
@@ -27,7 +29,10 @@ export async function register(
   assertNoLink(input.name, '#/name')
   passwords.assertAcceptable(input.password, email)
   await throttle.countRegistration(client, isVerificationRequired)
-  const account = { email, name: input.name ?? null, passwordHash: await passwords.hash(input.password), isEmailVerified: false }
+  const account = {
+    ...{ email, name: input.name ?? null, language: input.language ?? client.language },
+    ...{ passwordHash: await passwords.hash(input.password), isEmailVerified: false },
+  }
   if (!isVerificationRequired) return openAccount(context, account, client)
   await sendVerification(context, account)
   client.record('registration_pending')
@@ -37,6 +42,7 @@ export async function register(
 interface NewAccount {
   email: string
   name: string | null
+  language: Language | null
   passwordHash: string
   isEmailVerified: boolean
 }
@@ -57,25 +63,30 @@ async function openAccount(context: AuthContext, account: NewAccount, client: Cl
 
 /** Inserts an account with its first session. Throws `email_taken`. */
 export async function insertAccount(tx: Transaction, { tokens, now }: AuthContext, account: NewAccount, client: Client) {
-  const user: User = { id: randomUUIDv7(), email: account.email, name: account.name, role: 'customer', created_at: now() }
+  const { email, name, language } = account
+  const user: User = { id: randomUUIDv7(), email, name, role: 'customer', language, created_at: now() }
   await insertUser(tx, user, account.passwordHash, account.isEmailVerified ? user.created_at : null)
   return { user, opened: await openSession(tx, tokens, user, client.userAgent, user.created_at) }
 }
 
 // The same statements for a new and for a taken address, so that neither the answer nor its time shows which it is.
 async function sendVerification({ pool, throttle, sendAccountMail, now }: AuthContext, account: NewAccount): Promise<void> {
-  const mayMail = await throttle.countMail(account.email)
+  const { email, language } = account
+  const mayMail = await throttle.countMail(email)
   const expiresAt = new Date(now().getTime() + VERIFICATION_MS)
   const token = newToken()
   await inTransaction(pool, async (tx) => {
-    const owner = await findUserByEmail(tx, account.email)
+    const holder = await findHolder(tx, email, { besides: null, now: now() })
     await tx.query(
-      `insert into pending_registrations (token_hash, email, name, password_hash, expires_at)
-      values ($1, $2, $3, $4, $5)`,
-      [hashToken(token), account.email, account.name, account.passwordHash, expiresAt],
+      `insert into pending_registrations (token_hash, email, name, language, password_hash, expires_at)
+      values ($1, $2, $3, $4, $5, $6)`,
+      [hashToken(token), email, account.name, language, account.passwordHash, expiresAt],
     )
     if (!mayMail) await sendAccountMail(tx, { kind: 'none', expiresAt })
-    else if (owner === null) await sendAccountMail(tx, { kind: 'verify_email', to: account.email, token, expiresAt })
-    else await sendAccountMail(tx, { kind: 'already_registered', to: account.email, expiresAt })
+    else if (holder === null) await sendAccountMail(tx, { kind: 'verify_email', to: email, language, token, expiresAt })
+    else {
+      const kind = holder.isFormer ? 'address_in_use' : 'already_registered'
+      await sendAccountMail(tx, { kind, to: email, language: holder.language, expiresAt })
+    }
   })
 }

@@ -2,11 +2,16 @@ import { Type } from 'typebox'
 import { callerOf } from '../http/caller.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { CALLER_ONLY, JSON_BODY, NEEDLESS_BODY, noContentResponses, okResponses, problemResponses } from '../http/problem.ts'
+import { LANGUAGES } from '../language.ts'
 import { accountRoutes } from './account-routes.ts'
 import { clientOf } from './client.ts'
 import type { AuthContext } from './context.ts'
+import { createGuest } from './create-guest.ts'
 import { EMAIL_MAX_LENGTH } from './email-address.ts'
+import { emailChangeRoutes } from './email-change/routes.ts'
 import { EXAMPLE_CREDENTIALS, EXAMPLE_KEY_SET, EXAMPLE_ONE_TIME_TOKEN, EXAMPLE_REFRESH_REQUEST, EXAMPLE_REGISTRATION } from './examples.ts'
+import { factorRoutes } from './factors/factor-routes.ts'
+import { signInRoutes } from './factors/sign-in-routes.ts'
 import { login } from './login.ts'
 import { refresh } from './refresh.ts'
 import { register } from './register.ts'
@@ -15,14 +20,21 @@ import { revokeSession } from './sessions.ts'
 import { JWKS_MAX_AGE_SECONDS } from './tokens/signing-keys.ts'
 import { verifyEmail } from './verify-email.ts'
 
+const OptionalLanguage = Type.Optional(
+  Type.Enum([...LANGUAGES], { description: 'Of the mails. By default that of `Accept-Language`, if the store has it.' }),
+)
 const Registration = Type.Object(
-  { email: Email, password: NewPassword, name: Type.Optional(Name) },
+  { email: Email, password: NewPassword, name: Type.Optional(Name), language: OptionalLanguage },
   { title: 'Registration', examples: [EXAMPLE_REGISTRATION], ...strict },
 )
 // No pattern and no lower bound: a wrong address and a wrong password get the same answer.
 const Credentials = Type.Object(
   { email: Type.String({ maxLength: EMAIL_MAX_LENGTH }), password: PresentedPassword },
   { title: 'Credentials', examples: [EXAMPLE_CREDENTIALS], ...strict },
+)
+const NewGuest = Type.Object(
+  { email: Email, language: OptionalLanguage },
+  { title: 'NewGuest', examples: [{ email: EXAMPLE_CREDENTIALS.email }], ...strict },
 )
 const RefreshRequest = Type.Object({ refresh_token: Token }, { title: 'RefreshRequest', examples: [EXAMPLE_REFRESH_REQUEST], ...strict })
 const Verification = Type.Object(
@@ -37,6 +49,9 @@ const Pending = Type.Object(
 /** Accounts and sessions. */
 export function authRoutes(server: HttpServer, context: AuthContext): void {
   accountRoutes(server, context)
+  emailChangeRoutes(server, context)
+  factorRoutes(server, context)
+  signInRoutes(server, context)
 
   server.post(
     '/auth/register',
@@ -59,6 +74,31 @@ export function authRoutes(server: HttpServer, context: AuthContext): void {
       const opened = await register(context, request.body, clientOf(request))
       reply.header('cache-control', 'no-store')
       if (opened === null) return reply.code(202).send({ status: 'verification_required' as const })
+      return reply.code(201).send({ ...opened, user: presentUser(opened.user) })
+    },
+  )
+
+  server.post(
+    '/auth/guest',
+    {
+      config: { access: 'public' },
+      schema: {
+        operationId: 'createGuest',
+        tags,
+        summary: 'Opens a session without an account',
+        description:
+          'For an order without an account: mails about it go to the address. The answer is the same whether the address has an account or not, ' +
+          'and each call makes another guest. An account that proves the address by a mailed token has the orders from then on.',
+        body: NewGuest,
+        response: {
+          201: { ...LoggedIn, description: 'The guest, and the tokens of its session.' },
+          ...problemResponses(...JSON_BODY, 'rate_limited'),
+        },
+      },
+    },
+    async (request, reply) => {
+      const opened = await createGuest(context, request.body, clientOf(request))
+      reply.header('cache-control', 'no-store')
       return reply.code(201).send({ ...opened, user: presentUser(opened.user) })
     },
   )
@@ -94,13 +134,22 @@ export function authRoutes(server: HttpServer, context: AuthContext): void {
       schema: {
         operationId: 'login',
         description:
-          'A wrong address and a wrong password get the same answer after the same work. Attempts are limited for each address and each client.',
+          'A wrong address and a wrong password get the same answer after the same work. Only the right password of a blocked account gets `account_blocked`. ' +
+          'Attempts are limited for each address and each client. ' +
+          'An account with a second factor gets 403 `second_factor_required` with `challenge`, `methods` and `passkey_options`, for `POST /auth/second-factor`.',
         tags,
         summary: 'Opens a session',
         body: Credentials,
         response: {
           200: { ...LoggedIn, description: 'The account, and the tokens of the new session.' },
-          ...problemResponses(...JSON_BODY, 'invalid_credentials', 'rate_limited', 'unavailable'),
+          ...problemResponses(
+            ...JSON_BODY,
+            'invalid_credentials',
+            'account_blocked',
+            'second_factor_required',
+            'rate_limited',
+            'unavailable',
+          ),
         },
       },
     },

@@ -1,18 +1,44 @@
 import { type Static, Type } from 'typebox'
+import { ACCOUNT_ROLES, ROLE_SCOPES, SCOPE_NAMES } from '../http/scopes.ts'
+import { LANGUAGES } from '../language.ts'
 import { EMAIL_MAX_LENGTH, EMAIL_PATTERN } from './email-address.ts'
-import { EXAMPLE_LOGIN_RESULT, EXAMPLE_SESSION, EXAMPLE_TOKEN_SET, EXAMPLE_USER } from './examples.ts'
+import { EXAMPLE_ACCOUNT, EXAMPLE_LOGIN_RESULT, EXAMPLE_SESSION, EXAMPLE_TOKEN_SET, EXAMPLE_USER } from './examples.ts'
 import { PASSWORD_MAX_LENGTH, PASSWORD_MIN_LENGTH } from './passwords/password.ts'
 import type { User } from './users.ts'
+
+export const ChosenLanguage = Type.Enum([...LANGUAGES], { description: 'Of the mails to this account, and of the amounts in them.' })
 
 export const UserSchema = Type.Object(
   {
     id: Type.String({ format: 'uuid' }),
     email: Type.String(),
     name: Type.Union([Type.String(), Type.Null()]),
-    role: Type.Union([Type.Literal('customer'), Type.Literal('admin')]),
+    role: Type.Enum([...ACCOUNT_ROLES]),
+    scopes: Type.Array(Type.Enum([...SCOPE_NAMES]), { description: 'What the role permits besides what every account may do.' }),
+    language: Type.Union([ChosenLanguage, Type.Null()], {
+      description: 'Of the mails. Null: none was chosen, and that of the store counts.',
+    }),
     created_at: Type.String({ format: 'date-time' }),
   },
   { title: 'User', examples: [EXAMPLE_USER] },
+)
+
+export const LinkedSignInSchema = Type.Object(
+  { issuer: Type.String(), linked_at: Type.String({ format: 'date-time' }) },
+  { title: 'LinkedSignIn', examples: EXAMPLE_ACCOUNT.sign_ins },
+)
+
+export const AccountSchema = Type.Object(
+  {
+    ...UserSchema.properties,
+    sign_ins: Type.Array(LinkedSignInSchema, {
+      description: 'The providers with which the account signs in; `GET /auth/oidc` has their names.',
+    }),
+    pending_email: Type.Union([Type.String(), Type.Null()], {
+      description: 'The address that `POST /me/email` has asked for, until a token mailed to it confirms it.',
+    }),
+  },
+  { title: 'Account', examples: [EXAMPLE_ACCOUNT] },
 )
 
 const tokenSet = {
@@ -39,6 +65,9 @@ export const SessionSchema = Type.Object(
   { title: 'Session', examples: [EXAMPLE_SESSION] },
 )
 export type SessionView = Static<typeof SessionSchema>
+
+/** Of a call whose answer shows nothing of the address that it is about. */
+export const Accepted = Type.Object({ status: Type.Literal('accepted') }, { title: 'Accepted', examples: [{ status: 'accepted' }] })
 
 export const strict = { additionalProperties: false }
 
@@ -67,6 +96,6 @@ export const Name = Type.String({
 /** Any text: an unknown token is refused, whatever its form. The body's limit bounds its length. */
 export const Token = Type.String()
 
-export function presentUser({ id, email, name, role, created_at }: User) {
-  return { id, email, name, role, created_at: created_at.toISOString() }
+export function presentUser({ id, email, name, role, language, created_at }: User) {
+  return { id, email, name, role, scopes: [...ROLE_SCOPES[role]], language, created_at: created_at.toISOString() }
 }

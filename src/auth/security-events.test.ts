@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import pino from 'pino'
+import { askForChange, changeEmail, confirmChange, revertChange } from '../../test/email-changes.ts'
 import { startStore } from '../../test/store.ts'
 
 const FROM = '203.0.113.7'
@@ -87,6 +88,31 @@ test('writes one line for each security event, by stable names and ids, without 
   lines.length = 0
   await store.call('DELETE', '/me', { token: again.access_token, from: FROM })
   assert.deepEqual(idsIn(lines.find(({ event }) => event === 'account_deleted')), ['account_deleted', ada.user.id, 'string'])
+})
+
+test('a change of the address is in the log when it is asked for, refused, made and reverted', async (t) => {
+  const lines: Record<string, unknown>[] = []
+  const logger = pino({ level: 'info' }, { write: (line) => void lines.push(JSON.parse(line)) })
+  const store = await startStore(t, { logger })
+  const ada = await store.register()
+  const { confirm } = await askForChange(store, ada, 'taken@new.example')
+  const eve = await store.register({ email: 'taken@new.example' })
+  assert.equal((await confirmChange(store, ada.token, confirm)).status, 409)
+  const { revert } = await changeEmail(store, ada, 'ada@new.example')
+  assert.equal((await revertChange(store, revert)).status, 204)
+  const events = lines.filter(({ msg, user_id }) => msg === 'security event' && user_id !== eve.id)
+  assert.deepEqual(
+    events.map(({ event, reason, user_id }) => [event, reason ?? null, user_id]),
+    [
+      ['registered', null, ada.id],
+      ['email_change_requested', null, ada.id],
+      ['email_change_refused', 'email_taken', ada.id],
+      ['email_change_requested', null, ada.id],
+      ['email_changed', null, ada.id],
+      ['email_change_reverted', null, ada.id],
+    ],
+  )
+  assert.doesNotMatch(JSON.stringify(lines), /new\.example/)
 })
 
 test('logs no e-mail address and no secret', async (t) => {

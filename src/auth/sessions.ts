@@ -2,7 +2,7 @@ import { randomUUIDv7 } from 'node:crypto'
 import { Type } from 'typebox'
 import type { Pool, Queryable, Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
-import { notFound } from '../errors.ts'
+import { AppError, notFound } from '../errors.ts'
 import { DEFAULT_LIMIT, decodeCursor, encodeCursor, type Page, toPage } from '../http/pagination.ts'
 import type { SessionView, TokenSet } from './schemas.ts'
 import type { AccessTokens } from './tokens/access-token.ts'
@@ -24,21 +24,34 @@ export interface Session {
   expiresAt: Date
 }
 
-/** Opens a session, which is a family of refresh tokens, and issues its first token set. */
+/**
+ * Opens a session, which is a family of refresh tokens, and issues its first token set. `authenticatedBy`: how its account was proven.
+ * Throws `account_blocked`.
+ */
 export async function openSession(
   tx: Transaction,
   tokens: AccessTokens,
   user: Pick<User, 'id' | 'role'>,
   userAgent: string | null,
   now: Date,
+  authenticatedBy: readonly string[] = ['password'],
 ): Promise<{ sessionId: string; tokenSet: TokenSet }> {
   const session = { id: randomUUIDv7(), user, expiresAt: new Date(now.getTime() + ABSOLUTE_MS) }
-  await tx.query(
-    `insert into sessions (id, user_id, user_agent, created_at, last_used_at, expires_at)
-    values ($1, $2, $3, $4, $4, $5)`,
-    [session.id, user.id, userAgent?.slice(0, USER_AGENT_MAX_LENGTH) ?? null, now, session.expiresAt],
+  // The lock: a block or a change of the role that commits at the same moment ends this session, or this finds it.
+  const { rowCount } = await tx.query(
+    `insert into sessions (id, user_id, user_agent, created_at, last_used_at, expires_at, authenticated_at, authenticated_by)
+    select $1, id, $3, $4, $4, $5, $4, $6 from users where id = $2 and role = $7 and blocked_at is null for share`,
+    [session.id, user.id, userAgent?.slice(0, USER_AGENT_MAX_LENGTH) ?? null, now, session.expiresAt, authenticatedBy, user.role],
   )
+  if (rowCount === 0) throw await refusalOf(tx, user.id)
   return { sessionId: session.id, tokenSet: await issueTokens(tx, tokens, session, now) }
+}
+
+async function refusalOf(tx: Transaction, userId: string): Promise<AppError> {
+  const { rowCount } = await tx.query('select from users where id = $1 and blocked_at is not null', [userId])
+  // The account may have been deleted, or have got another role, since its password was checked.
+  if (rowCount === 0) return new AppError('invalid_credentials', 'There is no account with this e-mail address and password.')
+  return new AppError('account_blocked', 'The shop has blocked this account. Ask the shop.')
 }
 
 /** Issues a new pair of tokens for a session. Only the hash of the refresh token is stored. */
@@ -47,7 +60,7 @@ export async function issueTokens(tx: Transaction, tokens: AccessTokens, session
   const expiresAt = new Date(Math.min(now.getTime() + SLIDING_MS, session.expiresAt.getTime()))
   await tx.query(sql`insert into refresh_tokens (token_hash, session_id, created_at, expires_at)
     values (${hashToken(refreshToken)}, ${session.id}, ${now}, ${expiresAt})`)
-  const caller = { userId: session.user.id, sessionId: session.id, role: session.user.role }
+  const caller = { kind: 'account' as const, userId: session.user.id, sessionId: session.id, role: session.user.role }
   const { token, expiresIn } = await tokens.issue(caller, session.expiresAt, now)
   return {
     token_type: 'Bearer',
@@ -62,6 +75,30 @@ export async function issueTokens(tx: Transaction, tokens: AccessTokens, session
 export async function isSessionAlive(db: Queryable, sessionId: string, now: Date): Promise<boolean> {
   const { rowCount } = await db.query('select from sessions where id = $1 and revoked_at is null and expires_at > $2', [sessionId, now])
   return rowCount === 1
+}
+
+/** Those of the refresh tokens, used or not, that belong to operators. */
+export async function findOperatorTokens(db: Queryable, refreshTokens: readonly string[]): Promise<string[]> {
+  const { rows } = await db.query<{ token_hash: Buffer }>(
+    `select token.token_hash
+    from refresh_tokens as token
+    join sessions as session on session.id = token.session_id
+    join users on users.id = session.user_id
+    where token.token_hash = any($1) and users.role not in ('customer', 'guest')`,
+    [refreshTokens.map(hashToken)],
+  )
+  return refreshTokens.filter((token) => rows.some((row) => row.token_hash.equals(hashToken(token))))
+}
+
+/** Ends the sessions of refresh tokens, used or not. Returns their ids. */
+export async function revokeSessionsOfTokens(db: Queryable, refreshTokens: readonly string[], now: Date): Promise<string[]> {
+  const { rows } = await db.query<{ id: string }>(
+    `update sessions set revoked_at = $2
+    where id in (select session_id from refresh_tokens where token_hash = any($1)) and revoked_at is null
+    returning id`,
+    [refreshTokens.map(hashToken), now],
+  )
+  return rows.map((row) => row.id)
 }
 
 /** Ends a session and all its tokens. */

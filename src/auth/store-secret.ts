@@ -4,7 +4,7 @@ import { AppError } from '../errors.ts'
 import { encrypt, fingerprintOf, tryDecrypt } from './encryption.ts'
 
 /** What is encrypted under the store's secret; each purpose has its own derived key. */
-export type Purpose = 'signing key' | 'webhook secret' | 'account mail'
+export type Purpose = 'signing key' | 'webhook secret' | 'account mail' | 'totp secret'
 
 /** The fingerprint of the store's secret, null before anything was encrypted. */
 export async function findFingerprint(db: Queryable): Promise<string | null> {

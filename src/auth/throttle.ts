@@ -4,37 +4,39 @@ import type { Pool } from '../db/pool.ts'
 import { AppError } from '../errors.ts'
 import { networkOf, siteOf } from '../http/client-address.ts'
 import type { Client } from './client.ts'
+import {
+  type AddressLimit,
+  CODE_TURN,
+  COSTLY_REGISTRATION,
+  EMAIL_CHANGES,
+  EXPORTS,
+  GUESTS,
+  GUESTS_OF_MAILBOX,
+  type Limit,
+  MAILS,
+  MAX_DELAY_SECONDS,
+  PASSKEY_CHALLENGES,
+  REGISTRATIONS,
+  RESETS,
+  RESETS_OF_ADDRESS,
+  SECOND_FACTOR_CHALLENGES,
+  SIGN_INS,
+  TURN,
+  WORRYING_CODES,
+  WRONG_CODES,
+  WRONG_CODES_OF_ACCOUNT,
+  WRONG_PASSWORDS,
+  WRONG_PASSWORDS_OF_ADDRESS,
+} from './limits.ts'
 
-/** A key may use `points` in `seconds`. */
-interface Limit {
-  name: string
-  points: number
-  seconds: number
+/** A limit, and the hash of who is counted. */
+type Counter = [Limit, string]
+
+/** The attempts that are wrong, and the delays between those past the free ones. */
+interface Turns {
+  wrong: Limit
+  turn: Limit
 }
-
-/** A limit for one client address, an IPv6 client's /64, and a higher one for all addresses of an IPv6 client's /48. */
-interface AddressLimit {
-  address: Limit
-  site: Limit
-}
-
-// A /48 is one customer of a data centre, or some hundred homes of a provider.
-const SITE_FACTOR = 4
-
-// Wrong passwords for one account from one address: five are free, then each waits, 1 s, 2 s, 4 s … 15 min.
-const WRONG_PASSWORDS: Limit = { name: 'login', points: 5, seconds: 3_600 }
-const MAX_DELAY_SECONDS = 900
-const TURN: Limit = { name: 'login-turn', points: 1, seconds: MAX_DELAY_SECONDS }
-// Wrong passwords from one address for any accounts: a whole office mistypes less.
-const WRONG_PASSWORDS_OF_ADDRESS = byAddress('login', 100, 300)
-// Each costs a hash, of which a core makes 20 to 50 a second: an address takes 2 to 5 percent of one core. See docs/decisions/0102.
-const REGISTRATIONS = byAddress('register', 60, 60)
-// For a taken address or with a mail: nobody can test, or flood, a list of addresses quickly.
-const COSTLY_REGISTRATION = 3
-const RESETS: Limit = { name: 'password-reset', points: 5, seconds: 1_800 }
-const RESETS_OF_ADDRESS = byAddress('password-reset', 60, 1_800)
-// Past the limit no mail is sent, and nothing is refused: flooding a mailbox cannot lock its owner out, who has ten valid tokens meanwhile.
-const MAILS: Limit = { name: 'account-mail', points: 10, seconds: 1_800 }
 
 /**
  * Slows down guessing and flooding by counters that all processes share. It counts by client address: a stranger can make an account's
@@ -49,8 +51,11 @@ export class Throttle {
   constructor({ pool, secret, isEnabled }: { pool: Pool; secret: string; isEnabled: boolean }) {
     this.#isEnabled = isEnabled
     this.#key = Buffer.from(hkdfSync('sha256', secret, '', 'storefront rate limits', 32))
-    const ofAddresses = [WRONG_PASSWORDS_OF_ADDRESS, REGISTRATIONS, RESETS_OF_ADDRESS].flatMap(({ address, site }) => [address, site])
-    const all = [WRONG_PASSWORDS, TURN, RESETS, MAILS, ...ofAddresses]
+    const ofAddresses = [WRONG_PASSWORDS_OF_ADDRESS, REGISTRATIONS, RESETS_OF_ADDRESS, PASSKEY_CHALLENGES, GUESTS, SIGN_INS].flatMap(
+      ({ address, site }) => [address, site],
+    )
+    const ofCodes = [WRONG_CODES, CODE_TURN, WRONG_CODES_OF_ACCOUNT, WORRYING_CODES, SECOND_FACTOR_CHALLENGES]
+    const all = [WRONG_PASSWORDS, TURN, ...ofCodes, RESETS, GUESTS_OF_MAILBOX, EXPORTS, EMAIL_CHANGES, MAILS, ...ofAddresses]
     this.#limiters = new Map(all.map((limit) => [limit.name, createLimiter(pool, limit)]))
   }
 
@@ -59,23 +64,66 @@ export class Throttle {
    * was wrong, so parallel attempts cannot slip under the limit.
    */
   async guardPassword<T>(client: Client, account: string, check: () => Promise<T | null>): Promise<T | null> {
+    const key = this.#hash(networkOf(client.address), account)
+    return this.guardProof(client, () => this.#guardTurn({ wrong: WRONG_PASSWORDS, turn: TURN }, key, client, check))
+  }
+
+  /**
+   * As `guardPassword`, for a code of an authenticator app, whose account's password or session the client has. Sign-ins, and step-ups in sessions, are
+   * counted apart: who has the password cannot hold up the owner's sessions.
+   */
+  async guardCode<T>(
+    client: Client,
+    { userId, sessionId }: { userId: string; sessionId: string | null },
+    check: () => Promise<T | null>,
+  ): Promise<T | null> {
+    const key = this.#hash(userId, sessionId ?? networkOf(client.address))
+    const ofAccount: Counter = [WRONG_CODES_OF_ACCOUNT, this.#hash(userId, sessionId === null ? 'sign-in' : 'step-up')]
+    const checkBelowCeiling = () => this.#guardCounters([ofAccount], client, check)
+    return this.guardProof(client, () => this.#guardTurn({ wrong: WRONG_CODES, turn: CODE_TURN }, key, client, checkBelowCeiling))
+  }
+
+  /** As `guardPassword`, for a proof that nobody can guess. It counts for the address alone, so that nobody elsewhere makes its owner wait. */
+  async guardProof<T>(client: Client, check: () => Promise<T | null>): Promise<T | null> {
+    return this.#guardCounters(this.#countersOf(WRONG_PASSWORDS_OF_ADDRESS, client), client, check)
+  }
+
+  /** Counts, runs the check, and reverts the count unless it returns null, which is a wrong proof. */
+  async #guardCounters<T>(counters: readonly Counter[], client: Client, check: () => Promise<T | null>): Promise<T | null> {
     if (!this.#isEnabled) return check()
-    const pair = this.#hash(networkOf(client.address), account)
-    await this.#countAddress(WRONG_PASSWORDS_OF_ADDRESS, client)
+    await this.#countAll(counters, client)
     let isWrong = false
     try {
-      const isDelayed = await this.#takeTurn(pair, client)
-      const result = await check().catch(async (error) => {
-        await this.#limiter(WRONG_PASSWORDS).reward(pair)
-        throw error
-      })
+      const result = await check()
       isWrong = result === null
-      if (!isWrong) await this.#limiter(WRONG_PASSWORDS).delete(pair)
-      if (!isWrong && isDelayed) await this.#limiter(TURN).delete(pair)
       return result
     } finally {
-      if (!isWrong) await this.#revert(this.#countersOf(WRONG_PASSWORDS_OF_ADDRESS, client), 1)
+      if (!isWrong) await this.#revert(counters, 1)
     }
+  }
+
+  async #guardTurn<T>(limits: Turns, key: string, client: Client, check: () => Promise<T | null>): Promise<T | null> {
+    if (!this.#isEnabled) return check()
+    const isDelayed = await this.#takeTurn(limits, key, client)
+    const result = await check().catch(async (error) => {
+      await this.#limiter(limits.wrong).reward(key)
+      throw error
+    })
+    if (result !== null) await this.#limiter(limits.wrong).delete(key)
+    if (result !== null && isDelayed) await this.#limiter(limits.turn).delete(key)
+    return result
+  }
+
+  /** Counts the challenge of an account's second factor. */
+  async countSecondFactorChallenge(client: Client, userId: string): Promise<void> {
+    if (this.#isEnabled) await this.#consume(SECOND_FACTOR_CHALLENGES, this.#hash(userId, networkOf(client.address)), client)
+  }
+
+  /** Counts a wrong code at a sign-in. Returns true once a day, at the one to tell the owner about. */
+  async countWrongCode(userId: string): Promise<boolean> {
+    if (!this.#isEnabled) return false
+    const { consumedPoints } = await this.#limiter(WORRYING_CODES).penalty(this.#hash(userId))
+    return consumedPoints === WORRYING_CODES.points
   }
 
   /** Counts a registration. `isCostly`: it sends a mail. */
@@ -89,38 +137,66 @@ export class Throttle {
     for (const [limit, key] of this.#countersOf(REGISTRATIONS, client)) await this.#limiter(limit).penalty(key, COSTLY_REGISTRATION - 1)
   }
 
+  async countGuest(client: Client, email: string): Promise<void> {
+    if (!this.#isEnabled) return
+    await this.#countAddress(GUESTS, client)
+    await this.#consume(GUESTS_OF_MAILBOX, this.#hash(networkOf(client.address), email), client)
+  }
+
+  /** Counts a challenge for a sign-in with a passkey. */
+  async countPasskeyChallenge(client: Client): Promise<void> {
+    if (this.#isEnabled) await this.#countAddress(PASSKEY_CHALLENGES, client)
+  }
+
+  async countExport(client: Client, userId: string): Promise<void> {
+    if (this.#isEnabled) await this.#consume(EXPORTS, this.#hash(userId), client)
+  }
+
+  async countEmailChange(client: Client, userId: string): Promise<void> {
+    if (this.#isEnabled) await this.#consume(EMAIL_CHANGES, this.#hash(userId), client)
+  }
+
   async countPasswordReset(client: Client, account: string): Promise<void> {
     if (!this.#isEnabled) return
     await this.#countAddress(RESETS_OF_ADDRESS, client)
     await this.#consume(RESETS, this.#hash(networkOf(client.address), account), client)
   }
 
-  /** Counts a mail to `account` that a stranger can cause. Returns false past the limit. */
-  async countMail(account: string): Promise<boolean> {
+  /** Counts the beginning or the end of a sign-in with a provider. */
+  async countSignIn(client: Client): Promise<void> {
+    if (this.#isEnabled) await this.#countAddress(SIGN_INS, client)
+  }
+
+  /** Counts a mail to `account` that a stranger can cause. Returns false past the limit. `about`: mails that must not use up those of others. */
+  async countMail(account: string, ...about: string[]): Promise<boolean> {
     if (!this.#isEnabled) return true
-    const { consumedPoints } = await this.#limiter(MAILS).penalty(this.#hash(account))
+    const { consumedPoints } = await this.#limiter(MAILS).penalty(this.#hash(account, ...about))
     return consumedPoints <= MAILS.points
   }
 
   /** Lets the free attempts through, and then one after each delay. Returns whether this attempt is past the free ones. */
-  async #takeTurn(pair: string, client: Client): Promise<boolean> {
-    const { consumedPoints } = await this.#limiter(WRONG_PASSWORDS).penalty(pair)
-    const over = consumedPoints - WRONG_PASSWORDS.points
+  async #takeTurn({ wrong, turn }: Turns, key: string, client: Client): Promise<boolean> {
+    const { consumedPoints } = await this.#limiter(wrong).penalty(key)
+    const over = consumedPoints - wrong.points
     if (over <= 0) return false
     try {
-      await this.#limiter(TURN).consume(pair, 1, { customDuration: Math.min(2 ** (over - 1), MAX_DELAY_SECONDS) })
+      await this.#limiter(turn).consume(key, 1, { customDuration: Math.min(2 ** (over - 1), MAX_DELAY_SECONDS) })
       return true
     } catch (error) {
       // An attempt that was not let through reveals nothing about the password, so the delay does not grow.
-      if (error instanceof RateLimiterRes) await this.#limiter(WRONG_PASSWORDS).reward(pair)
-      throw toRefusal(error, WRONG_PASSWORDS, client)
+      if (error instanceof RateLimiterRes) await this.#limiter(wrong).reward(key)
+      throw toRefusal(error, wrong, client)
     }
   }
 
-  /** Throws `rate_limited`, and reverts its own count then. */
   async #countAddress(limits: AddressLimit, client: Client, points = 1): Promise<void> {
-    const counted: [Limit, string][] = []
-    for (const [limit, key] of this.#countersOf(limits, client)) {
+    await this.#countAll(this.#countersOf(limits, client), client, points)
+  }
+
+  /** Throws `rate_limited`, and reverts its own count then. */
+  async #countAll(counters: readonly Counter[], client: Client, points = 1): Promise<void> {
+    const counted: Counter[] = []
+    for (const [limit, key] of counters) {
       counted.push([limit, key])
       try {
         await this.#consume(limit, key, client, points)
@@ -131,13 +207,13 @@ export class Throttle {
     }
   }
 
-  async #revert(counted: readonly [Limit, string][], points: number): Promise<void> {
+  async #revert(counted: readonly Counter[], points: number): Promise<void> {
     for (const [limit, key] of counted) await this.#limiter(limit).reward(key, points)
   }
 
-  #countersOf({ address, site }: AddressLimit, client: Client): [Limit, string][] {
+  #countersOf({ address, site }: AddressLimit, client: Client): Counter[] {
     const wide = siteOf(client.address)
-    const counters: [Limit, string][] = [[address, this.#hash(networkOf(client.address))]]
+    const counters: Counter[] = [[address, this.#hash(networkOf(client.address))]]
     if (wide !== null) counters.push([site, this.#hash(wide)])
     return counters
   }
@@ -158,13 +234,6 @@ export class Throttle {
 
   #hash(...who: string[]): string {
     return createHmac('sha256', this.#key).update(JSON.stringify(who)).digest('base64url')
-  }
-}
-
-function byAddress(name: string, points: number, seconds: number): AddressLimit {
-  return {
-    address: { name: `${name}-address`, points, seconds },
-    site: { name: `${name}-site`, points: points * SITE_FACTOR, seconds },
   }
 }
 

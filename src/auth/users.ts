@@ -1,38 +1,81 @@
+import { hash } from 'node:crypto'
 import { translateConstraint } from '../db/constraints.ts'
 import type { Queryable, Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { assertNoLink } from '../http/link-in-text.ts'
+import type { AccountRole } from '../http/scopes.ts'
+import type { Language } from '../language.ts'
 import { invalidToken } from './tokens/access-token.ts'
 
 export interface User {
   id: string
   email: string
   name: string | null
-  role: 'customer' | 'admin'
+  role: AccountRole
+  /** Null: none was chosen, and that of the store counts. */
+  language: Language | null
   created_at: Date
 }
 
-export type UserWithPassword = User & { password_hash: string }
+/** `password_hash` is null for an account that has no password. */
+export type UserWithPassword = User & { password_hash: string | null }
 
-const COLUMNS = sql`id, email, name, role, created_at`
+const COLUMNS = sql`id, email, name, role, language, created_at`
 
 /** Throws `email_taken`. `email` is canonical. `emailVerifiedAt` is null for an address that is not verified. */
-export async function insertUser(db: Queryable, user: User, passwordHash: string, emailVerifiedAt: Date | null): Promise<void> {
+export async function insertUser(db: Queryable, user: User, passwordHash: string | null, emailVerifiedAt: Date | null): Promise<void> {
   try {
     await db.query(
-      `insert into users (id, email, name, role, password_hash, created_at, email_verified_at)
-      values ($1, $2, $3, $4, $5, $6, $7)`,
-      [user.id, user.email, user.name, user.role, passwordHash, user.created_at, emailVerifiedAt],
+      `insert into users (id, email, name, role, language, password_hash, created_at, email_verified_at)
+      values ($1, $2, $3, $4, $5, $6, $7, $8)`,
+      [user.id, user.email, user.name, user.role, user.language, passwordHash, user.created_at, emailVerifiedAt],
     )
   } catch (error) {
     throw translateConstraint(error)
   }
 }
 
-/** `email` is canonical. */
+/** `email` is canonical. Never a guest: anybody may have typed its address. */
 export async function findUserByEmail(db: Queryable, email: string): Promise<UserWithPassword | null> {
-  const { rows } = await db.query<UserWithPassword>(sql`select ${COLUMNS}, password_hash from users where email = ${email}`)
+  const { rows } = await db.query<UserWithPassword>(
+    sql`select ${COLUMNS}, password_hash from users where email = ${email} and role <> 'guest'`,
+  )
   return rows[0] ?? null
+}
+
+// An operator's search shows the orders of the account, if there is one, and of the newest guests.
+const IDS_OF_ADDRESS = 1_000
+
+/** The account with an address, its guests, and the guests that have the address. `email` is canonical. */
+export async function findUserIdsByEmail(db: Queryable, email: string): Promise<string[]> {
+  const { rows } = await db.query<{ id: string }>(
+    sql`with account as (
+      select id from users where email = ${email} and role <> 'guest'
+    )
+    select id from account
+    union
+    select users.id from users join account on users.owner_id = account.id
+    union
+    (select id from users where email = ${email} and role = 'guest' order by created_at desc limit ${IDS_OF_ADDRESS})`,
+  )
+  return rows.map(({ id }) => id)
+}
+
+/**
+ * A hash of another system that some imported account still has, null for none: for `Passwords.verify`. The same one for an address, as long
+ * as its account has it, so that an address with such a hash is no exception. The pattern is the cost of `Passwords`, and of an index.
+ */
+export async function findForeignHash(db: Queryable, email: string): Promise<string | null> {
+  const from = hash('sha256', email).slice(0, 32)
+  const { rows } = await db.query<{ password_hash: string }>(sql`select password_hash
+    from (
+      (select 1 as turn, password_hash from users where password_hash not like '$argon2id$v=19$m=19456,t=2,p=1$%' and id >= ${from}::uuid order by id limit 1)
+      union all
+      (select 2, password_hash from users where password_hash not like '$argon2id$v=19$m=19456,t=2,p=1$%' order by id limit 1)
+    ) as found
+    order by turn
+    limit 1`)
+  return rows[0]?.password_hash ?? null
 }
 
 /** The account of an access token. Throws `invalid_token` when it was deleted after the token was issued. */
@@ -42,9 +85,11 @@ export async function getUser(db: Queryable, id: string): Promise<UserWithPasswo
   return rows[0]
 }
 
-/** Whether the account still has the checked password, locked until the end of `tx`: its change ends the sessions opened with it. */
-export async function lockPassword(tx: Transaction, user: UserWithPassword): Promise<boolean> {
-  const { rowCount } = await tx.query('select from users where id = $1 and password_hash = $2 for share', [user.id, user.password_hash])
+/** Whether the account still has the checked address and password, locked until the end of `tx`: their change ends the sessions opened with them. */
+export async function lockPassword(tx: Transaction, { id, email, password_hash }: UserWithPassword): Promise<boolean> {
+  const { rowCount } = await tx.query(
+    sql`select from users where id = ${id} and email = ${email} and password_hash = ${password_hash} for share`,
+  )
   return rowCount === 1
 }
 
@@ -55,10 +100,27 @@ export async function replacePassword(db: Queryable, checked: UserWithPassword, 
   return rowCount === 1
 }
 
-/** Throws `invalid_token` as `getUser` does, and `invalid_body` for a name with a link. */
-export async function updateName(db: Queryable, userId: string, name: string | null): Promise<User> {
+/** Throws `last_admin`. */
+export async function deleteUser(tx: Transaction, id: string): Promise<void> {
+  try {
+    await tx.query(sql`delete from users where id = ${id}`)
+  } catch (error) {
+    throw translateConstraint(error)
+  }
+}
+
+/** What is undefined stays. Throws `invalid_token` as `getUser` does, and `invalid_body` for a name with a link. */
+export async function updateUser(
+  db: Queryable,
+  userId: string,
+  { name, language }: { name?: string | null; language?: Language | null },
+): Promise<User> {
   assertNoLink(name, '#/name')
-  const { rows } = await db.query<User>(sql`update users set name = ${name} where id = ${userId} returning ${COLUMNS}`)
+  const { rows } = await db.query<User>(sql`update users
+    set name = case when ${name !== undefined} then ${name ?? null} else name end,
+      language = case when ${language !== undefined} then ${language ?? null} else language end
+    where id = ${userId}
+    returning ${COLUMNS}`)
   if (rows[0] === undefined) throw invalidToken()
   return rows[0]
 }

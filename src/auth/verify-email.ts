@@ -1,9 +1,11 @@
 import { inTransaction } from '../db/transaction.ts'
 import { AppError } from '../errors.ts'
+import type { Language } from '../language.ts'
 import type { Client } from './client.ts'
 import type { AuthContext } from './context.ts'
 import { insertAccount } from './register.ts'
 import type { LoginResult } from './schemas.ts'
+import { takeOverGuests } from './take-over-guests.ts'
 import { hashToken } from './tokens/opaque-token.ts'
 
 /**
@@ -25,23 +27,24 @@ export async function verifyEmail(context: AuthContext, input: { token: string; 
       'This is not the password of the registration that the mail is about. After several registrations, take the newest mail.',
     )
   }
-  const { user, opened } = await inTransaction(context.pool, async (tx) => {
+  const { user, opened, guests } = await inTransaction(context.pool, async (tx) => {
     // Deleting the token uses it: the second of two parallel requests finds none.
     const { rowCount } = await tx.query('delete from pending_registrations where token_hash = $1', [hashToken(input.token)])
     if (rowCount === 0) throw invalidOneTimeToken()
-    const account = { email, name: pending.name, passwordHash: pending.password_hash, isEmailVerified: true }
+    const account = { email, name: pending.name, language: pending.language, passwordHash: pending.password_hash, isEmailVerified: true }
     const inserted = await insertAccount(tx, context, account, client)
     // Others may have registered with this address and another password.
     await tx.query('delete from pending_registrations where email = $1', [email])
-    return inserted
+    return { ...inserted, guests: await takeOverGuests(tx, inserted.user, context.now()) }
   })
+  context.revocations.add(...guests)
   client.record('email_verified', { user_id: user.id, session_id: opened.sessionId })
   return { user, ...opened.tokenSet }
 }
 
 async function findPending({ pool, now }: AuthContext, token: string) {
-  const { rows } = await pool.query<{ email: string; name: string | null; password_hash: string }>(
-    'select email, name, password_hash from pending_registrations where token_hash = $1 and expires_at > $2',
+  const { rows } = await pool.query<{ email: string; name: string | null; language: Language | null; password_hash: string }>(
+    'select email, name, language, password_hash from pending_registrations where token_hash = $1 and expires_at > $2',
     [hashToken(token), now()],
   )
   return rows[0] ?? null

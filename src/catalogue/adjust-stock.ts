@@ -1,8 +1,9 @@
+import { type Doing, recordActivity } from '../activity/record-activity.ts'
 import type { Pool, Transaction } from '../db/pool.ts'
 import { inTransaction } from '../db/transaction.ts'
 import { AppError } from '../errors.ts'
 import { MAX_STOCK } from './product-input.ts'
-import { changeStockLevel, findAdjustment, lockStockLevel, type StockActor, type StockAdjustment } from './stock-adjustments.ts'
+import { changeStockLevel, findAdjustment, lockStockLevel, type StockAdjustment } from './stock-adjustments.ts'
 
 /** A change of stock outside orders, such as a delivery or breakage. */
 export interface Adjustment {
@@ -11,7 +12,7 @@ export interface Adjustment {
   /** Identifies the movement, such as a delivery note. Booked once for each product. */
   reference: string
   reason: string | null
-  by: StockActor
+  doing: Doing
 }
 
 /**
@@ -29,8 +30,11 @@ export async function adjustStock(
     const earlier = await findEarlier(tx, productId, adjustment)
     if (earlier !== null) return { adjustment: earlier, isReplay: true }
     const after = add(productId, before.available, adjustment.delta)
-    const { reference, reason, by } = adjustment
-    const booked = await changeStockLevel(tx, productId, before, { kind: 'adjustment', after, reference, reason, by })
+    const { reference, reason, doing } = adjustment
+    const change = { kind: 'adjustment', after, reference, reason, by: doing.actor } as const
+    const booked = await changeStockLevel(tx, productId, before, change)
+    const states = { before: { stock: before.available }, after: { stock: after } }
+    await recordActivity(tx, doing, { subjectType: 'product', subjectId: productId, ...states })
     return { adjustment: booked, isReplay: false }
   })
 }

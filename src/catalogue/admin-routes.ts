@@ -1,21 +1,22 @@
 import type { IncomingMessage } from 'node:http'
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyReply } from 'fastify'
 import { Type } from 'typebox'
+import { doingOf } from '../activity/record-activity.ts'
 import { AppError } from '../errors.ts'
-import { callerOf } from '../http/caller.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { type IfMatch, readIfMatch } from '../http/if-match.ts'
 import { NO_BODY_LIMIT } from '../http/limit-chunks.ts'
 import { isBrokenOff, JSON_BODY, NEEDLESS_BODY, OPERATOR_ONLY, problemResponses } from '../http/problem.ts'
 import { archiveProduct, changeProduct } from './change-product.ts'
 import { createProduct } from './create-product.ts'
+import type { ImportFormat } from './import/import-lines.ts'
 import { importStream } from './import/import-stream.ts'
 import { NewProductBody, normalizeProduct, ProductPatchBody } from './product-input.ts'
 import { type Product, ProductParams, ProductSchema, productETag } from './products.ts'
 import type { CatalogueContext } from './serve-catalogue.ts'
-import type { StockActor } from './stock-adjustments.ts'
 
 const IfMatchHeader = Type.Object({ 'if-match': Type.Optional(Type.String({ description: "The product's ETag." })) })
+const IMPORT_TYPES = ['application/x-ndjson', 'text/csv']
 /** Enough for a description of 10,000 characters, each escaped as a surrogate pair, and the other properties. */
 const PRODUCT_LIMIT_BYTES = 262_144
 
@@ -31,7 +32,7 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
   server.post(
     '/admin/products',
     {
-      config: { access: 'admin' },
+      config: { access: 'products:write' },
       bodyLimit: PRODUCT_LIMIT_BYTES,
       schema: {
         operationId: 'createProduct',
@@ -46,7 +47,7 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
       },
     },
     async (request, reply) => {
-      const product = await createProduct(pool, normalizeProduct(request.body), operatorOf(request))
+      const product = await createProduct(pool, normalizeProduct(request.body), doingOf(request))
       return sendProduct(reply.code(201).header('location', `${baseUrl}/products/${product.id}`), product)
     },
   )
@@ -54,14 +55,14 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
   server.patch(
     '/admin/products/:id',
     {
-      config: { access: 'admin' },
+      config: { access: 'products:write' },
       bodyLimit: PRODUCT_LIMIT_BYTES,
       schema: {
         operationId: 'updateProduct',
         ...shared,
         summary: 'Changes a product',
         description:
-          'Replaces the properties that the body names, `price` and `options` as a whole; the others stay. `null` is a value, which only `image_url` and ' +
+          'Replaces the properties that the body names, `price`, `options` and `attributes` as a whole; the others stay. `null` is a value, which only `image_url` and ' +
           '`group` can have. This is not a JSON Merge Patch.',
         params: ProductParams,
         headers: IfMatchHeader,
@@ -81,7 +82,8 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
       },
     },
     async (request, reply) => {
-      const product = await changeProduct(pool, request.params.id, requireIfMatch(request.headers['if-match']), request.body)
+      const ifMatch = requireIfMatch(request.headers['if-match'])
+      const product = await changeProduct(pool, request.params.id, ifMatch, request.body, doingOf(request))
       return sendProduct(reply, product)
     },
   )
@@ -89,7 +91,7 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
   server.delete(
     '/admin/products/:id',
     {
-      config: { access: 'admin' },
+      config: { access: 'products:write' },
       schema: {
         operationId: 'archiveProduct',
         description: 'With `If-Match` only if the product is unchanged.',
@@ -104,7 +106,7 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
       },
     },
     async (request, reply) => {
-      await archiveProduct(pool, request.params.id, readProductIfMatch(request.headers['if-match']))
+      await archiveProduct(pool, request.params.id, readProductIfMatch(request.headers['if-match']), doingOf(request))
       await version.refresh()
       return reply.code(204).send(null)
     },
@@ -113,21 +115,21 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
   // A separate scope: only here a body is a stream of lines.
   server.register(async (scope: HttpServer) => {
     scope.removeAllContentTypeParsers()
-    scope.addContentTypeParser('application/x-ndjson', (_request, payload, done) => done(null, payload))
+    scope.addContentTypeParser(IMPORT_TYPES, (_request, payload, done) => done(null, payload))
     scope.post(
       '/admin/products/import',
       {
-        config: { access: 'admin' },
+        config: { access: 'products:write' },
         // Each line has a limit, the body has none.
         bodyLimit: NO_BODY_LIMIT,
         schema: {
           operationId: 'importProducts',
           ...shared,
-          summary: 'Adds and changes products, one per line (NDJSON), and returns the outcome of each line (NDJSON)',
+          summary: 'Adds and changes products, one per line (NDJSON or CSV), and returns the outcome of each line (NDJSON)',
           description:
-            'A line is a whole product: `{sku, name, category, price, description?, image_url?, group?, options?, stock?}`, or `stock_delta` and ' +
-            '`reference` in place of `stock`.',
-          consumes: ['application/x-ndjson'],
+            'A line is a whole product: `{sku, name, category, price, description?, image_url?, group?, options?, attributes?, stock?}`, or `stock_delta` and ' +
+            '`reference` in place of `stock`. As `text/csv` the first line names the columns, `price` is in major units, and the line of a record is its first.',
+          consumes: IMPORT_TYPES,
           response: {
             200: { description: 'One JSON object a line.', content: { 'application/x-ndjson': { schema: Type.String() } } },
             ...problemResponses(...OPERATOR_ONLY, 'unsupported_media_type'),
@@ -135,14 +137,15 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
         },
       },
       async (request, reply) => {
-        if (request.body === undefined) throw new AppError('unsupported_media_type', 'Send the products as application/x-ndjson.')
+        if (request.body === undefined) throw new AppError('unsupported_media_type', `Send the products as ${IMPORT_TYPES.join(' or ')}.`)
         const onEnd = async () => void (await version.refresh())
         const results = importStream(pool, request.body as IncomingMessage, {
+          format: readFormat(request.headers['content-type']),
           currency,
           logger: request.log,
           isBrokenOff: (error) => isBrokenOff(error, request),
           onEnd,
-          by: operatorOf(request),
+          doing: doingOf(request),
         })
         return reply.headers({ 'content-type': 'application/x-ndjson', 'cache-control': 'no-store' }).send(results as never)
       },
@@ -150,8 +153,18 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
   })
 }
 
-export function operatorOf(request: FastifyRequest): StockActor {
-  return { type: 'admin', id: callerOf(request).userId }
+/** Of a media type that Fastify has accepted: names are case-insensitive (RFC 9110, 8.3.1). Throws `unsupported_media_type` unless it is UTF-8. */
+function readFormat(contentType = ''): ImportFormat {
+  const [type = '', ...parameters] = contentType
+    .toLowerCase()
+    .split(';')
+    .map((part) => part.trim())
+  const charset = parameters.find((parameter) => parameter.startsWith('charset='))?.slice('charset='.length)
+  // US-ASCII is a part of UTF-8.
+  if (charset !== undefined && !/^"?(?:utf-?8|us-ascii)"?$/.test(charset)) {
+    throw new AppError('unsupported_media_type', 'Send the products as UTF-8.')
+  }
+  return type === 'text/csv' ? 'csv' : 'ndjson'
 }
 
 function requireIfMatch(header: string | undefined): IfMatch {

@@ -2,20 +2,14 @@ import assert from 'node:assert/strict'
 import type { AddressInfo } from 'node:net'
 import { after, test } from 'node:test'
 import { assertProblem, faults } from '../../test/problem.ts'
+import { registerOperator } from '../../test/register-operator.ts'
 import { type Answer, type CallOptions, startStore } from '../../test/store.ts'
 
 const store = await startStore({ after })
 const ada = await store.register()
-const operator = await registerAdmin()
+const { token: operator } = await registerOperator(store)
 const LAMP = { name: 'A lamp', category: 'lamps', price: { amount: 1_999, currency: 'EUR' } }
 let lastSku = 0
-
-async function registerAdmin(): Promise<string> {
-  const account = await store.register()
-  await store.pool.query(`update users set role = 'admin' where id = $1`, [account.id])
-  const { json } = await store.call('POST', '/auth/login', { body: { email: account.email, password: account.password } })
-  return json.access_token
-}
 
 const call = (method: string, path: string, options: CallOptions = {}) => store.call(method, path, { token: operator, ...options })
 const create = async (changes: object = {}): Promise<Answer> => {
@@ -193,4 +187,35 @@ test('imports lines as they arrive, and returns the outcome of each', async () =
   const untyped = assertProblem(await call('POST', '/admin/products/import', { body: {} }), 415, 'unsupported_media_type')
   assert.match(untyped.detail, /application\/x-ndjson/)
   assertProblem(await call('POST', '/admin/products/import'), 415, 'unsupported_media_type')
+})
+
+test('imports CSV as the command does, and answers by the first line of each record', async () => {
+  const send = (text: string, type = 'text/csv; charset=utf-8') =>
+    call('POST', '/admin/products/import', { raw: text, headers: { 'content-type': type } })
+  const results = ({ text }: Answer) =>
+    text
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line))
+  const answer = await send(
+    'sku,name,category,price,stock\nCSV-1,"A ""lamp""",lamps,12.50,4\nCSV-2,"A\nvase",vases,1.00,\nCSV-3,A vase,vases,1.005,\n',
+  )
+  assert.equal(answer.status, 200, answer.text)
+  assert.deepEqual(results(answer), [
+    { line: 2, sku: 'CSV-1', outcome: 'created' },
+    { line: 3, error: 'name must have no control characters and no line breaks (lines 3 to 4)' },
+    { line: 5, error: results(answer)[2].error },
+    { created: 1, updated: 0, unchanged: 0, failed: 2 },
+  ])
+  assert.match(results(answer)[2].error, /price/)
+  const [product] = (await store.call('GET', '/products?q=CSV-1')).json.data
+  assert.deepEqual([product.name, product.price], ['A "lamp"', { amount: 1_250, currency: 'EUR' }])
+  assert.match(results(await send('sku,name\nCSV-4,A lamp'))[0].error, /the header/)
+  assert.match(results(await send('sku,name\n', 'application/x-ndjson'))[0].error, /not valid JSON/)
+  for (const type of ['Text/CSV', 'TEXT/CSV;Charset="UTF-8"', 'text/csv ; header=present; charset=us-ascii']) {
+    assert.match(results(await send('sku,name\n', type))[0].error, /the header/, type)
+  }
+  for (const type of ['text/csv; charset=utf-16', 'Text/CSV;header=present;Charset=iso-8859-1', 'application/x-ndjson; charset=utf-16']) {
+    assertProblem(await send('sku,name\n', type), 415, 'unsupported_media_type')
+  }
 })

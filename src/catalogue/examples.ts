@@ -8,6 +8,7 @@ export const EXAMPLE_NEW_PRODUCT = {
   image_url: 'https://images.example.com/mug-blue.jpg',
   group: 'MUG',
   options: { colour: 'blue' },
+  attributes: { material: 'stoneware', dishwasher_safe: true, weight_g: 340 },
   price: { amount: 1_290, currency: 'EUR' },
   stock: 40,
 }

@@ -1,4 +1,5 @@
 import { type Static, type TSchema, Type } from 'typebox'
+import { AttributesInput } from '../attributes.ts'
 import { isCurrency } from '../money.ts'
 import { EXAMPLE_NEW_PRODUCT, EXAMPLE_PRODUCT_CHANGE } from './examples.ts'
 
@@ -88,6 +89,7 @@ const properties = {
   ),
   // With a pattern for names, since Type.Record with a plain Type.String does not check names with a line break.
   options: withRule(Type.Record(Type.String({ pattern: '^[^]*$' }), label('an option')), findFaultInOptions),
+  attributes: AttributesInput,
   price: Type.Object(
     {
       amount: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
@@ -96,7 +98,7 @@ const properties = {
     strict,
   ),
 }
-const { description, image_url, group, options, ...required } = properties
+const { description, image_url, group, options, attributes, ...required } = properties
 
 export const NewProductBody = Type.Object(
   {
@@ -105,6 +107,7 @@ export const NewProductBody = Type.Object(
     image_url: Type.Optional(image_url),
     group: Type.Optional(group),
     options: Type.Optional(options),
+    attributes: Type.Optional(attributes),
     stock: Type.Optional(Stock),
   },
   { title: 'NewProduct', examples: [EXAMPLE_NEW_PRODUCT], ...strict },
@@ -134,6 +137,7 @@ export function normalizeProduct<T extends NewProduct>(input: T): T & ProductInp
     image_url: input.image_url ?? null,
     group: trim(input.group ?? null),
     options: trimOptions(input.options ?? {}),
+    attributes: input.attributes ?? {},
   }
 }
 

@@ -9,6 +9,13 @@ const MAX_IDS = 100
 const UUID = '[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}'
 const Price = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description: "Minor units of the product's own currency." })
 
+/** Ids of products with commas between them. */
+export const ProductIds = Type.String({
+  maxLength: MAX_IDS * 37,
+  pattern: `^${UUID}(,${UUID}){0,${MAX_IDS - 1}}$`,
+  description: `Up to ${MAX_IDS} product ids with commas between them.`,
+})
+
 const filters = {
   q: Type.Optional(
     Type.String({
@@ -22,13 +29,7 @@ const filters = {
   min_price: Type.Optional(Price),
   max_price: Type.Optional(Price),
   in_stock: Type.Optional(Type.Boolean({ description: 'Only products that are, or are not, in stock.' })),
-  ids: Type.Optional(
-    Type.String({
-      maxLength: MAX_IDS * 37,
-      pattern: `^${UUID}(,${UUID}){0,${MAX_IDS - 1}}$`,
-      description: `Up to ${MAX_IDS} product ids with commas between them.`,
-    }),
-  ),
+  ids: Type.Optional(ProductIds),
   group: Type.Optional(Type.String({ minLength: 1, maxLength: 64, description: 'The variants of one thing.' })),
 }
 

@@ -1,4 +1,5 @@
 import { type Static, Type } from 'typebox'
+import { type Attributes, AttributesSchema } from '../attributes.ts'
 import type { Queryable } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { notFound } from '../errors.ts'
@@ -17,6 +18,7 @@ export const ProductSchema = Type.Object(
     image_url: Type.Union([Type.String(), Type.Null()]),
     group: Type.Union([Type.String(), Type.Null()], { description: 'Common to the variants of one thing.' }),
     options: Type.Record(Type.String(), Type.String(), { description: 'The properties that distinguish a variant within its group.' }),
+    attributes: Type.Optional({ ...AttributesSchema, description: "The shop's own facts about the product. Absent: none." }),
     price: MoneySchema,
     in_stock: Type.Boolean(),
     created_at: Type.String({ format: 'date-time' }),
@@ -30,8 +32,9 @@ export type Product = Static<typeof ProductSchema>
 /** The parameters of a route of one product. */
 export const ProductParams = Type.Object({ id: Type.String({ format: 'uuid', description: 'The id of the product.' }) })
 
-export interface ProductRow extends Omit<Product, 'group' | 'price' | 'created_at' | 'updated_at' | 'variants'> {
+export interface ProductRow extends Omit<Product, 'group' | 'attributes' | 'price' | 'created_at' | 'updated_at' | 'variants'> {
   variant_group: string | null
+  attributes: Attributes
   price_amount: number
   price_currency: string
   created_at: Date
@@ -40,7 +43,7 @@ export interface ProductRow extends Omit<Product, 'group' | 'price' | 'created_a
 
 /** The columns of a ProductRow, of the alias `product`. */
 export const PRODUCT_COLUMNS = sql`product.id, product.sku, product.name, product.description, product.category, product.image_url,
-  product.variant_group, product.options, product.price_amount, product.price_currency, product.in_stock, product.created_at,
+  product.variant_group, product.options, product.attributes, product.price_amount, product.price_currency, product.in_stock, product.created_at,
   product.updated_at`
 
 export function toProduct(row: ProductRow): Product {
@@ -53,6 +56,8 @@ export function toProduct(row: ProductRow): Product {
     image_url: row.image_url,
     group: row.variant_group,
     options: row.options,
+    // Most products have none, and lists of them are long.
+    ...(Object.keys(row.attributes).length === 0 ? {} : { attributes: row.attributes }),
     price: { amount: row.price_amount, currency: row.price_currency },
     in_stock: row.in_stock,
     created_at: row.created_at.toISOString(),

@@ -7,7 +7,7 @@ import { EXAMPLE_STOCK_ADJUSTMENT } from './examples.ts'
 
 /** Who changes stock outside orders: an operator, or the system (a command or the store itself). */
 export interface StockActor {
-  type: 'admin' | 'system'
+  type: 'admin' | 'key' | 'system'
   id: string | null
 }
 
@@ -34,8 +34,10 @@ export const StockAdjustmentSchema = Type.Object(
     reference: Type.Union([Type.String(), Type.Null()]),
     reason: Type.Union([Type.String(), Type.Null()]),
     actor: Type.Object({
-      type: Type.Enum(['admin', 'system'], { description: '`system`: a command on the machine of the store.' }),
-      id: Type.Union([Type.String({ format: 'uuid' }), Type.Null()]),
+      type: Type.Enum(['admin', 'key', 'system'], {
+        description: '`admin`: an operator. `key`: an API key. `system`: a command on the machine of the store.',
+      }),
+      id: Type.Union([Type.String(), Type.Null()]),
     }),
     created_at: Type.String({ format: 'date-time' }),
   },
@@ -74,6 +76,18 @@ async function selectStockLevel(db: Queryable, productId: string, locking: Sql):
   )
   if (rows[0] === undefined) throw notFound('product')
   return rows[0]
+}
+
+/** The levels of those products among `productIds` that are sold. */
+export async function listStockLevels(db: Queryable, productIds: readonly string[]): Promise<(StockLevel & { product_id: string })[]> {
+  const { rows } = await db.query<StockLevel & { product_id: string }>(
+    sql`select inventory.product_id, inventory.available, inventory.version
+    from inventory
+    join products on products.id = inventory.product_id
+    where inventory.product_id = any(${productIds}::uuid[]) and products.archived_at is null
+    order by inventory.product_id`,
+  )
+  return rows
 }
 
 /** Writes a change of the level that `lockStockLevel` returned, in its transaction, and records who made it and why. */

@@ -1,18 +1,19 @@
 import type { FastifyReply } from 'fastify'
 import { Type } from 'typebox'
+import { doingOf } from '../activity/record-activity.ts'
 import { AppError } from '../errors.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { readIfMatch } from '../http/if-match.ts'
 import { Cursor, DEFAULT_LIMIT, Limit, nextLink, PageOf } from '../http/pagination.ts'
 import { JSON_BODY, OPERATOR_ONLY, okResponses, problemResponses } from '../http/problem.ts'
 import { adjustStock } from './adjust-stock.ts'
-import { operatorOf } from './admin-routes.ts'
 import { EXAMPLE_NEW_STOCK_ADJUSTMENT, EXAMPLE_STOCK, EXAMPLE_STOCK_COUNT } from './examples.ts'
 import { INVISIBLE, MAX_STOCK, Stock } from './product-input.ts'
+import { ProductIds } from './product-query.ts'
 import { ProductParams } from './products.ts'
 import type { CatalogueContext } from './serve-catalogue.ts'
 import { setStock } from './set-stock.ts'
-import { getStockLevel, listAdjustments, StockAdjustmentSchema, type StockLevel } from './stock-adjustments.ts'
+import { getStockLevel, listAdjustments, listStockLevels, StockAdjustmentSchema, type StockLevel } from './stock-adjustments.ts'
 
 const IfMatchHeader = Type.Object({
   'if-match': Type.Optional(Type.String({ description: 'The stock\'s ETag, which is its version, such as `"3"`.' })),
@@ -61,6 +62,7 @@ const StockSchema = Type.Object(
   },
   { title: 'Stock', examples: [EXAMPLE_STOCK] },
 )
+const StockListSchema = Type.Object({ data: Type.Array(StockSchema) }, { title: 'StockList', examples: [{ data: [EXAMPLE_STOCK] }] })
 const AdjustmentsQuery = Type.Object({ limit: Type.Optional(Limit), cursor: Type.Optional(Cursor) }, strict)
 
 /** Stock for other systems to read and write: see docs/stock.md. */
@@ -70,9 +72,26 @@ export function stockRoutes(server: HttpServer, { pool, baseUrl, version }: Cata
     reply.headers({ etag: `"${level.version}"`, 'cache-control': 'no-store' }).send({ product_id: productId, ...level })
 
   server.get(
+    '/admin/stock',
+    {
+      config: { access: 'stock:read' },
+      schema: {
+        operationId: 'listStock',
+        description: 'For a page of products in one call. Products that do not exist or are archived are left out.',
+        ...shared,
+        summary: 'The stock of up to 100 products',
+        querystring: Type.Object({ ids: ProductIds }, strict),
+        response: okResponses(StockListSchema, 'The stock of each, by id.', ...OPERATOR_ONLY, 'invalid_query'),
+      },
+    },
+    async (request, reply) =>
+      reply.header('cache-control', 'no-store').send({ data: await listStockLevels(pool, request.query.ids.split(',')) }),
+  )
+
+  server.get(
     '/admin/products/:id/stock',
     {
-      config: { access: 'admin' },
+      config: { access: 'stock:read' },
       schema: {
         operationId: 'getStock',
         description: 'The `ETag` is the version of the stock, for the `If-Match` of a count.',
@@ -91,7 +110,7 @@ export function stockRoutes(server: HttpServer, { pool, baseUrl, version }: Cata
   server.put(
     '/admin/products/:id/stock',
     {
-      config: { access: 'admin' },
+      config: { access: 'stock:write' },
       schema: {
         operationId: 'setStock',
         description: 'Needs `If-Match` or `expected`, so that sales since the count are not overwritten.',
@@ -113,7 +132,7 @@ export function stockRoutes(server: HttpServer, { pool, baseUrl, version }: Cata
         const message = "Send the stock's ETag as If-Match, or `expected`, so that no sale since the count is lost."
         throw new AppError('if_match_required', message)
       }
-      const count = { stock, versions: readIfMatch(header), expected, reference, reason, by: operatorOf(request) }
+      const count = { stock, versions: readIfMatch(header), expected, reference, reason, doing: doingOf(request) }
       const id = request.params.id.toLowerCase()
       const level = await setStock(pool, id, count)
       await version.refresh()
@@ -124,7 +143,7 @@ export function stockRoutes(server: HttpServer, { pool, baseUrl, version }: Cata
   server.post(
     '/admin/products/:id/stock/adjustments',
     {
-      config: { access: 'admin' },
+      config: { access: 'stock:write' },
       schema: {
         operationId: 'adjustStock',
         description: 'The same `reference` again changes nothing and answers 200 with the first adjustment.',
@@ -145,8 +164,8 @@ export function stockRoutes(server: HttpServer, { pool, baseUrl, version }: Cata
     },
     async (request, reply) => {
       const { delta, reference, reason = null } = request.body
-      const change = { delta, reference, reason, by: operatorOf(request) }
-      const { adjustment, isReplay } = await adjustStock(pool, request.params.id, change)
+      const change = { delta, reference, reason, doing: doingOf(request) }
+      const { adjustment, isReplay } = await adjustStock(pool, request.params.id.toLowerCase(), change)
       await version.refresh()
       return reply
         .code(isReplay ? 200 : 201)
@@ -158,7 +177,7 @@ export function stockRoutes(server: HttpServer, { pool, baseUrl, version }: Cata
   server.get(
     '/admin/products/:id/stock/adjustments',
     {
-      config: { access: 'admin' },
+      config: { access: 'stock:read' },
       schema: {
         operationId: 'listStockAdjustments',
         description: 'Counts, deliveries and imports, with who made them. Sales are in the orders.',

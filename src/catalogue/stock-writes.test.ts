@@ -319,3 +319,23 @@ test('a count waits for a concurrent sale and is then refused', async (t) => {
   assertProblem(await counted, 412, 'precondition_failed')
   assert.deepEqual(await store.readStock(lamp), [4])
 })
+
+test('answers the stock of a page of products in one call, for operators', async () => {
+  const [lamp, vase, gone] = [await store.addProduct({ stock: 3 }), await store.addProduct({ stock: null }), await store.addProduct()]
+  await store.pool.query('update products set archived_at = now() where id = $1', [gone.id])
+  const list = (ids: string, as: string | undefined) => store.call('GET', `/admin/stock?ids=${ids}`, as === undefined ? {} : { token: as })
+  const ids = [vase.id, lamp.id.toUpperCase(), gone.id, UNKNOWN.id, vase.id].join(',')
+  const answer = await list(ids, operator)
+  assert.equal(answer.status, 200, answer.text)
+  assert.equal(answer.headers['cache-control'], 'no-store')
+  const expected = [
+    { product_id: lamp.id, available: 3, version: 1 },
+    { product_id: vase.id, available: null, version: 1 },
+  ].sort((a, b) => (a.product_id < b.product_id ? -1 : 1))
+  assert.deepEqual(answer.json, { data: expected })
+  for (const wrong of ['', 'x', `${lamp.id},`, Array.from({ length: 101 }, () => lamp.id).join(',')]) {
+    assertProblem(await list(wrong, operator), 400, 'invalid_query', wrong)
+  }
+  assertProblem(await list(lamp.id, ada?.token), 403, 'forbidden')
+  assertProblem(await list(lamp.id, undefined), 401, 'unauthenticated')
+})

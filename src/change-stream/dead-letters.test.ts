@@ -87,7 +87,7 @@ test('continues after rows that no event can be made of, and records and reports
   assert.ok(!report.findings.some(({ place, kind }) => place === 'topic' && kind === 'missing'))
   assert.match(
     formatReport(report),
-    /change stream: 11 dead-lettered \(no event can be made of the row: repair the row, then run storefront replay\)/,
+    /change stream: 11 dead-lettered \(no event was published: repair the row or what the reason names, then run storefront replay\)/,
   )
   assert.equal((await replay()).published, 0)
 })

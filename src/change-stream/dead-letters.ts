@@ -1,6 +1,7 @@
 import type { Queryable } from '../db/pool.ts'
+import { sql } from '../db/sql.ts'
 
-/** A change that no event can be made of. */
+/** A change that no event can be made of, or whose event the broker refuses for its size. */
 export interface DeadLetter {
   /** The id that its event would have. */
   eventId: string
@@ -32,17 +33,37 @@ export async function findDeadLetters(db: Queryable, eventIds: readonly string[]
   return new Set(rows.map((row) => row.event_id))
 }
 
+const IS_UNPUBLISHED = sql`not exists (select from topic_messages where id = letter.event_id)
+  and not exists (
+    select from order_event_deliveries
+    where order_id = split_part(letter.event_id, '.', 1)::uuid
+      and version = split_part(letter.event_id, '.', 2)::integer
+  )`
+
+export interface ListedDeadLetter {
+  event_id: string
+  reason: string
+  recorded_at: Date
+}
+
+/** The newest of those that `countDeadLetters` counts. */
+export async function listNewestDeadLetters(db: Queryable, limit: number): Promise<ListedDeadLetter[]> {
+  const { rows } = await db.query<ListedDeadLetter>(
+    sql`select event_id, reason, recorded_at
+    from dead_letters as letter
+    where ${IS_UNPUBLISHED}
+    order by recorded_at desc, event_id
+    limit ${limit}`,
+  )
+  return rows
+}
+
 /** The number of changes whose row somebody must repair: those whose event was never published. */
 export async function countDeadLetters(db: Queryable): Promise<number> {
   const { rows } = await db.query<{ unpublished: number }>(
-    `select count(*) as unpublished
+    sql`select count(*) as unpublished
     from dead_letters as letter
-    where not exists (select from topic_messages where id = letter.event_id)
-      and not exists (
-        select from order_event_deliveries
-        where order_id = split_part(letter.event_id, '.', 1)::uuid
-          and version = split_part(letter.event_id, '.', 2)::integer
-      )`,
+    where ${IS_UNPUBLISHED}`,
   )
   return rows[0]?.unpublished ?? 0
 }

@@ -1,7 +1,8 @@
 import type { Logger } from 'pino'
 import type { Queryable } from '../db/pool.ts'
-import { findDefect, type OrderRecord, toOrderEvent } from '../orders/events.ts'
+import { findDefect, hasWholeHistory, type OrderEvent, type OrderRecord, toOrderEvent, toOrderEvents } from '../orders/events.ts'
 import { listIncarnations } from '../topic/incarnations.ts'
+import { publishAcceptable } from '../topic/publish-acceptable.ts'
 import type { OutgoingMessage, Topic } from '../topic/topic.ts'
 import { ChangeStream } from './change-stream.ts'
 import { type DeadLetter, findDeadLetters, recordDeadLetters } from './dead-letters.ts'
@@ -43,25 +44,32 @@ export function createOrderStreamHandler(options: OrderStreamHandlerOptions): Ch
       // After a crash between publish and confirm, the slot delivers commits again that the topic has already.
       newest ??= await topic.newestPosition()
       const missing = commits.filter((commit) => mayBeMissing(commit.position, newest))
-      const publishable = missing.flatMap(toMessages)
-      if (publishable.length < missing.reduce((sum, { changes }) => sum + changes.length, 0)) {
+      const sound = missing.map(withoutDefects)
+      if (countChanges(sound) < countChanges(missing)) {
         const deadLetters = missing.flatMap(toDeadLetters)
         await recordDeadLetters(pool, deadLetters)
         for (const { eventId, reason } of deadLetters)
           logger.error({ event: eventId, reason }, 'no event can be made of this change of an order')
       }
-      const messages = await withoutRepeats(pool, missing, publishable)
+      const messages = await withoutRepeats(pool, sound)
       if (messages.length === 0) return
+      let published: number
       try {
-        await topic.publish(messages)
+        published = await publishAcceptable(topic, messages, (refused, reason) => {
+          logger.error({ events: refused.map(({ event }) => event.id), reason }, 'events of an order are left out')
+          return recordDeadLetters(
+            pool,
+            refused.map(({ event, position }) => ({ eventId: event.id, reason, position })),
+          )
+        })
       } catch (error) {
         // Some of the messages may be stored: ask the topic again before the retry.
         newest = null
         throw error
       }
       newest = commits.at(-1)?.position ?? newest
-      onPublished?.(messages.length)
-      logger.debug({ events: messages.length, position: newest }, 'published')
+      onPublished?.(published)
+      logger.debug({ events: published, position: newest }, 'published')
     },
   })
 }
@@ -72,24 +80,41 @@ function inIncarnation(position: string, incarnation: number): string {
 }
 
 /** The events of a commit, without those of changes that no event can be made of. Pure. */
-export function toMessages({ position, changes }: Commit): OutgoingMessage[] {
-  return changes
-    .filter(({ record }) => findDefect(record) === null)
-    .map((change) => ({ position, event: toOrderEvent(change.record, statusBefore(change)) }))
+export function toMessages(commit: Commit): OutgoingMessage[] {
+  return messagesOf(withoutDefects(commit))
+}
+
+function withoutDefects({ position, changes }: Commit): Commit {
+  return { position, changes: changes.filter(({ record }) => findDefect(record) === null) }
+}
+
+function countChanges(commits: readonly Commit[]): number {
+  return commits.reduce((sum, { changes }) => sum + changes.length, 0)
+}
+
+function messagesOf({ position, changes }: Commit): OutgoingMessage[] {
+  return changes.flatMap(eventsOf).map((event) => ({ position, event }))
+}
+
+/** The events of a change: one, or that of each version of an order that was moved in, which is inserted with its whole history. */
+function eventsOf(change: OrderChange): OrderEvent[] {
+  const { record, previous } = change
+  const isMovedIn = previous === null && record.version > 1 && hasWholeHistory(record)
+  return isMovedIn ? toOrderEvents(record) : [toOrderEvent(record, statusBefore(change))]
 }
 
 /**
  * A row that changes under the same version is no change of the order's life: an operator corrected it, or its address was erased.
  * The event of that version has been published, unless it went to the dead letters.
  */
-async function withoutRepeats(db: Queryable, commits: readonly Commit[], messages: OutgoingMessage[]): Promise<OutgoingMessage[]> {
+async function withoutRepeats(db: Queryable, commits: readonly Commit[]): Promise<OutgoingMessage[]> {
   const changes = commits.flatMap((commit) => commit.changes)
   const isRepeat = ({ record, previous }: OrderChange) => previous?.version === record.version
   const repeated = changes.filter(isRepeat).map(({ record }) => eventIdOf(record))
-  if (repeated.length === 0) return messages
+  if (repeated.length === 0) return commits.flatMap(messagesOf)
   const deadLetters = await findDeadLetters(db, repeated)
   return commits.flatMap(({ position, changes }) =>
-    toMessages({ position, changes: changes.filter((change) => !isRepeat(change) || deadLetters.has(eventIdOf(change.record))) }),
+    messagesOf({ position, changes: changes.filter((change) => !isRepeat(change) || deadLetters.has(eventIdOf(change.record))) }),
   )
 }
 

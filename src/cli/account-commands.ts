@@ -1,28 +1,91 @@
 import { randomBytes } from 'node:crypto'
+import { doingOfCommand, recordActivity } from '../activity/record-activity.ts'
 import { openSecret } from '../app/secrets.ts'
 import { createAdmin } from '../auth/create-admin.ts'
-import { parseEmail } from '../auth/email-address.ts'
+import { canonicalEmail, parseEmail } from '../auth/email-address.ts'
+import { resetFactors } from '../auth/factors/reset-factors.ts'
+import { listOperators, lockRoleHolder, setRole } from '../auth/operators/operators.ts'
 import { Passwords } from '../auth/passwords/password.ts'
+import { createEncryption } from '../auth/store-secret.ts'
 import { changeIssuer, findIssuer } from '../auth/tokens/issuer.ts'
 import { rotateSigningKeys } from '../auth/tokens/signing-keys.ts'
+import { inTransaction } from '../db/transaction.ts'
 import { AppError, OperatorError } from '../errors.ts'
+import { isOperatorRole, type OperatorRole } from '../http/scopes.ts'
+import { queueAccountMail } from '../mail/account-mail.ts'
 import { type Contexts, EXIT_INTERRUPTED, UsageError } from './command.ts'
+import { formatJson, formatTable } from './format-table.ts'
 import { readPassword } from './read-password.ts'
 import { withDatabase } from './run-command.ts'
 
 /** Creates an operator's account. For an empty password one is generated and printed, once. */
-export async function createOperator(settings: Contexts['settings'], email: string): Promise<number> {
+export async function createOperator(settings: Contexts['settings'], email: string, role: OperatorRole): Promise<number> {
   assertEmail(email)
   const password = await readPassword('Password (empty: generate one): ')
   if (password === null) return EXIT_INTERRUPTED
   return withDatabase(settings, async ({ pool, terminal }) => {
     const chosen = password === '' ? randomBytes(18).toString('base64url') : password
     const passwords = new Passwords({ threads: 1, maxWaiting: 0 })
-    const admin = await createAdmin(pool, passwords, { email, password: chosen })
-    terminal.out(`created the admin ${admin.email}`)
+    const creating = createAdmin(pool, passwords, { email, password: chosen, role }, doingOfCommand('admin create'))
+    const operator = await withRemedy(creating)
+    terminal.out(`created the ${role} ${operator.email}`)
     if (password === '') terminal.out(`password: ${chosen}`)
     return 0
   })
+}
+
+export async function printOperators({ pool, terminal }: Contexts['database'], json: boolean): Promise<number> {
+  const columns = ['id', 'email', 'role', 'verified', 'created_at']
+  const rows = (await listOperators(pool)).map(({ id, email, role, is_email_verified, created_at }) => [
+    ...[id, email, role],
+    ...[is_email_verified ? 'yes' : 'no', created_at.toISOString()],
+  ])
+  terminal.out(json ? formatJson({ columns, rows }) : formatTable({ columns, rows }, { none: '' }))
+  return 0
+}
+
+/** Gives an account a role, or for null takes it from an operator. A customer's address must have been proven. */
+export async function changeRole({ pool, terminal }: Contexts['database'], address: string, role: OperatorRole | null): Promise<number> {
+  assertEmail(address)
+  const email = canonicalEmail(address)
+  const changing = inTransaction(pool, async (tx) => {
+    const holder = await lockRoleHolder(tx, { email })
+    if (holder === null) throw new OperatorError(`there is no account ${email}; storefront admin create makes one`)
+    if (role === null && !isOperatorRole(holder.role)) throw new OperatorError(`${email} is no operator`)
+    return setRole(tx, holder, role ?? 'customer', doingOfCommand(role === null ? 'admin remove' : 'admin role'))
+  })
+  await withRemedy(changing)
+  terminal.out(role === null ? `${email} is no operator any more` : `${email} has the role ${role}`)
+  return 0
+}
+
+const REMEDIES: Partial<Record<string, string>> = {
+  email_taken: 'an account with this e-mail address exists already: storefront admin role EMAIL ROLE gives it a role',
+  address_unproven:
+    'nobody has proven that this account belongs to the holder of its address: a password reset by mail proves it; run the command again then',
+  last_admin: 'the store would have no admin: make another one first, with storefront admin create or admin role',
+}
+
+/** The API's refusal, with the command that helps. */
+async function withRemedy<T>(work: Promise<T>): Promise<T> {
+  try {
+    return await work
+  } catch (error) {
+    const remedy = error instanceof AppError ? REMEDIES[error.code] : undefined
+    throw remedy === undefined ? error : new OperatorError(remedy, { cause: error })
+  }
+}
+
+/** Removes every factor but the password of the account with this address. Throws OperatorError for none. */
+export async function resetFactorsOf({ pool, jobs, addresses, config, terminal }: Contexts['jobs'], email: string): Promise<number> {
+  assertEmail(email)
+  const encryption = createEncryption(await openSecret(pool, addresses.api, config), 'account mail')
+  const removed = await resetFactors(pool, email, (tx, mail) => queueAccountMail(tx, jobs, encryption, mail))
+  if (removed === null) throw new OperatorError(`there is no account with the address ${email}`)
+  terminal.out(`removed: passkeys ${removed.passkeys}, authenticator apps ${removed.totp}; ended sessions: ${removed.sessions}`)
+  if (removed.isLastOfAdmins && config.isAdminFactorRequired)
+    terminal.out('no admin has a second factor now: none is required of admins until one of them sets one up again')
+  return 0
 }
 
 /** Throws UsageError. */
@@ -36,7 +99,11 @@ function assertEmail(text: string): void {
 
 /** Publishes a key that signs access tokens when every client has it. A running store loads it within a second. */
 export async function rotateKeys({ pool, addresses, config, terminal }: Contexts['database']): Promise<number> {
-  const { id, signsFrom } = await rotateSigningKeys(pool, await openSecret(pool, addresses.api, config))
+  const { id, signsFrom } = await rotateSigningKeys(
+    pool,
+    await openSecret(pool, addresses.api, config),
+    doingOfCommand('signing-keys rotate'),
+  )
   terminal.out(`published the key ${id}\nit signs new access tokens from ${signsFrom.toISOString()} on`)
   return 0
 }
@@ -46,7 +113,13 @@ export async function moveIssuer({ pool, config, terminal }: Contexts['database'
   const { baseUrl, isBaseUrlGiven } = config
   if (!isBaseUrlGiven) throw new OperatorError('set BASE_URL to the address that access tokens are to be issued for')
   const before = await findIssuer(pool)
-  await changeIssuer(pool, baseUrl)
+  if (before !== baseUrl) {
+    await inTransaction(pool, async (tx) => {
+      await changeIssuer(tx, baseUrl)
+      const states = { before: { issuer: before }, after: { issuer: baseUrl } }
+      await recordActivity(tx, doingOfCommand('issuer change'), { subjectType: 'store', subjectId: 'issuer', ...states })
+    })
+  }
   terminal.out(
     before === baseUrl
       ? `access tokens are issued for ${baseUrl} already`

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
-import { type Command, UsageError } from './command.ts'
+import { type Command, type Flag, type Option, UsageError } from './command.ts'
 import { readCommandLine } from './command-line.ts'
 import { COMMANDS } from './commands.ts'
 import { commandHelp, overview, readmeRow, usageOf } from './help.ts'
@@ -22,6 +22,13 @@ const TEXTS: Record<string, { right: string; wrong?: string }> = {
   'YYYY-MM-DD': { right: '2026-03-01', wrong: '2026-3-1' },
   'email|webhook|lake': { right: 'email', wrong: 'nobody' },
   FOLDER: { right: 'folder' },
+  HOURS: { right: '0', wrong: '169' },
+  'SCOPE,…': { right: 'orders:read, stock:write', wrong: 'orders:read,access:write' },
+  'support|warehouse|catalogue|analyst|admin': { right: 'support', wrong: 'customer' },
+  'ID|system': { right: 'system' },
+  ACTION: { right: 'setStock' },
+  SHOP: { right: 'old-shop', wrong: 'Old shop' },
+  SUBJECT_ID: { right: 'signing key' },
 }
 
 /** A call of the command with all arguments and no options. */
@@ -56,6 +63,8 @@ function refusalOf(args: readonly string[]): string {
   return assert.fail(`accepted: ${args.join(' ')}`)
 }
 
+const placeholderOf = (option: Option<unknown> | Flag): string | null => ('read' in option ? option.value : null)
+
 test('every command takes its options and refuses all others, and shows its own usage with the refusal', () => {
   const all = new Map(COMMANDS.flatMap(({ options }) => Object.entries(options)))
   for (const command of COMMANDS) {
@@ -68,7 +77,8 @@ test('every command takes its options and refuses all others, and shows its own 
     }
     for (const [name, option] of all) {
       const known = command.options[name]
-      const { right, wrong } = 'read' in option ? (TEXTS[option.value] ?? assert.fail(option.value)) : { right: undefined }
+      const value = placeholderOf(known ?? option)
+      const { right, wrong } = value === null ? { right: undefined } : (TEXTS[value] ?? assert.fail(value))
       const given = [`--${name}`, ...(right === undefined ? [] : [right])]
       if (known === undefined) {
         assert.match(refusalOf([...call, ...given]), new RegExp(`^${command.name} has no option --${name}; it takes `))
@@ -178,6 +188,7 @@ test('shows the version', () => {
 
 test('the usage shows alternatives and options that may be repeated', () => {
   const usages = COMMANDS.map(usageOf)
+  assert.ok(usages.includes('storefront keys create NAME --scopes SCOPE,… [--expires-in-days N]'))
   assert.ok(usages.includes('storefront mail retry EVENT_ID|--all-failed'))
   assert.ok(usages.includes('storefront webhook redeliver ID EVENT_ID|--all-failed'))
   assert.ok(usages.includes('storefront serve [--role api|stream|email|lake|webhook]…'))

@@ -34,6 +34,8 @@ export interface Option<T> {
   must: string
   read: (text: string) => T | undefined
   isRepeatable?: boolean
+  /** The command refuses to run without it; the usage shows it so. */
+  isRequired?: boolean
 }
 
 /** An option without a value. */

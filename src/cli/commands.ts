@@ -1,6 +1,27 @@
 import { ROLES } from '../config.ts'
-import { type Command, defineCommand } from './command.ts'
-import { count, DEFAULT_LIMIT, day, flag, json, limit, oneOf, orderId, orderIdOrNumber, since, someOf, text } from './options.ts'
+import { OPERATOR_ROLES } from '../http/scopes.ts'
+import { type Command, defineCommand, UsageError } from './command.ts'
+import {
+  count,
+  DEFAULT_LIMIT,
+  DEFAULT_SOURCE,
+  day,
+  dryRun,
+  expiresInDays,
+  flag,
+  json,
+  limit,
+  oneOf,
+  orderId,
+  orderIdOrNumber,
+  overlapHours,
+  runId,
+  scopes,
+  since,
+  someOf,
+  source,
+  text,
+} from './options.ts'
 
 const FORMATS = ['ndjson', 'csv'] as const
 const SUBSCRIBERS = ['email', 'webhook', 'lake'] as const
@@ -52,10 +73,42 @@ export const COMMANDS: readonly Command[] = [
     run: async (context, { format = 'ndjson', stock }) => (await import('./catalogue-commands.ts')).exportProducts(context, format, stock),
   }),
   defineCommand({
+    name: 'import customers',
+    arguments: [{ name: 'FILE' }],
+    options: {
+      source,
+      'dry-run': dryRun,
+      'without-unusable-passwords': flag('a customer whose hash cannot be used has no password'),
+      json,
+    },
+    help: "moves another shop's customers in, from NDJSON, with their old password hashes; exit status 0 only when the store has every one",
+    run: async (
+      context,
+      { source = DEFAULT_SOURCE, 'dry-run': isDryRun, 'without-unusable-passwords': dropsUnusableHashes, json },
+      file = '',
+    ) => (await import('./import-commands.ts')).moveCustomersIn(context, file, { source, isDryRun, dropsUnusableHashes, json }),
+  }),
+  defineCommand({
+    name: 'import products',
+    arguments: [{ name: 'FILE' }],
+    options: { 'dry-run': dryRun, json },
+    help: 'adds and updates products as `catalogue import` does, and compares their number and prices with the file',
+    run: async (context, { 'dry-run': isDryRun, json }, file = '') =>
+      (await import('./import-commands.ts')).moveProductsIn(context, file, { isDryRun, json }),
+  }),
+  defineCommand({
+    name: 'import orders',
+    arguments: [{ name: 'FILE' }],
+    options: { source, 'dry-run': dryRun, json },
+    help: "moves another shop's orders in, from NDJSON, with numbers, times and history; sends no mail and takes no stock; exit status 0 only when the file's and the store's counts and sums are equal",
+    run: async (context, { source = DEFAULT_SOURCE, 'dry-run': isDryRun, json }, file = '') =>
+      (await import('./import-commands.ts')).moveOrdersIn(context, file, { source, isDryRun, json }),
+  }),
+  defineCommand({
     name: 'lake query',
     arguments: [{ name: '"select …"' }],
     options: { 'allow-files': flag('lets the SQL read and write every file that you may'), json },
-    help: "runs SQL (DuckDB's) over the views `order_events` and `orders`; it reads the lake and no other file unless `--allow-files`",
+    help: "runs SQL (DuckDB's) over the views `order_events`, `orders` and `activities`; it reads the lake and no other file unless `--allow-files`",
     needs: 'lake',
     run: async (context, { 'allow-files': allowFiles, json }, text = '') =>
       (await import('./lake-commands.ts')).runQuery(context, text, { allowFiles, json }),
@@ -135,9 +188,9 @@ export const COMMANDS: readonly Command[] = [
   }),
   defineCommand({
     name: 'verify',
-    options: { json },
+    options: { json, run: runId },
     help: 'compares orders, topic, mails and lake; exit status 1 when something is missing, duplicated, corrupt or invalid, 3 when that is undecided',
-    run: async (context, { json }) => (await import('./pipeline-commands.ts')).verifyStore(context, json),
+    run: async (context, { json, run }) => (await import('./pipeline-commands.ts')).verifyStore(context, json, run),
   }),
   defineCommand({
     name: 'replay',
@@ -146,6 +199,7 @@ export const COMMANDS: readonly Command[] = [
       order: orderId,
       subscriber: oneOf(SUBSCRIBERS, 'rewinds this subscriber, which handles what it has missed'),
       restored: flag('the database was restored: begins a new incarnation, and ends every session'),
+      run: runId,
     },
     help: 'publishes order changes that the topic lacks, and recreates and refills a lost replication slot; with `--subscriber`, rewinds one subscriber; with `--restored`, after a restore of the database by other means, first advances order numbers, versions and sequences',
     findContradiction({ since, order, subscriber, restored }) {
@@ -155,16 +209,60 @@ export const COMMANDS: readonly Command[] = [
       if (order !== undefined) return '--order is for the topic; leave out --order or --subscriber'
       return subscriber === 'lake' && since !== undefined ? 'the lake finds by itself what it lacks; leave out --since' : null
     },
-    run: async (context, { since, order, subscriber, restored }) =>
-      (await import('./pipeline-commands.ts')).replayOrders(context, { since, orderId: order, subscriber, isRestored: restored }),
+    run: async (context, { since, order, subscriber, restored, run: runId }) =>
+      (await import('./pipeline-commands.ts')).replayOrders(context, { since, orderId: order, subscriber, isRestored: restored, runId }),
   }),
   defineCommand({
     name: 'admin create',
     arguments: [{ name: 'EMAIL' }],
+    options: { role: oneOf(OPERATOR_ROLES, 'what the operator may do; `admin` unless given') },
     help: "creates an operator's account; asks for the password or reads it from standard input; an empty one is generated and printed",
     // Asks for the password before it starts a database.
     needs: 'settings',
-    run: async (context, _, email = '') => (await import('./account-commands.ts')).createOperator(context, email),
+    run: async (context, { role = 'admin' }, email = '') => (await import('./account-commands.ts')).createOperator(context, email, role),
+  }),
+  defineCommand({
+    name: 'admin list',
+    options: { json },
+    help: 'the operators and their roles',
+    run: async (context, { json }) => (await import('./account-commands.ts')).printOperators(context, json),
+  }),
+  defineCommand({
+    name: 'admin role',
+    arguments: [{ name: 'EMAIL' }, { name: 'ROLE' }],
+    help: `gives an account a role (${OPERATOR_ROLES.join(', ')}), which ends its sessions; a customer's address must have been proven`,
+    run: async (context, _, email = '', role = '') => {
+      const known = OPERATOR_ROLES.find((name) => name === role)
+      if (known === undefined) throw new UsageError(`the role must be one of ${OPERATOR_ROLES.join(', ')}`)
+      return (await import('./account-commands.ts')).changeRole(context, email, known)
+    },
+  }),
+  defineCommand({
+    name: 'admin remove',
+    arguments: [{ name: 'EMAIL' }],
+    help: "takes the role from an operator and ends its sessions; the account is a customer's then; the last admin stays",
+    run: async (context, _, email = '') => (await import('./account-commands.ts')).changeRole(context, email, null),
+  }),
+  defineCommand({
+    name: 'activities',
+    options: {
+      actor: text('ID|system', 'only those of this operator or key, or of commands'),
+      subject: text('SUBJECT_ID', 'only those about this product, order, account, …'),
+      action: text('ACTION', 'only calls of this operation, or this command'),
+      since,
+      limit,
+      json,
+    },
+    help: 'what operators, keys and commands have changed, the newest first',
+    run: async (context, { actor, subject, action, since, limit = DEFAULT_LIMIT, json }) =>
+      (await import('./activity-commands.ts')).printActivities(context, { actor, subjectId: subject, action, from: since, limit }, json),
+  }),
+  defineCommand({
+    name: 'admin reset-factors',
+    arguments: [{ name: 'EMAIL' }],
+    help: 'removes passkeys, authenticator app and recovery codes of an account whose owner has lost them, and ends its sessions; the password stays',
+    needs: 'jobs',
+    run: async (context, _, email = '') => (await import('./account-commands.ts')).resetFactorsOf(context, email),
   }),
   defineCommand({
     name: 'demo',
@@ -179,7 +277,34 @@ export const COMMANDS: readonly Command[] = [
       (await import('./demo-command.ts')).demo(context, { isFast: fast, orders, isForced: force }),
   }),
   defineCommand({
+    name: 'keys create',
+    arguments: [{ name: 'NAME' }],
+    options: { scopes, 'expires-in-days': expiresInDays },
+    help: 'makes an API key for a machine, which belongs to no account, and prints it, once',
+    run: async (context, { scopes: named = [], 'expires-in-days': days }, name = '') =>
+      (await import('./key-commands.ts')).createKey(context, name, { scopes: named, expiresInDays: days }),
+  }),
+  defineCommand({
+    name: 'keys list',
+    options: { limit, json },
+    help: 'the newest API keys, without their secrets',
+    run: async (context, { limit = DEFAULT_LIMIT, json }) => (await import('./key-commands.ts')).listKeys(context, limit, json),
+  }),
+  defineCommand({
     name: 'keys rotate',
+    arguments: [{ name: 'ID' }],
+    options: { 'overlap-hours': overlapHours },
+    help: 'gives an API key another secret and prints it, once; the present one stays valid for a time',
+    run: async (context, { 'overlap-hours': hours }, id = '') => (await import('./key-commands.ts')).rotateKey(context, id, hours),
+  }),
+  defineCommand({
+    name: 'keys revoke',
+    arguments: [{ name: 'ID' }],
+    help: 'ends an API key permanently, in every process within a second',
+    run: async (context, _, id = '') => (await import('./key-commands.ts')).revokeKey(context, id),
+  }),
+  defineCommand({
+    name: 'signing-keys rotate',
     help: 'publishes a new key, which signs access tokens six minutes later, when every client has it; the old one stays valid until its tokens have expired',
     run: async (context) => (await import('./account-commands.ts')).rotateKeys(context),
   }),

@@ -9,6 +9,7 @@ import { createPool } from '../db/pool.ts'
 import { COMMAND_BOUNDS } from '../db/session-settings.ts'
 import { OperatorError } from '../errors.ts'
 import type { Contexts } from './command.ts'
+import { reportRestoredKeys } from './key-commands.ts'
 import { replayOrders } from './pipeline-commands.ts'
 
 /** Brings the database's schema, replication slot, job queue and rights up to date. */
@@ -61,7 +62,9 @@ async function finish(settings: Contexts['settings']): Promise<number> {
     await prepareDatabase(addresses, quiet)
     await ensureIncarnationOf(config, { pool, url: addresses.api, logger: quiet })
     terminal.out('restored the database')
-    return await replayOrders({ ...settings, pool, addresses }, { since: undefined, orderId: undefined, subscriber: undefined })
+    await reportRestoredKeys({ pool, terminal })
+    const everything = { since: undefined, orderId: undefined, subscriber: undefined }
+    return await replayOrders({ ...settings, pool, addresses }, { ...everything, command: 'storefront restore' })
   } finally {
     await pool.end()
     await database.close()

@@ -8,7 +8,7 @@ export function usageOf({ name, arguments: args, options }: Command): string {
   const standIns = args.flatMap(({ or }) => (or === undefined ? [] : [or]))
   const words = args.map((argument) => (argument.or === undefined ? argument.name : `${argument.name}|--${argument.or}`))
   const optional = Object.entries(options).filter(([option]) => !standIns.includes(option))
-  return ['storefront', name, ...words, ...optional.map(([option, kind]) => `[${optionText(option, kind)}]${repeated(kind)}`)].join(' ')
+  return ['storefront', name, ...words, ...optional.map(([option, kind]) => usageOfOption(option, kind))].join(' ')
 }
 
 /** What `storefront help` prints, or `storefront help mail` for those commands. */
@@ -48,6 +48,11 @@ function plain(help: string): string {
 
 function optionText(name: string, option: Option<unknown> | Flag): string {
   return 'read' in option ? `--${name} ${option.value}` : `--${name}`
+}
+
+function usageOfOption(name: string, option: Option<unknown> | Flag): string {
+  const words = optionText(name, option)
+  return 'read' in option && option.isRequired ? words : `[${words}]${repeated(option)}`
 }
 
 function repeated(option: Option<unknown> | Flag): string {

@@ -1,3 +1,4 @@
+import { doingOfCommand, recordActivity } from '../activity/record-activity.ts'
 import { openLake } from '../app/open-lake.ts'
 import { compactLake } from '../lake/compact-lake.ts'
 import { withLakeLock } from '../lake/lake-lock.ts'
@@ -18,8 +19,14 @@ export async function runQuery(
 }
 
 /** Merges the small files of one day, or of every day before today. Status 1 when a day could not be merged. */
-export async function compact({ config, terminal, addresses }: Contexts['database'], date: string | undefined): Promise<number> {
+export async function compact({ config, terminal, addresses, pool }: Contexts['database'], date: string | undefined): Promise<number> {
   const today = new Date().toISOString().slice(0, 10)
+  await recordActivity(pool, doingOfCommand('lake compact'), {
+    subjectType: 'lake',
+    subjectId: null,
+    before: null,
+    after: { date: date ?? null },
+  })
   const store = await openLake(config)
   try {
     const report = await withProgress('Merging the files of the lake', (progress) =>

@@ -1,9 +1,12 @@
+import { KEY_SCOPES, type Scope } from '../http/scopes.ts'
 import type { Flag, Option } from './command.ts'
 
 const ORDER_ID = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i
 const ORDER_NUMBER = /^\d{1,18}$/
 const MAX_LIMIT = 10_000
 const MAX_DEMO_ORDERS = 100_000
+const MAX_KEY_DAYS = 731
+const MAX_OVERLAP_HOURS = 168
 export const DEFAULT_LIMIT = 50
 
 export function flag(help: string): Flag {
@@ -30,14 +33,14 @@ export function someOf<const T extends string>(known: readonly T[], help: string
 
 export const json: Flag = flag('prints JSON instead of text')
 
-function wholeNumber(max: number, help: string): Option<number> {
+function wholeNumber(max: number, help: string, { min = 1, value = 'N' } = {}): Option<number> {
   return {
-    value: 'N',
+    value,
     help,
-    must: `be a whole number from 1 to ${max}`,
+    must: `be a whole number from ${min} to ${max}`,
     read(given) {
-      const number = /^\d{1,9}$/.test(given) ? Number(given) : 0
-      return number >= 1 && number <= max ? number : undefined
+      const number = /^\d{1,9}$/.test(given) ? Number(given) : -1
+      return number >= min && number <= max ? number : undefined
     },
   }
 }
@@ -45,6 +48,27 @@ function wholeNumber(max: number, help: string): Option<number> {
 export const limit = wholeNumber(MAX_LIMIT, `maximum number of rows, ${DEFAULT_LIMIT} by default`)
 
 export const count = wholeNumber(MAX_DEMO_ORDERS, 'number of orders; without it and without --fast it ends with Ctrl-C')
+
+export const expiresInDays = wholeNumber(MAX_KEY_DAYS, 'ends by itself after this number of days; without it the key does not expire')
+
+export const overlapHours = wholeNumber(
+  MAX_OVERLAP_HOURS,
+  'for how long the present secret stays valid, 24 hours by default; 0 ends it at once',
+  { min: 0, value: 'HOURS' },
+)
+
+/** Separated by commas. */
+export const scopes: Option<Scope[]> = {
+  value: 'SCOPE,…',
+  isRequired: true,
+  help: 'what the key may do, such as orders:read,stock:write; docs/security.md lists them',
+  must: `be some of ${KEY_SCOPES.join(', ')}, separated by commas`,
+  read(given) {
+    const names = given.split(',').map((name) => name.trim())
+    const known = names.flatMap((name) => KEY_SCOPES.filter((scope) => scope === name))
+    return known.length === names.length ? known : undefined
+  },
+}
 
 export const day: Option<string> = {
   value: 'YYYY-MM-DD',
@@ -67,6 +91,23 @@ export const orderId: Option<string> = {
   value: 'ID',
   help: 'only the order with this id',
   must: 'be the id of an order',
+  read: (given) => (ORDER_ID.test(given) ? given.toLowerCase() : undefined),
+}
+
+export const DEFAULT_SOURCE = 'import'
+export const source: Option<string> = {
+  value: 'SHOP',
+  help: `the shop that the ids in the file are of; ${DEFAULT_SOURCE} by default`,
+  must: 'have 1 to 40 small letters, digits and hyphens',
+  read: (given) => (/^[a-z0-9][a-z0-9-]{0,39}$/.test(given) ? given : undefined),
+}
+
+export const dryRun: Flag = flag('checks the file against the store and stores nothing')
+
+export const runId: Option<string> = {
+  value: 'ID',
+  help: 'for the console, which has recorded the run under this id',
+  must: 'be the id of a run',
   read: (given) => (ORDER_ID.test(given) ? given.toLowerCase() : undefined),
 }
 

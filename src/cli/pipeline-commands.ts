@@ -1,3 +1,4 @@
+import { doingOfCommand, recordActivity } from '../activity/record-activity.ts'
 import { createTopic } from '../app/create-topic.ts'
 import { ensureIncarnationOf } from '../app/ensure-incarnation.ts'
 import { openLake } from '../app/open-lake.ts'
@@ -15,7 +16,9 @@ import { isBrokerError } from '../topic/nats/connection.ts'
 import type { Topic } from '../topic/topic.ts'
 import type { Contexts } from './command.ts'
 import { isUntrusted } from './explain-error.ts'
+import { reportRestoredKeys } from './key-commands.ts'
 import { withProgress } from './progress.ts'
+import { type AuditRecord, summarizeReport, withRecord } from './record-audit.ts'
 
 // Not 2, the status of a wrong command line.
 const EXIT_UNDECIDED = 3
@@ -23,15 +26,25 @@ const EXIT_UNDECIDED = 3
 const now = () => new Date()
 
 /** Compares orders, topic, mails and lake. Status 1 when something is missing, duplicated or corrupt, 3 when that is undecided. */
-export async function verifyStore(context: Contexts['database'], json: boolean): Promise<number> {
-  const { config, pool, terminal } = context
+export async function verifyStore(context: Contexts['database'], json: boolean, runId?: string): Promise<number> {
+  const command = json ? 'storefront verify --json' : 'storefront verify'
+  return withRecord(context, { kind: 'verify', command, id: runId }, (record) => compareStore(context, json, record))
+}
+
+async function compareStore(
+  context: Contexts['database'],
+  json: boolean,
+  { withSteps, setResult, terminal }: AuditRecord,
+): Promise<number> {
+  const { config, pool } = context
   const { stream: streamUrl } = context.addresses
   await assertReachable(context.addresses, ['stream'])
   return withTopic(context, async (topic) => {
     const { lakeFlushSeconds } = config
     const slotName = orderSlotOf(streamUrl)
     const options = { pool, streamUrl, topic, slotName, lake: await openLake(config), lakeFlushSeconds, now }
-    const report = await withProgress('Comparing orders, topic, mails and lake', () => verify(options))
+    const report = await withSteps('Comparing orders, topic, mails and lake', (onStep) => verify({ ...options, onStep }))
+    setResult(summarizeReport(report))
     terminal.out(json ? JSON.stringify(report) : formatReport(report))
     if (report.findings.length > 0) return 1
     return report.undecided.length > 0 ? EXIT_UNDECIDED : 0
@@ -44,10 +57,36 @@ interface ReplayArguments {
   subscriber: string | undefined
   /** The operator knows that the database was restored: begins a new incarnation without evidence from topic and lake. */
   isRestored?: boolean | undefined
+  /** The id under which the console has recorded it. */
+  runId?: string | undefined
+  /** As it is recorded, when it is a step of another command. */
+  command?: string
 }
 
 /** Publishes events that the topic lacks, or rewinds one subscriber. Status 1 when events could not be created. */
 export async function replayOrders(context: Contexts['database'], replayArguments: ReplayArguments): Promise<number> {
+  const { command = describeCommand(replayArguments) } = replayArguments
+  return withRecord(context, { kind: 'replay', command, id: replayArguments.runId }, (record) =>
+    replayWith({ ...context, terminal: record.terminal }, replayArguments, record),
+  )
+}
+
+function describeCommand({ since, orderId, subscriber, isRestored = false }: ReplayArguments): string {
+  const options: [string, string | undefined][] = [
+    ['--since', since?.toISOString()],
+    ['--order', orderId],
+    ['--subscriber', subscriber],
+    ['--restored', isRestored ? '' : undefined],
+  ]
+  const given = options.flatMap(([name, value]) => (value === undefined ? [] : [`${name} ${value}`.trim()]))
+  return ['storefront replay', ...given].join(' ')
+}
+
+async function replayWith(
+  context: Contexts['database'],
+  replayArguments: ReplayArguments,
+  { withSteps, setResult }: AuditRecord,
+): Promise<number> {
   const { since, orderId, subscriber, isRestored = false } = replayArguments
   const { config, pool, terminal } = context
   const { api: url, stream: streamUrl } = context.addresses
@@ -55,16 +94,26 @@ export async function replayOrders(context: Contexts['database'], replayArgument
   // Before the topic opens, which may begin a new epoch in a restored database.
   const options = { pool, url, logger: context.logger }
   await ensureIncarnationOf(config, isRestored ? { ...options, reason: 'storefront replay --restored says that it was restored' } : options)
-  if (isRestored) terminal.out('order numbers, versions and sequences were advanced, and every session has ended')
-  if (subscriber === 'lake') return repair(context)
+  if (isRestored) {
+    terminal.out('order numbers, versions and sequences were advanced, and every session has ended')
+    await reportRestoredKeys({ pool, terminal })
+  }
+  // Before the first change, because a replay that is killed has changed something. The console has recorded its own runs.
+  if (replayArguments.runId === undefined) {
+    const after = { command: replayArguments.command ?? describeCommand(replayArguments) }
+    await recordActivity(pool, doingOfCommand('replay'), { subjectType: 'audit', subjectId: null, before: null, after })
+  }
+  if (subscriber === 'lake') return repairWith(context, withSteps, setResult)
   return withTopic(context, async (topic) => {
     if (subscriber !== undefined) {
       const { from, to } = await rewindSubscriber({ pool, url, topic, name: subscriber, since })
+      setResult({ subscriber, from, to })
       terminal.out(`${subscriber} reads again what comes after ${to}; it was at ${from}`)
       return 0
     }
     const options = { pool, streamUrl, topic, slotName: orderSlotOf(streamUrl), filter: { since, orderId } }
-    const report = await withProgress('Comparing orders and topic', () => replay(options))
+    const report = await withSteps('Comparing orders and topic', (onStep) => replay({ ...options, onStep }))
+    setResult(summarizeReplay(report))
     for (const line of describeReplay(report)) terminal.out(line)
     if (since === undefined && orderId === undefined) await reconcileAfterRestore(context, topic)
     return report.unknown.length === 0 &&
@@ -78,12 +127,23 @@ export async function replayOrders(context: Contexts['database'], replayArgument
 
 /** Repairs the lake's files. Status 1 when a file that was set aside has events that exist nowhere else. */
 export async function repair(context: Contexts['database']): Promise<number> {
+  await recordActivity(context.pool, doingOfCommand('lake repair'), { subjectType: 'lake', subjectId: null, before: null, after: null })
+  const withSteps: AuditRecord['withSteps'] = (text, work) => withProgress(text, ({ show }) => work(show))
+  return repairWith(context, withSteps, () => {})
+}
+
+async function repairWith(
+  context: Contexts['database'],
+  withSteps: AuditRecord['withSteps'],
+  setResult: AuditRecord['setResult'],
+): Promise<number> {
   const { config, pool, terminal } = context
   const store = await openLake(config)
   try {
     return await withTopic(context, async (topic) => {
       const options = { pool, url: context.addresses.api, store, topic, now }
-      const { setAside, written, lost } = await withProgress('Checking the files of the lake', () => repairLake(options))
+      const { setAside, written, lost } = await withSteps('Checking the files of the lake', (onStep) => repairLake({ ...options, onStep }))
+      setResult({ setAside: setAside.length, written, lost: lost.length })
       for (const path of setAside) terminal.out(`set aside ${path}`)
       terminal.out(`wrote ${written} events that the lake lacked`)
       for (const id of lost) terminal.err(`neither the topic nor an order has the event ${id}: it is in a file that was set aside`)
@@ -137,6 +197,11 @@ function brokerAway(servers: string, error: Error): OperatorError {
     ? 'set NATS_CA to the file of the authority that signed its certificate'
     : 'check that it runs, and NATS_URL'
   return new OperatorError(`NATS cannot be used at ${hosts.join(', ')} (${error.message}); ${advice}`, { cause: error })
+}
+
+/** The lists of event ids as their lengths: the command prints them. */
+function summarizeReplay({ dropped, unknown, ...report }: ReplayReport): object {
+  return { ...report, dropped: dropped.length, unknown: unknown.length }
 }
 
 function describeReplay(report: ReplayReport): string[] {

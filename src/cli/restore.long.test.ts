@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict'
-import { cpSync, existsSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { createHash } from 'node:crypto'
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { onCleanup } from '../../test/cleanup.ts'
+import { eventually } from '../../test/eventually.ts'
 import { summarise } from '../../test/pipeline-audit.ts'
 import { createRestorableStore, type RunningStore } from '../../test/restorable-store.ts'
 import { silent } from '../../test/stream-harness.ts'
@@ -90,6 +92,94 @@ test('a backup below the cluster is refused, and a failed one leaves no partial 
   assert.equal(existsSync(`${target}.partial`), false)
   await running.backUp(target)
   await running.stop()
+})
+
+test('of two backups into one folder at once one is whole, and the other is refused', async (t) => {
+  const store = createRestorableStore(t)
+  const target = `${store.dataDir}-backup`
+  onCleanup(t, () => {
+    for (const path of [target, `${target}.partial`]) rmSync(path, { recursive: true, force: true })
+  })
+  const running = await store.start()
+  const backups = await Promise.allSettled([running.backUp(target), running.backUp(target)])
+  const [refusal, ...others] = backups.flatMap((backup) => (backup.status === 'rejected' ? [String(backup.reason)] : []))
+  assert.match(refusal ?? '', /backup\.partial is there: another backup writes to it, or one was killed/)
+  assert.deepEqual(others, [])
+  assert.equal(existsSync(`${target}.partial`), false)
+  const manifest = JSON.parse(readFileSync(join(target, 'backup.json'), 'utf8'))
+  const paths = manifest.files.map(({ path }: { path: string }) => path)
+  assert.equal(new Set(paths).size, paths.length)
+  for (const { path, sha256 } of manifest.files)
+    assert.equal(
+      createHash('sha256')
+        .update(readFileSync(join(target, path)))
+        .digest('hex'),
+      sha256,
+      path,
+    )
+
+  // What a killed one has left belongs to nobody that is known here.
+  const killed = `${target}.partial`
+  mkdirSync(killed)
+  writeFileSync(join(killed, 'file'), 'kept')
+  rmSync(target, { recursive: true })
+  await assert.rejects(running.backUp(target), /delete it if no backup runs/)
+  assert.equal(readFileSync(join(killed, 'file'), 'utf8'), 'kept')
+  rmSync(killed, { recursive: true })
+  // Somebody else fills the folder meanwhile.
+  const late = running.backUp(target)
+  await eventually(async () => existsSync(killed), { what: 'the partial backup' })
+  mkdirSync(target)
+  writeFileSync(join(target, 'file'), 'kept')
+  await assert.rejects(late, /is there already: give the backup a folder of its own/)
+  assert.deepEqual(readdirSync(target), ['file'])
+  assert.equal(existsSync(killed), false)
+  await running.stop()
+})
+
+test('a backup of another schema is refused before anything is changed', async (t) => {
+  const store = createRestorableStore(t)
+  const folder = dataFolder(store.dataDir)
+  const target = `${store.dataDir}-backup`
+  onCleanup(t, () => rmSync(target, { recursive: true, force: true }))
+  const running = await store.start()
+  await running.backUp(target)
+  const { rows: applied } = await running.pool.query<{ name: string }>('select name from migrations order by name')
+  await running.stop()
+  const file = join(target, 'backup.json')
+  const manifest = JSON.parse(readFileSync(file, 'utf8')) as { migrations?: { name: string; sha256: string | null }[] }
+  const { migrations = [] } = manifest
+  assert.deepEqual(
+    migrations.map(({ name }) => ({ name })),
+    applied,
+  )
+  for (const { name, sha256 } of migrations) {
+    const text = readFileSync(new URL(`../../migrations/${name}.sql`, import.meta.url))
+    assert.equal(sha256, createHash('sha256').update(text).digest('hex'))
+  }
+  const [first, ...others] = migrations
+  assert.ok(first)
+  const development = /made by a development version, whose schema this version does not know/
+  for (const [changed, refusal] of [
+    [
+      [...migrations, { name: '9999_later', sha256: null }],
+      /made by a later version \(its schema has 9999_later\): restore it with that version/,
+    ],
+    [[{ ...first, sha256: '0' }, ...others], development],
+    [[{ ...first, name: '0001_accounts' }, ...others], development],
+    [[], development],
+    [undefined, development],
+  ] as const) {
+    writeFileSync(file, JSON.stringify({ ...manifest, migrations: changed }))
+    const before = readdirSync(store.dataDir).toSorted()
+    const control = readFileSync(join(folder.cluster, 'global', 'pg_control'))
+    await assert.rejects(store.restore(target), refusal)
+    assert.deepEqual(readFileSync(join(folder.cluster, 'global', 'pg_control')), control)
+    assert.deepEqual(readdirSync(store.dataDir).toSorted(), before)
+  }
+  // An earlier version of the store lacks the newest migration, which is applied after the restore.
+  writeFileSync(file, JSON.stringify({ ...manifest, migrations: migrations.slice(0, -1) }))
+  await store.restore(target)
 })
 
 test('storefront replay --restored begins an incarnation without evidence, and ends every session', async (t) => {

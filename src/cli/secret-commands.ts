@@ -31,9 +31,12 @@ export async function changeSecret(settings: Contexts['settings']): Promise<numb
   })
 }
 
-function report({ keys, webhooks, mails }: SecretChange, { out, err }: Terminal): void {
-  out(`encrypted again: signing keys ${keys}, secrets of webhooks ${webhooks.reencrypted}, account mails ${mails.reencrypted}`)
+function report({ keys, webhooks, totp, mails }: SecretChange, { out, err }: Terminal): void {
+  out(
+    `encrypted again: signing keys ${keys}, secrets of webhooks ${webhooks.reencrypted}, of authenticator apps ${totp.reencrypted}, account mails ${mails.reencrypted}`,
+  )
   for (const id of webhooks.undecryptable)
     err(`the secret of the webhook endpoint ${id} cannot be decrypted: storefront webhook rotate ${id}`)
+  for (const id of totp.undecryptable) err(`the authenticator app of the account ${id} cannot be decrypted: storefront admin reset-factors`)
   if (mails.undecryptable > 0) err(`account mails that cannot be decrypted and will expire: ${mails.undecryptable}`)
 }

@@ -8,6 +8,7 @@ import { EXIT_INTERRUPTED, type Terminal } from './command.ts'
 import { serializers } from './log-serializers.ts'
 import { createProgress } from './progress.ts'
 import { createReadableLog } from './readable-log.ts'
+import { runCommandProcess as runCommand } from './run-command-process.ts'
 import { startSummary } from './start-summary.ts'
 import { onStopSignal } from './stop-signal.ts'
 
@@ -81,7 +82,7 @@ async function createStore(config: Config, logger: Logger): Promise<{ app: App; 
     onRestarted: () => logger.info('the embedded PostgreSQL runs again'),
     onWarning: (message) => logger.warn(message),
   })
-  return { app: await createApp({ config, logger, database }), addresses: database.addresses }
+  return { app: await createApp({ config, logger, database, runCommand }), addresses: database.addresses }
 }
 
 /** Starts PostgreSQL while the code of the store is imported: each takes about a second. */

@@ -11,8 +11,14 @@ export function startSummary(config: Config): string {
   const folder = dataFolder(config.dataDir)
   const hasApi = roles.includes('api')
   const lake = lakeBucket === null ? `files in ${shortPath(folder.lake)}` : `s3://${[lakeBucket.bucket, lakeBucket.prefix].join('/')}`
+  const pages: [string, string][] = hasApi
+    ? [
+        ['API reference', `${baseUrl}/docs`],
+        ['Console', `${baseUrl}/console, for operators`],
+      ]
+    : [['Roles', roles.join(', ')]]
   const rows: [string, string][] = [
-    ...(hasApi ? ([['API reference', `${baseUrl}/docs`]] as [string, string][]) : [['Roles', roles.join(', ')] as [string, string]]),
+    ...pages,
     ['Database', databaseAddresses === null ? `embedded, in ${shortPath(folder.path)}` : 'that of DATABASE_URL'],
     ['Mails', smtpUrl === null ? `files in ${shortPath(folder.mail)}` : `sent by ${new URL(smtpUrl).host}`],
     ['Lake', lake],

@@ -26,3 +26,12 @@ export function readLakeBucket({ optional, url }: Settings) {
   const region = optional('AWS_REGION') ?? (endpoint === null ? null : 'us-east-1')
   return Object.freeze({ bucket, prefix, endpoint, region })
 }
+
+/** The variables that AWS's SDK finds region and credentials with, and authorities of TLS. */
+export function readObjectStoreEnvironment(env: NodeJS.ProcessEnv): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(env).filter((entry): entry is [string, string] =>
+      /^(?:AWS_\w+|HOME|NODE_EXTRA_CA_CERTS|SSL_CERT_(?:FILE|DIR))$/.test(entry[0]),
+    ),
+  )
+}

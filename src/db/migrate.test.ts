@@ -51,6 +51,18 @@ test('refuses a database that a development version has made, and leaves it unch
   )
 })
 
+test('refuses a database whose migrations a development version applied in another order, and leaves it unchanged', async (t) => {
+  const db = await createTestDatabase(t)
+  await db.pool.query('delete from migrations where name = $1', [NAMES.at(-2)])
+  await assert.rejects(migrate(db.url), DevelopmentSchema)
+  await assert.rejects(assertMigrated(db.pool), DevelopmentSchema)
+  const { rows } = await db.pool.query<{ name: string }>('select name from migrations order by name')
+  assert.deepEqual(
+    rows.map(({ name }) => name),
+    NAMES.toSpliced(-2, 1),
+  )
+})
+
 test('accepts a database that a later version has migrated', async (t) => {
   const db = await createTestDatabase(t)
   await db.pool.query(`insert into migrations (name, run_on) values ('9999_later', now())`)

@@ -1,4 +1,6 @@
-import { readdir } from 'node:fs/promises'
+import { createHash } from 'node:crypto'
+import { readdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { runner } from 'node-pg-migrate'
 import { OperatorError } from '../errors.ts'
@@ -44,13 +46,59 @@ export async function assertMigrated(db: Queryable): Promise<void> {
   if (pending > 0) throw new MigrationsPending(`the database lacks ${pending} of ${total} migrations; run storefront migrate`)
 }
 
-async function countPending(db: Queryable): Promise<{ pending: number; total: number }> {
-  const files = await readdir(DIRECTORY)
-  const wanted = new Set(files.filter((file) => file.endsWith('.sql')).map((file) => file.replace(/\.sql$/, '')))
+/** A migration that a database has. `sha256`: of its file, in hex; null when the program that wrote this has no such file. */
+export interface AppliedMigration {
+  name: string
+  sha256: string | null
+}
+
+/** The migrations of the database, in order. */
+export async function listMigrations(db: Queryable): Promise<AppliedMigration[]> {
   const applied = await listApplied(db)
-  const pending = wanted.difference(applied).size
-  // A later release has every migration of this one. A database that lacks some and has others is of no release.
-  if (pending > 0 && !applied.isSubsetOf(wanted)) {
+  const known = await listKnown()
+  return Promise.all([...applied].toSorted().map(async (name) => ({ name, sha256: known.has(name) ? await hashOf(name) : null })))
+}
+
+/**
+ * Throws DevelopmentSchema or OperatorError unless this program can continue with a schema of these migrations. A file that was released
+ * never changes, so a different one under the same name is of a development version.
+ */
+export async function assertKnownSchema(applied: readonly AppliedMigration[], what: string): Promise<void> {
+  const known = await listKnown()
+  const names = new Set(applied.map(({ name }) => name))
+  const unknown = [...names.difference(known)]
+  const changed: string[] = []
+  for (const { name, sha256 } of applied) if (sha256 !== null && known.has(name) && sha256 !== (await hashOf(name))) changed.push(name)
+  const isLater = known.isSubsetOf(names) && unknown.length > 0
+  if (names.size === 0 || changed.length > 0 || (unknown.length > 0 && !isLater)) {
+    throw new DevelopmentSchema(
+      `${what} was made by a development version, whose schema this version does not know: restore it with that version`,
+    )
+  }
+  if (isLater)
+    throw new OperatorError(`${what} was made by a later version (its schema has ${unknown.join(', ')}): restore it with that version`)
+}
+
+async function hashOf(name: string): Promise<string> {
+  return createHash('sha256')
+    .update(await readFile(join(DIRECTORY, `${name}.sql`)))
+    .digest('hex')
+}
+
+/** The names of this program's migrations. */
+async function listKnown(): Promise<Set<string>> {
+  const files = await readdir(DIRECTORY)
+  return new Set(files.filter((file) => file.endsWith('.sql')).map((file) => file.replace(/\.sql$/, '')))
+}
+
+async function countPending(db: Queryable): Promise<{ pending: number; total: number }> {
+  const wanted = await listKnown()
+  const applied = await listApplied(db)
+  const missing = [...wanted.difference(applied)].toSorted()
+  const pending = missing.length
+  // A later release has every migration of this one, and each follows those before it. A database that lacks some and has others or later ones
+  // is of no release.
+  if (pending > 0 && [...applied].some((name) => !wanted.has(name) || name > String(missing[0]))) {
     throw new DevelopmentSchema(
       'this store was made by a development version and cannot be upgraded: export its data with that version, then remove the data folder or the database and start again, or restore a backup',
     )

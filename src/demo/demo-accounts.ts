@@ -1,4 +1,5 @@
 import { randomBytes, randomUUIDv7 } from 'node:crypto'
+import { doingOfCommand } from '../activity/record-activity.ts'
 import { createAdmin } from '../auth/create-admin.ts'
 import { Passwords } from '../auth/passwords/password.ts'
 import { findUserByEmail, insertUser } from '../auth/users.ts'
@@ -58,14 +59,15 @@ export async function openDemoAccounts(pool: Pool, now: Date): Promise<DemoAccou
       const email = `${name.toLowerCase().replace(' ', '.')}@${DOMAIN}`
       const found = await findUserByEmail(pool, email)
       const userId = found?.id ?? randomUUIDv7()
-      if (found === null) await insertUser(pool, { id: userId, email, name, role: 'customer', created_at: now }, unknownPassword, now)
+      if (found === null)
+        await insertUser(pool, { id: userId, email, name, role: 'customer', language: null, created_at: now }, unknownPassword, now)
       const { city, postal_code, country } = PLACES[index % PLACES.length] ?? { city: 'Wien', postal_code: '1070', country: 'AT' }
       customers.push({ userId, address: { name, line1: `Gartenweg ${index + 1}`, city, postal_code, country } })
     }
     const { rows } = await pool.query<{ id: string }>("select id from users where role = 'admin' order by created_at limit 1")
     if (rows[0] !== undefined) return { customers, operatorId: rows[0].id, newOperator: null }
     const newOperator = { email: OPERATOR, password: randomBytes(18).toString('base64url') }
-    const { id } = await createAdmin(pool, passwords, newOperator)
+    const { id } = await createAdmin(pool, passwords, newOperator, doingOfCommand('demo'))
     return { customers, operatorId: id, newOperator }
   } finally {
     await passwords.stop()

@@ -1,7 +1,7 @@
 import { randomInt, randomUUID } from 'node:crypto'
 import type { Logger } from 'pino'
+import { doingOfCommand } from '../activity/record-activity.ts'
 import { adjustStock } from '../catalogue/adjust-stock.ts'
-import { SYSTEM } from '../catalogue/stock-adjustments.ts'
 import type { Pool } from '../db/pool.ts'
 import { AppError, OperatorError } from '../errors.ts'
 import { newTraceparent } from '../http/trace-context.ts'
@@ -35,6 +35,7 @@ export interface DemoOrder {
   customer: DemoCustomer
 }
 
+const CHANNELS = ['web', 'app', 'marketplace'] as const
 const DELIVERED_PIECES = 200
 const MAX_PRODUCTS = 1_000
 
@@ -54,6 +55,7 @@ export async function openDemoShop({ pool, accounts, baseUrl, logger, now }: Dem
     const request = {
       ...{ userId: customer.userId, basket, shippingAddress: customer.address, traceparent: newTraceparent() },
       ...{ expectedTotal: null, clientReference: null, note: null, idempotencyKey: null },
+      attributes: { channel: pick(CHANNELS) },
     }
     try {
       return { id: (await batcher.place(request)).orderId, customer }
@@ -70,11 +72,11 @@ export async function openDemoShop({ pool, accounts, baseUrl, logger, now }: Dem
     place,
     async move({ id: orderId, customer }, to, ending) {
       const isByCustomer = ending === 'cancelled'
-      const actor = isByCustomer ? { type: 'customer', userId: customer.userId } : { type: 'admin', userId: operatorId }
+      const actor = isByCustomer ? ({ type: 'customer', id: customer.userId } as const) : ({ type: 'admin', id: operatorId } as const)
       const tracking = to === 'shipped' ? newTracking() : null
       const reason =
         to === 'returned' ? 'did not fit' : ending === 'shop_cancelled' && to === 'cancelled' ? 'damaged in the warehouse' : null
-      const move = { orderId, to, actor: actor as { type: 'customer' | 'admin'; userId: string }, reason, tracking, restock: true }
+      const move = { orderId, to, actor, reason, tracking, restock: true }
       try {
         await moveOrder({ pool, lockedRows }, { ...move, traceparent: newTraceparent() }, now())
         return true
@@ -100,7 +102,12 @@ async function listProductIds(pool: Pool): Promise<string[]> {
 /** A delivery to the warehouse: a demo never runs out of what it sells. */
 async function restock(pool: Pool, productId: string): Promise<void> {
   const reference = `demo-${randomUUID()}`
-  await adjustStock(pool, productId, { delta: DELIVERED_PIECES, reference, reason: 'delivery to the warehouse', by: SYSTEM })
+  await adjustStock(pool, productId, {
+    delta: DELIVERED_PIECES,
+    reference,
+    reason: 'delivery to the warehouse',
+    doing: doingOfCommand('demo'),
+  })
 }
 
 function newTracking(): Tracking {

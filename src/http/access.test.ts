@@ -1,16 +1,24 @@
 import assert from 'node:assert/strict'
 import { after, type TestContext, test } from 'node:test'
+import type { FastifyRequest } from 'fastify'
 import { pino } from 'pino'
 import { assertProblem } from '../../test/problem.ts'
 import { type Answer, startStore } from '../../test/store.ts'
 import { AppError } from '../errors.ts'
-import { type Caller, callerOf } from './caller.ts'
+import { actorOf, type Caller, callerOf } from './caller.ts'
+import { isAccountRole, isScope } from './scopes.ts'
 import { createHttpServer } from './server.ts'
 
 const ID = '01900000-0000-7000-8000-000000000000'
-const CUSTOMER: Caller = { userId: 'u', sessionId: 's', role: 'customer' }
+const CUSTOMER: Caller = { kind: 'account', userId: 'u', sessionId: 's', role: 'customer' }
 const PUBLIC = [
+  'DELETE /console/session',
   'GET /.well-known/jwks.json',
+  'GET /auth/oidc',
+  'GET /auth/oidc/:provider/authorize',
+  'GET /auth/oidc/:provider/callback',
+  'GET /console',
+  'GET /console/:file',
   'GET /docs',
   'GET /docs/:file',
   'GET /livez',
@@ -20,23 +28,34 @@ const PUBLIC = [
   'GET /products/:id',
   'GET /products/facets',
   'GET /readyz',
+  'POST /auth/email/revert',
+  'POST /auth/guest',
   'POST /auth/login',
+  'POST /auth/oidc/token',
+  'POST /auth/passkey',
+  'POST /auth/passkey/options',
   'POST /auth/password-reset',
   'POST /auth/password-reset/confirm',
   'POST /auth/refresh',
   'POST /auth/register',
+  'POST /auth/second-factor',
   'POST /auth/verify-email',
+  'POST /console/session',
+  'POST /console/session/passkey',
+  'POST /console/session/refresh',
+  'POST /console/session/second-factor',
 ]
 
 const store = await startStore({ after })
 
-/** A server without a route, on which `customer` and `admin` are tokens. */
+/** A server without a route, on which `customer`, `support`, `admin` and `key`, which may move orders, are tokens. */
 async function makeServer(t: TestContext) {
   const server = await createHttpServer({
     logger: pino({ level: 'silent' }),
     baseUrl: 'http://localhost',
     authenticate: async ({ headers: { authorization } }) => {
-      if (authorization !== 'customer' && authorization !== 'admin') throw new AppError('unauthenticated', 'Send a token.')
+      if (authorization === 'key') return { kind: 'key', keyId: 'k', scopes: new Set(['orders:move'] as const) }
+      if (!isAccountRole(authorization)) throw new AppError('unauthenticated', 'Send a token.')
       return { ...CUSTOMER, role: authorization }
     },
   })
@@ -67,16 +86,23 @@ test('a route without access prevents the start, with its name in the error', as
 
 test('a marked route is open to the callers that its mark names, and its handler gets the caller', async (t) => {
   const { server, call } = await makeServer(t)
-  for (const access of ['public', 'caller', 'admin'] as const) {
-    server.get(`/${access}`, { config: { access } }, async (request) => (access === 'public' ? 'anybody' : callerOf(request).role))
-  }
+  const answers = { public: () => 'anybody', caller: (request: FastifyRequest) => callerOf(request).role }
+  for (const access of ['public', 'caller'] as const)
+    server.get(`/${access}`, { config: { access } }, async (request) => answers[access](request))
+  for (const access of ['orders:move', 'access:write'] as const)
+    server.get(`/${access.replace(':', '-')}`, { config: { access } }, async (request) => actorOf(request).type)
   const read = async (path: string, token?: string) => {
     const { status, text } = await call(path, token)
     return status === 200 ? text : status
   }
-  assert.deepEqual(await Promise.all([undefined, 'customer', 'admin'].map((token) => read('/public', token))), Array(3).fill('anybody'))
-  assert.deepEqual(await Promise.all([undefined, 'customer', 'admin'].map((token) => read('/caller', token))), [401, 'customer', 'admin'])
-  assert.deepEqual(await Promise.all([undefined, 'customer', 'admin'].map((token) => read('/admin', token))), [401, 403, 'admin'])
+  const tokens = [undefined, 'customer', 'support', 'admin', 'key']
+  const readAll = (path: string) => Promise.all(tokens.map((token) => read(path, token)))
+  assert.deepEqual(await readAll('/public'), Array(5).fill('anybody'))
+  assert.deepEqual(await readAll('/caller'), [401, 'customer', 'support', 'admin', 403])
+  assert.deepEqual(await readAll('/orders-move'), [401, 403, 'admin', 'admin', 'key'])
+  assert.deepEqual(await readAll('/access-write'), [401, 403, 403, 'admin', 403])
+  const refusal = JSON.parse((await call('/access-write', 'support')).text)
+  assert.deepEqual([refusal.code, refusal.required_scope], ['forbidden', 'access:write'])
 })
 
 test('the handler of a public route that asks for a caller fails', async (t) => {
@@ -89,7 +115,14 @@ test('every route of the store that is not public answers 401 without a token, a
   const { token } = await store.register()
   const names = new Set<string>()
   for (const { method, url, access } of store.server.listedRoutes) {
-    const path = url.replaceAll(':id', ID).replace(':file', 'start.js').replace(':code', 'not_found')
+    const path = url
+      .replaceAll(':id', ID)
+      .replace(':version', '2')
+      .replace(':event_id', `${ID}.1`)
+      .replace(':provider', 'acme')
+      .replace(':name', 'order-pending')
+      .replace(':file', 'start.js')
+      .replace(':code', 'not_found')
     assert.doesNotMatch(path, /:/, `a value for each parameter of ${url}`)
     if (access === 'public') {
       if (method !== 'HEAD') names.add(`${method} ${url}`)
@@ -105,7 +138,7 @@ test('every route of the store that is not public answers 401 without a token, a
       assertProblem(stranger, 401, 'unauthenticated', `${method} ${path}`)
       assertProblem(forged, 401, 'invalid_token', `${method} ${path}`)
     }
-    assert.equal(customer.status === 403, access === 'admin', `${method} ${path} ${customer.status}`)
+    assert.equal(customer.status === 403, isScope(access ?? ''), `${method} ${path} ${customer.status}`)
   }
   // A route becomes public only by a deliberate change of this list.
   assert.deepEqual([...names].sort(), PUBLIC)
@@ -117,5 +150,6 @@ test('the OpenAPI document requires a token where the server does', async () => 
     if (method === 'HEAD' || 'hide' in schema) continue
     const operation = paths[url.replaceAll(/:(\w+)/g, '{$1}')][method.toLowerCase()]
     assert.deepEqual(operation.security, access === 'public' ? [] : [{ bearer: [] }], `${method} ${url}`)
+    assert.equal(operation['x-required-scope'], isScope(access ?? '') ? access : undefined, `${method} ${url}`)
   }
 })

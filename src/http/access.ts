@@ -1,41 +1,89 @@
+import type { FastifySchema } from 'fastify'
 import { AppError } from '../errors.ts'
-import { type Authenticate, CALLER, type Caller } from './caller.ts'
+import { type AccountCaller, type Authenticate, CALLER, type Caller, hasScope } from './caller.ts'
 import type { HttpServer } from './http-server.ts'
+import { REALM } from './problem.ts'
+import { isScope, type Scope } from './scopes.ts'
+import type { SessionGuard, StepUp } from './session-guard.ts'
 
-/** Who may call a route: anybody, a caller with a session, operators only. */
-export type Access = 'public' | 'caller' | 'admin'
+/** Who may call a route: anybody, an account with a session, or an operator or key with a scope. */
+export type Access = 'public' | 'caller' | Scope
 
 declare module 'fastify' {
   interface FastifyContextConfig {
     /** Who may call the route. There is no default: a route without it stops the start. */
     access?: Access
+    /** Whether a session must have proven lately who is at it: for calls that a stolen session must not make. */
+    stepUp?: StepUp
   }
 }
 
-const MAY_CALL: Record<Exclude<Access, 'public'>, (caller: Caller) => boolean> = {
-  caller: () => true,
-  admin: ({ role }) => role === 'admin',
-}
-
 /** Closes every route that is not marked `public`: the caller is authenticated before the body is read. */
-export function enforceAccess(server: HttpServer, authenticate: Authenticate): void {
+export function enforceAccess(server: HttpServer, authenticate: Authenticate, guard: SessionGuard | null): void {
   server.decorateRequest(CALLER)
   server.addHook('onRoute', (route) => {
     const access = route.config?.access
-    if (access === undefined || (access !== 'public' && !Object.hasOwn(MAY_CALL, access))) {
+    if (access === undefined || !(access === 'public' || access === 'caller' || isScope(access))) {
       throw new Error(`${[route.method].flat().join(', ')} ${route.url} does not say who may call it: set config.access`)
     }
-    route.schema = { ...route.schema, security: access === 'public' ? [] : [{ bearer: [] }] }
+    const stepUp = route.config?.stepUp
+    if (stepUp !== undefined && (guard === null || access === 'public')) {
+      throw new Error(`${[route.method].flat().join(', ')} ${route.url} needs a fresh proof, which nobody checks`)
+    }
+    const security = access === 'public' ? [] : [{ bearer: [] }]
+    route.schema = { ...route.schema, security, ...(isScope(access) ? withScope(route.schema, access) : {}) }
+    if (stepUp !== undefined) route.schema = { ...route.schema, ...withStepUp(route.schema, stepUp) }
   })
   server.addHook('onRequest', (request, _reply, done) => {
-    const { access } = request.routeOptions.config
+    const { access, stepUp } = request.routeOptions.config
     if (access === 'public') return done()
     authenticate(request)
       .then((caller) => {
-        // The hook above refuses a route without a mark. If one existed, it would be closed.
-        if (access === undefined || !MAY_CALL[access](caller)) throw new AppError('forbidden', 'Only operators may do this.')
+        assertMayCall(caller, access)
         request.setDecorator(CALLER, caller)
+        return caller.kind === 'account' && guard !== null ? assertProven(guard, caller, access, stepUp) : undefined
       })
       .then(() => done(), done)
+  })
+}
+
+/** Linters of documents know no scopes of bearer tokens (OpenAPI 3.1 §4.8.30), so an extension has the scope. */
+function withScope(schema: FastifySchema | undefined, scope: Scope) {
+  const { description } = (schema ?? {}) as { description?: string }
+  return { 'x-required-scope': scope, description: [description, `Needs the scope \`${scope}\`.`].filter(Boolean).join(' ') }
+}
+
+function withStepUp(schema: FastifySchema | undefined, stepUp: StepUp) {
+  const { description } = (schema ?? {}) as { description?: string }
+  const who = stepUp === 'always' ? '' : ' of an account with a second factor'
+  return {
+    'x-step-up': true,
+    description: [description, `A session${who} needs a fresh proof: \`POST /auth/step-up\`.`].filter(Boolean).join(' '),
+  }
+}
+
+/** What the session must have proven besides its account and role. */
+async function assertProven(
+  guard: SessionGuard,
+  caller: AccountCaller,
+  access: Access | undefined,
+  stepUp: StepUp | undefined,
+): Promise<void> {
+  if (isScope(access ?? '')) await guard.assertMayUseScopes(caller)
+  if (stepUp !== undefined) await guard.assertFreshProof(caller, stepUp)
+}
+
+function assertMayCall(caller: Caller, access: Exclude<Access, 'public'> | undefined): void {
+  // The start refuses a route without a mark. If one existed, it would be closed.
+  if (access === undefined) throw new AppError('forbidden', 'Nobody may do this.')
+  if (access === 'caller') {
+    if (caller.kind !== 'account') throw new AppError('forbidden', 'This needs the session of an account, and not an API key.')
+    return
+  }
+  if (hasScope(caller, access)) return
+  throw new AppError('forbidden', `This needs the scope ${access}.`, {
+    members: { required_scope: access },
+    // RFC 6750 §3.1
+    headers: { 'www-authenticate': `${REALM}, error="insufficient_scope", scope="${access}"` },
   })
 }

@@ -90,10 +90,10 @@ export class CacheableAnswer {
     const encoding = this.#choose(asked)
     const variant = this.#variants.get(encoding)
     if (variant === undefined) return null
-    const isKnown = matches(asked['if-none-match'], this.#etag)
-    const status = isKnown ? 304 : 200
-    response.writeHead(status, (isKnown ? variant.headersOf304 : variant.headers).concat(headers))
-    response.end(isKnown ? undefined : variant.bytes)
+    const isUnchanged = isKnown(asked['if-none-match'], this.#etag)
+    const status = isUnchanged ? 304 : 200
+    response.writeHead(status, (isUnchanged ? variant.headersOf304 : variant.headers).concat(headers))
+    response.end(isUnchanged ? undefined : variant.bytes)
     return status
   }
 
@@ -124,7 +124,7 @@ export class CacheableAnswer {
 export function sendNotModified(asked: IncomingHttpHeaders, reply: FastifyReply, etag: string, lifetimes: CacheLifetimes): boolean {
   const condition = asked['if-none-match']
   // `*` matches any existing answer, and whether one exists is not known yet.
-  if (condition === undefined || condition.includes('*') || !matches(condition, etag)) return false
+  if (condition === undefined || condition.includes('*') || !isKnown(condition, etag)) return false
   const known = Object.values(SUFFIXES).find((suffix) => condition.includes(`"${etag}${suffix}"`)) ?? ''
   const headers = takeOver(reply.code(304))
   reply.raw.writeHead(304, ['etag', `"${etag}${known}"`, ...cacheHeaders(lifetimes), ...headers])
@@ -159,8 +159,8 @@ function chooseEncoding(accepted: string): Encoding {
   return 'identity'
 }
 
-/** RFC 9110 §13.1.2: a list of entity tags, compared weakly, or `*`. Any encoding of the same answer counts. */
-function matches(ifNoneMatch: string | undefined, etag: string): boolean {
+/** `etag` has no quotes. RFC 9110 §13.1.2: a list of entity tags, compared weakly, or `*`. Any encoding of the same answer counts. */
+export function isKnown(ifNoneMatch: string | undefined, etag: string): boolean {
   if (ifNoneMatch === undefined) return false
   // The usual form of browsers and caches, without the work below.
   if (ifNoneMatch.length === etag.length + 2 && ifNoneMatch === `"${etag}"`) return true

@@ -23,7 +23,7 @@ export function openApiOptions(baseUrl: string, basePath: string): SwaggerOption
       tags: TAGS,
       components: {
         securitySchemes: {
-          bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT', description: 'The access token of a session (RFC 6750).' },
+          bearer: { type: 'http', scheme: 'bearer', description: BEARER },
         },
         examples: problemExamples(),
       },
@@ -39,14 +39,19 @@ export function openApiOptions(baseUrl: string, basePath: string): SwaggerOption
   }
 }
 
+const BEARER =
+  'The access token of a session (RFC 6750), a JWT; where an operation names a scope (`x-required-scope`), an API key that has it (`storefront_key_…`) too. ' +
+  'In the header `Authorization` only.'
+
 const TAGS = [
   { name: 'accounts', description: 'Registration, sessions and the account of the caller.' },
   {
     name: 'catalogue',
-    description: 'Products, search and stock. Reading needs no token and can be cached; changing needs the role `admin`.',
+    description: 'Products, search and stock. Reading needs no token and can be cached; changing needs a scope.',
   },
   { name: 'orders', description: "The caller's orders: quote, place, follow and cancel." },
-  { name: 'operations', description: "Every customer's orders for operators (role `admin`), and the health of the process." },
+  { name: 'access', description: 'API keys for machines.' },
+  { name: 'operations', description: "Every customer's orders for operators and API keys, and the health of the process." },
 ]
 
 /** Calls that read their lines themselves have no schema of the body: it would be checked. */

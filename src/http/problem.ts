@@ -4,6 +4,8 @@ import { type TSchema, Type } from 'typebox'
 import { isDatabaseOutage, isTimeout } from '../db/failures.ts'
 import { loggableError } from '../db/loggable-error.ts'
 import { AppError, type ErrorCode } from '../errors.ts'
+import { type Language, preferredLanguage } from '../language.ts'
+import { TRANSLATED_TITLES } from './problem-titles.ts'
 import type { RefusalLog } from './refusal-log.ts'
 
 /** Status and title of every error code. A test verifies that `docs/errors.md` lists the same. */
@@ -16,31 +18,58 @@ export const PROBLEMS: Record<ErrorCode, { status: number; title: string }> = {
   unauthenticated: { status: 401, title: 'Authentication is required' },
   invalid_token: { status: 401, title: 'The access token is not valid' },
   invalid_credentials: { status: 401, title: 'E-mail address or password is wrong' },
+  invalid_sign_in: { status: 401, title: 'The sign-in with a provider is not valid' },
   invalid_refresh_token: { status: 401, title: 'The refresh token is not valid' },
   forbidden: { status: 403, title: 'This is not allowed' },
+  second_factor_required: { status: 403, title: 'The second factor is required' },
+  second_factor_setup_required: { status: 403, title: 'A second factor must be set up' },
+  step_up_required: { status: 403, title: 'A fresh proof of identity is required' },
+  account_blocked: { status: 403, title: 'The account is blocked' },
   not_found: { status: 404, title: 'Not found' },
   method_not_allowed: { status: 405, title: 'The method is not allowed here' },
   email_taken: { status: 409, title: 'The e-mail address is taken' },
+  last_admin: { status: 409, title: 'The store needs an admin' },
+  address_unproven: { status: 409, title: 'The address is not proven' },
+  passkey_taken: { status: 409, title: 'The passkey is registered already' },
+  too_many_passkeys: { status: 409, title: 'The account has too many passkeys' },
+  totp_active: { status: 409, title: 'The account has an authenticator app' },
+  sign_in_taken: { status: 409, title: 'The sign-in belongs to another account' },
+  provider_linked: { status: 409, title: 'The account has another sign-in with this provider' },
+  last_sign_in: { status: 409, title: 'It is the last way to sign in' },
   insufficient_stock: { status: 409, title: 'There is not enough stock' },
   stock_not_tracked: { status: 409, title: 'The stock is not tracked' },
   adjustment_reference_taken: { status: 409, title: 'The reference belongs to another adjustment' },
   sku_taken: { status: 409, title: 'The sku is taken' },
+  total_negative: { status: 409, title: 'The total would be negative' },
+  too_many_changes: { status: 409, title: 'The order has too many changes' },
+  order_erased: { status: 409, title: 'The personal data of the order are erased' },
   illegal_transition: { status: 409, title: 'The order cannot make this move' },
+  quantity_exceeded: { status: 409, title: 'The order has fewer pieces' },
+  change_reference_taken: { status: 409, title: 'The reference belongs to another change of the order' },
   client_reference_taken: { status: 409, title: 'The client reference is taken' },
+  mail_not_failed: { status: 409, title: 'The mail has not failed' },
   price_changed: { status: 409, title: 'The total has changed' },
   too_many_pending_orders: { status: 409, title: 'Too many orders are pending' },
+  too_many_addresses: { status: 409, title: 'There are too many addresses' },
   purchase_limit: { status: 409, title: 'The purchase limit is exceeded' },
   request_in_progress: { status: 409, title: 'The same request is in progress' },
+  webhook_disabled: { status: 409, title: 'The webhook is disabled' },
+  api_key_ended: { status: 409, title: 'The API key has ended' },
+  too_many_api_keys: { status: 409, title: 'There are too many API keys' },
   precondition_failed: { status: 412, title: 'The state is no longer the expected one' },
   payload_too_large: { status: 413, title: 'The body is too large' },
   unsupported_media_type: { status: 415, title: 'The media type of the body is not the one of this call' },
   invalid_body: { status: 422, title: 'The body is not acceptable' },
   password_too_common: { status: 422, title: 'The password is too common' },
   invalid_one_time_token: { status: 422, title: 'The one-time token is not valid' },
+  invalid_challenge: { status: 422, title: 'The challenge is not valid' },
+  invalid_second_factor: { status: 422, title: 'The proof of identity is not valid' },
   unknown_product: { status: 422, title: 'A product does not exist' },
   mixed_currencies: { status: 422, title: 'The order mixes currencies' },
   total_too_large: { status: 422, title: 'The total is too large' },
   idempotency_key_reused: { status: 422, title: 'The idempotency key belongs to another request' },
+  query_refused: { status: 422, title: 'The query cannot be answered' },
+  query_timeout: { status: 422, title: 'The query took too long' },
   if_match_required: { status: 428, title: 'If-Match is required' },
   rate_limited: { status: 429, title: 'Too many tries' },
   unavailable: { status: 503, title: 'The store cannot answer now' },
@@ -54,7 +83,7 @@ const RETRY_AFTER_SECONDS = '1'
 export const Problem = Type.Object(
   {
     type: Type.String({ format: 'uri', description: 'The page that explains the problem: `/problems/<code>` of this store.' }),
-    title: Type.String(),
+    title: Type.String({ description: 'In the language of `Accept-Language`, if the store has it, otherwise in English.' }),
     status: Type.Integer(),
     detail: Type.String(),
     code: Type.Enum(Object.keys(PROBLEMS), { description: 'Stable; listed in docs/errors.md.' }),
@@ -78,11 +107,11 @@ export const NEEDLESS_BODY = ['malformed_json', 'payload_too_large', 'unsupporte
 /** Of calls with a JSON body. */
 export const JSON_BODY = [...NEEDLESS_BODY, 'invalid_body'] as const
 
-/** Of calls that need a session. */
-export const CALLER_ONLY = ['unauthenticated', 'invalid_token'] as const
+/** Of calls that need the session of an account. An API key is refused, and too many requests with wrong ones are too. */
+export const CALLER_ONLY = ['unauthenticated', 'invalid_token', 'forbidden', 'rate_limited'] as const
 
-/** Of calls for operators. */
-export const OPERATOR_ONLY = [...CALLER_ONLY, 'forbidden'] as const
+/** Of calls that need a scope, which an operator or an API key has. */
+export const OPERATOR_ONLY = [...CALLER_ONLY, 'second_factor_setup_required'] as const
 
 const ANY_ROUTE = ['unavailable', 'internal'] as const
 
@@ -118,6 +147,7 @@ export function noContentResponses(description: string, ...refusals: ErrorCode[]
 export function problemExamples() {
   return Object.fromEntries(
     Object.entries(PROBLEMS).flatMap(([code, { status, title }]) => {
+      // Of no call in the document.
       if (code === 'method_not_allowed') return []
       const value = {
         type: `${EXAMPLE_BASE_URL}/problems/${code}`,
@@ -138,6 +168,11 @@ const EXAMPLE_REQUEST_ID = '01997a5e-4b1c-7d3a-9f60-2c8a1b0e7d44'
 /** For the log and the metrics, when the client disconnects while its body is read; nobody receives the answer. */
 const BROKEN_OFF = new AppError('malformed_request', 'The connection ended before the body did.')
 
+/** The title of a problem for people who read this language. */
+export function titleOf(code: ErrorCode, language: Language): string {
+  return language === 'en' ? PROBLEMS[code].title : TRANSLATED_TITLES[language][code]
+}
+
 /** Whether an error is that of the request's own connection, whose codes a broken connection to the database has too. */
 export function isBrokenOff(error: unknown, { raw }: Pick<FastifyRequest, 'raw'>): boolean {
   return error instanceof Error && error === raw.errored
@@ -157,13 +192,14 @@ export function sendError(
   { baseUrl, refusals }: ProblemContext,
 ): FastifyReply {
   const known = isBrokenOff(error, request) ? BROKEN_OFF : toAppError(error, request)
-  const { status, title } = PROBLEMS[known.code]
+  const { status } = PROBLEMS[known.code]
+  const language = preferredLanguage(request.headers['accept-language']) ?? 'en'
   if (status === 503) refusals.add(error, request.id)
   else if (status >= 500) request.log.error({ err: loggableError(error), code: known.code }, 'request failed')
   const { errors, members, headers } = known.details
   const problem = {
     type: `${baseUrl}/problems/${known.code}`,
-    title,
+    title: titleOf(known.code, language),
     status,
     detail: known.message,
     code: known.code,
@@ -177,10 +213,15 @@ export function sendError(
   if (isSendingMuch(request.raw)) reply.header('connection', 'close')
   return reply
     .code(status)
-    .header('cache-control', 'no-store')
+    .headers({ 'cache-control': 'no-store', 'content-language': language, vary: addTo(reply.getHeader('vary'), 'Accept-Language') })
     .type('application/problem+json')
     .serializer((payload: unknown) => payload as string)
     .send(JSON.stringify(problem))
+}
+
+/** RFC 9110 §12.5.5: CORS may have set the field. */
+function addTo(vary: unknown, name: string): string {
+  return vary === undefined ? name : `${vary}, ${name}`
 }
 
 const MUCH_BYTES = 16_384

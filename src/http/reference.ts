@@ -5,6 +5,7 @@ import { gzip } from 'node:zlib'
 import { Type } from 'typebox'
 import { notFound } from '../errors.ts'
 import type { HttpServer } from './http-server.ts'
+import { readOnce } from './read-once.ts'
 
 const POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; " +
@@ -24,7 +25,7 @@ const TYPES: Readonly<Record<string, string>> = {
 /** `GET /docs`: the reference of the API, by Swagger UI with files from here. They are read when somebody asks for them. */
 export function referenceRoutes(server: HttpServer): void {
   const open = { access: 'public' } as const
-  const files = new Map<string, Promise<Buffer>>()
+  const readCompressed = readOnce(compress)
 
   server.get('/docs', { schema: { hide: true }, config: open }, async (_request, reply) =>
     reply
@@ -40,12 +41,10 @@ export function referenceRoutes(server: HttpServer): void {
       const { file } = request.params
       const type = Object.hasOwn(TYPES, file) ? TYPES[file] : undefined
       if (type === undefined) throw notFound('file')
-      const compressed = files.get(file) ?? compress(file)
-      files.set(file, compressed)
       return reply
         .headers({ 'cache-control': 'public, max-age=86400', 'content-encoding': 'gzip' })
         .type(type)
-        .send((await compressed) as never)
+        .send((await readCompressed(file)) as never)
     },
   )
 }

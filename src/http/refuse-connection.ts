@@ -30,6 +30,7 @@ export function refuseConnection(error: ParserError, socket: Connection, baseUrl
   const head = [
     `HTTP/1.1 ${status} ${phrase}`,
     'content-type: application/problem+json',
+    'content-language: en',
     `content-length: ${Buffer.byteLength(problem)}`,
     `x-request-id: ${id}`,
     'cache-control: no-store',

@@ -1,6 +1,7 @@
 import type { FastifySchema } from 'fastify'
 import type { Access } from './access.ts'
 import type { HttpServer } from './http-server.ts'
+import type { StepUp } from './session-guard.ts'
 
 /** A route as it was added; GET has a HEAD beside it. */
 export interface ListedRoute {
@@ -8,6 +9,7 @@ export interface ListedRoute {
   /** With the prefix and `:parameters`. */
   url: string
   access: Access | undefined
+  stepUp: StepUp | undefined
   bodyLimitBytes: number
   schema: FastifySchema
 }
@@ -26,7 +28,9 @@ export function listRoutes(server: HttpServer): { allowedMethods: (url: string) 
   server.decorate('listedRoutes', listed)
   server.addHook('onRoute', ({ url, method, config, bodyLimit = 0, schema = {} }) => {
     const methods = [method].flat()
-    listed.push(...methods.map((name) => ({ method: name, url, access: config?.access, bodyLimitBytes: bodyLimit, schema })))
+    listed.push(
+      ...methods.map((name) => ({ method: name, url, access: config?.access, stepUp: config?.stepUp, bodyLimitBytes: bodyLimit, schema })),
+    )
     const pattern = new RegExp(`^${url.replaceAll('.', '\\.').replace(/:[A-Za-z_]+/g, '[^/]+')}$`)
     patterns.push({ pattern, isFixed: !url.includes(':'), methods })
   })

@@ -15,6 +15,7 @@ import { Problem, sendError } from './problem.ts'
 import { RefusalLog } from './refusal-log.ts'
 import { refuseConnection } from './refuse-connection.ts'
 import { listRoutes } from './route-list.ts'
+import type { SessionGuard } from './session-guard.ts'
 import { compileValidator, parseJson, parseQuery } from './validation.ts'
 
 export interface HttpServerOptions {
@@ -28,6 +29,8 @@ export interface HttpServerOptions {
   corsOrigins?: CorsOrigins | null
   /** Authenticates the caller of a route that is not public. */
   authenticate: Authenticate
+  /** What sessions must have proven besides; none by default. */
+  sessionGuard?: SessionGuard
   onAnswered?: OnAnswered
 }
 
@@ -88,7 +91,7 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
     // In this hook: a handler runs only after the body was read and validated.
     done(findHostFault(request.raw) ?? (request.is404 ? refuseAddress(allowedMethods(request.url)) : undefined))
   })
-  enforceAccess(server, options.authenticate)
+  enforceAccess(server, options.authenticate, options.sessionGuard ?? null)
   limitChunks(server)
   server.addHook('preValidation', (request, _reply, done) => {
     // Fastify validates a missing body as null, which would be reported as a wrong type.

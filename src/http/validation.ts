@@ -3,6 +3,7 @@ import type { FastifySchemaCompiler } from 'fastify'
 import type { TSchema } from 'typebox'
 import { Compile } from 'typebox/compile'
 import { AppError, type ErrorCode, type FieldError } from '../errors.ts'
+import { type SchemaError, withoutAnyOfNoise } from './any-of-errors.ts'
 import { findExcess } from './json-limits.ts'
 import { countCodePoints } from './text-length.ts'
 
@@ -97,8 +98,6 @@ function refuseParameters(unread: string): FieldError[] {
   return [{ pointer: `#/${escapePointer(unread)}`, detail: `comes after ${MAX_PARAMETERS} others, which is the limit` }]
 }
 
-type SchemaError = { keyword: string; instancePath: string; params: object; message: string }
-
 function describe(errors: readonly SchemaError[]): FieldError[] {
   const described = describeNamed(errors)
   if (described.length > 0) return described
@@ -107,16 +106,21 @@ function describe(errors: readonly SchemaError[]): FieldError[] {
 }
 
 function describeNamed(errors: readonly SchemaError[]): FieldError[] {
-  return errors
+  return withoutAnyOfNoise(errors)
     .filter((error) => error.keyword !== 'boolean')
     .flatMap((error): FieldError[] => {
       const { additionalProperties, requiredProperties } = error.params as Record<string, string[] | undefined>
       const named = additionalProperties ?? requiredProperties
-      if (named === undefined) return [{ pointer: `#${cut(error.instancePath)}`, detail: error.message }]
+      if (named === undefined) return [{ pointer: `#${cut(error.instancePath)}`, detail: detailOf(error) }]
       const detail = additionalProperties === undefined ? 'is required' : UNKNOWN_PROPERTY
       return named.slice(0, MAX_ERRORS).map((name) => ({ pointer: `#${cut(error.instancePath)}/${escapePointer(name)}`, detail }))
     })
     .slice(0, MAX_ERRORS)
+}
+
+function detailOf({ keyword, params, message }: SchemaError): string {
+  const { allowedValues } = params as { allowedValues?: unknown[] }
+  return keyword === 'enum' && allowedValues !== undefined ? `must be one of ${allowedValues.join(', ')}` : message
 }
 
 /** Whether PostgreSQL can store every text in a value: not NUL, and in UTF-8 no lone surrogates. */

@@ -55,12 +55,17 @@ export async function sendDeliveryJobs<Key extends string>(
     tx,
     queueName,
     deliveries.map((data) => ({
-      id: jobIdOf(`${key.map((column) => data[column]).join(' ')}#${data.number}`),
+      id: deliveryJobId({ key }, data),
       data,
       ...(group === undefined ? {} : { group: data[group] }),
       ...startOf(data),
     })),
   )
+}
+
+/** The id of the job of a delivery. */
+export function deliveryJobId<Key extends string>({ key }: Pick<DeliveryKind<Key>, 'key'>, job: DeliveryJob<Key>): string {
+  return jobIdOf(`${key.map((column) => job[column]).join(' ')}#${job.number}`)
 }
 
 /** True of the row that this job is to deliver, while it is still queued. */
@@ -121,6 +126,10 @@ export interface RequeueOptions<Key extends string> {
   before?: (tx: Transaction) => Promise<void>
   /** When each job may start; at once unless given. */
   planStarts?: (tx: Transaction, deliveries: readonly DeliveryJob<Key>[]) => Promise<(delivery: DeliveryJob<Key>) => JobStart>
+  /** No more than these, the oldest first; all unless given. */
+  atMost?: number
+  /** Runs last in each transaction that has queued some. */
+  onRequeued?: ((tx: Transaction, deliveries: readonly DeliveryJob<Key>[]) => Promise<void>) | undefined
 }
 
 /** Queues deliveries like new ones, in transactions of 1,000. Returns their number. A worker finds them within a second. */
@@ -128,21 +137,28 @@ export async function requeueDeliveries<Key extends string>(
   pool: Pool,
   jobs: JobQueue,
   kind: DeliveryKind<Key>,
-  { which, before, planStarts }: RequeueOptions<Key>,
+  { which, before, planStarts, atMost = Number.POSITIVE_INFINITY, onRequeued }: RequeueOptions<Key>,
 ): Promise<number> {
   for (let total = 0; ; ) {
+    const size = Math.min(REQUEUE_BATCH, atMost - total)
     const requeued = await inTransaction(pool, async (tx) => {
       await before?.(tx)
-      const deliveries = await requeueBatch(tx, kind, which)
+      const deliveries = await requeueBatch(tx, kind, which, size)
       await sendDeliveryJobs(tx, jobs, kind, deliveries, await planStarts?.(tx, deliveries))
+      if (deliveries.length > 0) await onRequeued?.(tx, deliveries)
       return deliveries.length
     })
     total += requeued
-    if (requeued < REQUEUE_BATCH) return total
+    if (requeued < size || total >= atMost) return total
   }
 }
 
-async function requeueBatch<Key extends string>(tx: Transaction, kind: DeliveryKind<Key>, which: Sql): Promise<DeliveryJob<Key>[]> {
+async function requeueBatch<Key extends string>(
+  tx: Transaction,
+  kind: DeliveryKind<Key>,
+  which: Sql,
+  size: number,
+): Promise<DeliveryJob<Key>[]> {
   const columns = kind.key.map(identifier)
   const changes = [sql`status = 'queued'`, sql`attempts = 0`, sql`job_number = job_number + 1`, ...kind.onRequeued]
   const { rows } = await tx.query<DeliveryJob<Key>>(
@@ -151,7 +167,7 @@ async function requeueBatch<Key extends string>(tx: Transaction, kind: DeliveryK
       from ${kind.table}
       where ${which}
       order by queued_at, ${commaList(columns)}
-      limit ${REQUEUE_BATCH}
+      limit ${size}
       for update
     )
     update ${kind.table} as delivery

@@ -5,6 +5,7 @@ import type { Logger } from 'pino'
 import type { Queryable, Transaction } from '../db/pool.ts'
 import { COMMAND_BOUNDS, SERVING_BOUNDS, type SessionBounds, setUpSession } from '../db/session-settings.ts'
 import { sql } from '../db/sql.ts'
+import { DatabaseClock } from './database-clock.ts'
 import { type Job, type JobOutcome, type JobWorker, POLL_SECONDS, startWorker, type WorkOptions } from './job-worker.ts'
 
 /** A queue. Its jobs are retried after `retryDelaySeconds`, and then each time after about twice as long. */
@@ -124,6 +125,14 @@ export async function readJobQueue(db: Queryable, queue: string): Promise<QueueL
   return rows[0] ?? EMPTY_QUEUE
 }
 
+/** When these jobs may start, by id: those that wait for their first or next attempt. */
+export async function readJobStarts(db: Queryable, queue: string, ids: readonly string[]): Promise<Map<string, Date>> {
+  const { rows } = await db.query<{ id: string; start_after: Date }>(
+    sql`select id, start_after from pgboss.job where name = ${queue} and id = any(${ids}::uuid[]) and state < 'active'`,
+  )
+  return new Map(rows.map(({ id, start_after }) => [id, start_after]))
+}
+
 /**
  * Releases the jobs that were active when the restored backup was made: otherwise they wait for a missed heartbeat.
  * Only for a server that was started on the restored files, where no process can be running a job from before that
@@ -195,8 +204,9 @@ function createBoss(options: JobQueueOptions, { migrate }: { migrate: boolean })
 
 /** The job queue of this process. Requires that `installJobQueues` has run on the database. */
 export function createJobQueue(options: JobQueueOptions): JobQueue {
-  const { logger } = options
+  const { logger, supervise = true, superviseSeconds = SUPERVISE_SECONDS } = options
   const boss = createBoss(options, { migrate: false })
+  const clock = new DatabaseClock(boss.getDb(), logger)
   const workers = new Set<JobWorker>()
   let stopped: Promise<void> | undefined
   boss.on('error', (error) => {
@@ -206,7 +216,7 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
   boss.on('warning', (warning) => logger.warn({ warning: warning.message }, 'the job queue reported a warning'))
 
   async function stop(): Promise<void> {
-    await Promise.all([...workers].map((worker) => worker.stop()))
+    await Promise.all([clock.stop(), ...[...workers].map((worker) => worker.stop())])
     await boss.stop({ graceful: false })
   }
 
@@ -222,6 +232,7 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
   return {
     async start() {
       await boss.start()
+      if (supervise) await clock.start(superviseSeconds)
     },
 
     stop() {

@@ -69,6 +69,9 @@ test('keeps every character and every integer up to 2^53 − 1 exactly', async (
       quantity,
       total_amount: total.amount,
       category: null,
+      shipped: 0,
+      cancelled: 0,
+      returned: 0,
     })),
   )
 })

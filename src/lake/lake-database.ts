@@ -5,7 +5,11 @@ import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
 import { commaList, type Sql, sql } from '../db/sql.ts'
 
 /** Runs `work` in a separate DuckDB in memory, without network access. DuckDB creates `spillDirectory` when it needs it. */
-export async function withDuckDB<T>(spillDirectory: string, work: (connection: DuckDBConnection) => Promise<T>): Promise<T> {
+export async function withDuckDB<T>(
+  spillDirectory: string,
+  work: (connection: DuckDBConnection) => Promise<T>,
+  settings: Readonly<Record<string, string>> = {},
+): Promise<T> {
   using resources = new DisposableStack()
   const instance = await DuckDBInstance.create(':memory:', {
     threads: '2',
@@ -14,6 +18,7 @@ export async function withDuckDB<T>(spillDirectory: string, work: (connection: D
     // Parquet, JSON and ICU are built in; any other extension would be downloaded.
     autoinstall_known_extensions: 'false',
     autoload_known_extensions: 'false',
+    ...settings,
   })
   resources.defer(() => instance.closeSync())
   const connection = await instance.connect()

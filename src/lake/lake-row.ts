@@ -1,5 +1,7 @@
+import { minorDigits } from '../currency.ts'
 import { commaList, identifier, type Sql, sql } from '../db/sql.ts'
-import { minorDigits } from '../money.ts'
+import { linesOf } from '../orders/events.ts'
+import type { Adjustment, AdjustmentKind } from '../orders/order-changes.ts'
 import type { TopicMessage } from '../topic/topic.ts'
 
 /** Increased when a column changes its meaning. Not for a new column: readers merge by name. */
@@ -14,6 +16,9 @@ export const ITEM_FIELDS = {
   quantity: sql`BIGINT`,
   total_amount: sql`BIGINT`,
   category: sql`VARCHAR`,
+  shipped: sql`BIGINT`,
+  cancelled: sql`BIGINT`,
+  returned: sql`BIGINT`,
 } as const
 
 /** Columns of the lake's files, by DuckDB type. Amounts are minor units of `currency`. Only ever added to. */
@@ -31,15 +36,26 @@ export const LAKE_COLUMNS = {
   currency: sql`VARCHAR`,
   currency_exponent: sql`INTEGER`,
   total_amount: sql`BIGINT`,
+  original_amount: sql`BIGINT`,
   client_reference: sql`VARCHAR`,
   shipping_country: sql`VARCHAR`,
   actor_type: sql`VARCHAR`,
   reason: sql`VARCHAR`,
+  change_type: sql`VARCHAR`,
   item_count: sql`INTEGER`,
   items: sql`STRUCT(${typedList(ITEM_FIELDS)})[]`,
   created_at: sql`TIMESTAMPTZ`,
   updated_at: sql`TIMESTAMPTZ`,
+  /** JSON. */
+  attributes: sql`VARCHAR`,
+  shipping_amount: sql`BIGINT`,
+  discount_amount: sql`BIGINT`,
+  tax_amount: sql`BIGINT`,
+  fee_amount: sql`BIGINT`,
+  payment_provider: sql`VARCHAR`,
+  payment_state: sql`VARCHAR`,
   ingested_at: sql`TIMESTAMPTZ`,
+  imported: sql`BOOLEAN`,
 } as const
 
 /** The columns of the first files. In their rows every later column and field is missing, or null after a merge. */
@@ -74,6 +90,8 @@ export function toLakeRow(message: TopicMessage, ingestedAt: string): LakeRow {
   const { event, sequence } = message
   const { order, previous_status } = event.data
   const change = order.status_history.at(-1)
+  const { total, original_total = total, items } = order
+  const lines = linesOf(event)
   return {
     sequence,
     event_id: event.id,
@@ -87,13 +105,15 @@ export function toLakeRow(message: TopicMessage, ingestedAt: string): LakeRow {
     user_id: order.user_id,
     currency: order.total.currency,
     currency_exponent: minorDigits(order.total.currency),
-    total_amount: order.total.amount,
+    total_amount: total.amount,
+    original_amount: original_total.amount,
     client_reference: toText(order.client_reference),
     shipping_country: toText(order.shipping_address?.country),
     actor_type: toText(change?.actor?.type),
     reason: toText(change?.reason),
-    item_count: order.items.length,
-    items: order.items.map((item) => ({
+    change_type: toText(change?.change?.type),
+    item_count: items.length,
+    items: items.map((item, index) => ({
       product_id: toText(item.product_id),
       sku: toText(item.sku),
       name: toText(item.name),
@@ -101,16 +121,38 @@ export function toLakeRow(message: TopicMessage, ingestedAt: string): LakeRow {
       quantity: item.quantity,
       total_amount: item.total.amount,
       category: toText(item.category),
+      shipped: lines[index]?.shipped ?? 0,
+      cancelled: lines[index]?.cancelled ?? 0,
+      returned: lines[index]?.returned ?? 0,
     })),
     created_at: order.created_at,
     updated_at: order.updated_at,
+    attributes: toJson(order.attributes),
+    shipping_amount: sumOf('shipping', order.adjustments),
+    discount_amount: sumOf('discount', order.adjustments),
+    tax_amount: sumOf('tax', order.adjustments),
+    fee_amount: sumOf('fee', order.adjustments),
+    payment_provider: toText(order.payment?.provider),
+    payment_state: toText(order.payment?.state),
     ingested_at: ingestedAt,
+    imported: change?.imported === true,
   }
 }
 
 /** A lone surrogate, which has no UTF-8, would make every flush fail. `findEventDefect` does not check these fields. */
 function toText(value: unknown): string | null {
   return typeof value === 'string' ? value.toWellFormed() : null
+}
+
+/** Null without adjustments of the kind: 0 can be one. */
+function sumOf(kind: AdjustmentKind, adjustments: readonly Adjustment[] = []): number | null {
+  const amounts = adjustments.filter((adjustment) => adjustment.kind === kind).map(({ amount }) => amount.amount)
+  return amounts.length === 0 ? null : amounts.reduce((sum, amount) => sum + amount, 0)
+}
+
+/** As JSON, which has an escape for a lone surrogate. */
+function toJson(value: unknown): string | null {
+  return typeof value === 'object' && value !== null ? JSON.stringify(value) : null
 }
 
 /** Names with their types, for DuckDB's `create table` and `STRUCT`. */

@@ -1,3 +1,4 @@
+import { listActivityFiles } from './activity-files.ts'
 import { splitSuperseded } from './lake-names.ts'
 import { type LakeFile, type LakeStore, repeatWhenGone } from './lake-store.ts'
 
@@ -32,6 +33,18 @@ export async function readLakeFiles<T>(
   return repeatWhenGone(MAX_ATTEMPTS, async () => {
     const files = choose(splitSuperseded(await listLake(store)).current)
     return store.withCopies(files, (paths) => work(files, paths))
+  })
+}
+
+/** As `readLakeFiles`, with the files of activities. `paths` are those of the orders, `activities` the others. */
+export async function readAllFiles<T>(
+  store: LakeStore,
+  work: (files: LakeFile[], paths: string[], activities: string[]) => Promise<T>,
+): Promise<T> {
+  return repeatWhenGone(MAX_ATTEMPTS, async () => {
+    const orders = splitSuperseded(await listLake(store)).current
+    const files = [...orders, ...(await listActivityFiles(store))]
+    return store.withCopies(files, (paths) => work(files, paths.slice(0, orders.length), paths.slice(orders.length)))
   })
 }
 

@@ -10,12 +10,17 @@ import { queryDuckDB } from './query-duckdb.ts'
  * Writes rows, each a line of JSON, as one Parquet file, synced to disk, with its checksum and its future name in its
  * metadata. Uses `<path>.ndjson` and `<path>.spill` as temporary files. Throws when the number of rows differs.
  */
-export async function writeParquet(path: string, lines: readonly string[], name: string): Promise<void> {
+export async function writeParquet(
+  path: string,
+  lines: readonly string[],
+  name: string,
+  types: Readonly<Record<string, Sql>> = LAKE_COLUMNS,
+): Promise<void> {
   // Reading a file is about six times as fast here as binding the same JSON as a parameter.
   const spool = await writeJsonLines(`${path}.ndjson`, lines)
   await withDuckDB(`${path}.spill`, async (connection) => {
-    const columns = commaList(Object.keys(LAKE_COLUMNS).map(identifier))
-    const rows = await copyToParquet(connection, sql`select ${columns} from ${jsonRows(spool, LAKE_COLUMNS)}`, path, name)
+    const columns = commaList(Object.keys(types).map(identifier))
+    const rows = await copyToParquet(connection, sql`select ${columns} from ${jsonRows(spool, types)}`, path, name)
     if (rows !== lines.length) throw new Error(`a lake file got ${rows} rows of ${lines.length}`)
   })
 }

@@ -5,8 +5,10 @@ import type { Encryption, Reencrypt } from '../auth/store-secret.ts'
 import type { Transaction } from '../db/pool.ts'
 import { changeJobData, type JobQueue, type QueueDefinition } from '../jobs/job-queue.ts'
 import type { Job, JobOutcome, JobWorker } from '../jobs/job-worker.ts'
+import type { Language } from '../language.ts'
+import type { MailLanguages } from './mail-languages.ts'
 import { describeError, type Mailer, MailRefused, type OnMailTried } from './mailer.ts'
-import { type RenderedMail, renderPair } from './render-mail.ts'
+import { byLanguage, type RenderedMail, renderPair } from './render-mail.ts'
 import type { ReadTemplate } from './templates.ts'
 
 /** For `installJobQueues`. People wait for these mails, so the pauses between attempts stay short. */
@@ -18,16 +20,47 @@ export const ACCOUNT_MAIL_QUEUE: QueueDefinition = {
 }
 
 const WORK = { batchSize: 20, concurrency: 4, fetchers: 1 }
-const VALUES = ['token', 'link']
-const PARTIALS = ['header', 'action', 'footer']
-const KINDS = ['verify_email', 'reset_password', 'already_registered', 'password_changed'] as const
+const VALUES = ['token', 'link', 'language', 'shop', 'console', 'role', 'inviter']
+export const ACCOUNT_MAIL_PARTIALS = ['header', 'action', 'footer']
+export const ACCOUNT_MAIL_KINDS = [
+  'verify_email',
+  'reset_password',
+  'already_registered',
+  'password_changed',
+  'sign_in_linked',
+  'sign_in_unlinked',
+  'second_factor_added',
+  'second_factor_removed',
+  'second_factor_failed',
+  'recovery_code_used',
+  'operator_invited',
+  'confirm_email',
+  'address_in_use',
+  'email_change_requested',
+  'email_changed',
+  'email_change_reverted',
+] as const
+export type AccountMailKind = (typeof ACCOUNT_MAIL_KINDS)[number]
+/** What the page of the shop does with a token, where the kind of its mail does not name it: the beginning of the link's fragment. */
+const ACTIONS: Partial<Record<AccountMailKind, string>> = { email_change_requested: 'revert-email', email_changed: 'revert-email' }
 
-/** A mail about an account and not about an order. */
-export interface AccountMailContent {
-  kind: (typeof KINDS)[number] | 'none'
-  to?: string
+export interface AccountMailValues {
   /** The one-time token in it. */
   token?: string
+  /** The page for the token: the console's and not the shop's. */
+  isForConsole?: boolean
+  /** Of an invited operator. */
+  role?: string
+  /** The address of the operator who has invited; null when it was none. */
+  inviter?: string | null
+}
+
+/** A mail about an account and not about an order. */
+export interface AccountMailContent extends AccountMailValues {
+  kind: AccountMailKind | 'none'
+  to?: string
+  /** Null for the store's. */
+  language?: Language | null
   expiresAt: Date
 }
 
@@ -56,14 +89,17 @@ export async function reencryptQueuedMails(tx: Transaction, reencrypt: Reencrypt
   return { reencrypted: changed, undecryptable: unchanged }
 }
 
+/** When a job with such an id (a UUID of version 7, RFC 9562) was made: each attempt is the same mail, as providers that know it by its id expect. */
+function queuedAt(id: string): Date {
+  return new Date(Number.parseInt(id.replace('-', '').slice(0, 12), 16))
+}
+
 export interface AccountMailWorkerOptions {
   jobs: JobQueue
   /** Closed by the caller, after this worker has stopped. */
   mailer: Mailer
   encryption: Encryption
-  /** The page of the shop that accepts one-time tokens; null when a mail shows the token itself. */
-  accountUrl: string | null
-  readTemplate: ReadTemplate
+  render: RenderAccountMail
   logger: Logger
   now: () => Date
   /** Called with the outcome of each attempt. */
@@ -72,8 +108,7 @@ export interface AccountMailWorkerOptions {
 
 /** Sends account mails, at least once, until they go out or have expired. `jobs` must have been started. */
 export function createAccountMailWorker(options: AccountMailWorkerOptions) {
-  const { jobs, mailer, encryption, logger, now, onTried } = options
-  const render = createAccountMailRenderer(options.accountUrl, options.readTemplate)
+  const { jobs, mailer, encryption, render, logger, now, onTried } = options
   let worker: JobWorker | undefined
 
   async function deliver({ id, data }: Job<EncryptedMail>): Promise<JobOutcome> {
@@ -87,10 +122,16 @@ export function createAccountMailWorker(options: AccountMailWorkerOptions) {
       logger.warn({ job: id }, "an account mail cannot be decrypted and waits: this process does not have the store's STOREFRONT_SECRET")
       return 'retry'
     }
-    const { kind, to = '', token = '' }: AccountMailContent = JSON.parse(text)
+    const { kind, to = '', language = null, ...values }: AccountMailContent = JSON.parse(text)
     if (kind === 'none') return 'done'
     try {
-      await mailer.send({ ...render(kind, token), eventId: id, to: { address: to, name: null }, date: now(), about: 'account' })
+      await mailer.send({
+        ...render(kind, values, language),
+        eventId: id,
+        to: { address: to, name: null },
+        date: queuedAt(id),
+        about: 'account',
+      })
       onTried?.('sent')
       return 'done'
     } catch (error) {
@@ -115,21 +156,47 @@ export function createAccountMailWorker(options: AccountMailWorkerOptions) {
   }
 }
 
-/** Reads the templates, once. */
-function createAccountMailRenderer(accountUrl: string | null, readTemplate: ReadTemplate) {
-  const read = (name: string) =>
-    readTemplate(
-      `account/${name}`,
-      name.endsWith('.html') ? { values: [...VALUES, 'subject'], partials: PARTIALS } : { values: VALUES, partials: [] },
-    )
-  const texts = new Map(KINDS.map((kind) => [kind, read(`${kind}.txt`)]))
-  const [header, action, footer] = [read('header.html'), read('action.html'), read('footer.html')]
-  const mails = new Map(KINDS.map((kind) => [kind, read(`${kind}.html`)]))
+/** Renders an account mail, in the store's language unless one is given. */
+export type RenderAccountMail = (kind: AccountMailKind, values: AccountMailValues, language?: Language | null) => RenderedMail
+
+/** What account mails link to and name. */
+export interface AccountMailPages {
+  /** The page of the shop that accepts one-time tokens; null when a mail shows the token itself. */
+  accountUrl: string | null
+  /** The page for operators, which accepts theirs. */
+  consoleUrl: string
+  /** The name of the shop; null for none. */
+  shop: string | null
+}
+
+/** Reads the templates of every language, once. */
+export function createAccountMailRenderer(
+  { accountUrl, consoleUrl, shop }: AccountMailPages,
+  readTemplate: ReadTemplate,
+  { defaultLanguage }: MailLanguages,
+): RenderAccountMail {
+  const templates = byLanguage((language) => {
+    const read = (name: string) =>
+      readTemplate(
+        `account/${name}`,
+        name.endsWith('.html') ? { values: [...VALUES, 'subject'], partials: ACCOUNT_MAIL_PARTIALS } : { values: VALUES, partials: [] },
+        language,
+      )
+    return {
+      texts: new Map(ACCOUNT_MAIL_KINDS.map((kind) => [kind, read(`${kind}.txt`)])),
+      mails: new Map(ACCOUNT_MAIL_KINDS.map((kind) => [kind, read(`${kind}.html`)])),
+      partials: Object.fromEntries(ACCOUNT_MAIL_PARTIALS.map((name) => [name, read(`${name}.html`)])),
+    }
+  })
   const writer = new mustache.Writer()
 
-  return (kind: (typeof KINDS)[number], token: string): RenderedMail => {
+  return (kind, { token = '', isForConsole = false, role = '', inviter = null }, chosen) => {
+    const language = chosen ?? defaultLanguage
+    const { texts, mails, partials } = templates[language]
+    const page = isForConsole ? consoleUrl : accountUrl
     // In the fragment, which browsers send neither to a server nor to another site as a referrer.
-    const link = accountUrl === null || token === '' ? null : `${accountUrl}#${kind.replaceAll('_', '-')}=${token}`
-    return renderPair(writer, [texts.get(kind) ?? '', {}], [mails.get(kind) ?? '', { header, action, footer }], { token, link })
+    const link = page === null || token === '' ? null : `${page}#${ACTIONS[kind] ?? kind.replaceAll('_', '-')}=${token}`
+    const view = { token, link, language, shop, console: consoleUrl, role, inviter }
+    return renderPair(writer, [texts.get(kind) ?? '', {}], [mails.get(kind) ?? '', partials], view)
   }
 }

@@ -1,7 +1,10 @@
+import { type Doing, recordActivity } from '../activity/record-activity.ts'
 import type { Pool, Queryable, Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { type DeliveryJob, type DeliveryKind, isCurrent, requeueDeliveries, sendDeliveryJobs } from '../jobs/deliveries.ts'
 import { EMPTY_QUEUE, type JobQueue, type QueueDefinition, type QueueLength } from '../jobs/job-queue.ts'
+import type { Language } from '../language.ts'
+import type { OrderEvent } from '../orders/events.ts'
 import { planSendTimes } from './plan-send-times.ts'
 import type { MailContent } from './render-mail.ts'
 
@@ -77,6 +80,20 @@ export async function insertDeliveries(tx: Transaction, jobs: JobQueue, mails: r
   return rows.length
 }
 
+/** Records that no mail is sent about these events: they were moved in. `verify` then knows them, and no rewind of the topic sends one. */
+export async function insertSkipped(tx: Transaction, events: readonly OrderEvent[]): Promise<void> {
+  if (events.length === 0) return
+  await tx.query(
+    sql`insert into email_deliveries (event_id, order_id, user_id, event_type, status)
+    select event_id, order_id, user_id, event_type, 'skipped'
+    from unnest(
+      ${events.map(({ id }) => id)}::text[], ${events.map(({ data }) => data.order.id)}::uuid[],
+      ${events.map(({ data }) => data.order.user_id)}::uuid[], ${events.map(({ type }) => type)}::text[]
+    ) as event (event_id, order_id, user_id, event_type)
+    on conflict (event_id) do nothing`,
+  )
+}
+
 /** No start time for a mail that may be sent now: the database's clock may be behind this process's. */
 function startAt(time: Date | undefined, now: Date): { startAfter?: Date } {
   return time !== undefined && time > now ? { startAfter: time } : {}
@@ -88,22 +105,26 @@ export interface Attempt {
   address: string | null
   /** Null also while the address is not verified: a stranger may have chosen the account's name. */
   name: string | null
+  /** The account's; null for the store's. */
+  language: Language | null
   content: MailContent
 }
 
 /** Counts an attempt before it is made: one that ends the process counts too. Null unless this job is to send the mail. */
 export async function beginAttempt(pool: Pool, job: MailJob): Promise<Attempt | null> {
   const { rows } = await pool.query<Attempt>(
+    // After a guest's address was proven its mails go to the account, whose address may be another one by now.
     sql`with attempt as (
       update email_deliveries
       set attempts = attempts + 1
       where ${isCurrent(MAIL_DELIVERIES, job)}
       returning user_id, attempts, content
     )
-    select attempt.attempts as number, users.email as address,
-      case when users.email_verified_at is not null then users.name end as name, attempt.content
+    select attempt.attempts as number, reader.email as address,
+      case when reader.email_verified_at is not null then reader.name end as name, reader.language, attempt.content
     from attempt
-    left join users on users.id = attempt.user_id`,
+    left join users as buyer on buyer.id = attempt.user_id
+    left join users as reader on reader.id = coalesce(buyer.owner_id, buyer.id)`,
   )
   return rows[0] ?? null
 }
@@ -114,11 +135,21 @@ export interface RetryOptions {
   /** The limit of an account, which counts these mails like new ones. */
   maxPerHour: number | null
   now: Date
+  /** No more than these, the oldest first; all unless given. */
+  atMost?: number
+  /** Who retries them. */
+  doing?: Doing
 }
 
 /** Queues failed mails again, with as many attempts as a new one has. Returns their number. */
-export async function retryFailed(pool: Pool, jobs: JobQueue, { eventId, maxPerHour, now }: RetryOptions): Promise<number> {
+export async function retryFailed(pool: Pool, jobs: JobQueue, { eventId, maxPerHour, now, atMost, doing }: RetryOptions): Promise<number> {
   return requeueDeliveries(pool, jobs, MAIL_DELIVERIES, {
+    ...(atMost === undefined ? {} : { atMost }),
+    onRequeued: async (tx, mails) => {
+      const after = eventId === null ? { queued: mails.length } : { status: 'queued' }
+      const before = eventId === null ? null : { status: 'failed' }
+      if (doing !== undefined) await recordActivity(tx, doing, { subjectType: 'mail', subjectId: eventId, before, after })
+    },
     which: sql`status = 'failed' and (${eventId}::text is null or event_id = ${eventId})`,
     async planStarts(tx, mails) {
       const eventIds = mails.map((mail) => mail.event_id)
@@ -178,6 +209,7 @@ export async function listDeliveries(db: Queryable, filter: DeliveryFilter): Pro
      from email_deliveries as mail
      left join orders on orders.id = mail.order_id
      where ($1::text is null or mail.status = $1)
+       and mail.status <> 'skipped'
        and ($2::text is null or mail.order_id = case when $2 ~ '-' then $2::uuid else (select id from orders where number = $2::bigint) end)
        and ($3::text is null or mail.event_id = $3)
      order by mail.queued_at desc, mail.event_id desc

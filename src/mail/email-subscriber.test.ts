@@ -10,6 +10,7 @@ import { createJobQueue, installJobQueues, jobIdOf } from '../jobs/job-queue.ts'
 import type { OrderEvent } from '../orders/events.ts'
 import { EMAIL_QUEUE } from './email-deliveries.ts'
 import { createEmailSubscriber } from './email-subscriber.ts'
+import { mailLanguages } from './mail-languages.ts'
 import type { Mail, Mailer } from './mailer.ts'
 import { createMailRenderer } from './render-mail.ts'
 import { createSmtpMailer } from './smtp-mailer.ts'
@@ -17,7 +18,12 @@ import { createTemplateReader } from './templates.ts'
 
 const FROM = 'The Store <no-reply@store.example>'
 const logger = pino({ level: 'silent' })
-const basics = { render: createMailRenderer(createTemplateReader(null), 'en'), logger, now: () => new Date(), maxPerHour: null }
+const basics = {
+  render: createMailRenderer(createTemplateReader(null), mailLanguages('en', null)),
+  logger,
+  now: () => new Date(),
+  maxPerHour: null,
+}
 
 async function setUp(t: TestContext, options: { mailer?: Mailer; maxAttempts?: number } = {}) {
   const db = await createTestDatabase(t)

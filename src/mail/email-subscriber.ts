@@ -4,7 +4,7 @@ import { inTransaction } from '../db/transaction.ts'
 import { type DeliveryOutcome, recordOutcome } from '../jobs/deliveries.ts'
 import type { JobQueue } from '../jobs/job-queue.ts'
 import type { Job, JobOutcome, JobWorker } from '../jobs/job-worker.ts'
-import type { OrderEvent } from '../orders/events.ts'
+import { isImported, type OrderEvent } from '../orders/events.ts'
 import { removeLostEvents } from '../topic/remove-lost-events.ts'
 import type { MessageHandler } from '../topic/topic.ts'
 import {
@@ -13,12 +13,13 @@ import {
   EMAIL_QUEUE,
   findUnknown,
   insertDeliveries,
+  insertSkipped,
   MAIL_DELIVERIES,
   type MailJob,
 } from './email-deliveries.ts'
 import { describeError, type Mailer, MailRefused, type OnMailTried } from './mailer.ts'
 import { planSendTimes } from './plan-send-times.ts'
-import { hasMail, type RenderMail, toMailContent } from './render-mail.ts'
+import { hasMail, mailKindOfEvent, type RenderMail, toMailContent } from './render-mail.ts'
 
 const MAX_ATTEMPTS = 16
 const WORK = { batchSize: 50, concurrency: 8, fetchers: 2 }
@@ -57,11 +58,11 @@ export function createEmailSubscriber(options: EmailSubscriberOptions) {
     return result
   }
 
-  async function send(eventId: string, { number, address, name, content }: Attempt): Promise<DeliveryOutcome> {
+  async function send(eventId: string, { number, address, name, language, content }: Attempt): Promise<DeliveryOutcome> {
     if (address === null) return { to: 'failed', reason: 'the account no longer exists' }
     if (number > maxAttempts) return { to: 'failed', reason: 'the process ended during the last try' }
     try {
-      await mailer.send({ ...render(content, name), eventId, to: { address, name }, date: new Date(content.time) })
+      await mailer.send({ ...render(content, name, language), eventId, to: { address, name }, date: new Date(content.time) })
       return { to: 'delivered' }
     } catch (error) {
       const isLast = error instanceof MailRefused || number === maxAttempts
@@ -82,11 +83,14 @@ export function createEmailSubscriber(options: EmailSubscriberOptions) {
   }
 
   const handle: MessageHandler = async (messages, _signal, fence) => {
-    const events = (await removeLostEvents(pool, messages)).map((message) => message.event).filter(hasMail)
-    if (events.length === 0) return
+    const events = (await removeLostEvents(pool, messages)).map((message) => message.event)
+    const mailable = events.filter((event) => hasMail(event) && !isImported(event))
+    const imported = events.filter(isImported)
+    if (mailable.length + imported.length === 0) return
     const queued = await inTransaction(pool, async (tx) => {
       await fence?.check(tx)
-      return queueMails(tx, jobs, events, maxPerHour, now())
+      await insertSkipped(tx, imported)
+      return mailable.length === 0 ? 0 : queueMails(tx, jobs, mailable, maxPerHour, now())
     })
     if (queued > 0) worker?.wake()
   }
@@ -113,7 +117,7 @@ async function queueMails(tx: Transaction, jobs: JobQueue, events: readonly Orde
   const times = await planSendTimes(tx, userIds, limit, now)
   const mails = fresh.map((event, index) => ({
     orderId: event.data.order.id,
-    eventType: event.type,
+    eventType: `storefront.order.${mailKindOfEvent(event)}`,
     content: toMailContent(event),
     sendAfter: times[index] ?? now,
   }))

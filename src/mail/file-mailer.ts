@@ -4,6 +4,9 @@ import { join } from 'node:path'
 import { createTransport } from 'nodemailer'
 import { hostOf, type Mail, type Mailer, toMessage } from './mailer.ts'
 
+// RFC 5322, 2.1.1.
+const MAX_LINE_BYTES = 998
+
 /**
  * Writes each mail to `<event id>.eml` (RFC 5322) instead of sending it. A file is complete when it becomes visible,
  * and on disk when `send` returns. The same mail again replaces its file. Creates `directory` when missing.
@@ -14,12 +17,19 @@ export function createFileMailer({ directory, from }: { directory: string; from:
 
   return {
     async send(mail) {
-      const { message } = await composer.sendMail(toMessage(mail, from))
+      const { message } = await composer.sendMail({ ...toMessage(mail, from), ...readableText(mail) })
       await mkdir(directory, { recursive: true, mode: 0o700 })
       await writeWhole(directory, fileName(mail), message as Buffer)
     },
     async close() {},
   }
+}
+
+/** The text as it is: quoted-printable would break a token or a link over two lines. Empty for lines that RFC 5322 does not allow. */
+function readableText({ text }: Mail): { text?: { raw: string } } {
+  const lines = text.split(/\r?\n/)
+  if (lines.some((line) => Buffer.byteLength(line) > MAX_LINE_BYTES)) return {}
+  return { text: { raw: ['Content-Type: text/plain; charset=utf-8', 'Content-Transfer-Encoding: 8bit', '', ...lines].join('\r\n') } }
 }
 
 function fileName({ eventId }: Mail): string {

@@ -117,6 +117,30 @@ test('an unavailable mail server is no refusal of the mail', async (t) => {
   await assert.rejects(mailer.send(makeMail()), (error) => !(error instanceof MailRefused) && /ECONNREFUSED/.test(describeError(error)))
 })
 
+test('a token or link in a mail that is a file can be copied: it stays on one line', async (t) => {
+  const directory = await makeDirectory(t)
+  const mailer = createFileMailer({ directory, from: FROM })
+  const link = `https://shop.example/account?from=mail#reset-password=${'t0ken='.repeat(40)}`
+  await mailer.send(makeMail({ text: `Täßchen\n\n${link}\n` }))
+  const readMail = () => readFile(join(directory, `${EVENT}.eml`))
+  const written = await readMail()
+  assert.ok(written.toString().split('\r\n').includes(link), written.toString())
+  const mail = await simpleParser(written)
+  assert.deepEqual([mail.text?.trim(), Boolean(mail.html)], [`Täßchen\n\n${link}`, true])
+  const long = 'ß'.repeat(500)
+  await mailer.send(makeMail({ text: `short\n${long}` }))
+  const encoded = await readMail()
+  assert.ok(
+    encoded
+      .toString('latin1')
+      .split('\r\n')
+      .every((line) => line.length <= 998),
+    'RFC 5322, 2.1.1',
+  )
+  assert.equal((await simpleParser(encoded)).text?.trim(), `short\n${long}`)
+  await mailer.close()
+})
+
 test('the file mailer writes one whole message, and only one however often it is sent', async (t) => {
   const directory = await makeDirectory(t)
   const mailer = createFileMailer({ directory, from: FROM })

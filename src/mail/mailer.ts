@@ -53,8 +53,21 @@ export function hostOf(from: string): string {
   return host
 }
 
-/** The RFC 5322 message of a mail. The same mail results in the same bytes each time. */
-export function toMessage(mail: Mail, from: string): SendMailOptions {
+/** The name in an address such as `Store <no-reply@store.example>`; null when there is none. */
+export function senderNameOf(from: string): string | null {
+  const name =
+    /^(.*)<[^<>]*>\s*$/
+      .exec(from)?.[1]
+      ?.trim()
+      .replace(/^"(.*)"$/, '$1') ?? ''
+  return name === '' ? null : name
+}
+
+/**
+ * The RFC 5322 message of a mail. The same mail results in the same bytes each time. `idempotencyHeader`: the header by which the provider
+ * knows a repeated mail; null for none.
+ */
+export function toMessage(mail: Mail, from: string, idempotencyHeader: string | null = null): SendMailOptions {
   const host = hostOf(from)
   return {
     from,
@@ -69,6 +82,7 @@ export function toMessage(mail: Mail, from: string): SendMailOptions {
       'Auto-Submitted': 'auto-generated',
       'List-Id': mail.about === 'account' ? `Your account <account.${host}>` : `Your orders <orders.${host}>`,
       'X-Storefront-Event': mail.eventId,
+      ...(idempotencyHeader === null ? {} : { [idempotencyHeader]: mail.eventId }),
     },
     baseBoundary: createHash('sha256').update(mail.eventId).digest('hex').slice(0, 24),
     disableFileAccess: true,

@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { makeOrderEvent, makeOrderItem } from '../../test/order-event-factory.ts'
-import { amountFormatter } from '../money.ts'
+import { amountFormatter } from '../currency.ts'
+import { mailLanguages } from './mail-languages.ts'
 import { createMailRenderer, toMailContent } from './render-mail.ts'
 import { createTemplateReader } from './templates.ts'
 
-const render = createMailRenderer(createTemplateReader(null), 'en')
+const render = createMailRenderer(createTemplateReader(null), mailLanguages('en', null))
 
 test('lists the lines and the total of the order in the text and in the HTML', () => {
   const items = [

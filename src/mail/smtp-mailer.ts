@@ -9,6 +9,8 @@ export interface SmtpMailerOptions {
   from: string
   /** PEM file of the authority that signed the server's certificate; null or missing for the authorities of Node.js. */
   caFile?: string | null
+  /** The header that carries the id of each mail, by which the provider drops a repeated one; null or missing for none. */
+  idempotencyHeader?: string | null
 }
 
 /** The timeout of each step of a probe. A process that stops does not wait for it. */
@@ -20,7 +22,7 @@ export interface SmtpMailer extends Mailer {
 }
 
 /** Sends mails by SMTP (RFC 5321), over a few connections that stay open for the next mail. */
-export function createSmtpMailer({ url, from, caFile = null }: SmtpMailerOptions): SmtpMailer {
+export function createSmtpMailer({ url, from, caFile = null, idempotencyHeader = null }: SmtpMailerOptions): SmtpMailer {
   hostOf(from)
   // The same for mails and probes.
   const server = { url, ...(caFile === null ? {} : { tls: { ca: readAuthority(caFile) } }) }
@@ -40,7 +42,7 @@ export function createSmtpMailer({ url, from, caFile = null }: SmtpMailerOptions
   return {
     async send(mail) {
       try {
-        await transport.sendMail(toMessage(mail, from))
+        await transport.sendMail(toMessage(mail, from, idempotencyHeader))
       } catch (error) {
         throw isAboutThisMail(error as NodemailerError)
           ? new MailRefused(describeError(error), { cause: error })

@@ -5,6 +5,7 @@ import { dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { makeOrderEvent } from '../../test/order-event-factory.ts'
+import { mailLanguages } from './mail-languages.ts'
 import { createMailRenderer, toMailContent } from './render-mail.ts'
 import { createTemplateReader, TemplateError } from './templates.ts'
 
@@ -18,7 +19,7 @@ function makeFolder(t: TestContext, files: Record<string, string>): string {
   return folder
 }
 
-const renderer = (folder: string) => createMailRenderer(createTemplateReader(folder), 'de')
+const renderer = (folder: string) => createMailRenderer(createTemplateReader(folder), mailLanguages('de', null))
 const content = toMailContent(makeOrderEvent())
 
 test('a file in the folder stands in for the built-in template of its name, all others stay', (t) => {
@@ -31,9 +32,29 @@ test('a file in the folder stands in for the built-in template of its name, all 
   )
   const mail = render(content, 'Ada')
   assert.equal(mail.subject, 'Ihre Bestellung SF-1001')
-  assert.match(mail.text, /^Guten Tag Ada\n2 × Mug: 25,00\u00a0€\n\nTotal: 25,00\u00a0€\n$/)
-  assert.match(mail.html, /Thank you for your order[\s\S]*<p>Die Filiale<\/p>$/)
-  assert.equal(render({ ...content, kind: 'shipped' }, null).subject, 'Your order SF-1001 is on its way')
+  assert.match(mail.text, /^Guten Tag Ada\n2 × Mug: 25,00\u00a0€\n\nSumme: 25,00\u00a0€\n$/)
+  assert.match(mail.html, /Vielen Dank für Ihre Bestellung[\s\S]*<p>Die Filiale<\/p>$/)
+  assert.equal(render({ ...content, kind: 'shipped' }, null).subject, 'Ihre Bestellung SF-1001 ist unterwegs')
+  assert.equal(render(content, 'Ada', 'fr').subject, 'Ihre Bestellung SF-1001')
+})
+
+test('a file in the folder of a language stands in for that language only, and comes before the file for all', (t) => {
+  const render = renderer(
+    makeFolder(t, {
+      'created.txt.mustache': 'For all {{number}}\n\n{{> order}}',
+      'fr/created.txt.mustache': 'Merci, {{number}}\n\n{{> order}}',
+      'es/order.txt.mustache': 'Suma {{total}}',
+      'en/shipped.txt.mustache': 'Off it goes\n\n{{> order}}',
+    }),
+  )
+  const subjects = (['en', 'de', 'fr', 'es'] as const).map((language) => render(content, null, language).subject)
+  assert.deepEqual(subjects, ['For all SF-1001', 'For all SF-1001', 'Merci, SF-1001', 'For all SF-1001'])
+  assert.equal(render(content, null, 'es').text, 'Suma 25,00\u00a0€\n')
+  const shipped = { ...content, kind: 'shipped' }
+  assert.deepEqual(
+    [render(shipped, null, 'en').subject, render(shipped, null).subject],
+    ['Off it goes', 'Ihre Bestellung SF-1001 ist unterwegs'],
+  )
 })
 
 test('a template that cannot be used is refused at once, in one line that names it', (t) => {
@@ -48,10 +69,16 @@ test('a template that cannot be used is refused at once, in one line that names 
     partial: {
       name: 'created.html.mustache',
       text: '{{> heading}}',
-      reason: /\{\{>heading\}\} is not known; there are header, order, footer/,
+      reason: /\{\{>heading\}\} is not known; there are header, lines, order, footer/,
     },
     subjectless: { name: 'created.txt.mustache', text: '\nHello', reason: /the first line must be the subject/ },
     bodiless: { name: 'created.txt.mustache', text: 'Only a subject', reason: /the first line must be the subject/ },
+    foreign: {
+      name: 'it/created.txt.mustache',
+      text: 'Subject\n\nText',
+      reason: /is no mail template; .* each also in a folder en, de, fr, es$/,
+    },
+    translated: { name: 'fr/created.txt.mustache', text: 'Sujet\n{{nombre}}', reason: /\{\{nombre\}\} is not known/ },
     unknown: { name: 'create.txt.mustache', text: 'Subject\n', reason: /is no mail template; they are / },
   }
   for (const [what, { name, text, reason }] of Object.entries(cases)) {
@@ -76,7 +103,7 @@ test('no built-in template, of orders or of accounts, would make a mail program 
     const text = readFileSync(join(folder, name), 'utf8')
     assert.doesNotMatch(text, /<(img|script|link|iframe|object|video|audio|source|style|base)\b|\bsrc(set)?=|url\(|@import|https?:/i, name)
     // A link to the shop or, of a shipped order, to its parcel is the only address there is; the customer follows it or not.
-    const allowed = name === 'shipped.html.mustache' ? '{{tracking_url}}' : '{{link}}'
+    const allowed = name.endsWith('shipped.html.mustache') ? '{{tracking_url}}' : '{{link}}'
     for (const [, target] of text.matchAll(/href="([^"]*)"/g)) assert.equal(target, allowed, name)
   }
 })

@@ -3,6 +3,7 @@ import { join, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import mustache from 'mustache'
 import { OperatorError } from '../errors.ts'
+import { LANGUAGES, type Language } from '../language.ts'
 
 const OWN = fileURLToPath(new URL('templates', import.meta.url))
 const EXTENSION = '.mustache'
@@ -19,19 +20,20 @@ export interface TemplateNames {
   partials: readonly string[]
 }
 
-/** Reads one template, such as `created.txt` or `account/header.html`, and checks it. Throws TemplateError. */
-export type ReadTemplate = (name: string, names: TemplateNames) => string
+/** Reads one template, such as `created.txt` or `account/header.html`, in a language, and checks it. Throws TemplateError. */
+export type ReadTemplate = (name: string, names: TemplateNames, language: Language) => string
 
 /**
  * Reads the mail templates of `directory`, and built-in ones where it has no file of that name; null for built-in ones
- * only. Throws TemplateError when the folder does not exist or contains an unknown template.
+ * only. A folder named as a language has what that language has of its own: `de/created.txt.mustache` comes before `created.txt.mustache`.
+ * Throws TemplateError when the folder does not exist or contains an unknown template.
  */
 export function createTemplateReader(directory: string | null): ReadTemplate {
   if (directory !== null) assertOnlyKnown(directory)
-  return (name, names) => {
-    const file = `${name}${EXTENSION}`
-    const own = directory === null ? null : join(directory, file)
-    const path = own !== null && existsSync(own) ? own : join(OWN, file)
+  return (name, names, language) => {
+    const folders = directory === null ? [OWN] : [directory, OWN]
+    const files = folders.flatMap((folder) => filesOf(name, language).map((file) => join(folder, file)))
+    const path = files.find((file) => existsSync(file)) ?? join(OWN, `${name}${EXTENSION}`)
     const text = readFileSync(path, 'utf8')
       .replace(/^\uFEFF/, '')
       .replaceAll('\r\n', '\n')
@@ -40,11 +42,25 @@ export function createTemplateReader(directory: string | null): ReadTemplate {
   }
 }
 
+/** The files that a template of a language is read from, the first that exists. The built-in English ones are those without a folder. */
+export function filesOf(name: string, language: Language): string[] {
+  return [`${language}/${name}${EXTENSION}`, `${name}${EXTENSION}`]
+}
+
 function assertOnlyKnown(directory: string): void {
   if (!(statSync(directory, { throwIfNoEntry: false })?.isDirectory() ?? false)) throw new TemplateError(`${directory} is not a folder`)
-  const known = new Set(listTemplates(OWN))
+  const shared = listTemplates(OWN).filter((name) => !LANGUAGES.some((language) => name.startsWith(`${language}/`)))
+  const known = new Set([shared, ...LANGUAGES.map((language) => shared.map((name) => `${language}/${name}`))].flat())
   const stranger = listTemplates(directory).find((name) => !known.has(name))
-  if (stranger !== undefined) throw new TemplateError(`${join(directory, stranger)} is no mail template; they are ${[...known].join(', ')}`)
+  if (stranger !== undefined)
+    throw new TemplateError(
+      `${join(directory, stranger)} is no mail template; they are ${shared.join(', ')}, each also in a folder ${LANGUAGES.join(', ')}`,
+    )
+}
+
+/** The shop's own template files, such as `created.txt.mustache`. `directory` is one that `createTemplateReader` has accepted. */
+export function listOwnTemplates(directory: string | null): string[] {
+  return directory === null ? [] : listTemplates(directory)
 }
 
 function listTemplates(directory: string): string[] {

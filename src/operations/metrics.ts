@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import { type Reading, Readings } from './readings.ts'
-import { RequestTimes } from './request-times.ts'
+import { type CountedRequests, RequestTimes } from './request-times.ts'
 
 const STATES = ['stopped', 'standby', 'active', 'failing'] as const
 type State = (typeof STATES)[number]
@@ -75,6 +75,9 @@ export class Metrics {
 
   readonly requestAnswered = (method: string, route: string | undefined, status: number, ms: number): void =>
     this.#requests.add(method, route ?? 'none', status, ms / 1_000)
+
+  /** The requests of this process so far, for figures over time. */
+  readonly requestCounts = (): Iterable<CountedRequests> => this.#requests.counts()
 
   readonly ordersTried = (orders: number): void => this.#orderBatches.observe(orders)
 

@@ -64,6 +64,23 @@ test('finds orders by status, customer, number, e-mail, product and period, alon
   }
 })
 
+test('answers 304 to a poll of the list until an order has changed', async () => {
+  const product = await store.addProduct()
+  const [order] = [await place(product), await place(product, { by: bob })]
+  const path = `/admin/orders?product_id=${product.id}`
+  const poll = (etag: string) => store.call('GET', path, { token, headers: { 'if-none-match': etag } })
+  const first = await store.call('GET', path, { token })
+  assert.equal(first.headers['cache-control'], 'no-store')
+  const etag = String(first.headers.etag)
+  const again = await poll(`W/${etag}`)
+  assert.deepEqual([again.status, again.text, again.headers.etag], [304, '', etag])
+  await move(order.id, { to: 'confirmed' })
+  const changed = await poll(etag)
+  assert.equal(changed.status, 200)
+  assert.notEqual(changed.headers.etag, etag)
+  assert.equal((await store.call('GET', `/admin/orders/${order.id}`, { token })).headers.etag, undefined, 'If-Match takes the version')
+})
+
 test('pages through the orders found, and takes no cursor of another search', async () => {
   const lamp = await store.addProduct()
   const placed: string[] = []

@@ -1,18 +1,23 @@
 import { Type } from 'typebox'
+import { doingOf } from '../activity/record-activity.ts'
 import type { Pool } from '../db/pool.ts'
 import { AppError } from '../errors.ts'
-import { callerOf } from '../http/caller.ts'
+import { actorOf } from '../http/caller.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { readIfMatch } from '../http/if-match.ts'
 import { nextLink, PageOf } from '../http/pagination.ts'
 import { OPERATOR_ONLY, okResponses, problemResponses } from '../http/problem.ts'
+import { sendPolled } from '../http/send-polled.ts'
 import { traceparentOf } from '../http/trace-context.ts'
+import { chargeRoutes } from './charge-routes.ts'
 import { EXAMPLE_ADMIN_ORDER_DETAIL } from './examples.ts'
 import { moveOrder } from './move-orders.ts'
+import { orderNoteRoutes } from './note-routes.ts'
 import { getAnyOrder } from './orders.ts'
+import { partRoutes } from './part-routes.ts'
 import type { LockedRows } from './placing/locked-rows.ts'
 import { IfMatch, OrderParams } from './routes.ts'
-import { AdminOrderSchema, type FindUserId, OrderSearch, presentForAdmin, searchOrders } from './search-orders.ts'
+import { AdminOrderSchema, type FindUserIds, OrderSearch, presentForAdmin, searchOrders } from './search-orders.ts'
 import { type FindDeliveries, OrderDetailSchema, presentOrderDetail } from './timeline.ts'
 import { MAX_TRANSITION_LINES, moveOrdersByLines, readTransition, Transition } from './transition-lines.ts'
 
@@ -22,7 +27,7 @@ export interface AdminOrderRoutesOptions {
   baseUrl: string
   now: () => Date
   findDeliveries: FindDeliveries
-  findUserId: FindUserId
+  findUserIds: FindUserIds
 }
 
 const LINES_LIMIT_BYTES = 8 * 1_048_576
@@ -34,17 +39,18 @@ const AdminOrderDetailSchema = Type.Object(
 
 /** The orders of all customers, for operators. */
 export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOptions): void {
-  const { pool, lockedRows, baseUrl, now, findDeliveries, findUserId } = options
+  const { pool, lockedRows, baseUrl, now, findDeliveries, findUserIds } = options
   const moving = { pool, lockedRows }
   const shared = { tags: ['operations'] }
 
   server.get(
     '/admin/orders',
     {
-      config: { access: 'admin' },
+      config: { access: 'orders:read' },
       schema: {
         operationId: 'searchOrders',
-        description: 'Filters combine with AND. Pages: follow `next_cursor` until `has_more` is false.',
+        description:
+          'Filters combine with AND. Pages: follow `next_cursor` until `has_more` is false. Send the `ETag` as `If-None-Match` to poll.',
         ...shared,
         summary: 'All orders, newest first by number, with `from` or `to` by time, in pages',
         querystring: OrderSearch,
@@ -55,20 +61,21 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
       },
     },
     async (request, reply) => {
-      const page = await searchOrders(pool, findUserId, request.query)
+      const page = await searchOrders(pool, findUserIds, request.query)
       const link = nextLink(baseUrl, '/admin/orders', request.query, page.next_cursor)
       if (link !== undefined) reply.header('link', link)
-      return reply.header('cache-control', 'no-store').send(page)
+      return sendPolled(request, reply, page)
     },
   )
 
   server.get(
     '/admin/orders/:id',
     {
-      config: { access: 'admin' },
+      config: { access: 'orders:read' },
       schema: {
         operationId: 'getAnyOrder',
-        description: 'The timeline shows when each change was published, mailed and stored in the lake.',
+        description:
+          'The timeline shows when each change was published, mailed and stored in the lake. Send the `ETag` as `If-None-Match` to poll.',
         ...shared,
         summary: 'Any order, and the delivery status of each change',
         params: OrderParams,
@@ -78,6 +85,7 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
     async (request, reply) => {
       const order = await getAnyOrder(pool, request.params.id)
       const detail = presentOrderDetail(order, await findDeliveries(order))
+      // Without an entity tag: `If-Match` of a move takes the version.
       return reply.header('cache-control', 'no-store').send({ ...detail, user_id: order.userId })
     },
   )
@@ -85,7 +93,7 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
   server.post(
     '/admin/orders/:id/transitions',
     {
-      config: { access: 'admin' },
+      config: { access: 'orders:move' },
       schema: {
         operationId: 'moveOrder',
         ...shared,
@@ -117,11 +125,11 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
     },
     async (request, reply) => {
       const { order, isRepeat } = await moveOrder(
-        moving,
+        { ...moving, doing: doingOf(request) },
         {
           orderId: request.params.id,
           ...readTransition(request.body),
-          actor: { type: 'admin', userId: callerOf(request).userId },
+          actor: actorOf(request),
           versions: readIfMatch(request.headers['if-match']),
           traceparent: traceparentOf(request),
         },
@@ -132,6 +140,10 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
     },
   )
 
+  partRoutes(server, moving, now)
+  chargeRoutes(server, moving, now)
+  orderNoteRoutes(server, { pool, baseUrl })
+
   // A separate scope: only this route accepts NDJSON.
   server.register(async (scope) => {
     scope.removeAllContentTypeParsers()
@@ -139,7 +151,7 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
     scope.post(
       '/admin/orders/transitions',
       {
-        config: { access: 'admin' },
+        config: { access: 'orders:move' },
         bodyLimit: LINES_LIMIT_BYTES,
         schema: {
           operationId: 'moveOrders',
@@ -158,10 +170,15 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
         },
       },
       async (request, reply) => {
-        const actor = { type: 'admin', userId: callerOf(request).userId } as const
+        const actor = actorOf(request)
         const { id, log, body } = request
         if (!Buffer.isBuffer(body)) throw new AppError('unsupported_media_type', `Send the moves as ${NDJSON}.`)
-        const results = await moveOrdersByLines(moving, body, { id, log, actor, traceparent: traceparentOf(request) }, now)
+        const results = await moveOrdersByLines(
+          { ...moving, doing: doingOf(request) },
+          body,
+          { id, log, actor, traceparent: traceparentOf(request) },
+          now,
+        )
         return reply
           .header('cache-control', 'no-store')
           .type(NDJSON)

@@ -24,6 +24,7 @@ test('refuses an order that costs something else than the customer was shown, an
   assert.equal((await order([line(lamp, 2)], shown)).status, 201)
   await store.pool.query('update products set price_amount = 600 where id = $1', [lamp.id])
   const problem = assertProblem(await order([line(lamp, 2)], shown), 409, 'price_changed')
+  assert.equal(problem.detail, 'The total is 12.00 EUR now.')
   assert.deepEqual(
     [problem.total, problem.items[0].unit_price],
     [

@@ -1,5 +1,6 @@
 import type { SellableProduct } from '../catalogue/products.ts'
 import type { Shortage, StockLevels, StockLine } from '../catalogue/stock.ts'
+import { formatMajorUnits } from '../currency.ts'
 import { AppError, type ErrorCode, type FieldError } from '../errors.ts'
 import { type Money, multiply, sum } from '../money.ts'
 import type { OrderItem } from './order.ts'
@@ -80,7 +81,7 @@ export function assertTotal(expected: Money | null, items: readonly OrderItem[],
   if (expected === null || (expected.amount === total.amount && expected.currency === total.currency)) return
   throw refuse(
     'price_changed',
-    `The total is ${total.amount} ${total.currency} now.`,
+    `The total is ${formatMajorUnits(total)} ${total.currency} now.`,
     [{ pointer: '#/expected_total', detail: 'is not the total' }],
     { items, total },
   )

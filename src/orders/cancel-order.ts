@@ -1,3 +1,6 @@
+import type { Pool } from '../db/pool.ts'
+import { sql } from '../db/sql.ts'
+import { AppError } from '../errors.ts'
 import { type Moving, moveOrder } from './move-orders.ts'
 import type { Order } from './order.ts'
 
@@ -9,8 +12,23 @@ export interface Cancellation {
   traceparent: string
 }
 
-/** Cancels a customer's own order and gives its stock back. Throws as `moveOrder`. */
+/** Cancels a customer's own order, or one of its guests, and gives its stock back. Throws as `moveOrder`. */
 export async function cancelOrder(moving: Moving, { userId, ...cancellation }: Cancellation, now: Date): Promise<Order> {
-  const move = { ...cancellation, to: 'cancelled', actor: { type: 'customer', userId }, ownerId: userId, reason: null } as const
-  return (await moveOrder(moving, move, now)).order
+  const move = { ...cancellation, to: 'cancelled', actor: { type: 'customer', id: userId }, reason: null } as const
+  try {
+    return (await moveOrder(moving, { ...move, ownerId: userId }, now)).order
+  } catch (error) {
+    if (!(error instanceof AppError && error.code === 'not_found')) throw error
+    const guestId = await findGuest(moving.pool, userId, cancellation.orderId)
+    if (guestId === null) throw error
+    return (await moveOrder(moving, { ...move, ownerId: guestId }, now)).order
+  }
+}
+
+/** The account's guest that placed the order. Nothing takes it away from the account again. */
+async function findGuest(pool: Pool, ownerId: string, orderId: string): Promise<string | null> {
+  const { rows } = await pool.query<{ id: string }>(
+    sql`select users.id from orders join users on users.id = orders.user_id where orders.id = ${orderId} and users.owner_id = ${ownerId}`,
+  )
+  return rows[0]?.id ?? null
 }

@@ -1,9 +1,14 @@
 import type { Pool, Queryable, Transaction } from '../db/pool.ts'
+import { sql } from '../db/sql.ts'
 import { inTransaction } from '../db/transaction.ts'
 
 const DAY_MS = 86_400_000
 const ORDERS_AT_ONCE = 200
 const ACCOUNTS_AT_ONCE = 100
+
+const HAS_PERSONAL_DATA = sql`(
+  shipping_address is not null or note is not null or exists (select from order_notes where order_id = orders.id)
+)`
 
 /** Erases the address and note in copies of these orders, in the transaction that has erased them in the rows. */
 export type EraseCopies = (tx: Transaction, orderIds: readonly string[]) => Promise<void>
@@ -15,20 +20,22 @@ export interface Erasure {
 }
 
 /**
- * Erases the shipping address, with its phone, and the note of up to 200 due orders of a deleted account, and every response stored for
+ * Erases the shipping address, with its phone, the note and operators' notes of up to 200 due orders of a deleted account, and every response stored for
  * retries. `eraseDueAddresses` erases the rest later. Returns the number of orders. Their versions stay, so the change stream publishes no event.
  */
 export async function eraseAddressesOf(tx: Transaction, userId: string, { eraseCopies, retainDays }: Erasure, now: Date): Promise<number> {
-  await tx.query('delete from idempotency_keys where user_id = $1', [userId])
+  await deleteKeysOf(tx, [userId])
+  // Waits for an operator's note that is being added: see `order-notes.ts`.
+  await tx.query('select from deleted_accounts where user_id = $1 for update', [userId])
   // An order that is not shipped yet needs its address, however old it is.
   const { rows } = await tx.query<{ id: string }>(
-    `with due as (
+    sql`with due as (
       select id
       from orders
-      where user_id = $1 and (shipping_address is not null or note is not null)
-        and status not in ('pending', 'confirmed') and updated_at < $2
+      where user_id = ${userId} and ${HAS_PERSONAL_DATA}
+        and status not in ('pending', 'confirmed') and updated_at < ${cutoff(retainDays, now)}
       order by id
-      limit $3
+      limit ${ORDERS_AT_ONCE}
       for update
     )
     update orders
@@ -36,19 +43,25 @@ export async function eraseAddressesOf(tx: Transaction, userId: string, { eraseC
     from due
     where orders.id = due.id
     returning orders.id`,
-    [userId, cutoff(retainDays, now), ORDERS_AT_ONCE],
   )
   const ids = rows.map(({ id }) => id)
-  if (ids.length > 0) await eraseCopies(tx, ids)
+  if (ids.length > 0) {
+    await tx.query('delete from order_notes where order_id = any($1)', [ids])
+    await eraseCopies(tx, ids)
+  }
   await recordRest(tx, userId, now)
   return rows.length
+}
+
+/** Deletes the responses stored for retries, which have addresses. `eraseDueAddresses` erases those of the orders within a minute. */
+export async function deleteKeysOf(tx: Transaction, userIds: readonly string[]): Promise<void> {
+  await tx.query(sql`delete from idempotency_keys where user_id = any(${userIds}::uuid[])`)
 }
 
 /** An order that was in flight while its account was deleted may be stored later: the account is checked for another day. */
 async function recordRest(tx: Transaction, userId: string, now: Date): Promise<void> {
   const { rows } = await tx.query<{ oldest: Date | null }>(
-    'select min(updated_at) as oldest from orders where user_id = $1 and (shipping_address is not null or note is not null)',
-    [userId],
+    sql`select min(updated_at) as oldest from orders where user_id = ${userId} and ${HAS_PERSONAL_DATA}`,
   )
   const oldest = rows[0]?.oldest ?? null
   await tx.query(`update deleted_accounts set oldest_change_at = coalesce($2::timestamptz, '-infinity') where user_id = $1`, [

@@ -1,6 +1,7 @@
 import { type TObject, type TSchema, Type } from 'typebox'
-import { orderEventType, UUID_PATTERN } from './events.ts'
-import { OrderSchema } from './order.ts'
+import { orderEventType, UPDATED, UUID_PATTERN } from './events.ts'
+import { OrderSchema, OrderStatusSchema } from './order.ts'
+import { PaymentSchema } from './order-changes.ts'
 import { allowedTransitions, ORDER_STATUSES, type OrderStatus } from './order-status.ts'
 
 /**
@@ -8,12 +9,12 @@ import { allowedTransitions, ORDER_STATUSES, type OrderStatus } from './order-st
  * and a consumer that validates takes the next release's too. Pure.
  */
 export function orderEventSchemas(): Record<string, TObject> {
-  return Object.fromEntries(ORDER_STATUSES.map((status) => [orderEventType(status), eventSchema(status)]))
+  const moves = ORDER_STATUSES.map((status) => [orderEventType(status), eventSchema(orderEventType(status), status)])
+  return Object.fromEntries([...moves, [UPDATED, eventSchema(UPDATED, null)]])
 }
 
-/** The CloudEvents envelope, JSON format, with the extensions sequence, partitioning and distributed tracing. */
-function eventSchema(status: OrderStatus): TObject {
-  const type = orderEventType(status)
+/** The CloudEvents envelope, JSON format, with the extensions sequence, partitioning and distributed tracing. `status`: null for any. */
+function eventSchema(type: string, status: OrderStatus | null): TObject {
   return Type.Object(
     {
       specversion: Type.Literal('1.0'),
@@ -41,16 +42,31 @@ function eventSchema(status: OrderStatus): TObject {
 }
 
 /** The whole order after the change. */
-function orderSchema(status: OrderStatus): TObject {
-  const { allowed_transitions: _, ...shown } = OrderSchema.properties
-  const order = Type.Object({ ...shown, user_id: Type.String({ format: 'uuid' }), status: Type.Literal(status) })
+function orderSchema(status: OrderStatus | null): TObject {
+  const { allowed_transitions: _, original_total, parcels, adjustments, payment: _payment, ...shown } = OrderSchema.properties
+  const order = Type.Object({
+    ...shown,
+    user_id: Type.String({ format: 'uuid' }),
+    status: status === null ? OrderStatusSchema : Type.Literal(status),
+    // An order that only moved as a whole has neither, as in the releases before.
+    original_total: Type.Optional(original_total),
+    parcels: Type.Optional(parcels),
+    adjustments: Type.Optional(adjustments),
+    payment: Type.Optional(PaymentSchema),
+  })
   return open(order)
 }
 
-function previousStatus(status: OrderStatus): TSchema {
-  const before = ORDER_STATUSES.filter((previous) => allowedTransitions(previous).includes(status))
+function previousStatus(status: OrderStatus | null): TSchema {
+  if (status === null) return Type.Enum([...ORDER_STATUSES], { description: 'The status before the change, which is that after it.' })
+  const before = ORDER_STATUSES.filter((previous) => allowedTransitions(previous).includes(status) || leadsByParts(previous, status))
   const description = 'The status before the change, null for a new order.'
   return before.length === 0 ? Type.Null({ description }) : Type.Enum(before, { description })
+}
+
+/** When all that was shipped has come back, cancelling the rest ends the order as returned. */
+function leadsByParts(previous: OrderStatus, status: OrderStatus): boolean {
+  return previous === 'confirmed' && status === 'returned'
 }
 
 /** The schema with room for unknown properties at every depth: of the API's own schemas, those that requests share with answers leave none. */

@@ -1,5 +1,8 @@
+import type { Attributes } from '../attributes.ts'
 import { isDate, isTime, isTimeOfSomeForm } from './event-time.ts'
 import type { OrderItem, ShippingAddress, StatusChange } from './order.ts'
+import type { Adjustment, Parcel, Payment } from './order-changes.ts'
+import { amountOf, isAmended, itemsWith, type LineState, orderStateOf } from './order-state.ts'
 import { type OrderStatus, versionOf } from './order-status.ts'
 
 /** A row of `orders` as the change stream carries it, columns parsed by `pg`'s default parsers. */
@@ -14,6 +17,8 @@ export interface OrderRecord {
   client_reference: string | null
   shipping_address: ShippingAddress | null
   note: string | null
+  /** Absent in a record of the log from before the column was added. */
+  attributes?: Attributes | null
   version: number
   status_history: StatusChange[]
   traceparent: string | null
@@ -33,6 +38,7 @@ export const ORDER_COLUMNS = Object.keys({
   client_reference: true,
   shipping_address: true,
   note: true,
+  attributes: true,
   version: true,
   status_history: true,
   traceparent: true,
@@ -49,7 +55,10 @@ const EVENT_NAMES = {
   returned: 'returned',
 } as const satisfies Record<OrderStatus, string>
 
-export type OrderEventType = `storefront.order.${(typeof EVENT_NAMES)[OrderStatus]}`
+/** Of a change that leaves the status as it is. */
+export const UPDATED = 'storefront.order.updated'
+
+export type OrderEventType = `storefront.order.${(typeof EVENT_NAMES)[OrderStatus]}` | typeof UPDATED
 
 /** The type of the event for a move to `status`. */
 export function orderEventType(status: OrderStatus): OrderEventType {
@@ -57,7 +66,10 @@ export function orderEventType(status: OrderStatus): OrderEventType {
 }
 
 /** Every type of order event. */
-export const ORDER_EVENT_TYPES: readonly OrderEventType[] = Object.values(EVENT_NAMES).map((name) => `storefront.order.${name}` as const)
+export const ORDER_EVENT_TYPES: readonly OrderEventType[] = [
+  ...Object.values(EVENT_NAMES).map((name) => `storefront.order.${name}` as const),
+  UPDATED,
+]
 
 /** An order change: CloudEvents 1.0, JSON format, with the extensions sequence, partitioning and distributed tracing. */
 export interface OrderEvent {
@@ -91,10 +103,19 @@ export interface OrderEventData {
     client_reference: string | null
     shipping_address: ShippingAddress | null
     note: string | null
+    /** Absent: none. */
+    attributes?: Attributes
     version: number
     created_at: string
     updated_at: string
     status_history: StatusChange[]
+    /** Both only of an order of which something besides the status was changed. */
+    original_total?: { amount: number; currency: string }
+    parcels?: Parcel[]
+    /** Absent: none. */
+    adjustments?: Adjustment[]
+    /** Absent: nothing is known. */
+    payment?: Payment
   }
   previous_status: OrderStatus | null
 }
@@ -128,6 +149,7 @@ export function findEventDefect(event: unknown): string | null {
   if (data.previous_status !== null && !isStatus(data.previous_status)) return 'previous_status is no status'
   if (!isMoney(order.total) || !isText(order.total.currency)) return 'order.total is no amount'
   if (!isTime(event.time)) return 'time is no time'
+  if (order.adjustments !== undefined && !areAdjustments(order.adjustments)) return 'adjustments is no list of adjustments'
   // Of a new order all three are the same.
   if (order.created_at !== event.time && !isTime(order.created_at)) return 'created_at is no time'
   if (order.updated_at !== event.time && !isTime(order.updated_at)) return 'updated_at is no time'
@@ -177,9 +199,27 @@ function isMoney(value: unknown): value is { amount: number; currency: string } 
 
 function isStatusChange(value: unknown): boolean {
   if (!isObject(value)) return false
-  const { status, at, reference, tracking } = value
+  const { status, at, reference, tracking, change } = value
   const hasReference = reference === undefined || isText(reference)
-  return isStatus(status) && isTimeOfSomeForm(at) && hasReference && (tracking === undefined || isTracking(tracking))
+  const isMove = isStatus(status) && isTimeOfSomeForm(at) && hasReference && (tracking === undefined || isTracking(tracking))
+  return isMove && (change === undefined || isChange(change))
+}
+
+function isChange(value: unknown): boolean {
+  if (!isObject(value)) return false
+  const { type, lines, amount, kind, label, provider, reference, state } = value
+  const areLines = lines === undefined || (Array.isArray(lines) && lines.every(isLineQuantity))
+  if (type === 'adjusted' && !(isText(kind) && isText(label) && Number.isSafeInteger(amount))) return false
+  if (type === 'payment' && !(isText(provider) && isText(reference) && isText(state))) return false
+  return isText(type) && areLines && (amount === undefined || Number.isSafeInteger(amount))
+}
+
+function isLineQuantity(value: unknown): boolean {
+  return isObject(value) && isText(value.product_id) && Number.isSafeInteger(value.quantity)
+}
+
+function areAdjustments(value: unknown): boolean {
+  return Array.isArray(value) && value.every((each) => isObject(each) && isText(each.kind) && isText(each.label) && isMoney(each.amount))
 }
 
 function isTracking(value: unknown): boolean {
@@ -192,11 +232,13 @@ function isObject(value: unknown): value is Record<string, unknown> {
 
 /** The event of an order change: `record` is the row after it, `previous` the row before it, null for a new order. Pure. */
 export function toOrderEvent(record: OrderRecord, previous: Pick<OrderRecord, 'status'> | null): OrderEvent {
+  const attributes = record.attributes ?? null
+  const { items, total, ...amended } = contentOf(record)
   return {
     specversion: '1.0',
     id: `${record.id}.${record.version}`,
     source: '/orders',
-    type: orderEventType(record.status),
+    type: isUpdate(record, previous) ? UPDATED : orderEventType(record.status),
     subject: record.id,
     time: record.updated_at.toISOString(),
     datacontenttype: 'application/json',
@@ -209,19 +251,43 @@ export function toOrderEvent(record: OrderRecord, previous: Pick<OrderRecord, 's
         number: record.number,
         user_id: record.user_id,
         status: record.status,
-        items: record.items,
-        total: { amount: Number(record.total_amount), currency: record.currency },
+        items,
+        total,
         client_reference: record.client_reference,
         shipping_address: record.shipping_address,
         note: record.note,
+        ...(attributes === null ? {} : { attributes }),
         version: record.version,
         created_at: record.created_at.toISOString(),
         updated_at: record.updated_at.toISOString(),
         status_history: record.status_history,
+        ...amended,
       },
       previous_status: previous?.status ?? null,
     },
   }
+}
+
+function isUpdate({ status, status_history }: OrderRecord, previous: Pick<OrderRecord, 'status'> | null): boolean {
+  return previous?.status === status && status_history.at(-1)?.change !== undefined
+}
+
+/** What the history makes of the order. Of an order that only moved as a whole: what was placed, as in events of releases before. */
+function contentOf({ items, total_amount, currency, status_history: history }: OrderRecord) {
+  const total = { amount: Number(total_amount), currency }
+  if (!isAmended(history)) return { items, total }
+  const state = orderStateOf({ items, total, history })
+  const { adjustments, payment } = state
+  return {
+    ...{ items: itemsWith(items, state.lines), total: state.total, original_total: total, parcels: state.parcels },
+    ...(adjustments.length === 0 ? {} : { adjustments }),
+    ...(payment === null ? {} : { payment }),
+  }
+}
+
+/** Whether the change was made in another shop and moved in: subscribers tell nobody of it. Pure. */
+export function isImported({ data: { order } }: OrderEvent): boolean {
+  return order.status_history.at(-1)?.imported === true
 }
 
 /** Whether the history contains every version. Pure. */
@@ -252,10 +318,39 @@ export function toOrderEvents(record: OrderRecord): OrderEvent[] {
  * Pure.
  */
 export function toEarlierEvents({ data: { order } }: OrderEvent): OrderEvent[] {
-  const { total, created_at, updated_at, ...same } = order
+  const { items, total, created_at, updated_at, original_total: _total, parcels: _parcels, ...same } = order
   if (!hasWholeHistory(order)) return []
   const times = { created_at: new Date(created_at), updated_at: new Date(updated_at) }
-  return toOrderEvents({ ...same, ...times, total_amount: String(total.amount), currency: total.currency, traceparent: null }).slice(0, -1)
+  const placed = {
+    items: items.map(asPlaced),
+    total_amount: String(total.amount - amountOf(order.status_history)),
+    currency: total.currency,
+  }
+  return toOrderEvents({ ...same, ...times, ...placed, traceparent: null }).slice(0, -1)
+}
+
+/** The id of the last of `toEarlierEvents`, null for none. To make them all takes long where the history is long. Pure. */
+export function previousEventId({ data: { order } }: OrderEvent): string | null {
+  const index = order.status_history.length - 2
+  const previous = order.status_history[index]
+  return previous === undefined || !hasWholeHistory(order) ? null : `${order.id}.${versionOf(previous, index)}`
+}
+
+function asPlaced({ shipped: _shipped, cancelled: _cancelled, returned: _returned, ...item }: OrderItem): OrderItem {
+  return item
+}
+
+const CHANGES_WITH_MAIL: readonly string[] = ['shipped', 'lines_cancelled', 'returned']
+
+/** Whether the customer gets a mail about the event: not about a change that only the store cares for. Pure. */
+export function isMailed({ type, data: { order } }: OrderEvent): boolean {
+  return type !== UPDATED || CHANGES_WITH_MAIL.includes(order.status_history.at(-1)?.change?.type ?? '')
+}
+
+/** What was done to the pieces of each line of an event's order, also where the event does not name them; or until an earlier change. Pure. */
+export function linesOf({ data: { order } }: OrderEvent, history = order.status_history): LineState[] {
+  const { items, total, original_total = total } = order
+  return orderStateOf({ items, total: original_total, history }).lines
 }
 
 /** Whether a text is an absolute http or https URL, without a user's name and password. Pure. */

@@ -12,6 +12,7 @@ export const EXAMPLE_NEW_ORDER = {
   client_reference: 'cart-1843',
   shipping_address: SHIPPING_ADDRESS,
   note: 'Please ring twice.',
+  attributes: { channel: 'app', is_gift: false },
 }
 
 export const EXAMPLE_ORDER = {
@@ -24,10 +25,15 @@ export const EXAMPLE_ORDER = {
   client_reference: EXAMPLE_NEW_ORDER.client_reference,
   shipping_address: SHIPPING_ADDRESS,
   note: EXAMPLE_NEW_ORDER.note,
+  attributes: EXAMPLE_NEW_ORDER.attributes,
   version: 1,
   created_at: PLACED_AT,
   updated_at: PLACED_AT,
   status_history: [{ status: 'pending', at: PLACED_AT, actor: { type: 'customer', id: USER_ID }, reason: null }],
+  original_total: TOTAL,
+  adjustments: [],
+  payment: null,
+  parcels: [],
 }
 
 export const EXAMPLE_ORDER_DETAIL = {
@@ -46,6 +52,13 @@ export const EXAMPLE_ORDER_DETAIL = {
 
 export const EXAMPLE_ADMIN_ORDER = { ...EXAMPLE_ORDER, user_id: USER_ID }
 export const EXAMPLE_ADMIN_ORDER_DETAIL = { ...EXAMPLE_ORDER_DETAIL, user_id: USER_ID }
+export const EXAMPLE_NEW_ORDER_NOTE = { text: 'Called: the customer takes it on Friday.' }
+export const EXAMPLE_ORDER_NOTE = {
+  id: '01997a61-4c55-7b67-83ea-8f2b1c9d5e77',
+  author: { type: 'admin', id: '01997a5e-0c41-7b02-8d1e-5f0f6a3c9b12' },
+  ...EXAMPLE_NEW_ORDER_NOTE,
+  created_at: '2026-03-04T18:20:00.000Z',
+}
 export const EXAMPLE_QUOTE = { items: EXAMPLE_ORDER.items, total: TOTAL, is_available: true, shortages: [] }
 
 export const EXAMPLE_TRANSITION = {
@@ -53,3 +66,16 @@ export const EXAMPLE_TRANSITION = {
   reference: 'parcel-7781',
   tracking: { carrier: 'DHL', number: '00340434161094015902', url: 'https://www.dhl.com/track?id=00340434161094015902' },
 }
+
+export const EXAMPLE_NEW_ADJUSTMENT = {
+  kind: 'shipping',
+  label: 'Express delivery',
+  amount: { amount: 490, currency: 'EUR' },
+  reference: 'rate-551',
+}
+export const EXAMPLE_PAYMENT_REPORT = { provider: 'stripe', reference: 'pi_3NxK2e', state: 'paid' }
+
+const PART = [{ product_id: PRODUCT_ID, quantity: 1 }]
+export const EXAMPLE_SHIPMENT = { lines: PART, reference: EXAMPLE_TRANSITION.reference, tracking: EXAMPLE_TRANSITION.tracking }
+export const EXAMPLE_LINES_CANCELLED = { lines: PART, reason: 'no longer made', reference: 'refund-1843' }
+export const EXAMPLE_RETURN = { lines: PART, restock: true, reason: 'the handle is broken', reference: 'rma-7' }

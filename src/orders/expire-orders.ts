@@ -15,7 +15,7 @@ type OnFailed = (orderId: string, error: unknown) => void
 
 /**
  * Cancels orders that have been pending for longer than `ttlSeconds`, the oldest first, and returns their stock. An order that is confirmed
- * meanwhile stays. Several processes may run it at once. Returns the number of cancelled orders.
+ * meanwhile stays, and so does one whose payment is authorized or paid. Several processes may run it at once. Returns the number of cancelled orders.
  */
 export async function expireOrders(pool: Pool, ttlSeconds: number, now: Date, onFailed: OnFailed = rethrow): Promise<number> {
   const moving = { pool, lockedRows: new LockedRows(pool) }
@@ -27,6 +27,9 @@ export async function expireOrders(pool: Pool, ttlSeconds: number, now: Date, on
       `select id, created_at
       from orders
       where status = 'pending' and created_at < $1 and (created_at, id) > ($2, $3)
+        -- One of another shop waits for that shop's payment, and is old when it is moved in. As in the index, so that others are not read.
+        and status_history -> 0 -> 'imported' is null
+        and (status_history -> 1 is null or not order_holds_money(status_history))
       order by created_at, id
       limit $4`,
       [before, after.created_at, after.id, AT_ONCE],
@@ -52,7 +55,8 @@ function expireTogether(moving: Moving, ids: readonly string[], now: Date, patie
   const common = {
     to: 'cancelled',
     from: 'pending',
-    actor: { type: 'system', userId: null },
+    unlessMoneyIsHeld: true,
+    actor: { type: 'system', id: null },
     reason: REASON,
     traceparent: newTraceparent(),
   } as const

@@ -5,6 +5,7 @@ import { Cursor, type Page } from '../http/pagination.ts'
 import { type OrderView, presentOrder } from './order.ts'
 import { OrderLimit, readOrderPage } from './order-page.ts'
 import { ORDER_STATUSES } from './order-status.ts'
+import { buyersOf } from './orders.ts'
 
 export const OrderQuery = Type.Object(
   {
@@ -18,12 +19,11 @@ export const OrderQuery = Type.Object(
 /** A page of one customer's orders, newest first. Throws `invalid_cursor`. */
 export function listOrders(pool: Pool, userId: string, query: Static<typeof OrderQuery>): Promise<Page<OrderView>> {
   const { status, ...page } = query
-  const conditions = [sql`user_id = ${userId}`]
-  if (status !== undefined) conditions.push(sql`status = ${status}`)
   return readOrderPage(pool, {
     ...page,
     scope: ['orders', userId, status ?? null],
-    conditions,
+    buyers: buyersOf(userId),
+    conditions: status === undefined ? [] : [sql`status = ${status}`],
     sort: 'number',
     present: presentOrder,
     // One prepared statement for each set of conditions: planning one takes as long as running it.

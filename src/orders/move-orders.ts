@@ -1,25 +1,38 @@
+import type { Doing } from '../activity/record-activity.ts'
 import { returnStock, type StockLine } from '../catalogue/stock.ts'
 import { isTimeout } from '../db/failures.ts'
 import type { Pool, Transaction } from '../db/pool.ts'
 import { inTransaction } from '../db/transaction.ts'
 import { AppError, notFound } from '../errors.ts'
-import { type Order, type StatusMove, withStatus } from './order.ts'
-import { allowedTransitions, assertTransition, type OrderStatus } from './order-status.ts'
+import { assertHistoryFits } from './change-limits.ts'
+import { type Order, type StatusMove, stateOf, withStatus } from './order.ts'
+import { isMoneyHeld } from './order-charges.ts'
+import { transitionsOf } from './order-state.ts'
+import type { OrderStatus } from './order-status.ts'
 import { findOrdersForUpdate, updateOrderStatuses } from './orders.ts'
 import { type LockedRows, type Rows, rowsAreLocked } from './placing/locked-rows.ts'
+import { isChangeMade, type PlannedChange, planChange, planTransition, type RequestedChange } from './plan-change.ts'
+import { isCharge, isChargeMade, planCharge, type RequestedCharge } from './plan-charge.ts'
+import { recordMoves } from './record-moves.ts'
 
-/** A requested change of status. */
-export interface Move extends StatusMove {
+/** A requested change of an order: of its status as a whole, or of something else about it, from which the status follows. */
+export type Move = MoveDetails & ({ to: OrderStatus; change?: never } | { change: RequestedChange | RequestedCharge; to?: never })
+
+interface MoveDetails extends Omit<StatusMove, 'to' | 'change'> {
   orderId: string
   /** Only an order of this customer. */
   ownerId?: string
   /** Only an order in this status: for moves that were decided earlier. */
   from?: OrderStatus
+  /** Only an order whose payment is neither authorized nor paid, when it is locked. */
+  unlessMoneyIsHeld?: boolean
   /** Only an order in one of these versions, as `If-Match` has them; null for any. */
   versions?: ReadonlySet<string> | null
-  /** Whether goods that come back can be sold again. Cancelled ones always can: they never left. */
+  /** With `to`: whether goods that come back can be sold again. Cancelled ones always can: they never left. */
   restock?: boolean
 }
+
+type Decision = MoveOutcome & { goesBack?: readonly StockLine[] }
 
 /** `repeated`: the move was made before with the same reference, and nothing was changed. The order is the present one. */
 export type MoveOutcome = { kind: 'moved' | 'repeated'; order: Order } | { kind: 'refused'; error: unknown }
@@ -27,6 +40,8 @@ export type MoveOutcome = { kind: 'moved' | 'repeated'; order: Order } | { kind:
 export interface Moving {
   pool: Pool
   lockedRows: LockedRows
+  /** For moves of operators and keys, which are recorded; those of customers and of the store's clock are not. */
+  doing?: Doing
 }
 
 /** How long a move waits for locked rows. */
@@ -46,7 +61,7 @@ export async function moveOrder(moving: Moving, move: Move, now: Date): Promise<
  * is held while they are waited for.
  */
 export async function moveOrders(
-  { pool, lockedRows }: Moving,
+  { pool, lockedRows, doing }: Moving,
   moves: readonly Move[],
   now: Date,
   lockWaitMs = LOCK_WAIT_MS,
@@ -55,7 +70,9 @@ export async function moveOrders(
   for (;;) {
     const rows: Rows = { orders: moves.map(({ orderId }) => orderId.toLowerCase()) }
     try {
-      return await inTransaction(pool, (tx) => attempt(tx, { lockedRows, moves, now, rows }), { lockTimeoutMs: lockedRows.lockTimeoutMs })
+      return await inTransaction(pool, (tx) => attempt(tx, { lockedRows, doing, moves, now, rows }), {
+        lockTimeoutMs: lockedRows.lockTimeoutMs,
+      })
     } catch (error) {
       if (!(error instanceof RowsLocked) && !isTimeout(error)) throw error
       if (!(error instanceof RowsLocked)) await lockedRows.find(rows)
@@ -71,69 +88,88 @@ class RowsLocked extends Error {
 }
 
 interface Attempt extends Pick<Moving, 'lockedRows'> {
+  doing: Doing | undefined
   moves: readonly Move[]
   now: Date
   /** What the moves lock: their orders at first; the rest is added once it is known. */
   rows: Rows
 }
 
-async function attempt(tx: Transaction, { lockedRows, moves, now, rows }: Attempt): Promise<MoveOutcome[]> {
+async function attempt(tx: Transaction, { lockedRows, doing, moves, now, rows }: Attempt): Promise<MoveOutcome[]> {
   if (lockedRows.hasAny(rows)) throw new RowsLocked()
   const orders = await findOrdersForUpdate(
     tx,
     moves.map((move) => move.orderId),
   )
-  const outcomes = moves.map((move) => decide(move, orders.get(move.orderId.toLowerCase()), now))
+  const outcomes = moves.map((move) => decideMove(move, orders.get(move.orderId.toLowerCase()), now))
   const moved = outcomes.flatMap((outcome) => (outcome.kind === 'moved' ? [outcome.order] : []))
-  const lines = linesToReturn(moves, outcomes)
+  const lines = outcomes.flatMap(({ goesBack = [] }) => goesBack)
   rows.customers = [...new Set(moved.map(({ userId }) => userId))]
   rows.products = [...new Set(lines.map((line) => line.product_id))]
   if (lockedRows.hasAny(rows)) throw new RowsLocked()
   // The order of locks is the same everywhere, so no two deadlock: orders by id, their customers' counts by the update, stock by product id.
   const written = new Map((await updateOrderStatuses(tx, moved)).map((order) => [order.id, order]))
   if (lines.length > 0) await returnStock(tx, lines)
+  if (doing !== undefined) await recordMoves(tx, doing, orders, [...written.values()])
   return outcomes.map((outcome) =>
-    outcome.kind === 'moved' ? { ...outcome, order: written.get(outcome.order.id) ?? outcome.order } : outcome,
+    outcome.kind === 'moved' ? { kind: 'moved', order: written.get(outcome.order.id) ?? outcome.order } : outcome,
   )
 }
 
-function decide(move: Move, order: Order | undefined, now: Date): MoveOutcome {
+/** What a move makes of an order, if there is one. Pure. */
+export function decideMove(move: Move, order: Order | undefined, now: Date): Decision {
   try {
     if (order === undefined || (move.ownerId !== undefined && order.userId !== move.ownerId)) throw notFound('order')
     // Before the version: a client that repeats a move did not get the response with the new one.
     if (wasMade(order, move)) return { kind: 'repeated', order }
     assertVersion(order, move.versions ?? null)
     if (move.from !== undefined && order.status !== move.from) throw new AppError('illegal_transition', `The order is ${order.status} now.`)
-    assertNotInStatus(order, move)
-    assertTransition(order.status, move.to)
-    return { kind: 'moved', order: withStatus(order, move, now) }
+    if (move.unlessMoneyIsHeld === true && isMoneyHeld(stateOf(order).payment))
+      throw new AppError('illegal_transition', 'The order is paid now.')
+    const { goesBack, isBySize, ...planned } = plan(order, move)
+    const moved = withStatus(order, { ...move, ...planned }, now)
+    if (isBySize) assertHistoryFits(moved)
+    return { kind: 'moved', order: moved, goesBack }
   } catch (error) {
     return { kind: 'refused', error }
   }
 }
 
-/** Whether the order made this move with the same reference at any time. */
-function wasMade(order: Order, { to, reference = null }: Move): boolean {
-  return reference !== null && order.statusHistory.some((change) => change.status === to && change.reference === reference)
+function plan(order: Order, move: Move): PlannedChange {
+  const { change } = move
+  if (change !== undefined) {
+    if (!isCharge(change)) return planChange(order, change)
+    // A discount or fee must always be voidable, and a provider's message is not refused.
+    return { to: order.status, change: planCharge(order, change), goesBack: [], isBySize: change.type === 'adjusted' }
+  }
+  assertNotInStatus(order, move)
+  return planTransition(order, move.to, move)
+}
+
+/** Whether the order made this move with the same reference at any time. Throws `change_reference_taken`. */
+function wasMade(order: Order, { to, change, reference = null, tracking = null }: Move): boolean {
+  if (change !== undefined && isCharge(change)) return isChargeMade(order, change, reference)
+  if (reference === null) return false
+  if (change !== undefined) return isChangeMade(order, change, reference, tracking)
+  const { statusHistory } = order
+  return statusHistory.some((entry, at) => entry.reference === reference && entry.status === to && statusHistory[at - 1]?.status !== to)
 }
 
 /** Throws `illegal_transition`, with the reference of the move that was made, when the order already has the status. */
-function assertNotInStatus({ status, statusHistory }: Order, { to, reference = null }: Move): void {
+function assertNotInStatus(order: Order, { to, reference = null }: Move): void {
+  const { status, statusHistory } = order
   if (reference === null || status !== to) return
-  const current = statusHistory.at(-1)?.reference ?? null
+  // Later entries may have changed something else.
+  const current = statusHistory.findLast((entry, at) => entry.status !== statusHistory[at - 1]?.status)?.reference ?? null
   const cause = current === null ? 'without a reference' : `with the reference ${current}`
   throw new AppError('illegal_transition', `The order became ${to} ${cause}.`, {
-    members: { current_status: status, current_reference: current, allowed_transitions: allowedTransitions(status) },
+    members: { current_status: status, current_reference: current, allowed_transitions: transitionsOf(status, stateOf(order).lines) },
   })
 }
 
 function assertVersion(order: Order, versions: ReadonlySet<string> | null): void {
   if (versions === null || versions.has(String(order.version))) return
-  throw new AppError('precondition_failed', `The order is at version ${order.version}.`, { members: { current_version: order.version } })
-}
-
-/** The lines whose goods can be sold again. */
-function linesToReturn(moves: readonly Move[], outcomes: readonly MoveOutcome[]): StockLine[] {
-  const goesBack = (index: number) => moves[index]?.to === 'cancelled' || (moves[index]?.to === 'returned' && moves[index].restock === true)
-  return outcomes.flatMap((outcome, index) => (outcome.kind === 'moved' && goesBack(index) ? outcome.order.items : []))
+  throw new AppError('precondition_failed', `The order is ${order.status} by now, at version ${order.version}.`, {
+    members: { current_version: order.version },
+  })
 }

@@ -30,6 +30,8 @@ const DIRECTIONS = { number: sql`number desc`, time: sql`created_at desc, id des
 export interface OrderPageQuery<T> {
   /** What a cursor is for: the list and its filters. */
   scope: readonly unknown[]
+  /** A query of `user_id`s whose orders alone are listed; everybody's unless given. */
+  buyers?: Sql
   conditions: readonly Sql[]
   sort: OrderSort
   limit?: number
@@ -46,17 +48,25 @@ export async function readOrderPage<T>(pool: Pool, query: OrderPageQuery<T>): Pr
   if (cursor !== undefined) {
     conditions.push(sort === 'number' ? await behindNumber(pool, query, cursor) : behindTime(scope, cursor))
   }
-  const statement = sql`select ${ORDER_COLUMNS}
-    from orders
-    where ${allOf(conditions)}
-    order by ${DIRECTIONS[sort]}
-    limit ${limit + 1}`
+  const statement = selectPage(query.buyers, conditions, sort, limit + 1)
   const { rows } = await pool.query<OrderRow>(statementName === undefined ? statement : prepared(statement, statementName))
   const shown = rows.slice(0, Math.min(limit, countWithin(rows, PAGE_LINES)))
   const last = shown.at(-1)
   const isFollowed = rows.length > shown.length && last !== undefined
   const nextCursor = isFollowed ? encodeCursor(scope, sort === 'number' ? [last.number] : [last.created_at.getTime(), last.id]) : null
   return { data: shown.map((row) => present(toOrder(row))), has_more: nextCursor !== null, next_cursor: nextCursor }
+}
+
+/** Of each buyer as many as the page may have, read from an index that ends in the sort key; then the newest of them. */
+function selectPage(buyers: Sql | undefined, conditions: readonly Sql[], sort: OrderSort, rows: number): Sql {
+  const newest = sql`order by ${DIRECTIONS[sort]} limit ${rows}`
+  if (buyers === undefined) return sql`select ${ORDER_COLUMNS} from orders where ${allOf(conditions)} ${newest}`
+  return sql`select ${ORDER_COLUMNS}
+    from (${buyers}) as buyer (buyer_id)
+    cross join lateral (
+      select ${ORDER_COLUMNS} from orders where ${allOf([sql`user_id = buyer_id`, ...conditions])} ${newest}
+    ) as newest
+    ${newest}`
 }
 
 function behindTime(scope: readonly unknown[], cursor: string): Sql {
@@ -66,11 +76,14 @@ function behindTime(scope: readonly unknown[], cursor: string): Sql {
 
 async function behindNumber(
   pool: Pool,
-  { scope, conditions }: Pick<OrderPageQuery<unknown>, 'scope' | 'conditions'>,
+  { scope, buyers, conditions }: Pick<OrderPageQuery<unknown>, 'scope' | 'buyers' | 'conditions'>,
   cursor: string,
 ): Promise<Sql> {
   const position = decodeCursor(scope, cursor, AnyPosition)
-  const number = position.length === 1 ? position[0] : await findNumber(pool, conditions, position[1])
+  const number =
+    position.length === 1
+      ? position[0]
+      : await findNumber(pool, buyers === undefined ? conditions : [sql`user_id in (${buyers})`, ...conditions], position[1])
   if (number === null) throw invalidCursor()
   return sql`number < ${number}::bigint`
 }

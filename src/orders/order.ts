@@ -1,7 +1,10 @@
 import { type Static, Type } from 'typebox'
+import { type Attributes, AttributesSchema } from '../attributes.ts'
 import { type Money, MoneySchema } from '../money.ts'
 import { EXAMPLE_ORDER } from './examples.ts'
-import { allowedTransitions, ORDER_STATUSES, type OrderStatus } from './order-status.ts'
+import { AdjustmentSchema, type OrderChange, OrderChangeSchema, ParcelSchema, PaymentSchema } from './order-changes.ts'
+import { itemsWith, type OrderState, orderStateOf, transitionsOf } from './order-state.ts'
+import { ORDER_STATUSES, type OrderStatus } from './order-status.ts'
 import { ReferenceSchema, type Tracking, TrackingSchema } from './tracking.ts'
 
 const text = (maxLength: number) => Type.String({ minLength: 1, maxLength })
@@ -24,7 +27,9 @@ export type ShippingAddress = Static<typeof ShippingAddressSchema>
 
 export const OrderStatusSchema = Type.Enum([...ORDER_STATUSES], { title: 'OrderStatus' })
 
-/** A line of an order, as it was when the order was placed. */
+const pieces = (what: string) => Type.Optional(Type.Integer({ description: `Pieces that were ${what}. Absent: none.` }))
+
+/** A line of an order, as it was when the order was placed, and what was done to its pieces since. */
 const OrderItemSchema = Type.Object(
   {
     product_id: Type.String({ format: 'uuid' }),
@@ -34,6 +39,9 @@ const OrderItemSchema = Type.Object(
     unit_price: MoneySchema,
     quantity: Type.Integer(),
     total: MoneySchema,
+    shipped: pieces('shipped, also those that were returned later'),
+    cancelled: pieces('cancelled'),
+    returned: pieces('returned'),
   },
   { title: 'OrderItem' },
 )
@@ -44,12 +52,16 @@ const StatusChangeSchema = Type.Object(
     status: OrderStatusSchema,
     at: Type.String({ format: 'date-time' }),
     actor: Type.Object({
-      type: Type.Union([Type.Literal('customer'), Type.Literal('admin'), Type.Literal('system')]),
+      type: Type.Enum(['customer', 'admin', 'key', 'system'], { description: '`admin`: an operator of any role. `key`: an API key.' }),
       id: Type.Union([Type.String(), Type.Null()]),
     }),
     reason: Type.Union([Type.String(), Type.Null()]),
     reference: Type.Optional(ReferenceSchema),
     tracking: Type.Optional(TrackingSchema),
+    change: Type.Optional(OrderChangeSchema),
+    imported: Type.Optional(
+      Type.Boolean({ description: 'The change was made in another shop and moved in: no mail and no webhook reports it.' }),
+    ),
     version: Type.Optional(
       Type.Integer({
         description: 'The version of the order after the change, where that is not its place in this list: after a restore.',
@@ -71,12 +83,17 @@ export const OrderSchema = Type.Object(
     client_reference: Type.Union([Type.String(), Type.Null()]),
     shipping_address: Type.Union([ShippingAddressSchema, Type.Null()]),
     note: Type.Union([Type.String(), Type.Null()]),
+    attributes: Type.Optional({ ...AttributesSchema, description: 'As the order was placed. Absent: none.' }),
     version: Type.Integer({
       description: 'Grows with each change: 1, 2, 3 … Skips numbers after the database was restored.',
     }),
     created_at: Type.String({ format: 'date-time' }),
     updated_at: Type.String({ format: 'date-time' }),
     status_history: Type.Array(StatusChangeSchema),
+    original_total: MoneySchema,
+    adjustments: Type.Array(AdjustmentSchema, { description: 'What is charged besides the lines.' }),
+    payment: Type.Union([PaymentSchema, Type.Null()], { description: 'As the provider has reported it. Null: nothing is known.' }),
+    parcels: Type.Array(ParcelSchema, { description: 'What was shipped, parcel by parcel.' }),
   },
   { title: 'Order', examples: [EXAMPLE_ORDER] },
 )
@@ -88,11 +105,14 @@ export interface Order {
   number: string
   userId: string
   status: OrderStatus
+  /** As placed, and so is the total: what was done to them follows from the history (`order-state.ts`). */
   items: OrderItem[]
   total: Money
   clientReference: string | null
   shippingAddress: ShippingAddress | null
   note: string | null
+  /** Null: none. */
+  attributes: Attributes | null
   version: number
   statusHistory: StatusChange[]
   traceparent: string | null
@@ -107,31 +127,42 @@ export function locationOf(baseUrl: string, orderId: string): string {
 
 /** An order as the API shows it to its owner. */
 export function presentOrder(order: Order): OrderView {
+  const { lines, parcels, adjustments, payment, total } = stateOf(order)
   return {
     id: order.id,
     number: order.number,
     status: order.status,
-    allowed_transitions: [...allowedTransitions(order.status)],
-    items: order.items,
-    total: order.total,
+    allowed_transitions: [...transitionsOf(order.status, lines)],
+    items: itemsWith(order.items, lines),
+    total,
     client_reference: order.clientReference,
     shipping_address: order.shippingAddress,
     note: order.note,
+    ...(order.attributes === null ? {} : { attributes: order.attributes }),
     version: order.version,
     created_at: order.createdAt.toISOString(),
     updated_at: order.updatedAt.toISOString(),
     status_history: order.statusHistory,
+    original_total: order.total,
+    adjustments,
+    payment,
+    parcels,
   }
+}
+
+/** What its changes have made of an order. */
+export function stateOf({ items, total, statusHistory: history }: Order): OrderState {
+  return orderStateOf({ items, total, history })
 }
 
 /** An order as it is placed; its number is drawn when it is stored. Pure. */
 export function newOrder(
-  placed: Pick<Order, 'id' | 'userId' | 'items' | 'total' | 'clientReference' | 'shippingAddress' | 'note'> & {
+  placed: Pick<Order, 'id' | 'userId' | 'items' | 'total' | 'clientReference' | 'shippingAddress' | 'note' | 'attributes'> & {
     traceparent: string
     now: Date
   },
 ): Order {
-  const { id, userId, items, total, clientReference, shippingAddress, note, traceparent, now } = placed
+  const { id, userId, items, total, clientReference, shippingAddress, note, attributes, traceparent, now } = placed
   return {
     id,
     number: '',
@@ -142,6 +173,7 @@ export function newOrder(
     clientReference,
     shippingAddress,
     note,
+    attributes,
     version: 1,
     statusHistory: [{ status: 'pending', at: now.toISOString(), actor: { type: 'customer', id: userId }, reason: null }],
     traceparent,
@@ -171,11 +203,8 @@ function replaceFirst(text: string, part: string, replacement: string): string {
   return start === -1 ? text : text.slice(0, start) + replacement + text.slice(start + part.length)
 }
 
-/** Who changes an order. `userId` null is the store itself. */
-export interface Actor {
-  type: StatusChange['actor']['type']
-  userId: string | null
-}
+/** Who changes an order. The store itself has no id. */
+export type Actor = StatusChange['actor']
 
 /** What is recorded about a change of status. */
 export interface StatusMove {
@@ -185,19 +214,21 @@ export interface StatusMove {
   /** The id of what caused the move, such as a payment. */
   reference?: string | null
   tracking?: Tracking | null
+  change?: OrderChange
   traceparent: string
 }
 
 /** The order after a move; whether the move is legal is for `assertTransition`. Pure. */
 export function withStatus(order: Order, move: StatusMove, at: Date): Order {
-  const { to: status, actor, reason, reference = null, tracking = null, traceparent } = move
+  const { to: status, actor, reason, reference = null, tracking = null, change: parts, traceparent } = move
   const change: StatusChange = {
     status,
     at: at.toISOString(),
-    actor: { type: actor.type, id: actor.userId },
+    actor: { type: actor.type, id: actor.id },
     reason,
     ...(reference === null ? {} : { reference }),
     ...(tracking === null ? {} : { tracking }),
+    ...(parts === undefined ? {} : { change: parts }),
   }
   return { ...order, status, version: order.version + 1, statusHistory: [...order.statusHistory, change], traceparent, updatedAt: at }
 }

@@ -1,5 +1,6 @@
+import type { Attributes } from '../attributes.ts'
 import type { Queryable, Transaction } from '../db/pool.ts'
-import { sql } from '../db/sql.ts'
+import { type Sql, sql } from '../db/sql.ts'
 import { notFound } from '../errors.ts'
 import type { Order } from './order.ts'
 import type { OrderStatus } from './order-status.ts'
@@ -15,6 +16,7 @@ export interface OrderRow {
   client_reference: string | null
   shipping_address: Order['shippingAddress']
   note: string | null
+  attributes: Attributes | null
   version: number
   status_history: Order['statusHistory']
   traceparent: string | null
@@ -22,8 +24,8 @@ export interface OrderRow {
   updated_at: Date
 }
 
-export const ORDER_COLUMNS = sql`id, number, user_id, status, items, total_amount, currency, client_reference, shipping_address, note, version,
-  status_history, traceparent, created_at, updated_at`
+export const ORDER_COLUMNS = sql`id, number, user_id, status, items, total_amount, currency, client_reference, shipping_address, note, attributes,
+  version, status_history, traceparent, created_at, updated_at`
 
 export function toOrder(row: OrderRow): Order {
   return {
@@ -36,6 +38,7 @@ export function toOrder(row: OrderRow): Order {
     clientReference: row.client_reference,
     shippingAddress: row.shipping_address,
     note: row.note,
+    attributes: row.attributes,
     version: row.version,
     statusHistory: row.status_history,
     traceparent: row.traceparent,
@@ -44,9 +47,14 @@ export function toOrder(row: OrderRow): Order {
   }
 }
 
+/** The ids under which a customer has ordered: the account's and those of its guests. See docs/decisions/0214-guests.md. */
+export function buyersOf(userId: string): Sql {
+  return sql`select ${userId}::uuid as user_id union all select id from users where owner_id = ${userId}`
+}
+
 /** Another customer's order is as unknown as one that does not exist. */
 export async function getOrder(db: Queryable, userId: string, id: string): Promise<Order> {
-  const { rows } = await db.query<OrderRow>(sql`select ${ORDER_COLUMNS} from orders where id = ${id} and user_id = ${userId}`)
+  const { rows } = await db.query<OrderRow>(sql`select ${ORDER_COLUMNS} from orders where id = ${id} and user_id in (${buyersOf(userId)})`)
   if (rows[0] === undefined) throw notFound('order')
   return toOrder(rows[0])
 }

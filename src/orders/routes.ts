@@ -1,4 +1,5 @@
 import { Type } from 'typebox'
+import { type Attributes, AttributesInput } from '../attributes.ts'
 import type { Pool } from '../db/pool.ts'
 import { callerOf } from '../http/caller.ts'
 import type { HttpServer } from '../http/http-server.ts'
@@ -14,6 +15,7 @@ import { EXAMPLE_NEW_ORDER } from './examples.ts'
 import { listOrders, OrderQuery } from './list-orders.ts'
 import { locationOf, OrderSchema, presentOrder, ShippingAddressSchema } from './order.ts'
 import { getOrder } from './orders.ts'
+import { isBlockedAddress } from './placing/blocked-guests.ts'
 import { readIdempotencyKey } from './placing/idempotency.ts'
 import type { LockedRows } from './placing/locked-rows.ts'
 import type { OrderBatcher } from './placing/order-batcher.ts'
@@ -50,6 +52,7 @@ const NewOrder = Type.Object(
     ),
     shipping_address: Type.Optional(ShippingAddressSchema),
     note: Type.Optional(Type.String({ minLength: 1, maxLength: 1_000 })),
+    attributes: Type.Optional(AttributesInput),
   },
   { title: 'NewOrder', ...strict, examples: [EXAMPLE_NEW_ORDER] },
 )
@@ -87,7 +90,7 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
       schema: {
         operationId: 'placeOrder',
         description:
-          'Prices and names are those of the catalogue at this moment. Either all lines are reserved or none. Send an `Idempotency-Key` and repeat the request with it when no answer arrives: it places one order.',
+          'Prices and names are those of the catalogue at this moment. Either all lines are reserved or none. Send an `Idempotency-Key` and repeat the request with it when no answer arrives: it places one order. `attributes` are never changed and, like `client_reference`, kept in the data lake: without personal data.',
         ...shared,
         summary: 'Places an order',
         headers: Type.Object({
@@ -103,6 +106,7 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
           ...problemResponses(
             ...BASKET_REFUSALS,
             'invalid_header',
+            'account_blocked',
             'insufficient_stock',
             'purchase_limit',
             'too_many_pending_orders',
@@ -115,8 +119,8 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
       },
     },
     async (request, reply) => {
-      const { userId } = callerOf(request)
-      const { items, expected_total = null, client_reference = null, shipping_address = null, note = null } = request.body
+      const { userId, role } = callerOf(request)
+      const { items, expected_total = null, client_reference = null, shipping_address = null, note = null, attributes = {} } = request.body
       assertNoLink(shipping_address?.name, '#/shipping_address/name')
       const placed = await batcher.place({
         userId,
@@ -125,8 +129,10 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
         clientReference: client_reference,
         shippingAddress: shipping_address,
         note,
+        attributes: isEmpty(attributes) ? null : attributes,
         idempotencyKey: readIdempotencyKey(request.headers['idempotency-key'], userId, request.body),
         traceparent: traceparentOf(request),
+        isOfBlockedAddress: role === 'guest' && (await isBlockedAddress(pool, userId)),
       })
       if (placed.isReplay) reply.header('idempotency-replayed', 'true')
       return reply
@@ -182,6 +188,10 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
       return reply.header('cache-control', 'no-store').send(presentOrder(order))
     },
   )
+}
+
+function isEmpty(attributes: Attributes): boolean {
+  return Object.keys(attributes).length === 0
 }
 
 function readingRoutes(server: HttpServer, { pool, baseUrl, findDeliveries }: OrderRoutesOptions): void {

@@ -7,6 +7,7 @@ import { EXAMPLE_ADMIN_ORDER } from './examples.ts'
 import { type Order, OrderSchema, presentOrder } from './order.ts'
 import { OrderLimit, readOrderPage } from './order-page.ts'
 import { ORDER_STATUSES } from './order-status.ts'
+import { buyersOf } from './orders.ts'
 
 const Instant = (description: string) => Type.Optional(Type.String({ format: 'date-time', maxLength: 40, description }))
 
@@ -15,9 +16,14 @@ export const OrderSearch = Type.Object(
     limit: Type.Optional(OrderLimit),
     cursor: Type.Optional(Cursor),
     status: Type.Optional(Type.Enum([...ORDER_STATUSES], { title: 'OrderStatus', description: 'Only orders with this status.' })),
-    user_id: Type.Optional(Type.String({ format: 'uuid', description: 'Only orders of this customer.' })),
+    user_id: Type.Optional(
+      Type.String({
+        format: 'uuid',
+        description: 'Only orders of this customer, and of the guests whose orders the account has taken over.',
+      }),
+    ),
     number: Type.Optional(Type.String({ pattern: '^[0-9]{1,18}$', description: 'Only the order with this number.' })),
-    email: Type.Optional(Type.String({ minLength: 3, maxLength: 254, description: 'Of an account that exists.' })),
+    email: Type.Optional(Type.String({ minLength: 3, maxLength: 254, description: 'Of an account or of guests that exist.' })),
     product_id: Type.Optional(Type.String({ format: 'uuid', description: 'Orders with a line of this product.' })),
     from: Instant('Placed then or later. RFC 3339.'),
     to: Instant('Placed before. RFC 3339.'),
@@ -36,23 +42,24 @@ export function presentForAdmin(order: Order): AdminOrder {
   return { ...presentOrder(order), user_id: order.userId }
 }
 
-/** The id of the account with an e-mail address, null for none. */
-export type FindUserId = (email: string) => Promise<string | null>
+/** The ids of the account and of the guests with an e-mail address. */
+export type FindUserIds = (email: string) => Promise<readonly string[]>
 
 /** A page of everybody's orders that match, newest first: by number, with a period by time. Throws `invalid_cursor` or `invalid_query`. */
-export async function searchOrders(pool: Pool, findUserId: FindUserId, search: Static<typeof OrderSearch>): Promise<Page<AdminOrder>> {
+export async function searchOrders(pool: Pool, findUserIds: FindUserIds, search: Static<typeof OrderSearch>): Promise<Page<AdminOrder>> {
   const { limit, cursor, ...filters } = search
   const scope = ['admin orders', ...Object.entries(filters).sort(([a], [b]) => (a < b ? -1 : 1))]
   const conditions: Sql[] = []
   if (filters.status !== undefined) conditions.push(sql`status = ${filters.status}`)
   if (filters.number !== undefined) conditions.push(sql`number = ${filters.number}::bigint`)
-  if (filters.user_id !== undefined) conditions.push(sql`user_id = ${filters.user_id}::uuid`)
-  if (filters.email !== undefined) conditions.push(sql`user_id = ${await findUserId(filters.email)}::uuid`)
+  if (filters.user_id !== undefined && filters.email !== undefined) conditions.push(sql`user_id in (${buyersOf(filters.user_id)})`)
   if (filters.product_id !== undefined) conditions.push(sql`product_ids @> array[${filters.product_id}::uuid]`)
   if (filters.from !== undefined) conditions.push(sql`created_at >= ${readInstant('from', filters.from)}::timestamptz`)
   if (filters.to !== undefined) conditions.push(sql`created_at < ${readInstant('to', filters.to)}::timestamptz`)
+  const buyers = await buyersIn(filters, findUserIds)
   return readOrderPage(pool, {
     scope,
+    ...(buyers === undefined ? {} : { buyers }),
     conditions,
     // Only the index by time finds a period quickly.
     sort: filters.from === undefined && filters.to === undefined ? 'number' : 'time',
@@ -60,6 +67,11 @@ export async function searchOrders(pool: Pool, findUserId: FindUserId, search: S
     ...(limit === undefined ? {} : { limit }),
     ...(cursor === undefined ? {} : { cursor }),
   })
+}
+
+async function buyersIn({ user_id, email }: Static<typeof OrderSearch>, findUserIds: FindUserIds): Promise<Sql | undefined> {
+  if (email !== undefined) return sql`select unnest(${await findUserIds(email)}::uuid[]) as user_id`
+  return user_id === undefined ? undefined : buyersOf(user_id)
 }
 
 /** The schema's `date-time` allows leap seconds, and `Date` does not. */

@@ -1,6 +1,7 @@
 import { type Static, Type } from 'typebox'
 import { EXAMPLE_ORDER_DETAIL } from './examples.ts'
 import { type Order, OrderSchema, OrderStatusSchema, presentOrder } from './order.ts'
+import { OrderChangeSchema } from './order-changes.ts'
 import { versionOf } from './order-status.ts'
 import { ReferenceSchema, TrackingSchema } from './tracking.ts'
 
@@ -13,6 +14,8 @@ const TimelineEntrySchema = Type.Object(
     at: Type.String({ format: 'date-time', description: 'When the change was made.' }),
     reference: Type.Optional(ReferenceSchema),
     tracking: Type.Optional(TrackingSchema),
+    change: Type.Optional(OrderChangeSchema),
+    imported: Type.Optional(Type.Boolean({ description: 'The change was made in another shop and moved in.' })),
     published_at: Type.Union(Time.anyOf, { description: 'When its event was on the topic. Null: not yet, or not recorded.' }),
     mail: Type.Union([
       Type.Object({

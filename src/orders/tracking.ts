@@ -14,7 +14,7 @@ export const TrackingSchema = Type.Object(
       }),
     ),
   },
-  { title: 'Tracking', additionalProperties: false, description: 'How the customer follows the parcel. Only of a move to `shipped`.' },
+  { title: 'Tracking', additionalProperties: false, description: 'How the customer follows the parcel. Only of goods that are shipped.' },
 )
 export type Tracking = Static<typeof TrackingSchema>
 

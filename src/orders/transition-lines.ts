@@ -22,10 +22,10 @@ const LINE_LOCK_WAIT_MS = 100
 /** How long the moves of a chunk that are made alone wait in all: a chunk in which every row is locked must not take long. */
 const LINES_LOCK_WAIT_MS = 2_000
 
-const Reason = Type.String({
+export const Reason = Type.String({
   minLength: 1,
   maxLength: 500,
-  description: 'For the customer, and kept in the data lake: it names no person.',
+  description: 'The customer sees it, and the data lake keeps it. Do not name a person.',
 })
 
 export const Transition = Type.Object(
@@ -109,7 +109,7 @@ export async function moveOrdersByLines(
   return results.sort((a, b) => a.line - b.line)
 }
 
-function toMove(value: unknown): Pick<Move, 'orderId' | 'to' | 'reason'> & Partial<Move> {
+function toMove(value: unknown): Pick<Move, 'orderId' | 'versions'> & Required<Static<typeof Transition>> {
   if (!isTransitionLine.Check(value)) {
     const [error] = isTransitionLine.Errors(value)
     throw new AppError('invalid_body', `${error?.instancePath || 'the line'} ${error?.message}`)
@@ -201,7 +201,7 @@ function refusal(line: number, orderId: string | null, error: unknown, requestId
 }
 
 /** Throws `invalid_body` for tracking of an order that is not shipped, or for a URL that is not http or https. */
-function assertTracking(to: string, tracking: Tracking | null): void {
+export function assertTracking(to: string, tracking: Tracking | null): void {
   if (tracking === null) return
   if (to !== 'shipped') throw refuse('#/tracking', 'is for orders that are shipped')
   if (tracking.url !== undefined && !isWebAddress(tracking.url)) throw refuse('#/tracking/url', 'must be an absolute http or https URL')

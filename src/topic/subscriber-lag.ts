@@ -1,4 +1,6 @@
 import type { Queryable } from '../db/pool.ts'
+import { sql } from '../db/sql.ts'
+import { subscriberLockKey } from './subscriber.ts'
 import { EPOCH_SEQUENCES, epochOf, type Topic } from './topic.ts'
 
 /** A subscriber's position, and an upper bound of the number of events after it: the topic may skip sequences. */
@@ -14,7 +16,56 @@ export async function readSubscriberLag(db: Queryable, topic: Topic, name: strin
   return position === null ? null : lagBehind(position, await topic.newestSequence())
 }
 
+/** The stored positions by name; null for a subscriber that keeps its own. */
+export async function listSubscriberPositions(db: Queryable): Promise<Map<string, number | null>> {
+  const { rows } = await db.query<{ name: string; sequence: number | null }>('select name, sequence from topic_subscribers')
+  return new Map(rows.map(({ name, sequence }) => [name, sequence]))
+}
+
+/** Those of these subscribers that some process is active as: it holds the subscriber's lock. */
+export async function findActiveSubscribers(db: Queryable, names: readonly string[]): Promise<Set<string>> {
+  const { rows } = await db.query<{ name: string }>(
+    sql`select name
+    from unnest(${names}::text[], ${names.map(subscriberLockKey)}::text[]) as subscriber (name, lock_key)
+    where exists (
+      select from pg_locks
+      where locktype = 'advisory' and granted and objsubid = 1
+        and database = (select oid from pg_database where datname = current_database())
+        and (classid::bigint << 32 | objid::bigint) = hashtextextended(lock_key, 0)
+    )`,
+  )
+  return new Set(rows.map((row) => row.name))
+}
+
 /** Counts in the current epoch only: nothing of an earlier epoch is left to read. */
 export function lagBehind(position: number, newest: number): SubscriberLag {
   return { position, lag: Math.max(0, newest - Math.max(position, epochOf(newest) * EPOCH_SEQUENCES)) }
+}
+
+/** For the lake, whose position is in its files: by what has been recorded about them. Null before the first file. */
+export async function readLakeLag(db: Queryable, topic: Topic): Promise<SubscriberLag | null> {
+  const { rows } = await db.query<{ sequence: number | null }>('select max(last_sequence) as sequence from lake_arrivals')
+  const position = rows[0]?.sequence ?? null
+  return position === null ? null : lagBehind(position, await topic.newestSequence())
+}
+
+/**
+ * How long the oldest event that is in the topic and not in the lake has been there; 0 for none. Null before the lake's first file, and for a
+ * topic outside of the database.
+ */
+export async function readLakeDelay(db: Queryable): Promise<number | null> {
+  const { rows } = await db.query<{ delay: number | null }>(
+    `select case
+      when stored.sequence is null or exists (select from topic_epochs) then null
+      else coalesce((
+        select greatest(extract(epoch from now() - published_at), 0)
+        from topic_messages
+        where topic_messages.sequence > stored.sequence
+        order by topic_messages.sequence
+        limit 1
+      ), 0)
+    end::float8 as delay
+    from (select max(last_sequence) as sequence from lake_arrivals) as stored`,
+  )
+  return rows[0]?.delay ?? null
 }

@@ -1,4 +1,5 @@
 import type { Queryable } from '../db/pool.ts'
+import { OperatorError } from '../errors.ts'
 import type { OrderEvent } from '../orders/events.ts'
 
 /**
@@ -37,6 +38,17 @@ export const EPOCH_SEQUENCES = 1_000_000_000_000
 /** The epoch of the topic that a sequence belongs to: 0 is the topic in PostgreSQL, 1, 2 … are streams of the broker. See decision 0041. */
 export function epochOf(sequence: number): number {
   return Math.floor(sequence / EPOCH_SEQUENCES)
+}
+
+/** The broker refuses an event because of its size, and will until it is configured to take more. */
+export class EventTooLarge extends OperatorError {
+  override readonly name = 'EventTooLarge'
+  readonly event: OrderEvent
+
+  constructor(event: OrderEvent, sizeBytes: number) {
+    super(`the broker refuses its ${sizeBytes} bytes as too large: raise max_payload there, then run storefront replay`)
+    this.event = event
+  }
 }
 
 /** Another process has become the active one of the subscriber. */
@@ -91,7 +103,7 @@ export interface Topic {
   /**
    * Returns when every message is durable; drops messages whose event id the topic has already. Stores them in the given order; if a
    * broker loses one in transit, only the events of each order keep their order. Throws when it cannot store all of them: some may then
-   * be stored, so publish the same messages again.
+   * be stored, so publish the same messages again; without those that are too large after an EventTooLarge.
    */
   publish(messages: readonly OutgoingMessage[]): Promise<void>
   /**

@@ -1,11 +1,12 @@
 import { randomUUIDv7 } from 'node:crypto'
+import { type Doing, difference, recordActivity } from '../activity/record-activity.ts'
 import type { Encryption, Reencrypt } from '../auth/store-secret.ts'
 import type { Pool, Queryable, Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { inTransaction } from '../db/transaction.ts'
 import { ORDER_EVENT_TYPES } from '../orders/events.ts'
 import { generateWebhookSecret } from './webhook-signature.ts'
-import { readWebhookUrl, WebhookRefused } from './webhook-url.ts'
+import { readWebhookUrl, toPrintableUrl, WebhookRefused } from './webhook-url.ts'
 
 /** The reason of a delivery that failed without an attempt. */
 export const DISABLED = 'the endpoint was disabled'
@@ -18,7 +19,12 @@ export interface NewEndpoint {
 }
 
 /** Adds an endpoint, which gets events from now on. The secret cannot be read again. Throws WebhookRefused. */
-export async function addEndpoint(pool: Pool, encryption: Encryption, endpoint: NewEndpoint): Promise<{ id: string; secret: string }> {
+export async function addEndpoint(
+  pool: Pool,
+  encryption: Encryption,
+  endpoint: NewEndpoint,
+  doing: Doing | null = null,
+): Promise<{ id: string; secret: string }> {
   const url = readWebhookUrl(endpoint.url, endpoint.isPrivateAllowed)
   const unknown = endpoint.eventTypes?.find((type) => !(ORDER_EVENT_TYPES as readonly string[]).includes(type))
   if (unknown !== undefined) throw new WebhookRefused(`there is no event ${unknown}; there are ${ORDER_EVENT_TYPES.join(', ')}`)
@@ -32,8 +38,13 @@ export async function addEndpoint(pool: Pool, encryption: Encryption, endpoint: 
     await tx.query(
       sql`insert into webhook_endpoints (id, url, event_types, sealed_secret) values (${id}, ${url}, ${endpoint.eventTypes}, ${encrypted})`,
     )
+    await record(tx, doing, id, { before: null, after: { url: toPrintableUrl(url), event_types: endpoint.eventTypes } })
   })
   return { id, secret }
+}
+
+async function record(tx: Transaction, doing: Doing | null, id: string, states: { before: object | null; after: object | null }) {
+  if (doing !== null) await recordActivity(tx, doing, { subjectType: 'webhook', subjectId: id, ...states })
 }
 
 /** The endpoint with this URL and these events, in any order. No other `tx` adds one with this URL before this one ends. */
@@ -56,7 +67,13 @@ const BOTH_SIGN_HOURS = 24
  * Gives an endpoint a new secret and returns it; null without such an endpoint. For 24 hours both secrets sign, so that
  * the receiver can change over. A secret from before an earlier rotation no longer signs.
  */
-export async function rotateSecret(pool: Pool, encryption: Encryption, id: string, now: Date): Promise<string | null> {
+export async function rotateSecret(
+  pool: Pool,
+  encryption: Encryption,
+  id: string,
+  now: Date,
+  doing: Doing | null = null,
+): Promise<string | null> {
   const secret = generateWebhookSecret()
   const until = new Date(now.getTime() + BOTH_SIGN_HOURS * 3_600_000)
   return inTransaction(pool, async (tx) => {
@@ -66,7 +83,9 @@ export async function rotateSecret(pool: Pool, encryption: Encryption, id: strin
        set sealed_secret = ${encrypted}, previous_sealed_secret = sealed_secret, previous_secret_until = ${until}
        where id = ${id}`,
     )
-    return rowCount === 1 ? secret : null
+    if (rowCount !== 1) return null
+    await record(tx, doing, id, { before: null, after: { previous_secret_until: until } })
+    return secret
   })
 }
 
@@ -95,20 +114,29 @@ export async function reencryptSecrets(tx: Transaction, reencrypt: Reencrypt): P
 }
 
 /** Removes an endpoint and its deliveries. Returns whether it existed. */
-export async function removeEndpoint(pool: Pool, id: string): Promise<boolean> {
-  const { rowCount } = await pool.query('delete from webhook_endpoints where id = $1', [id])
-  return rowCount === 1
+export async function removeEndpoint(pool: Pool, id: string, doing: Doing | null = null): Promise<boolean> {
+  return inTransaction(pool, async (tx) => {
+    const { rows } = await tx.query<Pick<ListedEndpoint, 'url' | 'event_types'>>(
+      sql`delete from webhook_endpoints where id = ${id} returning url, event_types`,
+    )
+    if (rows[0] === undefined) return false
+    await record(tx, doing, id, { before: { ...rows[0], url: toPrintableUrl(rows[0].url) }, after: null })
+    return true
+  })
 }
 
 /** Enables an endpoint again. Returns whether it exists. Deliveries that it missed are `failed` and can be redelivered. */
-export async function enableEndpoint(pool: Pool, id: string): Promise<boolean> {
-  const { rowCount } = await pool.query(
-    `update webhook_endpoints
-     set disabled_at = null, disabled_reason = null, failing_since = null
-     where id = $1`,
-    [id],
-  )
-  return rowCount === 1
+export async function enableEndpoint(pool: Pool, id: string, doing: Doing | null = null): Promise<boolean> {
+  return inTransaction(pool, async (tx) => {
+    const { rows } = await tx.query<{ disabled_at: Date | null; disabled_reason: string | null }>(
+      sql`select disabled_at, disabled_reason from webhook_endpoints where id = ${id} for update`,
+    )
+    if (rows[0] === undefined) return false
+    await tx.query(sql`update webhook_endpoints set disabled_at = null, disabled_reason = null, failing_since = null where id = ${id}`)
+    const differing = difference(rows[0], { disabled_at: null, disabled_reason: null })
+    if (differing !== null) await record(tx, doing, id, differing)
+    return true
+  })
 }
 
 export interface ListedEndpoint {
@@ -122,15 +150,23 @@ export interface ListedEndpoint {
   failed: number
 }
 
-/** The oldest first. */
-export async function listEndpoints(db: Queryable): Promise<ListedEndpoint[]> {
-  const { rows } = await db.query<ListedEndpoint>(
-    `select id, url, event_types, failing_since, disabled_at, disabled_reason,
-       (select count(*) from webhook_deliveries where endpoint_id = endpoint.id and status = 'queued') as queued,
-       (select count(*) from webhook_deliveries where endpoint_id = endpoint.id and status = 'failed') as failed
-     from webhook_endpoints as endpoint
-     order by id`,
-  )
+const NO_ID = '00000000-0000-0000-0000-000000000000'
+const LISTED = sql`select id, url, event_types, failing_since, disabled_at, disabled_reason,
+    (select count(*) from webhook_deliveries where endpoint_id = endpoint.id and status = 'queued') as queued,
+    (select count(*) from webhook_deliveries where endpoint_id = endpoint.id and status = 'failed') as failed
+  from webhook_endpoints as endpoint`
+
+export async function findEndpoint(db: Queryable, id: string): Promise<ListedEndpoint | null> {
+  const { rows } = await db.query<ListedEndpoint>(sql`${LISTED} where id = ${id}`)
+  return rows[0] ?? null
+}
+
+/** The oldest first; those after the id `after`. */
+export async function listEndpoints(
+  db: Queryable,
+  { after = NO_ID, limit = null }: { after?: string | undefined; limit?: number | null } = {},
+): Promise<ListedEndpoint[]> {
+  const { rows } = await db.query<ListedEndpoint>(sql`${LISTED} where id > ${after} order by id limit ${limit}`)
   return rows
 }
 

@@ -5,6 +5,7 @@ import { inTransaction } from '../db/transaction.ts'
 import { type DeliveryOutcome, recordOutcome } from '../jobs/deliveries.ts'
 import type { JobQueue } from '../jobs/job-queue.ts'
 import type { Job, JobOutcome, JobWorker } from '../jobs/job-worker.ts'
+import { isImported } from '../orders/events.ts'
 import { removeLostEvents } from '../topic/remove-lost-events.ts'
 import type { MessageHandler } from '../topic/topic.ts'
 import { pairWanted } from './wanted-events.ts'
@@ -108,7 +109,7 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions) {
   const handle: MessageHandler = async (messages, _signal, fence) => {
     if (!(await hasEndpoints(pool))) return
     const known = await removeLostEvents(pool, messages)
-    const events = [...new Map(known.map(({ event }) => [event.id, event])).values()]
+    const events = [...new Map(known.map(({ event }) => [event.id, event])).values()].filter((event) => !isImported(event))
     const { queued, tooOld } = await inTransaction(pool, async (tx) => {
       await fence?.check(tx)
       const { pairs, tooOld } = pairWanted(await lockRecipients(tx), events, now())

@@ -1,4 +1,5 @@
 import type { AddressInfo } from 'node:net'
+import { isScope } from '../../src/http/scopes.ts'
 import { addBuyers } from '../buyers.ts'
 import type { Cleanup } from '../cleanup.ts'
 import { startStore } from '../store.ts'
@@ -46,7 +47,7 @@ export async function measureStalls(
     if (!only.test(name)) continue
     const endsSession = name === 'POST /auth/logout' || name === 'DELETE /me'
     const spare = endsSession ? await addBuyers(store, 1_000) : []
-    const nextToken = () => (endsSession ? spare.pop() : route.access === 'admin' ? operator : customer)?.token ?? ''
+    const nextToken = () => (endsSession ? spare.pop() : isScope(route.access ?? '') ? operator : customer)?.token ?? ''
     const stalls: RouteStalls = { route: name, bodyLimitBytes: route.bodyLimitBytes, requests: 0, stallMs: 0, worst: '', statuses: {} }
     // The first request compiles what the others run.
     for (const { bytes } of worstRequests(route, { nextToken, isThorough }).take(1))

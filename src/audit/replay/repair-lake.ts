@@ -5,6 +5,7 @@ import { withLakeLock } from '../../lake/lake-lock.ts'
 import { parseName } from '../../lake/lake-names.ts'
 import { LakeRepairs } from '../../lake/lake-repairs.ts'
 import { listLake } from '../../lake/list-files.ts'
+import type { OnStep } from '../on-step.ts'
 import { findLakeAhead } from '../restore/find-data-loss.ts'
 import { type ComparisonTables, withComparisonTables } from '../verify/comparison-tables.ts'
 import { type LakeContents, readLake } from '../verify/read-lake.ts'
@@ -19,6 +20,7 @@ type RepairedStores = Omit<RewriteOptions, 'tables' | 'repairs'>
 export interface RepairOptions extends RepairedStores {
   /** Address of the same database. */
   url: string
+  onStep?: OnStep
 }
 
 export interface RepairReport {
@@ -36,15 +38,15 @@ export interface RepairReport {
  * files are merged meanwhile. Can be killed at any point and run again. Throws LakeBusy when another repair or merge is in progress, and
  * LakeAhead when another database writes to this lake.
  */
-export async function repairLake({ url, ...options }: RepairOptions): Promise<RepairReport> {
+export async function repairLake({ url, onStep = () => {}, ...options }: RepairOptions): Promise<RepairReport> {
   return withLakeLock(url, (assertHeld) =>
     withSubscriberLock(url, 'lake', () =>
-      withComparisonTables((tables) => repair(tables, new LakeRepairs(options.store, assertHeld), options)),
+      withComparisonTables((tables) => repair(tables, new LakeRepairs(options.store, assertHeld), options, onStep)),
     ),
   )
 }
 
-async function repair(tables: ComparisonTables, repairs: LakeRepairs, options: RepairedStores): Promise<RepairReport> {
+async function repair(tables: ComparisonTables, repairs: LakeRepairs, options: RepairedStores, onStep: OnStep): Promise<RepairReport> {
   const { store, topic, now } = options
   await assertNotAhead(options, await findLakeEnd(store))
   await repairs.start()
@@ -54,10 +56,11 @@ async function repair(tables: ComparisonTables, repairs: LakeRepairs, options: R
   for (const day of days) faults.push(...(await deleteSuperseded(store, day)).faults)
   // These are read, too: they may have rows that the file that supersedes them lacks.
   const superseded = new Set(faults.flatMap(({ superseded }) => superseded))
-  const contents = await readLake(store, tables, superseded)
+  const contents = await readLake(store, tables, superseded, onStep)
   // Another database may have begun to write since.
   await assertNotAhead(options, contents.lastSequence)
-  await readTopic(topic, tables)
+  await readTopic(topic, tables, 0, onStep)
+  onStep('rewriting files of the lake')
   const files = new RewrittenFiles({ ...options, tables, repairs })
   const faulty = new Set(faults.map(({ name }) => name))
   for (const group of await findGroups(tables, contents, faulty)) await files.rewrite(group)

@@ -2,7 +2,9 @@ import { findLostReason } from '../../change-stream/replication-slot.ts'
 import type { Pool } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { findDefect, hasWholeHistory, type OrderEvent, toOrderEvents } from '../../orders/events.ts'
+import { publishAcceptable } from '../../topic/publish-acceptable.ts'
 import type { Topic } from '../../topic/topic.ts'
+import { countOf, type OnStep } from '../on-step.ts'
 import { awaitInFlight, type InFlightOptions, MISSING_FROM_TOPIC } from '../verify/await-in-flight.ts'
 import { type ComparisonTables, withComparisonTables } from '../verify/comparison-tables.ts'
 import { getOrderRecords, type OrderFilter, readOrders } from '../verify/read-orders.ts'
@@ -19,7 +21,7 @@ export interface ReplayReport {
   compared: number
   /** The number of events that the topic lacked and has now. */
   published: number
-  /** Events that the topic still lacks, although it accepted them. */
+  /** Events that the topic still lacks, although it accepted them, or because they are too large for it. */
   dropped: string[]
   /** The number of events that the change stream has yet to deliver. */
   inFlight: number
@@ -43,17 +45,17 @@ const NO_POSITION = ''
  * process is killed in between, the next call continues the refill.
  */
 export async function replay(options: ReplayOptions): Promise<ReplayReport> {
-  const { pool, streamUrl, topic, slotName, filter = {} } = options
+  const { pool, streamUrl, topic, slotName, filter = {}, onStep = () => {} } = options
   const isWhole = filter.since === undefined && filter.orderId === undefined
   const slotLost = await findLostReason(pool, slotName)
   const refill = slotLost !== null && isWhole ? await beginRefill(pool, streamUrl, slotName, slotLost) : null
   try {
     return await withComparisonTables(async (tables) => {
-      let topicEnd = await readTopic(topic, tables)
-      await readOrders(pool, tables, filter)
+      let topicEnd = await readTopic(topic, tables, 0, onStep)
+      await readOrders(pool, tables, filter, undefined, onStep)
       // While this process holds the slot, there is no reader to wait for. Changes that the slot delivers later are dropped as duplicates.
       if (slotLost === null) topicEnd = (await awaitInFlight(tables, options, topicEnd)).topicEnd
-      const unknown = await publishMissing(pool, topic, tables)
+      const unknown = await publishMissing(pool, topic, tables, onStep)
       // Reads the topic instead of relying on acknowledgements: a broker may drop a message as a duplicate of a deleted one.
       await readTopic(topic, tables, topicEnd)
       const dropped = await tables.select<{ event_id: string }>(sql`
@@ -79,7 +81,7 @@ export async function replay(options: ReplayOptions): Promise<ReplayReport> {
  * Publishes oldest first, and each order's events by version, even if a wrong clock made a later version look older. Returns the ids of
  * events that cannot be made.
  */
-async function publishMissing(pool: Pool, topic: Topic, tables: ComparisonTables): Promise<Set<string>> {
+async function publishMissing(pool: Pool, topic: Topic, tables: ComparisonTables, onStep: OnStep): Promise<Set<string>> {
   await tables.run(sql`
     create table missing_events as
     select event_id, order_id, row_number() over (order by not_before, order_id, version) as number
@@ -93,13 +95,16 @@ async function publishMissing(pool: Pool, topic: Topic, tables: ComparisonTables
   const total = await tables.count(sql`from missing_events`)
   const unknown = new Set<string>()
   for (let from = 1; from <= total; from += BATCH_SIZE) {
+    onStep(`publishing ${countOf(from)} of ${countOf(total)} missing events`)
     const batch = await tables.select<{ event_id: string; order_id: string }>(
       sql`select event_id, order_id from missing_events where number between ${from} and ${from + BATCH_SIZE - 1} order by number`,
     )
     const events = await loadEvents(pool, [...new Set(batch.map((row) => row.order_id))])
     const found = batch.flatMap(({ event_id }) => events.get(event_id) ?? [])
     for (const { event_id } of batch) if (!events.has(event_id)) unknown.add(event_id)
-    await topic.publish(found.map((event) => ({ position: NO_POSITION, event })))
+    const messages = found.map((event) => ({ position: NO_POSITION, event }))
+    // What is refused is found missing afterwards.
+    await publishAcceptable(topic, messages, async () => {})
   }
   return unknown
 }

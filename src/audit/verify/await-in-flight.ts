@@ -6,6 +6,7 @@ import { literal, sql } from '../../db/sql.ts'
 import { OBJECT_IN_USE, sqlState } from '../../db/sql-state.ts'
 import type { OrderRecord } from '../../orders/events.ts'
 import type { Topic } from '../../topic/topic.ts'
+import type { OnStep } from '../on-step.ts'
 import type { ComparisonTables } from './comparison-tables.ts'
 import { readTopic } from './read-topic.ts'
 
@@ -27,6 +28,7 @@ export interface InFlightOptions {
   slotName: string
   /** How long to wait for changes in flight to the topic; default 25 s. */
   patienceMs?: number | undefined
+  onStep?: OnStep
 }
 
 export interface InFlightResult {
@@ -44,7 +46,8 @@ export interface InFlightResult {
  * topic after the sequence `position`.
  */
 export async function awaitInFlight(tables: ComparisonTables, options: InFlightOptions, position: number): Promise<InFlightResult> {
-  const { pool, streamUrl, topic, slotName, patienceMs = PATIENCE_MS } = options
+  const { pool, streamUrl, topic, slotName, patienceMs = PATIENCE_MS, onStep = () => {} } = options
+  onStep('waiting for changes that are on their way to the topic')
   const { rows } = await pool.query<{ lsn: string }>('select pg_current_wal_insert_lsn() as lsn')
   const deadline = performance.now() + patienceMs
   for (let end = position; ; ) {

@@ -21,6 +21,7 @@ const TABLES = {
     changed_at: 'BIGINT',
     sequence: 'BIGINT',
     digests: 'UBIGINT[]',
+    is_mailed: 'BIGINT',
   },
   mail_events: { event_id: 'VARCHAR', status: 'VARCHAR', queued_at: 'BIGINT' },
   /** `file`: index of the file in `LakeContents.files`. */

@@ -10,7 +10,7 @@ const MEANINGS: Partial<Record<`${Place} ${FindingKind}`, string>> = {
   'products invalid': 'the database refuses such rows now: correct them',
   'stock invalid': 'the database refuses such rows now: count the stock and set it',
   'change stream lost': 'changes since then are not published; storefront replay refills them',
-  'change stream dead-lettered': 'no event can be made of the row: repair the row, then run storefront replay',
+  'change stream dead-lettered': 'no event was published: repair the row or what the reason names, then run storefront replay',
   'topic corrupt': 'no subscriber can use them: delete them from the topic, then storefront replay',
   'topic missing': 'storefront replay publishes them',
   'mails missing': 'storefront replay --subscriber email queues them',
@@ -22,7 +22,7 @@ const MEANINGS: Partial<Record<`${Place} ${FindingKind}`, string>> = {
 
 /** The report for people: what was compared, what is on its way, and each kind of fault with examples. */
 export function formatReport(report: VerifyReport): string {
-  const { orders, topic, mails, lake, findings, undecided } = report
+  const { orders, topic, mails, lake, activities, findings, undecided } = report
   const waiting = topic.isSettled ? '' : '; the change stream has not reached them, so they may be missing'
   const late = (place: Place) => (undecided.includes(place) ? ', longer than it should take' : '')
   return [
@@ -30,6 +30,7 @@ export function formatReport(report: VerifyReport): string {
     `topic   ${count(topic.events, 'event')}${describeLag(topic.lag)}${waiting}`,
     `mails   ${mails.sent} sent, ${mails.queued} queued, ${mails.failed} failed${describeLag(mails.lag)}${late('mails')}`,
     `lake    ${count(lake.events, 'event')} in ${count(lake.files, 'file')}${describeLost(lake)}${describeLag(lake.lag)}${late('lake')}`,
+    `changes ${describeActivities(activities)}${late('activities')}`,
     ...findings.flatMap((finding) => describeFinding(finding, finding.place === 'lake' ? lake.refusal : null)),
     describeVerdict(report),
   ].join('\n')
@@ -42,6 +43,11 @@ function describeVerdict({ findings, undecided }: VerifyReport): string {
   return findings.length === 0
     ? `cannot tell whether anything is missing: ${open}`
     : `${faults}; cannot tell whether more is missing: ${open}`
+}
+
+function describeActivities({ recorded, inLake, lost, waiting }: VerifyReport['activities']): string {
+  const further = [lost === 0 ? '' : `, ${lost} of them of a time that a restore has lost`, waiting === 0 ? '' : `; ${waiting} on the way`]
+  return `${count(recorded, 'activity', 'activities')}, ${inLake} in the lake${further.join('')}`
 }
 
 function describeLost({ lostEvents }: VerifyReport['lake']): string {
@@ -63,6 +69,6 @@ function describeFinding({ place, kind, count: n, examples }: Finding, refusal: 
   ]
 }
 
-function count(n: number, word: string): string {
-  return `${n} ${word}${n === 1 ? '' : 's'}`
+function count(n: number, word: string, words = `${word}s`): string {
+  return `${n} ${n === 1 ? word : words}`
 }

@@ -85,18 +85,21 @@ export class InvalidRows {
 /** Columns of a row of `orders`, for `findOrderFault`. */
 export const ORDER_CHECKS = sql`
   order_lines_are_sound(items, total_amount, currency) as are_lines_sound,
-  order_history_is_whole(status_history, version, status) as is_history_whole`
+  order_history_is_whole(status_history, version, status) as is_history_whole,
+  order_changes_add_up(items, total_amount, status_history) as do_changes_add_up`
 
 export interface OrderChecks {
   are_lines_sound: boolean
   is_history_whole: boolean
+  do_changes_add_up: boolean
 }
 
 /** Which rules an order breaks, null for none. Pure. */
-export function findOrderFault({ are_lines_sound, is_history_whole }: OrderChecks): string | null {
+export function findOrderFault({ are_lines_sound, is_history_whole, do_changes_add_up }: OrderChecks): string | null {
   const reasons = [
     ...(are_lines_sound ? [] : ['the lines lack a product, a quantity or a price, or do not add up to the total']),
     ...(is_history_whole ? [] : ['the status history does not lead from pending to the status, one entry a version']),
+    ...(do_changes_add_up ? [] : ['the changes ship, cancel or return pieces that there are not, or make the total negative']),
   ]
   return reasons.length === 0 ? null : reasons.join('; ')
 }

@@ -7,6 +7,7 @@ import { parseName, splitSuperseded } from '../../lake/lake-names.ts'
 import { LAKE_COLUMNS, typedList } from '../../lake/lake-row.ts'
 import { type LakeFile, LakeFileGone, type LakeStore } from '../../lake/lake-store.ts'
 import { listLake } from '../../lake/list-files.ts'
+import { countOf, type OnStep } from '../on-step.ts'
 import type { ComparisonTables } from './comparison-tables.ts'
 import { ROW_DIGESTS } from './row-digest.ts'
 
@@ -38,6 +39,7 @@ export async function readLake(
   store: LakeStore,
   tables: ComparisonTables,
   withSuperseded: ReadonlySet<string> = new Set(),
+  onStep: OnStep = () => {},
 ): Promise<LakeContents> {
   await tables.run(sql`create or replace table no_lake_rows (${typedList(LAKE_COLUMNS)})`)
   for (let attempt = 1; ; attempt++) {
@@ -46,7 +48,7 @@ export async function readLake(
     const { current, superseded } = splitSuperseded(all)
     const files = [...current, ...superseded.filter(({ name }) => withSuperseded.has(name))]
     try {
-      const corrupt = await readFiles(store, files, tables)
+      const corrupt = await readFiles(store, files, tables, onStep)
       const lastSequence = await findEndOf(store, all)
       const now = new Set((await listLake(store)).map(({ name }) => name))
       if (files.every(({ name }) => now.has(name))) return { files, lastSequence, corrupt }
@@ -57,9 +59,10 @@ export async function readLake(
   }
 }
 
-async function readFiles(store: LakeStore, files: readonly LakeFile[], tables: ComparisonTables): Promise<CorruptFile[]> {
+async function readFiles(store: LakeStore, files: readonly LakeFile[], tables: ComparisonTables, onStep: OnStep): Promise<CorruptFile[]> {
   const corrupt: CorruptFile[] = []
   for (const [index, file] of files.entries()) {
+    onStep(`reading file ${countOf(index + 1)} of ${countOf(files.length)} of the lake`)
     const path = store.locate(file.name)
     const read = async ([copy = '']: string[]) => {
       const reason = await readFile(copy, file.name, index, tables)

@@ -1,10 +1,12 @@
 import type { Pool } from '../../db/pool.ts'
+import { countOf, type OnStep } from '../on-step.ts'
 import type { ComparisonTables } from './comparison-tables.ts'
 
 const PAGE_SIZE = 10_000
 
 /** Copies every row of `email_deliveries` into `mail_events`. */
-export async function readMails(pool: Pool, tables: ComparisonTables): Promise<void> {
+export async function readMails(pool: Pool, tables: ComparisonTables, onStep: OnStep = () => {}): Promise<void> {
+  let mails = 0
   for (let after = ''; ; ) {
     const { rows } = await pool.query<{ event_id: string; status: string; queued_at: number }>(
       `select event_id, status, (extract(epoch from queued_at) * 1000)::bigint as queued_at
@@ -17,6 +19,8 @@ export async function readMails(pool: Pool, tables: ComparisonTables): Promise<v
     const last = rows.at(-1)
     if (last === undefined) return
     await tables.add('mail_events', rows)
+    mails += rows.length
+    onStep(`read ${countOf(mails)} mails`)
     after = last.event_id
   }
 }

@@ -1,6 +1,7 @@
 import type { Pool } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import type { OrderRecord } from '../../orders/events.ts'
+import { countOf, type OnStep } from '../on-step.ts'
 import type { ComparisonTables } from './comparison-tables.ts'
 import { EVENT_DIGEST_IN_ORDERS, MOVE_DETAILS_IN_ORDERS } from './event-digest.ts'
 import { findOrderFault, type InvalidRows, ORDER_CHECKS, type OrderChecks } from './invalid-rows.ts'
@@ -8,7 +9,7 @@ import { findOrderFault, type InvalidRows, ORDER_CHECKS, type OrderChecks } from
 const PAGE_SIZE = 5_000
 const BEFORE_ALL = '00000000-0000-0000-0000-000000000000'
 
-const UNCHECKED = sql`true as are_lines_sound, true as is_history_whole`
+const UNCHECKED = sql`true as are_lines_sound, true as is_history_whole, true as do_changes_add_up`
 
 export interface OrderFilter {
   /** Only changes made at this time or later, and the versions of the same orders before them. */
@@ -54,13 +55,15 @@ export async function readOrders(
   tables: ComparisonTables,
   { since, orderId }: OrderFilter = {},
   invalid?: InvalidRows,
+  onStep: OnStep = () => {},
 ): Promise<number> {
   let orders = 0
   for (let after = BEFORE_ALL; ; ) {
     const { rows } = await pool.query<OrderEventRow>(
       sql`select orders.id as order_id, orders.id || '.' || version.number as event_id, ${EVENT_DIGEST_IN_ORDERS} as event_digest,
         ${MOVE_DETAILS_IN_ORDERS} as move_details,
-        status_history -> (version.place - 1) ->> 'at' as at, updated_at, are_lines_sound, is_history_whole
+        status_history -> (version.place - 1) ->> 'at' as at, updated_at, are_lines_sound, is_history_whole,
+        do_changes_add_up
       from (
         select id, number, user_id, items, total_amount, currency, version, status_history, updated_at,
           case when json_typeof(items) = 'array' and jsonb_typeof(status_history) = 'array'
@@ -83,6 +86,7 @@ export async function readOrders(
       if (fault !== null) invalid?.add(row.order_id, fault)
     }
     const events = rows.flatMap(({ event_id, ...row }) => (event_id === null ? [] : { ...row, event_id, changed_at: changedAt(row) }))
+    onStep(`read ${countOf(orders)} orders`)
     await tables.add('order_events', since === undefined ? events : withEarlierVersions(events, since.getTime()))
   }
 }
@@ -110,8 +114,8 @@ function withEarlierVersions<Row extends { order_id: string; changed_at: number 
 /** Rows of `orders` as the change stream would deliver them. */
 export async function getOrderRecords(pool: Pool, ids: readonly string[]): Promise<OrderRecord[]> {
   const { rows } = await pool.query<OrderRecord>(
-    `select id, number::text, user_id, status, items, total_amount::text, currency, client_reference, shipping_address, note, version,
-      status_history, traceparent, created_at, updated_at
+    `select id, number::text, user_id, status, items, total_amount::text, currency, client_reference, shipping_address, note,
+      attributes, version, status_history, traceparent, created_at, updated_at
     from orders
     where id = any ($1::uuid[])`,
     [ids],

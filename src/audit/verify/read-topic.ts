@@ -1,23 +1,28 @@
 import { sql } from '../../db/sql.ts'
 import { LAKE_COLUMNS, toLakeRow } from '../../lake/lake-row.ts'
+import { isMailed } from '../../orders/events.ts'
 import { readBatches } from '../../topic/partition-messages.ts'
-import type { Topic, TopicMessage } from '../../topic/topic.ts'
+import { EPOCH_SEQUENCES, type Topic, type TopicMessage } from '../../topic/topic.ts'
+import { countOf, type OnStep } from '../on-step.ts'
 import type { ComparisonTables } from './comparison-tables.ts'
 import { eventDigest, moveDetailsOf } from './event-digest.ts'
 import { ROW_DIGESTS } from './row-digest.ts'
 
-const COLUMNS = { ...LAKE_COLUMNS, event_digest: sql`VARCHAR`, move_details: sql`VARCHAR`, changed_at: sql`BIGINT` }
+const COLUMNS = { ...LAKE_COLUMNS, event_digest: sql`VARCHAR`, move_details: sql`VARCHAR`, changed_at: sql`BIGINT`, is_mailed: sql`BIGINT` }
 
 /** Copies the messages after `after` into `topic_events`, those that are no order events into `corrupt_messages`. Returns the last sequence. */
-export async function readTopic(topic: Topic, tables: ComparisonTables, after = 0): Promise<number> {
+export async function readTopic(topic: Topic, tables: ComparisonTables, after = 0, onStep: OnStep = () => {}): Promise<number> {
   let position = after
+  // Sequences without their epoch: the topic may skip some.
+  const newest = countOf((await topic.newestSequence()) % EPOCH_SEQUENCES)
   for await (const { messages, corrupt, last } of readBatches(topic, after)) {
     await tables.add('corrupt_messages', corrupt)
     const rows = await tables.spoolRows(messages.map(toLine), COLUMNS)
     await tables.run(sql`
       insert into topic_events
-      select event_id, event_digest, move_details, changed_at, sequence, ${ROW_DIGESTS} from ${rows}`)
+      select event_id, event_digest, move_details, changed_at, sequence, ${ROW_DIGESTS}, is_mailed from ${rows}`)
     position = last
+    onStep(`read the topic up to ${countOf(last % EPOCH_SEQUENCES)} of ${newest}`)
   }
   return position
 }
@@ -30,5 +35,6 @@ function toLine(message: TopicMessage): string {
     event_digest: eventDigest(event),
     move_details: moveDetailsOf(event),
     changed_at: Date.parse(event.time),
+    is_mailed: isMailed(event) ? 1 : 0,
   })
 }

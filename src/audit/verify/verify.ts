@@ -7,6 +7,7 @@ import type { CorruptMessage } from '../../topic/topic.ts'
 import { describeLoss, knownUpTo } from '../restore/ensure-incarnation.ts'
 import { type ComparedStores, findDataLoss, findLakeAhead } from '../restore/find-data-loss.ts'
 import { awaitInFlight, type InFlightOptions, type InFlightResult, MISSING_FROM_TOPIC, PATIENCE_MS } from './await-in-flight.ts'
+import { compareActivities } from './compare-activities.ts'
 import { type ComparisonTables, type TableName, withComparisonTables } from './comparison-tables.ts'
 import { findInvalidRows, InvalidRows } from './invalid-rows.ts'
 import { type LakeContents, readLake } from './read-lake.ts'
@@ -23,7 +24,17 @@ export interface VerifyOptions extends InFlightOptions {
   now: () => Date
 }
 
-export type Place = 'database' | 'orders' | 'order counts' | 'products' | 'stock' | 'change stream' | 'topic' | 'mails' | 'lake'
+export type Place =
+  | 'database'
+  | 'orders'
+  | 'order counts'
+  | 'products'
+  | 'stock'
+  | 'change stream'
+  | 'topic'
+  | 'mails'
+  | 'lake'
+  | 'activities'
 /**
  * `altered`: the event's content differs there. `unknown`: no order has it. `lost`: the change stream can deliver nothing more.
  * `restored`: topic or lake have events that the database has lost. `dead-lettered`: no event could be made of the row. `invalid`: a row that
@@ -52,6 +63,8 @@ export interface VerifyReport {
   mails: { sent: number; queued: number; failed: number; lag: Lag }
   /** `lostEvents`: events whose orders a restore has lost; they stay in the lake. `refusal`: why this database may not write to the lake. */
   lake: { files: number; events: number; lostEvents: number; lag: Lag; refusal: string | null }
+  /** What operators, keys and commands have changed: rows of the table, those in the lake, and those of them that a restore has lost. */
+  activities: { recorded: number; inLake: number; lost: number; waiting: number }
   findings: Finding[]
   /** Places that lack events which are either in flight or lost: it cannot be decided yet. */
   undecided: Place[]
@@ -66,24 +79,29 @@ const MAX_EXAMPLES = 100
  * event of the topic in an order, and each event of the topic up to a subscriber's position must be in its data.
  */
 export async function verify(options: VerifyOptions): Promise<VerifyReport> {
-  const { pool, topic, patienceMs = PATIENCE_MS, lakeFlushSeconds = LAKE_FLUSH_SECONDS } = options
+  const { pool, topic, patienceMs = PATIENCE_MS, lakeFlushSeconds = LAKE_FLUSH_SECONDS, onStep = () => {} } = options
   return withComparisonTables(async (tables) => {
     const startedAt = options.now().getTime()
     const restored = await findRestored({ pool, topic, lake: options.lake })
     await tables.add('lost_ranges', restored.ranges)
     const mailPosition = await findSubscriberPosition(pool, 'email')
-    await readMails(pool, tables)
-    const lake = await readLake(options.lake, tables)
-    const topicEnd = await readTopic(topic, tables)
+    await readMails(pool, tables, onStep)
+    const lake = await readLake(options.lake, tables, new Set(), onStep)
+    const topicEnd = await readTopic(topic, tables, 0, onStep)
     const invalidOrders = new InvalidRows('orders', MAX_EXAMPLES)
-    const orders = await readOrders(pool, tables, {}, invalidOrders)
+    const orders = await readOrders(pool, tables, {}, invalidOrders, onStep)
     await tables.add('dead_letters', await listDeadLetters(pool))
     const inFlight = await awaitInFlight(tables, options, topicEnd)
+    onStep('comparing')
     const invalidRows = [...invalidOrders.found(), ...(await findInvalidRows(pool, MAX_EXAMPLES))]
     const invalid = invalidRows.map((rows): Finding => ({ ...rows, kind: 'invalid' }))
-    const findings = [...restored.findings, ...invalid, ...(await find(tables, { mailPosition, topicEnd, lake, inFlight }))]
+    const { findings: activityFindings, oldestWaitingAt, ...activities } = await compareActivities(pool, options.lake)
+    const findings = [
+      ...[...restored.findings, ...invalid, ...(await find(tables, { mailPosition, topicEnd, lake, inFlight }))],
+      ...activityFindings,
+    ]
     const behind = {
-      mails: sql`from topic_events anti join mail_events using (event_id) where topic_events.sequence > ${mailPosition}`,
+      mails: sql`from topic_events anti join mail_events using (event_id) where topic_events.sequence > ${mailPosition} and is_mailed = 1`,
       lake: sql`from topic_events anti join lake_events using (event_id) where topic_events.sequence > ${lake.lastSequence}`,
     }
     // Measured from the start: later events of the topic need not be in the data that was read before it.
@@ -92,6 +110,8 @@ export async function verify(options: VerifyOptions): Promise<VerifyReport> {
     const undecided: Place[] = inFlight.isSettled ? [] : ['topic']
     if (await isOverdue(behind.mails, patienceMs)) undecided.push('mails')
     if (await isOverdue(behind.lake, patienceMs + lakeFlushSeconds * 1_000)) undecided.push('lake')
+    if (oldestWaitingAt !== null && oldestWaitingAt.getTime() < startedAt - patienceMs - lakeFlushSeconds * 1_000)
+      undecided.push('activities')
     const lagOf = (events: Sql) => measureLag(tables, events, options.now())
     const mails = await tables.select<{ status: string; n: number }>(sql`select status, count(*) as n from mail_events group by status`)
     const mailsThatAre = (status: string) => mails.find((row) => row.status === status)?.n ?? 0
@@ -115,6 +135,7 @@ export async function verify(options: VerifyOptions): Promise<VerifyReport> {
         lag: await lagOf(behind.lake),
         refusal: (await findLakeAhead({ pool, topic }, lake.lastSequence))?.message ?? null,
       },
+      activities,
       findings,
       undecided,
     }
@@ -176,7 +197,7 @@ async function find(tables: ComparisonTables, { mailPosition, topicEnd, lake, in
       'unknown',
       sql`from topic_events anti join order_events using (event_id) where topic_events.sequence <= ${topicEnd} and ${isKept}`,
     ],
-    ['mails', 'missing', handled('mail_events', mailPosition)],
+    ['mails', 'missing', sql`${handled('mail_events', mailPosition)} and is_mailed = 1`],
     ['mails', 'unknown', ofNoOrder('mail_events')],
     ['lake', 'missing', handled('lake_events', lake.lastSequence)],
     ['lake', 'doubled', doubled('lake_events')],

@@ -1,8 +1,9 @@
 import { inTransaction } from '../../db/transaction.ts'
 import { AppError } from '../../errors.ts'
-import type { Caller } from '../../http/caller.ts'
+import type { AccountCaller } from '../../http/caller.ts'
 import type { Client } from '../client.ts'
 import type { AuthContext } from '../context.ts'
+import { deleteChallengesOf } from '../factors/challenges.ts'
 import { revokeSessionsOf } from '../sessions.ts'
 import { getUser, replacePassword, type UserWithPassword } from '../users.ts'
 
@@ -11,7 +12,7 @@ const NOTICE_MS = 24 * 3_600_000
 /** Sets a new password and ends the other sessions. Throws `invalid_credentials`, `password_too_common`, `rate_limited`. */
 export async function changePassword(
   context: AuthContext,
-  caller: Caller,
+  caller: AccountCaller,
   input: { current_password: string; new_password: string },
   client: Client,
 ): Promise<void> {
@@ -32,12 +33,23 @@ export async function changePassword(
 }
 
 /** Returns the sessions that it ended; null when the password has changed since it was checked. */
-async function storePassword(context: AuthContext, caller: Caller, checked: UserWithPassword, hash: string): Promise<string[] | null> {
+async function storePassword(
+  context: AuthContext,
+  caller: AccountCaller,
+  checked: UserWithPassword,
+  hash: string,
+): Promise<string[] | null> {
   const { pool, sendAccountMail, now } = context
   return inTransaction(pool, async (tx) => {
     if (!(await replacePassword(tx, checked, hash))) return null
     await tx.query('delete from password_resets where user_id = $1', [checked.id])
-    await sendAccountMail(tx, { kind: 'password_changed', to: checked.email, expiresAt: new Date(now().getTime() + NOTICE_MS) })
+    await deleteChallengesOf(tx, checked.id)
+    await sendAccountMail(tx, {
+      kind: 'password_changed',
+      to: checked.email,
+      language: checked.language,
+      expiresAt: new Date(now().getTime() + NOTICE_MS),
+    })
     return revokeSessionsOf(tx, checked.id, caller.sessionId, now())
   })
 }

@@ -4,6 +4,7 @@ import { argon2Sync } from 'node:crypto'
 import { readlinkSync } from 'node:fs'
 import { getPriority, setPriority } from 'node:os'
 import { parentPort } from 'node:worker_threads'
+import { deriveForeign } from './foreign-derivations.mjs'
 
 // Nice values: at ten more, a thread gets about a tenth of a contended core.
 const LOWER_BY = 10
@@ -19,7 +20,7 @@ try {
 
 parentPort?.on('message', (parameters) => {
   try {
-    parentPort?.postMessage({ tag: argon2Sync('argon2id', parameters) })
+    parentPort?.postMessage({ tag: 'scheme' in parameters ? deriveForeign(parameters) : argon2Sync('argon2id', parameters) })
   } catch (error) {
     parentPort?.postMessage({ error: String(error) })
   }

@@ -1,6 +1,7 @@
 import type { Argon2Parameters } from 'node:crypto'
 import { Worker } from 'node:worker_threads'
 import { AppError } from '../../errors.ts'
+import type { ForeignDerivation } from './foreign-hash.ts'
 
 export interface HashingOptions {
   /** Number of hashes in flight. */
@@ -9,8 +10,11 @@ export interface HashingOptions {
   maxWaiting: number
 }
 
+/** Argon2id, unless a scheme of another system is named. */
+export type Derivation = Argon2Parameters | ForeignDerivation
+
 interface Job {
-  parameters: Argon2Parameters
+  parameters: Derivation
   resolve: (tag: Buffer) => void
   reject: (error: unknown) => void
 }
@@ -30,7 +34,7 @@ export class HashingThreads {
     this.#options = options
   }
 
-  derive(parameters: Argon2Parameters): Promise<Buffer> {
+  derive(parameters: Derivation): Promise<Buffer> {
     const { promise, resolve, reject } = Promise.withResolvers<Buffer>()
     const job = { parameters, resolve, reject }
     const worker = this.#idle.pop() ?? (this.#busy.size < this.#options.threads ? this.#startThread() : undefined)

@@ -2,6 +2,7 @@ import { randomBytes, timingSafeEqual } from 'node:crypto'
 import { dictionary } from '@zxcvbn-ts/language-common'
 import { AppError } from '../../errors.ts'
 import { canonicalEmail } from '../email-address.ts'
+import { readForeignHash } from './foreign-hash.ts'
 import { type HashingOptions, HashingThreads } from './hashing-threads.ts'
 
 export const PASSWORD_MIN_LENGTH = 8
@@ -17,7 +18,7 @@ interface Cost {
 const COST: Cost = { memoryKib: 19_456, passes: 2, parallelism: 1 }
 const SALT_BYTES = 16
 const TAG_BYTES = 32
-const PHC = /^\$argon2id\$v=19\$m=(\d+),t=(\d+),p=(\d+)\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$/
+const SALT_AND_TAG = /^[A-Za-z0-9+/]{22}\$[A-Za-z0-9+/]{43}$/
 
 /** Hashes and verifies passwords. Throws `unavailable` when too many hashes wait. */
 export class Passwords {
@@ -42,24 +43,47 @@ export class Passwords {
   /** A PHC string for `password`. */
   async hash(password: string): Promise<string> {
     const salt = randomBytes(SALT_BYTES)
-    return toPhc(this.#cost, salt, await this.#derive(password, salt, this.#cost, TAG_BYTES))
+    return toPhc(this.#cost, salt, await this.#derive(password, salt))
   }
 
-  /** Whether `password` matches `stored`. With null, for an unknown account, it does the same work and returns false. */
-  async verify(password: string, stored: string | null): Promise<boolean> {
-    const [, memory, passes, parallelism, salt = '', tag = ''] = PHC.exec(stored ?? this.#decoy()) ?? []
-    if (tag === '') throw new Error('a stored password hash is not an argon2id PHC string')
+  /**
+   * Whether `password` matches `stored`, also a hash of another system. With null, for an unknown account, it does the same work and returns
+   * false. A failed check of a foreign hash costs an own one besides; with `foreignDecoy` every other failed check costs that one besides.
+   */
+  async verify(password: string, stored: string | null, foreignDecoy: string | null = null): Promise<boolean> {
+    const isForeign = stored !== null && !this.#isOwn(stored)
+    if (isForeign ? await this.#matchesForeign(password, stored) : await this.#matchesOwn(password, stored)) return true
+    if (isForeign) await this.#matchesOwn(password, null)
+    else if (foreignDecoy !== null) await this.#matchesForeign(password, foreignDecoy)
+    return false
+  }
+
+  /** A hash that no password matches: its account has none until one is set by a mailed token. */
+  unmatchable(): string {
+    return this.#decoy()
+  }
+
+  /** Whether `stored` is of another system, or was computed at another cost than the current one. */
+  isOutdated(stored: string): boolean {
+    return !this.#isOwn(stored)
+  }
+
+  #isOwn(stored: string): boolean {
+    const prefix = costToPhc(this.#cost)
+    return stored.startsWith(prefix) && SALT_AND_TAG.test(stored.slice(prefix.length))
+  }
+
+  async #matchesOwn(password: string, stored: string | null): Promise<boolean> {
+    const [salt = '', tag = ''] = (stored ?? this.#decoy()).slice(costToPhc(this.#cost).length).split('$')
     const expected = Buffer.from(tag, 'base64')
-    const cost = { memoryKib: Number(memory), passes: Number(passes), parallelism: Number(parallelism) }
-    const actual = await this.#derive(password, Buffer.from(salt, 'base64'), cost, expected.length)
+    const actual = await this.#derive(password, Buffer.from(salt, 'base64'))
     return timingSafeEqual(actual, expected) && stored !== null
   }
 
-  /** Whether `stored` was computed at a lower cost than the current one. */
-  isOutdated(stored: string): boolean {
-    const [, memory, passes, parallelism] = PHC.exec(stored) ?? []
-    const { memoryKib, passes: today, parallelism: lanes } = this.#cost
-    return Number(memory) < memoryKib || Number(passes) < today || Number(parallelism) < lanes
+  async #matchesForeign(password: string, stored: string): Promise<boolean> {
+    const { derivation, tag } = readForeignHash(stored)
+    const actual = await this.#threads.derive({ ...derivation, password })
+    return actual.length === tag.length && timingSafeEqual(actual, tag)
   }
 
   /** A hash of no password that costs the same to compare. */
@@ -72,13 +96,18 @@ export class Passwords {
     return this.#threads.stop()
   }
 
-  #derive(password: string, nonce: Buffer, { memoryKib, passes, parallelism }: Cost, tagLength: number): Promise<Buffer> {
-    return this.#threads.derive({ message: Buffer.from(password, 'utf8'), nonce, memory: memoryKib, passes, parallelism, tagLength })
+  #derive(password: string, nonce: Buffer): Promise<Buffer> {
+    const { memoryKib: memory, passes, parallelism } = this.#cost
+    return this.#threads.derive({ message: Buffer.from(password, 'utf8'), nonce, memory, passes, parallelism, tagLength: TAG_BYTES })
   }
 }
 
-function toPhc({ memoryKib, passes, parallelism }: Cost, salt: Buffer, tag: Buffer): string {
-  return `$argon2id$v=19$m=${memoryKib},t=${passes},p=${parallelism}$${encode(salt)}$${encode(tag)}`
+function costToPhc({ memoryKib, passes, parallelism }: Cost): string {
+  return `$argon2id$v=19$m=${memoryKib},t=${passes},p=${parallelism}$`
+}
+
+function toPhc(cost: Cost, salt: Buffer, tag: Buffer): string {
+  return `${costToPhc(cost)}${encode(salt)}$${encode(tag)}`
 }
 
 function encode(bytes: Buffer): string {

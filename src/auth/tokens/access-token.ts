@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { errors, type JWTPayload, type JWTVerifyResult, jwtVerify, SignJWT } from 'jose'
 import { AppError } from '../../errors.ts'
-import type { Caller } from '../../http/caller.ts'
+import type { AccountCaller } from '../../http/caller.ts'
+import { isAccountRole } from '../../http/scopes.ts'
 import type { KeyRing } from './key-ring.ts'
 import { ACCESS_TOKEN_SECONDS, ALGORITHM, CLOCK_TOLERANCE_SECONDS, ISSUED_AHEAD_SECONDS } from './signing-keys.ts'
 
@@ -12,7 +13,7 @@ const MAX_VERIFIED = 10_000
 
 /** A cached token whose signature and claims are valid. */
 interface VerifiedToken {
-  caller: Caller
+  caller: AccountCaller
   /** The key that signed it: deleting a key ends its tokens. */
   keyId: string
   /** Milliseconds since 1970. Both ends are checked: clocks can move back. */
@@ -38,7 +39,7 @@ export class AccessTokens {
   }
 
   /** A token for `caller` that ends no later than its session does. `expiresIn` is in seconds. */
-  async issue(caller: Caller, sessionExpiresAt: Date, now: Date): Promise<{ token: string; expiresIn: number }> {
+  async issue(caller: AccountCaller, sessionExpiresAt: Date, now: Date): Promise<{ token: string; expiresIn: number }> {
     const issuedAt = Math.floor(now.getTime() / 1000)
     const expiresIn = Math.min(ACCESS_TOKEN_SECONDS, Math.floor(sessionExpiresAt.getTime() / 1000) - issuedAt)
     const { id, privateKey } = this.#keys.current
@@ -58,7 +59,7 @@ export class AccessTokens {
    * The caller of the token. Throws `invalid_token`. The key is found by `kid` among the store's own; keys and addresses
    * of keys in the token's header (jwk, jku, x5c, x5u) are ignored.
    */
-  async verify(token: string, now: Date): Promise<Caller> {
+  async verify(token: string, now: Date): Promise<AccountCaller> {
     const known = this.#verified.get(token)
     if (known !== undefined && isAccepted(known, now) && (await this.#keys.find(known.keyId)) !== undefined) return known.caller
     if (token.length > MAX_LENGTH || !token.split('.').every(isCanonical)) throw invalidToken()
@@ -116,9 +117,9 @@ function isCanonical(part: string): boolean {
   return Buffer.from(part, 'base64url').toString('base64url') === part
 }
 
-function toCaller({ sub, sid, role }: JWTPayload): Caller {
-  if (typeof sub !== 'string' || typeof sid !== 'string' || (role !== 'customer' && role !== 'admin')) throw invalidToken()
-  return { userId: sub, sessionId: sid, role }
+function toCaller({ sub, sid, role }: JWTPayload): AccountCaller {
+  if (typeof sub !== 'string' || typeof sid !== 'string' || !isAccountRole(role)) throw invalidToken()
+  return { kind: 'account', userId: sub, sessionId: sid, role }
 }
 
 export function invalidToken(cause?: unknown): AppError {

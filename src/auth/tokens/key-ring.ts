@@ -18,7 +18,7 @@ interface KeyRingOptions {
   logger: Logger
 }
 
-/** The current keys of access tokens, which `storefront keys rotate`, time and operators can change at any moment. */
+/** The current keys of access tokens, which `storefront signing-keys rotate`, time and operators can change at any moment. */
 export class KeyRing {
   readonly #options: KeyRingOptions
   #keys: SigningKeys

@@ -28,6 +28,8 @@ interface RevocationsOptions {
   connect: Connect
   logger: Logger
   now: () => Date
+  /** Polled after each poll, on the same connection. */
+  alongside?: { poll(client: pg.Client): Promise<void> }
 }
 
 /**
@@ -89,6 +91,7 @@ export class Revocations {
         let since = '0'
         while (!signal.aborted) {
           since = await this.#poll(client, since)
+          await this.#options.alongside?.poll(client)
           if (isBroken) logger.info('reads ended sessions again')
           isBroken = false
           started()

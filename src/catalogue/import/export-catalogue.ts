@@ -1,6 +1,6 @@
+import { formatMajorUnits } from '../../currency.ts'
 import type { Pool } from '../../db/pool.ts'
 import { literal, sql } from '../../db/sql.ts'
-import { formatMajorUnits } from '../../money.ts'
 import type { ProductRow } from '../products.ts'
 import { NOT_TRACKED } from './import-csv.ts'
 import type { ImportFormat } from './import-lines.ts'
@@ -28,7 +28,8 @@ export async function* exportCatalogue(
     await tx.query('begin read only')
     await tx.query(
       `declare exported no scroll cursor for
-       select sku, name, description, category, image_url, variant_group as "group", options, price_amount, price_currency, available as stock
+       select sku, name, description, category, image_url, variant_group as "group", options, attributes, price_amount, price_currency,
+         available as stock
        from products
        left join inventory on inventory.product_id = products.id
        where archived_at is null
@@ -56,7 +57,9 @@ function toProduct(
 
 const COLUMNS = ['sku', 'name', 'description', 'category', 'image_url', 'price', 'currency', 'group', 'options'] as const
 const STOCK = 'stock'
-type Cells = Record<(typeof COLUMNS)[number] | typeof STOCK, string>
+// The last, where it shifts no column of the releases before.
+const ATTRIBUTES = 'attributes'
+type Cells = Record<(typeof COLUMNS)[number] | typeof STOCK | typeof ATTRIBUTES, string>
 
 /** The line above the first product, without a line end; null for none. */
 export function exportHeader(format: ImportFormat, withStock: boolean): string | null {
@@ -69,11 +72,11 @@ export function exportLine(product: ImportedProduct, format: ImportFormat, withS
 }
 
 function columns(withStock: boolean): readonly (keyof Cells)[] {
-  return withStock ? [...COLUMNS, STOCK] : COLUMNS
+  return [...COLUMNS, ...(withStock ? ([STOCK] as const) : []), ATTRIBUTES]
 }
 
 function toCsv(product: ImportedProduct, withStock: boolean): string {
-  const { price, group, options, stock } = product
+  const { price, group, options, attributes, stock } = product
   const cells: Cells = {
     sku: product.sku,
     name: product.name,
@@ -83,12 +86,17 @@ function toCsv(product: ImportedProduct, withStock: boolean): string {
     price: formatMajorUnits(price),
     currency: price.currency,
     group: group ?? '',
-    options: Object.keys(options).length === 0 ? '' : JSON.stringify(options),
+    options: jsonOf(options),
+    attributes: jsonOf(attributes),
     stock: stock === null ? NOT_TRACKED : String(stock ?? ''),
   }
   return columns(withStock)
     .map((column) => quoted(cells[column]))
     .join(',')
+}
+
+function jsonOf(value: object): string {
+  return Object.keys(value).length === 0 ? '' : JSON.stringify(value)
 }
 
 /** RFC 4180 §2. */

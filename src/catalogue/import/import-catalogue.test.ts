@@ -16,6 +16,7 @@ function product(sku: string, changes: Partial<ImportedProduct> = {}): ImportedP
     image_url: null,
     group: null,
     options: {},
+    attributes: {},
     price,
     stock: 3,
     ...changes,

@@ -1,7 +1,8 @@
-import type { Pool } from '../../db/pool.ts'
+import { type Doing, recordActivity } from '../../activity/record-activity.ts'
+import type { Pool, Transaction } from '../../db/pool.ts'
 import { sqlState } from '../../db/sql-state.ts'
 import { inTransaction } from '../../db/transaction.ts'
-import { type StockActor, SYSTEM } from '../stock-adjustments.ts'
+import { SYSTEM } from '../stock-adjustments.ts'
 import type { ImportedProduct, ImportLine } from './imported-product.ts'
 import { type Outcome, ProductCreatedConcurrently, type Refusal, upsertProducts } from './upsert-products.ts'
 
@@ -26,8 +27,8 @@ export interface ImportSettings {
   batchSize?: number
   /** Called after each batch with the number of lines so far. */
   onProgress?: (lines: number) => void
-  /** The actor of changes of stock. */
-  by?: StockActor
+  /** Who imports; each batch that changes something is recorded, with counts. */
+  doing?: Doing | null
 }
 
 const BATCH_SIZE = 1_000
@@ -64,13 +65,13 @@ export async function importCatalogue(
 export async function* importBatches(
   pool: Pool,
   lines: AsyncIterable<ImportLine>,
-  { batchSize = BATCH_SIZE, by = SYSTEM }: Pick<ImportSettings, 'batchSize' | 'by'>,
+  { batchSize = BATCH_SIZE, doing = null }: Pick<ImportSettings, 'batchSize' | 'doing'>,
 ): AsyncGenerator<LineResult[]> {
   let batch: NumberedProduct[] = []
   let refused: LineResult[] = []
   let characters = 0
   const finish = async () => {
-    const results = [...refused, ...(await storeBatch(pool, batch, by))].sort((a, b) => a.line - b.line)
+    const results = [...refused, ...(await storeBatch(pool, batch, doing))].sort((a, b) => a.line - b.line)
     batch = []
     refused = []
     characters = 0
@@ -87,11 +88,11 @@ export async function* importBatches(
   if (batch.length + refused.length > 0) yield await finish()
 }
 
-async function storeBatch(pool: Pool, batch: readonly NumberedProduct[], by: StockActor): Promise<LineResult[]> {
+async function storeBatch(pool: Pool, batch: readonly NumberedProduct[], doing: Doing | null): Promise<LineResult[]> {
   if (batch.length === 0) return []
   const products = batch.map(({ product }) => product)
   try {
-    const outcomes = await upsertWithRetry(pool, products, by)
+    const outcomes = await upsertWithRetry(pool, products, doing)
     return batch.map(({ line, product: { sku } }, index) => {
       const outcome = outcomes[index] ?? 'unchanged'
       return typeof outcome === 'string' ? { line, sku, outcome } : { line, error: outcome.refusal }
@@ -103,19 +104,31 @@ async function storeBatch(pool: Pool, batch: readonly NumberedProduct[], by: Sto
     if (only !== undefined && others.length === 0) return [{ line: only.line, error: reason }]
     // A row of the batch is at fault: halves are stored separately, until the row is alone.
     const middle = Math.ceil(batch.length / 2)
-    return [...(await storeBatch(pool, batch.slice(0, middle), by)), ...(await storeBatch(pool, batch.slice(middle), by))]
+    return [...(await storeBatch(pool, batch.slice(0, middle), doing)), ...(await storeBatch(pool, batch.slice(middle), doing))]
   }
 }
 
 /** Retries while other imports create some of the products concurrently; each attempt finds at least one more of them. */
-async function upsertWithRetry(pool: Pool, products: readonly ImportedProduct[], by: StockActor): Promise<(Outcome | Refusal)[]> {
+async function upsertWithRetry(pool: Pool, products: readonly ImportedProduct[], doing: Doing | null): Promise<(Outcome | Refusal)[]> {
   for (let attempt = 1; ; attempt++) {
     try {
-      return await inTransaction(pool, (tx) => upsertProducts(tx, products, by))
+      return await inTransaction(pool, async (tx) => {
+        const outcomes = await upsertProducts(tx, products, doing?.actor ?? SYSTEM)
+        if (doing !== null) await recordBatch(tx, doing, outcomes)
+        return outcomes
+      })
     } catch (error) {
       if (!(error instanceof ProductCreatedConcurrently) || attempt > products.length) throw error
     }
   }
+}
+
+/** One row for a batch: an import that is aborted has recorded what it has stored. */
+async function recordBatch(tx: Transaction, doing: Doing, outcomes: readonly (Outcome | Refusal)[]): Promise<void> {
+  const count = (wanted: Outcome) => outcomes.filter((outcome) => outcome === wanted).length
+  const after = { created: count('created'), updated: count('updated') }
+  if (after.created + after.updated === 0) return
+  await recordActivity(tx, doing, { subjectType: 'product', subjectId: null, before: null, after })
 }
 
 function rowFault(error: unknown): string | null {

@@ -1,6 +1,8 @@
 import { CsvError } from 'csv-parse'
 import { parse } from 'csv-parse/sync'
-import { isCurrency, minorDigits, parseMajorUnits } from '../../money.ts'
+import { minorDigits, parseMajorUnits } from '../../currency.ts'
+import { isCurrency } from '../../money.ts'
+import { TimeSlice } from '../../time-slice.ts'
 import { MAX_STOCK } from '../product-input.ts'
 import { assertUtf8, type ByteLine, isBlank, LINE_TOO_LONG, MAX_LINE_BYTES } from './byte-lines.ts'
 import { type ImportedProduct, type ImportLine, InvalidLine, importLine, quote, readProduct } from './imported-product.ts'
@@ -16,6 +18,7 @@ const COLUMNS = [
   'stock',
   'group',
   'options',
+  'attributes',
   'stock_delta',
   'reference',
 ] as const
@@ -27,7 +30,7 @@ type Column = (typeof COLUMNS)[number]
 
 /**
  * Reads comma-separated values (RFC 4180) under a header of COLUMNS in any order. `price` is in major units of `currency`, by default
- * `defaultCurrency`; `options` is a JSON object. An empty `stock` and `stock_delta` leave stock unchanged; NOT_TRACKED ends its tracking.
+ * `defaultCurrency`; `options` and `attributes` are JSON objects. An empty `stock` and `stock_delta` leave stock unchanged; NOT_TRACKED ends its tracking.
  * The line of a record is its first.
  */
 export async function* readCsv(lines: AsyncGenerator<ByteLine>, defaultCurrency: string): AsyncGenerator<ImportLine> {
@@ -91,7 +94,8 @@ function readRow(columns: readonly Column[], fields: readonly string[], defaultC
     category: cell('category'),
     image_url: trimmed('image_url') || null,
     group: trimmed('group') || null,
-    options: readOptions(trimmed('options')),
+    options: readObject('options', trimmed('options'), '{"size": "M"}'),
+    attributes: readObject('attributes', trimmed('attributes'), '{"material": "wool"}'),
     price: { amount, currency },
     ...readStock(trimmed('stock'), trimmed('stock_delta')),
     ...(reference === '' ? {} : { reference }),
@@ -110,11 +114,11 @@ function readStock(stock: string, delta: string): { stock?: number | null; stock
   }
 }
 
-function readOptions(text: string): unknown {
+function readObject(column: Column, text: string, example: string): unknown {
   try {
     return text === '' ? {} : JSON.parse(text)
   } catch {
-    throw new InvalidLine('options must be empty or a JSON object such as {"size": "M"}')
+    throw new InvalidLine(`${column} must be empty or a JSON object such as ${example}`)
   }
 }
 
@@ -136,7 +140,12 @@ class BrokenQuote extends InvalidLine {}
  */
 async function* readRecords(lines: AsyncGenerator<ByteLine>): AsyncGenerator<CsvRecord | Unreadable> {
   const waiting: ByteLine[] = []
-  const take = async (): Promise<ByteLine | undefined> => waiting.pop() ?? (await lines.next()).value
+  const slice = new TimeSlice()
+  const take = async (): Promise<ByteLine | undefined> => {
+    // Lines that wait come without a pause, and there can be a hundred thousand of them.
+    if (slice.isOver) await slice.next()
+    return waiting.pop() ?? (await lines.next()).value
+  }
   try {
     for (let first = await take(); first !== undefined; first = await take()) {
       if (isBlank(first)) continue

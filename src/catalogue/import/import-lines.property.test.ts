@@ -42,6 +42,13 @@ const product: fc.Arbitrary<ImportedProduct> = fc.record(
     image_url: fc.option(fc.webUrl()),
     group: fc.option(label(64)),
     options: fc.dictionary(label(40), label(100), { maxKeys: 3, noNullPrototype: true }),
+    attributes: fc.dictionary(
+      fc.stringMatching(/^[A-Za-z][A-Za-z0-9_.-]{0,9}$/),
+      fc.oneof(label(60), fc.boolean(), fc.integer(), fc.constant(0.1)),
+      {
+        ...{ maxKeys: 3, noNullPrototype: true },
+      },
+    ),
     price: fc.record({ amount: fc.maxSafeNat(), currency: fc.constantFrom('EUR', 'JPY', 'KWD') }, { noNullPrototype: true }),
     stock: fc.option(fc.integer({ min: 0, max: MAX_STOCK })),
   },

@@ -18,6 +18,7 @@ const MUG: ImportedProduct = {
   image_url: null,
   group: null,
   options: {},
+  attributes: {},
   price: { amount: 1250, currency: 'EUR' },
   stock: 3,
 }
@@ -80,7 +81,7 @@ test('distinguishes unchanged stock, stock that is not tracked, a number and a d
 test('reads CSV with columns in any order, fields of several lines, and the default currency', async () => {
   const file =
     '\ufeff\r\nprice,category,sku,name,description\r\n12.50,Kitchen,A,"The ""big"" one, blue","Two\r\nlines"\r\n\r\n7,Kitchen,B,Pot,\r\n'
-  const rest = { category: 'Kitchen', image_url: null, group: null, options: {} }
+  const rest = { category: 'Kitchen', image_url: null, group: null, options: {}, attributes: {} }
   assert.deepEqual(await read(file), [
     {
       line: 3,
@@ -177,6 +178,28 @@ test('reports a CSV quote that is never closed by the line it opened on, and los
   assert.deepEqual(await summary(plain), ['2: a quote is opened and not closed, at least not within 1 MiB', '3: B', '4: C', '5: D'])
 })
 
+test('the lines that a stray CSV quote has joined are read again without holding up other work', async () => {
+  const lines = 30_000
+  const file = `${HEADER}\nA,Mug,"Blue,Kitchen,,1,EUR,1\n${'B,Mug,,Kitchen,,1,EUR,1\n'.repeat(lines)}`
+  let [read, burst, longest] = [0, 0, 0]
+  const turn = () => {
+    longest = Math.max(longest, burst)
+    burst = 0
+  }
+  let timer = setImmediate(function next() {
+    turn()
+    timer = setImmediate(next)
+  })
+  for await (const _line of readImportLines(inPieces(new TextEncoder().encode(file), [65_536]), { format: 'csv', currency: 'EUR' })) {
+    read++
+    burst++
+  }
+  clearImmediate(timer)
+  turn()
+  assert.equal(read, lines + 1)
+  assert.ok(longest < lines / 3, `${longest} lines in one turn of the event loop`)
+})
+
 test('reports all lines of a bad CSV record', async () => {
   const file = `${HEADER}\nA,"Mug,,Kitchen,,1,EUR,1\nB,Mug,,Kitchen,,1,EUR,1\nC,Mug",,Kitchen,,1,EUR,1\nD,Mug,,Kitchen,,1,EUR,1\n`
   assert.deepEqual(await summary(file), ['2: name must have no control characters and no line breaks (lines 2 to 4)', '5: D'])
@@ -185,7 +208,7 @@ test('reports all lines of a bad CSV record', async () => {
 for (const [header, reason] of [
   [
     'sku;name;category;price',
-    `the header has the unknown column "sku;name;category;price"; known are ${HEADER.replaceAll(',', ', ')}, group, options, stock_delta, reference`,
+    `the header has the unknown column "sku;name;category;price"; known are ${HEADER.replaceAll(',', ', ')}, group, options, attributes, stock_delta, reference`,
   ],
   ['sku,name,name,category,price', 'the header has the column name twice'],
   ['sku,name,stock', 'the header lacks the column category, price'],

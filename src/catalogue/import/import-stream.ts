@@ -1,10 +1,10 @@
 import { Readable } from 'node:stream'
 import type { Logger } from 'pino'
+import type { Doing } from '../../activity/record-activity.ts'
 import { isDatabaseOutage, isTimeout } from '../../db/failures.ts'
 import type { Pool } from '../../db/pool.ts'
-import type { StockActor } from '../stock-adjustments.ts'
 import { importBatches, type LineResult } from './import-catalogue.ts'
-import { readImportLines } from './import-lines.ts'
+import { type ImportFormat, readImportLines } from './import-lines.ts'
 import type { ImportLine } from './imported-product.ts'
 
 /** More lines need `storefront catalogue import`: their results stay in memory until the client reads them. */
@@ -12,30 +12,30 @@ const MAX_STREAMED_LINES = 100_000
 const BATCH_SIZE = 500
 
 export interface ImportStreamOptions {
+  format: ImportFormat
   /** ISO 4217. */
   currency: string
   logger: Pick<Logger, 'error' | 'info' | 'warn'>
   /** Whether an error of `source` means that the client has disconnected. */
   isBrokenOff: (error: unknown) => boolean
   onEnd: () => Promise<void>
-  /** The actor of changes of stock. */
-  by: StockActor
+  doing: Doing
 }
 
 /**
- * Imports NDJSON as it arrives. Returns NDJSON: `{line, sku, outcome}` or `{line, error}` for each line, then
+ * Imports lines as they arrive. Returns NDJSON: `{line, sku, outcome}` or `{line, error}` for each line, then
  * `{created, updated, unchanged, failed}`, or `{error}` when the import was aborted; the lines before are stored.
  */
 export function importStream(
   pool: Pool,
   source: AsyncIterable<Uint8Array>,
-  { currency, logger, isBrokenOff, onEnd, by }: ImportStreamOptions,
+  { format, currency, logger, isBrokenOff, onEnd, doing }: ImportStreamOptions,
 ): Readable {
   async function* results(): AsyncGenerator<string> {
     const counts = { created: 0, updated: 0, unchanged: 0, failed: 0 }
     try {
-      const lines = atMost(MAX_STREAMED_LINES, readImportLines(source, { format: 'ndjson', currency }))
-      for await (const batch of importBatches(pool, lines, { batchSize: BATCH_SIZE, by })) {
+      const lines = atMost(MAX_STREAMED_LINES, readImportLines(source, { format, currency }))
+      for await (const batch of importBatches(pool, lines, { batchSize: BATCH_SIZE, doing })) {
         for (const result of batch) counts['error' in result ? 'failed' : result.outcome]++
         yield batch.map((result: LineResult) => `${JSON.stringify(result)}\n`).join('')
       }

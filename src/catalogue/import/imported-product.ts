@@ -1,5 +1,6 @@
 import { Type } from 'typebox'
 import { Compile } from 'typebox/compile'
+import { ATTRIBUTES_RULE } from '../../attributes.ts'
 import { countCodePoints } from '../../http/text-length.ts'
 import {
   describeLength,
@@ -71,6 +72,7 @@ export function readProduct(value: unknown): ImportedProduct {
 
 const MUST_BE: Readonly<Record<string, string>> = {
   options: 'an object of texts',
+  attributes: ATTRIBUTES_RULE,
   price: 'an object',
   'price.amount': `a whole number of minor units from 0 to ${Number.MAX_SAFE_INTEGER}`,
   'price.currency': 'an ISO 4217 code such as EUR',
@@ -88,6 +90,7 @@ function explain(product: ImportedProduct): string {
   if (keyword === '~refine' && !message.startsWith('must have')) return message
   const missing = (params as { requiredProperties?: string[] }).requiredProperties?.[0]
   const path = [...instancePath.split('/').slice(1), ...(missing === undefined ? [] : [missing])]
+  if (path[0] === 'attributes') return `attributes must be ${MUST_BE.attributes}`
   const name = path[0] === 'options' && path.length > 1 ? 'an option' : path.join('.')
   // A text that is too long or blank.
   if (keyword === '~refine' || keyword === 'pattern') return describeLength(name as TextName)

@@ -110,6 +110,7 @@ async function stage(tx: Transaction, rows: readonly Row[]): Promise<void> {
       image_url text,
       variant_group text,
       options jsonb not null,
+      attributes jsonb not null,
       price_amount bigint not null,
       price_currency text not null,
       -- Version (0 for a new product) and number of the locked stock, and the number it will be.
@@ -121,14 +122,14 @@ async function stage(tx: Transaction, rows: readonly Row[]): Promise<void> {
   )
   await copyRows(
     tx,
-    `copy import_rows (id, sku, name, description, category, image_url, variant_group, options, price_amount, price_currency,
-       stock_version, stock_before, stock, reference)
+    `copy import_rows (id, sku, name, description, category, image_url, variant_group, options, attributes, price_amount,
+       price_currency, stock_version, stock_before, stock, reference)
      from stdin`,
     rows
       .values()
       .map((row) => [
         ...[row.id, row.sku, row.name, row.description, row.category, row.image_url, row.group, JSON.stringify(row.options)],
-        ...[row.price.amount, row.price.currency, row.stockVersion, row.before, row.after, row.reference],
+        ...[JSON.stringify(row.attributes), row.price.amount, row.price.currency, row.stockVersion, row.before, row.after, row.reference],
       ]),
   )
   if (rows.length >= ANALYZE_FROM) await tx.query('analyze import_rows')
@@ -144,17 +145,18 @@ async function writeProducts(tx: Transaction): Promise<string[]> {
   const { rows } = await tx.query<{ sku: string }>(
     sql`with written as (
        insert into products as stored
-         (id, sku, name, description, category, image_url, variant_group, options, price_amount, price_currency, in_stock)
+         (id, sku, name, description, category, image_url, variant_group, options, attributes, price_amount, price_currency,
+          in_stock)
        select input.id, input.sku, input.name, input.description, input.category, input.image_url, input.variant_group, input.options,
-         input.price_amount, input.price_currency, input.stock is null or input.stock > 0
+         input.attributes, input.price_amount, input.price_currency, input.stock is null or input.stock > 0
        from import_rows as input
        left join products as present on present.sku = input.sku
        where present.id is null
          or present.archived_at is not null
          or (present.name, present.description, present.category, present.image_url, present.variant_group, present.options,
-           present.price_amount, present.price_currency, present.in_stock)
+           present.attributes, present.price_amount, present.price_currency, present.in_stock)
          is distinct from (input.name, input.description, input.category, input.image_url, input.variant_group, input.options,
-           input.price_amount, input.price_currency, input.stock is null or input.stock > 0)
+           input.attributes, input.price_amount, input.price_currency, input.stock is null or input.stock > 0)
        order by input.sku
        on conflict (sku) do update set
          name = excluded.name,
@@ -163,6 +165,7 @@ async function writeProducts(tx: Transaction): Promise<string[]> {
          image_url = excluded.image_url,
          variant_group = excluded.variant_group,
          options = excluded.options,
+         attributes = excluded.attributes,
          price_amount = excluded.price_amount,
          price_currency = excluded.price_currency,
          in_stock = excluded.in_stock,
@@ -170,9 +173,9 @@ async function writeProducts(tx: Transaction): Promise<string[]> {
          updated_at = now()
        where stored.archived_at is not null
          or (stored.name, stored.description, stored.category, stored.image_url, stored.variant_group, stored.options,
-           stored.price_amount, stored.price_currency, stored.in_stock)
+           stored.attributes, stored.price_amount, stored.price_currency, stored.in_stock)
          is distinct from (excluded.name, excluded.description, excluded.category, excluded.image_url, excluded.variant_group,
-           excluded.options, excluded.price_amount, excluded.price_currency, excluded.in_stock)
+           excluded.options, excluded.attributes, excluded.price_amount, excluded.price_currency, excluded.in_stock)
        returning stored.id, stored.sku
      )
      select case when input.id is null then '' else ${CREATED} end || written.sku as sku

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { createTestDatabase } from '../../../test/database.ts'
 import { debianPostgresMissing, startDebianPostgres } from '../../../test/debian-postgres.ts'
+import { doingOfCommand } from '../../activity/record-activity.ts'
 import { migrate } from '../../db/migrate.ts'
 import type { Pool } from '../../db/pool.ts'
 import { createProduct } from '../create-product.ts'
@@ -9,7 +10,6 @@ import type { ImportedProduct } from '../import/imported-product.ts'
 import { listProducts } from '../list-products.ts'
 import { normalizeProduct } from '../product-input.ts'
 import { readFilters, readListing } from '../product-query.ts'
-import { SYSTEM } from '../stock-adjustments.ts'
 import { countFacets } from './facets.ts'
 import { toWords } from './search-words.ts'
 
@@ -138,7 +138,7 @@ for (const [server, skip, open] of servers) {
   test(`searches find the same products on ${server}, and split words at the same characters`, { skip }, async () => {
     const { pool, url } = await open()
     await migrate(url)
-    for (const added of PRODUCTS) await createProduct(pool, added, SYSTEM)
+    for (const added of PRODUCTS) await createProduct(pool, added, doingOfCommand('test'))
     await assertSearches(pool)
     assert.deepEqual(await findDifferent(pool), [])
   })

@@ -3,7 +3,9 @@ import { existsSync } from 'node:fs'
 import { mkdir, open, readdir, readFile, realpath, rename, rm, writeFile } from 'node:fs/promises'
 import { dirname, isAbsolute, join, relative, sep } from 'node:path'
 import { OperatorError } from '../../errors.ts'
+import { type AppliedMigration, assertKnownSchema, listMigrations } from '../migrate.ts'
 import { connectClient, type Queryable } from '../pool.ts'
+import { claimDraft, putInPlace, targetExists } from './backup-target.ts'
 import { type DataFolder, lockDataFolder, restoredFolder, syncFolder } from './data-folder.ts'
 import { markRestored } from './unfinished-restore.ts'
 
@@ -17,6 +19,7 @@ interface Manifest {
   /** Paths below the backup's folder, with slashes. */
   files: { path: string; sizeBytes: number; sha256: string }[]
   folders: string[]
+  migrations: AppliedMigration[]
   finishedAt: string
 }
 
@@ -33,17 +36,18 @@ const CONTROL_FILE = 'global/pg_control'
 
 /**
  * Copies the cluster of a running server with PostgreSQL's low-level backup API, the WAL that makes the copy consistent, and the folder's
- * secrets. `target` appears complete or not at all. `url`: the superuser's. Throws OperatorError.
+ * secrets. `target` appears complete or not at all, and of two backups into it at once one is refused. `url`: the superuser's. Throws
+ * OperatorError.
  */
 export async function backUpCluster(folder: DataFolder, url: string, target: string): Promise<BackupSummary> {
-  if (existsSync(target)) throw new OperatorError(`${target} is there already: give the backup a folder of its own`)
+  if (existsSync(target)) throw targetExists(target)
   // The backup would be copied into itself.
   if (await isBelow(target, folder.cluster)) throw new OperatorError(`${target} is in the database's own folder: give another one`)
   const draft = `${target}.partial`
+  await claimDraft(draft)
   try {
     const summary = await copyCluster(folder, url, draft)
-    await rename(draft, target)
-    syncFolder(dirname(target))
+    await putInPlace(draft, target)
     return summary
   } catch (error) {
     await rm(draft, { recursive: true, force: true })
@@ -52,8 +56,6 @@ export async function backUpCluster(folder: DataFolder, url: string, target: str
 }
 
 async function copyCluster(folder: DataFolder, url: string, draft: string): Promise<BackupSummary> {
-  await rm(draft, { recursive: true, force: true })
-  await mkdir(draft, { recursive: true, mode: 0o700 })
   const copier = new Copier(draft)
   await using server = await connectClient(url, 'storefront-backup')
   if ((await readdir(join(folder.cluster, 'pg_tblspc'))).length > 0) throw new OperatorError('a cluster with tablespaces is not backed up')
@@ -66,7 +68,9 @@ async function copyCluster(folder: DataFolder, url: string, draft: string): Prom
   await copier.write('postgres/backup_label', label)
   await copyWal(folder, label, lastSegment, copier)
   for (const name of SECRETS) await copier.copyIfPresent(join(folder.path, name), name)
-  return copier.finish()
+  const summary = await copier.finish()
+  await copier.writeManifest(await listMigrations(server))
+  return summary
 }
 
 /** Whether the path, which may be missing, leads into the folder, also through links. */
@@ -115,6 +119,7 @@ async function copyWal({ cluster }: DataFolder, label: string, last: string, cop
  */
 export async function restoreCluster(folder: DataFolder, source: string): Promise<{ setAside: string | null }> {
   const manifest = await readManifest(source)
+  await assertKnownSchema(manifest.migrations, source)
   const unlock = lockDataFolder(folder)
   try {
     const draft = restoredFolder(folder)
@@ -147,7 +152,8 @@ async function readManifest(source: string): Promise<Manifest> {
   try {
     const manifest = JSON.parse(await readFile(join(source, MANIFEST), 'utf8')) as Manifest
     if (manifest.format !== 1 || !Array.isArray(manifest.files) || !Array.isArray(manifest.folders)) throw new Error('unknown format')
-    return manifest
+    // A development version wrote none.
+    return { ...manifest, migrations: manifest.migrations ?? [] }
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     if (code !== undefined && code !== 'ENOENT' && code !== 'ENOTDIR') throw error
@@ -194,9 +200,8 @@ class Copier {
     await this.#store(path, [Buffer.from(text)])
   }
 
-  /** Syncs everything to disk and writes the list, without which the folder is no backup. */
+  /** Syncs everything to disk. */
   async finish(): Promise<BackupSummary> {
-    const manifest: Manifest = { format: 1, files: this.#files, folders: this.#folders, finishedAt: new Date().toISOString() }
     const left = this.#files.map(({ path }) => path)
     // Concurrently, because the disk then writes many files at once.
     const syncEach = async () => {
@@ -204,9 +209,14 @@ class Copier {
     }
     await Promise.all(Array.from({ length: SYNCS_AT_ONCE }, syncEach))
     for (const path of [...this.#folders, '.']) syncFolder(join(this.#target, path))
+    return { files: this.#files.length, sizeBytes: this.#files.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0) }
+  }
+
+  /** Writes the list, without which the folder is no backup. */
+  async writeManifest(migrations: AppliedMigration[]): Promise<void> {
+    const manifest: Manifest = { format: 1, files: this.#files, folders: this.#folders, migrations, finishedAt: new Date().toISOString() }
     await writeFile(join(this.#target, MANIFEST), `${JSON.stringify(manifest)}\n`, { mode: 0o600, flush: true })
     syncFolder(this.#target)
-    return { files: this.#files.length, sizeBytes: this.#files.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0) }
   }
 
   async #store(path: string, chunks: Iterable<Buffer> | AsyncIterable<Buffer>): Promise<string> {

@@ -115,6 +115,7 @@ export class BatchDecision {
     const { items, total } = priceBasket(basket, { products: prices.products, stock })
     assertAvailable(basket, stock, purchases?.excessOf(userId, basket.lines) ?? [])
     assertTotal(request.expectedTotal, items, total)
+    if (request.isOfBlockedAddress === true) throw new AppError('account_blocked', 'The shop has blocked this account. Ask the shop.')
     pending?.add(userId)
     stock.take(basket.lines)
     purchases?.add(userId, basket.lines)

@@ -17,6 +17,7 @@ function request(): OrderRequest {
     clientReference: null,
     shippingAddress: null,
     note: null,
+    attributes: null,
     idempotencyKey: null,
     traceparent: '',
   }

@@ -1,3 +1,4 @@
+import type { Attributes } from '../../attributes.ts'
 import type { Money } from '../../money.ts'
 import type { Basket } from '../basket.ts'
 import type { ShippingAddress } from '../order.ts'
@@ -13,8 +14,11 @@ export interface OrderRequest {
   clientReference: string | null
   shippingAddress: ShippingAddress | null
   note: string | null
+  attributes: Attributes | null
   idempotencyKey: IdempotencyKey | null
   traceparent: string
+  /** Of a guest: refused when everything else is right, so that nobody learns of a block without placing orders for other addresses. */
+  isOfBlockedAddress?: boolean
 }
 
 /** The limits of a shop; null is no limit. */

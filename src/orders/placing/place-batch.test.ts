@@ -54,6 +54,7 @@ function request(
     clientReference: reference,
     shippingAddress: null,
     note: null,
+    attributes: null,
     idempotencyKey: key === undefined ? null : { userId, key, fingerprint: createHash('sha256').update(product.id).digest() },
     traceparent: '',
   }

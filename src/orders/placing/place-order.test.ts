@@ -54,6 +54,10 @@ test('copies names, categories and prices from the catalogue into the order', as
     version: 1,
     updated_at: created_at,
     status_history: [{ status: 'pending', at: created_at, actor: { type: 'customer', id: ada.id }, reason: null }],
+    original_total: { amount: 3_998, currency: 'EUR' },
+    adjustments: [],
+    payment: null,
+    parcels: [],
   })
   const { rows } = await store.pool.query('select user_id, total_amount, currency, status, version from orders where id = $1', [id])
   assert.deepEqual(rows, [{ user_id: ada.id, total_amount: 3_998, currency: 'EUR', status: 'pending', version: 1 }])

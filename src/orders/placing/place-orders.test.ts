@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { randomInt, randomUUID } from 'node:crypto'
 import { after, type TestContext, test } from 'node:test'
+import { addBuyers } from '../../../test/buyers.ts'
 import { onCleanup } from '../../../test/cleanup.ts'
 import { findWaiting } from '../../../test/database.ts'
 import { eventually } from '../../../test/eventually.ts'
@@ -222,4 +223,25 @@ test('sells one customer no more of a product than the limit, however many order
   await store.call('POST', `/orders/${bought}/cancel`, { token: ada.token })
   assert.equal((await order([line(ticket)], {}, { at: limited })).status, 201, 'what was cancelled does not count')
   assert.equal((await order([line(ticket)])).status, 201, 'without the setting there is no limit')
+})
+
+test('cancelled and returned pieces of an order do not count for the limit', async (t) => {
+  const limited = await startStore(t, { databaseAddresses: store.config.databaseAddresses, maxQuantityPerProductAndUser: 4 })
+  const ticket = await store.addProduct({ stock: 100 })
+  const [operator] = await addBuyers(store, 1, 'admin')
+  const { json: placed } = await order([line(ticket, 4)], {}, { at: limited })
+  const change = async (path: string, body: object) => {
+    const { status, text } = await store.call('POST', `/admin/orders/${placed.id}/${path}`, { token: operator?.token ?? '', body })
+    assert.equal(status, 200, text)
+  }
+  const pieces = (quantity: number) => ({ lines: [{ product_id: ticket.id, quantity }] })
+  await change('transitions', { to: 'confirmed' })
+  await change('shipments', pieces(2))
+  assert.equal((await order([line(ticket)], {}, { at: limited })).status, 409, 'shipped pieces count')
+  await change('cancellations', pieces(1))
+  await change('returns', { ...pieces(1), restock: false })
+  const refused = await order([line(ticket, 3)], {}, { at: limited })
+  assert.deepEqual(assertProblem(refused, 409, 'purchase_limit').limits, [{ product_id: ticket.id, requested: 3, bought: 2, limit: 4 }])
+  const accepted = await order([line(ticket, 2)], {}, { at: limited })
+  assert.equal(accepted.status, 201, accepted.text)
 })

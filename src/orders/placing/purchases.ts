@@ -28,7 +28,7 @@ export class Purchases {
   }
 }
 
-/** Counts what customers have bought of the products that they order now. Cancelled and returned orders do not count. */
+/** Counts what customers have bought of the products that they order now. Cancelled and returned orders and pieces do not count. */
 export async function findPurchases(
   tx: Transaction,
   wanted: readonly { userId: string; basket: { lines: readonly StockLine[] } }[],
@@ -36,13 +36,20 @@ export async function findPurchases(
 ): Promise<Purchases> {
   const pairs = wanted.flatMap(({ userId, basket }) => basket.lines.map((line) => ({ userId, productId: line.product_id })))
   const { rows } = await tx.query<{ user_id: string; product_id: string; bought: number }>(
-    `select wanted.user_id, wanted.product_id, sum((item ->> 'quantity')::bigint)::bigint as bought
+    `select wanted.user_id, wanted.product_id, sum(pieces.quantity)::bigint as bought
     from (select distinct user_id, product_id from unnest($1::uuid[], $2::uuid[]) as pair (user_id, product_id)) as wanted
     join orders on orders.user_id = wanted.user_id
       and orders.status not in ('cancelled', 'returned')
       and orders.product_ids @> array[wanted.product_id]
-    cross join json_array_elements(orders.items) as item
-    where (item ->> 'product_id')::uuid = wanted.product_id
+    cross join lateral (
+      select item ->> 'product_id' as product_id, (item ->> 'quantity')::bigint as quantity from json_array_elements(orders.items) as item
+      union all
+      select line ->> 'product_id', -(line ->> 'quantity')::bigint
+      from jsonb_array_elements(orders.status_history) as entry
+      cross join jsonb_array_elements(entry -> 'change' -> 'lines') as line
+      where entry -> 'change' ->> 'type' in ('lines_cancelled', 'returned')
+    ) as pieces
+    where pieces.product_id::uuid = wanted.product_id
     group by wanted.user_id, wanted.product_id`,
     [pairs.map((pair) => pair.userId), pairs.map((pair) => pair.productId)],
   )

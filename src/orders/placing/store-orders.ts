@@ -51,6 +51,8 @@ function toRecord({ key, order, responseTemplate }: Draft): Record<string, unkno
     client_reference: order.clientReference,
     shipping_address: order.shippingAddress,
     note: order.note,
+    // Without a member it is null there, and few orders have attributes.
+    ...(order.attributes === null ? {} : { attributes: order.attributes }),
     status_history: order.statusHistory,
     traceparent: order.traceparent,
     placed_at: order.createdAt,

@@ -17,6 +17,8 @@ export interface NatsSettings {
 }
 
 const CONNECT_TIMEOUT_MS = 5_000
+/** The default of a server. The largest event of a usual shop needs two thirds of it: see decision 0246. */
+const NEEDED_PAYLOAD_BYTES = 1024 * 1024
 const RECONNECT_MS = 250
 // A server that is cut off is detected after two intervals.
 const PING_INTERVAL_MS = 2_500
@@ -62,6 +64,12 @@ export class NatsClient {
   async #connect(): Promise<Jetstream> {
     const connection = await connect(natsConnectOptions(this.#settings, this.#name))
     void this.#logStatus(connection)
+    const { max_payload: maxPayload = NEEDED_PAYLOAD_BYTES } = connection.info ?? {}
+    if (maxPayload < NEEDED_PAYLOAD_BYTES)
+      this.#logger.warn(
+        { maxPayload },
+        `NATS takes messages of ${maxPayload} bytes, and large orders need ${NEEDED_PAYLOAD_BYTES}: raise max_payload`,
+      )
     // Closed permanently, by `close` or by a server: the next caller opens a new connection.
     void connection.closed().then(() => {
       this.#connecting = null

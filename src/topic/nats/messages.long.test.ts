@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, describe, type TestContext, test } from 'node:test'
-import type { ConsumerAPI, ConsumerConfig } from '@nats-io/jetstream'
+import type { ConsumerAPI, ConsumerConfig, StreamAPI } from '@nats-io/jetstream'
 import { createTestDatabase } from '../../../test/database.ts'
 import { eventually } from '../../../test/eventually.ts'
 import { connectManager, connectNatsTopic } from '../../../test/nats-harness.ts'
@@ -95,6 +95,42 @@ describe('reading from NATS', { skip: NO_NATS }, () => {
         assert.deepEqual(recording.ids, idsOf(sent))
         assert.equal(consumers.made, 2)
       })
+
+  for (const name of ['a subscription', 'a read'])
+    test(`${name} leaves out what the stream's leader lacks, and continues with another consumer`, async (t) => {
+      const { topic, stream } = await makeTopic(t)
+      const [first, second, third] = makeVersions()
+      assert.ok(first && second && third)
+      const sent = [first, second, third]
+      await topic.publish(sent)
+      const consumers = await restrictFirstConsumer(t, '>')
+      // As a leader that never had the last message, until the broker has chosen another server for the next consumer.
+      const api: StreamAPI = Object.getPrototypeOf((await connectManager(t, url)).streams)
+      const { getMessage, info } = api
+      const isHidden = (subject: string | undefined) => consumers.made === 1 && subject === `${stream.toLowerCase()}.${third.event.id}`
+      t.mock.method(api, 'getMessage', async function (this: StreamAPI, ...query: Parameters<typeof getMessage>) {
+        const message = await getMessage.apply(this, query)
+        return isHidden(message?.subject) ? null : message
+      })
+      t.mock.method(api, 'info', async function (this: StreamAPI, ...query: Parameters<typeof info>) {
+        const { state, ...rest } = await info.apply(this, query)
+        const subjects = Object.fromEntries(Object.entries(state.subjects ?? {}).filter(([subject]) => !isHidden(subject)))
+        return { ...rest, state: { ...state, subjects } }
+      })
+      const made: number[] = []
+      const recording = new Recording()
+      if (name === 'a subscription') {
+        await subscribe(t, topic, 'reader', async (messages, signal) => {
+          made.push(...messages.map(() => consumers.made))
+          await recording.handle(messages, signal)
+        })
+        await recording.until(3)
+      } else {
+        await recording.handle(partitionMessages(await topic.read(0, 10)).messages, new AbortController().signal)
+        made.push(...sent.map(() => consumers.made))
+      }
+      assert.deepEqual([recording.ids, made], [idsOf(sent), [2, 2, 2]])
+    })
 
   test('skips messages that were deleted, wherever they were', async (t) => {
     const { topic, manager, stream } = await makeTopic(t)

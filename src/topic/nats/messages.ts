@@ -6,7 +6,7 @@ import { type MessageSource, SourceStalled } from '../subscriber.ts'
 import type { StoredMessage } from '../topic.ts'
 import { isBrokerError, type Jetstream } from './connection.ts'
 import { NatsPull, type PulledMessage } from './pull.ts'
-import { addConsumer, assertSame, type Consumer, firstFrom, newestIn, type OrderStream } from './stream.ts'
+import { addConsumer, assertSame, type Consumer, firstFrom, isAtLeader, newestIn, type OrderStream } from './stream.ts'
 
 /** Change-stream position up to which the topic had every commit when the message was sent. */
 export const POSITION_HEADER = 'Storefront-Position'
@@ -103,9 +103,10 @@ export class NatsSource implements MessageSource {
     await Promise.race([removed, delay(CLOSE_PATIENCE_MS, undefined, { ref: false })])
   }
 
-  /** Throws SourceStalled when the consumer has stopped or skipped a message. */
+  /** Throws SourceStalled when the consumer has stopped, skipped a message, or sent one that the stream's leader lacks. */
   async #toStored(taken: readonly PulledMessage[], signal?: AbortSignal): Promise<StoredMessage[]> {
     const messages = await this.#untilGap(taken)
+    await this.#assertAtLeader(messages.at(-1))
     if (signal?.aborted !== true) this.#assertProgress(messages)
     return messages.map(({ message, streamSequence }) => ({
       sequence: this.#stream.base + streamSequence,
@@ -127,6 +128,16 @@ export class NatsSource implements MessageSource {
       before = streamSequence
     }
     return taken
+  }
+
+  /**
+   * Throws when the leader has no such message, or another one with its sequence: the consumer's server has stored messages that were never
+   * acknowledged. All later sequences differ then, so the last message of a batch stands for all of them. See decision 0202.
+   */
+  async #assertAtLeader(last: PulledMessage | undefined): Promise<void> {
+    if (last === undefined || (await isAtLeader(this.#jetstream, this.#stream, last.streamSequence, last.message.subject))) return
+    this.#failure = this.#stalled(`has sent ${last.streamSequence}, which the stream's leader does not have`)
+    throw this.#failure
   }
 
   /** Throws when the stream has newer messages that the consumer does not send. See decision 0047. */

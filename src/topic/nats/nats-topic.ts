@@ -6,7 +6,7 @@ import type { MessageHandler, OutgoingMessage, StoredMessage, SubscribeOptions, 
 import { type Jetstream, NatsClient, type NatsSettings } from './connection.ts'
 import { NatsSource, POSITION_HEADER } from './messages.ts'
 import { NatsPublisher } from './publisher.ts'
-import { newestIn, type OrderStream, openStream, StreamMisconfigured } from './stream.ts'
+import { findStream, newestIn, type OrderStream, openStream, StreamMisconfigured, StreamRecreated } from './stream.ts'
 
 // Consumers for one read, each led by a server of the broker's choice: with one of three servers out of step, one read in 2,000 fails.
 const READ_ATTEMPTS = 7
@@ -15,6 +15,8 @@ export interface NatsTopicOptions {
   nats: NatsSettings
   /** The number of servers that store each message: 1, 3 or 5. */
   replicas: number
+  /** Whether this process only looks: it never creates or changes the stream, and cannot use one that no other process has opened. */
+  isReadOnly?: boolean
   /** Names the stream (in capitals) and its subjects. Default `orders`; stores that share an account of the broker need different ones. */
   name?: string
   /** For the subscribers' locks and positions, and the topic's epochs. */
@@ -79,7 +81,11 @@ export class NatsTopic implements Topic {
   }
 
   newestSequence(): Promise<number> {
-    return this.#use(async ({ jetstream, stream }) => stream.base + (await jetstream.manager.streams.info(stream.name)).state.last_seq)
+    return this.#use(async ({ jetstream, stream }) => {
+      const { created, state } = await jetstream.manager.streams.info(stream.name)
+      if (created !== stream.info.created) throw new StreamRecreated(stream.name)
+      return stream.base + state.last_seq
+    })
   }
 
   read(after: number, limit: number): Promise<StoredMessage[]> {
@@ -99,7 +105,7 @@ export class NatsTopic implements Topic {
     })
   }
 
-  /** Runs `work` with the stream, which is opened (and created if it is missing) at first use and after each failure. */
+  /** Runs `work` with the stream, which is opened (and created if it is missing, unless this is read-only) at first use and after each failure. */
   async #use<T>(work: (topic: OpenTopic) => Promise<T>): Promise<T> {
     this.#opening ??= this.#open()
     const opening = this.#opening
@@ -112,9 +118,10 @@ export class NatsTopic implements Topic {
   }
 
   async #open(): Promise<OpenTopic> {
-    const { pool, logger, replicas, onStored = () => {} } = this.#options
+    const { pool, logger, replicas, isReadOnly = false, onStored = () => {} } = this.#options
     const jetstream = await this.#client.get()
-    const stream = await openStream(jetstream, { pool, logger, name: this.#name, replicas })
+    const options = { pool, logger, name: this.#name, replicas }
+    const stream = isReadOnly ? await findStream(jetstream, options) : await openStream(jetstream, options)
     return { jetstream, stream, publisher: new NatsPublisher({ jetstream, stream, subjectPrefix: this.#name, onStored }) }
   }
 }

@@ -144,6 +144,28 @@ describe('publishing to NATS', { skip: NO_NATS }, () => {
     }
   })
 
+  test('publishes what only a server out of step has', async (t) => {
+    const { publisher, jetstream, readStored } = await makePublisher(t)
+    const first = makeOrderEvent()
+    const second = makeOrderEvent({ order: { id: first.subject, version: 2, status: 'confirmed' } })
+    const [stored, next, claimed] = [first, second, makeOrderEvent()].map((event) => ({ position: '', event }))
+    assert.ok(stored && next && claimed)
+    await publisher.publish([stored])
+    // As a server that has stored a message of a leader that was replaced before the others had it.
+    const api = Object.getPrototypeOf(jetstream.manager.direct)
+    const { getMessage } = api
+    t.mock.method(api, 'getMessage', async function (this: unknown, name: string, query: { last_by_subj?: string }) {
+      const subject = query.last_by_subj?.replace(claimed.event.id, stored.event.id)
+      return getMessage.call(this, name, { ...query, ...(subject && { last_by_subj: subject }) })
+    })
+    // The second version waits for the refusal of the first, so the rest is looked up before it is sent.
+    await publisher.publish([stored, next, claimed])
+    assert.deepEqual(
+      (await readStored()).map(({ id }) => id),
+      idsOf([stored, next, claimed]),
+    )
+  })
+
   test('reports the sequence of each event, also of one that the broker has already', async (t) => {
     const { topic, told } = await makeTopic(t)
     const sent = makeOutgoing(700)

@@ -1,14 +1,18 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { PubHeaders } from '@nats-io/jetstream'
 import { headers } from '@nats-io/transport-node'
-import { toEarlierEvents } from '../../orders/events.ts'
+import { previousEventId, toEarlierEvents } from '../../orders/events.ts'
 import type { PublishedEvent } from '../delivery-log.ts'
-import type { OutgoingMessage } from '../topic.ts'
+import { EventTooLarge, type OutgoingMessage } from '../topic.ts'
 import { type Jetstream, jetstreamErrorCode } from './connection.ts'
 import { ENCODING_HEADER, encodeEvent, POSITION_HEADER } from './messages.ts'
-import { type OrderStream, StreamRecreated } from './stream.ts'
+import { hasSubject, type OrderStream, StreamRecreated } from './stream.ts'
 
 const STORE_FAILED = 10_077
+/** The stream has a `max_msg_size` of its own. */
+const MESSAGE_TOO_LARGE = 10_054
+/** More than the headers of a message have, which count towards the server's `max_payload`. */
+const HEADER_BYTES = 1_024
 /** Messages sent and not yet acknowledged. */
 const WINDOW = 512
 /** Messages sent at a time: sent one by one as acknowledgements arrive, each would be a separate write to the socket. */
@@ -26,9 +30,6 @@ type Outcome =
   | { kind: 'stored'; streamSequence: number; at?: Date }
   | { kind: 'duplicate'; streamSequence?: number }
   | { kind: 'failed'; error: unknown }
-
-/** Reads through the leader, or from any replica. */
-type StreamReader = Jetstream['manager']['direct'] | Jetstream['manager']['streams']
 
 export interface NatsPublisherOptions {
   jetstream: Jetstream
@@ -72,7 +73,7 @@ export class NatsPublisher {
       const error = failed?.error ?? (rest.some(isInFlight) ? new Error(IN_FLIGHT) : null)
       if (error === null) continue
       if (error instanceof StreamRecreated) await this.#deleteLaterVersions(messages)
-      if (error instanceof StreamRecreated || performance.now() > deadline) throw error
+      if (error instanceof StreamRecreated || error instanceof EventTooLarge || performance.now() > deadline) throw error
       await delay(RETRY_MS)
     }
   }
@@ -113,6 +114,10 @@ export class NatsPublisher {
   /** `position`: all commits before it are stored. */
   async #sendOne({ event }: OutgoingMessage, position: string): Promise<Outcome> {
     const { payload, encoding } = encodeEvent(event)
+    const tooLarge = () => ({ kind: 'failed', error: new EventTooLarge(event, payload.length) }) as const
+    // The driver would throw an error that is known by its text alone.
+    if (payload.length + HEADER_BYTES > (this.#options.jetstream.connection.info?.max_payload ?? Number.POSITIVE_INFINITY))
+      return tooLarge()
     const header = headers()
     const deletedAt = this.#deleted.get(event.id)
     // The same id for each retry, so that the duplicate window recognizes retries, too.
@@ -132,35 +137,29 @@ export class NatsPublisher {
       this.#newest = Math.max(ack.seq, this.#newest)
       return { kind: 'stored', streamSequence: ack.seq }
     } catch (error) {
+      if (jetstreamErrorCode(error) === MESSAGE_TOO_LARGE) return tooLarge()
       const isDuplicate = jetstreamErrorCode(error) === STORE_FAILED && String(error).includes('maximum messages per subject')
       return isDuplicate ? { kind: 'duplicate' } : { kind: 'failed', error }
     }
   }
 
   /**
-   * The messages whose event the stream lacks. A lagging replica may report one as missing; the stream then refuses it again. Of
-   * `duplicates`, the refused messages, those remain that were deleted, or are in flight and may be lost with the stream's leader.
+   * The messages whose event the stream lacks. Of `duplicates`, the refused messages, those remain that were deleted, or are in flight and
+   * may be lost with the stream's leader.
    */
   async #withoutStored(
     messages: readonly OutgoingMessage[],
     duplicates: ReadonlyMap<OutgoingMessage, number | undefined>,
   ): Promise<OutgoingMessage[]> {
-    const { streams } = this.#options.jetstream.manager
-    const missing = await this.#findMissing(this.#anyReplica(), messages)
-    // Ask the leader about these, because it does not lag.
-    const refused = missing.filter((message) => duplicates.has(message))
-    const lost = new Set(await this.#findMissing(streams, refused))
+    const { jetstream, stream } = this.#options
+    const missing = await this.#findMissing(messages)
+    const lost = new Set(missing.filter((message) => duplicates.has(message)))
     for (const message of lost) {
       const deletedAt = duplicates.get(message)
-      if (await this.#hasSubject(message)) lost.delete(message)
+      if (await hasSubject(jetstream, stream, this.#subjectOf(message.event.id))) lost.delete(message)
       else if (deletedAt !== undefined) this.#deleted.set(message.event.id, deletedAt)
     }
     return missing.filter((message) => !duplicates.has(message) || lost.has(message))
-  }
-
-  #anyReplica(): StreamReader {
-    const { direct, streams } = this.#options.jetstream.manager
-    return this.#options.stream.info.config.allow_direct ? direct : streams
   }
 
   /**
@@ -171,43 +170,39 @@ export class NatsPublisher {
     const ids = new Set(messages.map(({ event }) => event.id))
     // A version need not be one more than the one before it: see decision 0140.
     const successors = messages.flatMap((message) => {
-      const earlier = message.event.data.order.version > 1 ? toEarlierEvents(message.event) : []
-      const previousId = earlier.at(-1)?.id
-      return previousId === undefined || ids.has(previousId) ? [] : [{ message, earlier, previousId }]
+      const previousId = previousEventId(message.event)
+      return previousId === null || ids.has(previousId) ? [] : [{ message, previousId }]
     })
     const previousIds = successors.map(({ previousId }) => previousId)
-    const found = await this.#find(this.#anyReplica(), previousIds)
-    const lacking = new Map(successors.flatMap(({ message, earlier }, index) => (found[index] === null ? [[message, earlier]] : [])))
+    const found = await this.#find(previousIds)
+    const lacking = new Set(successors.flatMap(({ message }, index) => (found[index] === null ? [message] : [])))
     if (lacking.size === 0) return messages
     return messages.flatMap((message) => {
-      const earlier = (lacking.get(message) ?? []).filter(({ id }) => !ids.has(id))
+      const earlier = lacking.has(message) ? toEarlierEvents(message.event).filter(({ id }) => !ids.has(id)) : []
       return [...earlier.map((event) => ({ position: message.position, event })), message]
     })
   }
 
-  /** Where each event is stored; null for one that the stream lacks. */
-  async #find(reader: StreamReader, eventIds: readonly string[]): Promise<(Outcome | null)[]> {
+  /**
+   * Where each event is stored; null for one that the stream lacks. Asks the leader: another server may lag, or have messages that a leader
+   * has lost with its leadership. See decision 0202.
+   */
+  async #find(eventIds: readonly string[]): Promise<(Outcome | null)[]> {
+    const { streams } = this.#options.jetstream.manager
     const found: (Outcome | null)[] = []
     for (let first = 0; first < eventIds.length; first += WINDOW) {
       const subjects = eventIds.slice(first, first + WINDOW).map((id) => this.#subjectOf(id))
-      const stored = await Promise.all(subjects.map((last_by_subj) => reader.getMessage(this.#options.stream.name, { last_by_subj })))
+      const stored = await Promise.all(subjects.map((last_by_subj) => streams.getMessage(this.#options.stream.name, { last_by_subj })))
       found.push(...stored.map((message) => message && ({ kind: 'stored', streamSequence: message.seq, at: message.time } as const)))
     }
     return found
   }
 
-  async #findMissing(reader: StreamReader, messages: readonly OutgoingMessage[]): Promise<OutgoingMessage[]> {
+  async #findMissing(messages: readonly OutgoingMessage[]): Promise<OutgoingMessage[]> {
     const eventIds = messages.map(({ event }) => event.id)
-    const outcomes = await this.#find(reader, eventIds)
+    const outcomes = await this.#find(eventIds)
     this.#options.onStored(messages.flatMap((message, index) => this.#toPublished(message, outcomes[index])))
     return messages.filter((_, index) => outcomes[index] === null)
-  }
-
-  /** Whether the stream has a message with the event's subject, even if no server can read it any more. */
-  async #hasSubject({ event }: OutgoingMessage): Promise<boolean> {
-    const subject = this.#subjectOf(event.id)
-    const { state } = await this.#options.jetstream.manager.streams.info(this.#options.stream.name, { subjects_filter: subject })
-    return (state.subjects?.[subject] ?? 0) > 0
   }
 
   #toPublished({ event }: OutgoingMessage, outcome: Outcome | null | undefined): PublishedEvent[] {

@@ -10,7 +10,7 @@ import {
 } from '@nats-io/jetstream'
 import { nanos } from '@nats-io/transport-node'
 import type { Logger } from 'pino'
-import type { Pool } from '../../db/pool.ts'
+import type { Pool, Queryable } from '../../db/pool.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import { OperatorError } from '../../errors.ts'
 import { EPOCH_SEQUENCES } from '../topic.ts'
@@ -54,6 +54,17 @@ function requiredSettings(name: string) {
 export async function openStream(jetstream: Jetstream, options: StreamOptions): Promise<OrderStream> {
   const info = await ensureStream(jetstream, options)
   return { name: info.config.name, info, base: (await registerEpoch(info, options)) * EPOCH_SEQUENCES }
+}
+
+/** The stream as `openStream` has opened it before. Throws where it has not, because this changes nothing. */
+export async function findStream({ manager }: Jetstream, { pool, name }: Pick<StreamOptions, 'pool' | 'name'>): Promise<OrderStream> {
+  const info = await manager.streams.info(name.toUpperCase()).catch((error) => {
+    if (jetstreamErrorCode(error) !== STREAM_NOT_FOUND) throw error
+    throw new Error(`there is no stream ${name.toUpperCase()}: the change stream creates it when it starts`, { cause: error })
+  })
+  const epoch = await findEpoch(pool, info)
+  if (epoch === undefined) throw new Error(`the stream ${info.config.name} is new: the change stream has not opened it yet`)
+  return { name: info.config.name, info, base: epoch * EPOCH_SEQUENCES }
 }
 
 /** The stream exists with settings under which messages can be lost. */
@@ -109,15 +120,14 @@ async function ensureStream(jetstream: Jetstream, { name, replicas, logger }: St
 }
 
 /** A recreated stream counts from 1 again, so it gets a new epoch. Its creation time identifies it. */
-async function registerEpoch({ config, created }: StreamInfo, { pool, logger }: StreamOptions): Promise<number> {
-  const stream = `${config.name} ${created}`
-  const find = 'select epoch from topic_epochs where stream = $1'
-  const { rows } = await pool.query<{ epoch: number }>(find, [stream])
-  if (rows[0] !== undefined) return rows[0].epoch
+async function registerEpoch(info: StreamInfo, { pool, logger }: StreamOptions): Promise<number> {
+  const known = await findEpoch(pool, info)
+  if (known !== undefined) return known
   return inTransaction(pool, async (tx) => {
     await tx.query('lock table topic_epochs in share row exclusive mode')
-    const { rows: found } = await tx.query<{ epoch: number }>(find, [stream])
-    if (found[0] !== undefined) return found[0].epoch
+    const found = await findEpoch(tx, info)
+    if (found !== undefined) return found
+    const stream = identify(info)
     const { rows: added } = await tx.query<{ epoch: number }>(
       `insert into topic_epochs (epoch, stream)
       select greatest(
@@ -138,6 +148,15 @@ async function registerEpoch({ config, created }: StreamInfo, { pool, logger }: 
     }
     return epoch
   })
+}
+
+async function findEpoch(db: Queryable, info: StreamInfo): Promise<number | undefined> {
+  const { rows } = await db.query<{ epoch: number }>('select epoch from topic_epochs where stream = $1', [identify(info)])
+  return rows[0]?.epoch
+}
+
+function identify({ config, created }: StreamInfo): string {
+  return `${config.name} ${created}`
 }
 
 /** A consumer of the stream. `leader` is the server that sends its messages, undefined when there is only one server. */
@@ -162,7 +181,7 @@ export async function addConsumer(jetstream: Jetstream, stream: OrderStream, aft
   return { name, leader: cluster?.leader }
 }
 
-// Both ask the stream's leader, by subject: the list of deleted messages is not complete on every server.
+// These ask the stream's leader, the first two by subject: the list of deleted messages is not complete on every server.
 
 /** Stream sequence of the newest message that exists (an operator may have deleted later ones), 0 for none. Throws as `assertSame`. */
 export async function newestIn(jetstream: Jetstream, stream: OrderStream): Promise<number> {
@@ -175,6 +194,19 @@ export async function firstFrom({ manager: { streams } }: Jetstream, stream: Ord
   // The driver's types allow it for direct reads only.
   const query: MsgRequest = { seq: number, ...{ next_by_subj: subjectsOf(stream) } }
   return (await streams.getMessage(stream.name, query))?.seq ?? null
+}
+
+/** Whether the leader has this message at this stream sequence, even if it cannot read it any more. */
+export async function isAtLeader(jetstream: Jetstream, stream: OrderStream, seq: number, subject: string): Promise<boolean> {
+  const { streams } = jetstream.manager
+  const stored = (await streams.getMessage(stream.name, { seq })) ?? (await streams.getMessage(stream.name, { last_by_subj: subject }))
+  return stored === null ? hasSubject(jetstream, stream, subject) : stored.seq === seq && stored.subject === subject
+}
+
+/** Whether the leader has a message with this subject, even if no server can read it any more. */
+export async function hasSubject({ manager: { streams } }: Jetstream, { name }: OrderStream, subject: string): Promise<boolean> {
+  const { state } = await streams.info(name, { subjects_filter: subject })
+  return (state.subjects?.[subject] ?? 0) > 0
 }
 
 function subjectsOf({ info }: OrderStream): string {

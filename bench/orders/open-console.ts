@@ -1,0 +1,34 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import type { StoreProcess } from './store-process.ts'
+
+/** What the screens of the console poll, and every how many seconds; in a browser one of them is open at a time. */
+const POLLS: readonly (readonly [path: string, seconds: number])[] = [
+  ['/admin/figures?range=hour', 10],
+  ['/admin/figures?range=week', 10],
+  ['/admin/orders?limit=50', 10],
+  ['/admin/mails?limit=50', 5],
+  ['/admin/webhooks?limit=100', 5],
+  ['/admin/pipeline', 3],
+]
+
+/** The console with all of its screens open at once: sends what they poll, with entity tags as they do, until the function that it returns is called. */
+export async function openConsole(store: StoreProcess): Promise<() => Promise<void>> {
+  const token = await store.registerOperator()
+  const closed = new AbortController()
+  const polls = POLLS.map(async ([path, seconds]) => {
+    let etag = ''
+    while (!closed.signal.aborted) {
+      const answer = await fetch(`http://127.0.0.1:${store.port}${path}`, {
+        headers: { authorization: `Bearer ${token}`, ...(etag === '' ? {} : { 'if-none-match': etag }) },
+      })
+      await answer.arrayBuffer()
+      if (!answer.ok && answer.status !== 304) throw new Error(`${path} was answered with ${answer.status}`)
+      etag = answer.headers.get('etag') ?? ''
+      await delay(seconds * 1_000, null, { signal: closed.signal }).catch(() => {})
+    }
+  })
+  return async () => {
+    closed.abort()
+    await Promise.all(polls)
+  }
+}

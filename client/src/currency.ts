@@ -1,0 +1,75 @@
+// Decimals of amounts. Browsers run this file, too, and client/src/currency.ts is a copy of it (npm run openapi), so it imports nothing.
+
+interface Money {
+  /** Minor units. */
+  amount: number
+  /** ISO 4217. */
+  currency: string
+}
+
+const DEFAULT_MINOR_DIGITS = 2
+// ISO 4217, list one. Not from Intl: CLDR has what is customary in shops (HUF 0), and that changes between releases of Node.
+const MINOR_DIGITS: Readonly<Record<string, number>> = Object.freeze({
+  ...{ BIF: 0, CLP: 0, DJF: 0, GNF: 0, ISK: 0, JPY: 0, KMF: 0, KRW: 0, PYG: 0, RWF: 0, UGX: 0, VND: 0, VUV: 0, XAF: 0, XOF: 0, XPF: 0 },
+  ...{ BHD: 3, IQD: 3, JOD: 3, KWD: 3, LYD: 3, OMR: 3, TND: 3 },
+})
+
+/** The currencies with this number of decimals, of those that do not have two. */
+export function currenciesWithDigits(digits: number): string[] {
+  return Object.keys(MINOR_DIGITS).filter((currency) => MINOR_DIGITS[currency] === digits)
+}
+
+/** The number of decimals of an amount in major units: 2 for EUR, 0 for JPY, 3 for KWD. */
+export function minorDigits(currency: string): number {
+  return MINOR_DIGITS[currency] ?? DEFAULT_MINOR_DIGITS
+}
+
+/**
+ * `text`, a decimal number of major units such as `12.50`, in minor units. Exact: no float is involved.
+ * Null when it is not such a number, has more decimals than `currency`, or exceeds 2^53 − 1 minor units.
+ */
+export function parseMajorUnits(text: string, currency: string): number | null {
+  const match = /^(\d{1,16})(?:\.(\d{1,4}))?$/.exec(text)
+  if (match === null) return null
+  const [, whole = '', decimals = ''] = match
+  const digits = minorDigits(currency)
+  if (decimals.length > digits) return null
+  const amount = BigInt(whole + decimals.padEnd(digits, '0'))
+  return amount <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(amount) : null
+}
+
+/** An amount as a decimal number of major units, such as `12.50`. Exact; `parseMajorUnits` reads it, unless it is negative. */
+export function formatMajorUnits({ amount, currency }: Money): string {
+  const digits = minorDigits(currency)
+  const units = String(Math.abs(amount)).padStart(digits + 1, '0')
+  const text = digits === 0 ? units : `${units.slice(0, -digits)}.${units.slice(-digits)}`
+  return amount < 0 ? `-${text}` : text
+}
+
+/** The locale of a BCP 47 tag such as `de-AT`; null when it is no tag, or amounts cannot be written in it. */
+export function findLocale(tag: string): string | null {
+  try {
+    return Intl.NumberFormat.supportedLocalesOf(tag)[0] ?? null
+  } catch (error) {
+    if (error instanceof RangeError) return null
+    throw error
+  }
+}
+
+/** A function that writes minor units of `currency` as a person reads them in `locale`: `€1,234.50`, `¥1,200` in `en`. Exact up to 2^53. */
+export function amountFormatter(currency: string, locale: string | undefined): (amount: number) => string {
+  const digits = minorDigits(currency)
+  const format = new Intl.NumberFormat(locale, {
+    style: 'currency',
+    currency,
+    minimumFractionDigits: digits,
+    maximumFractionDigits: digits,
+  })
+  // As text: a large amount divided by 100 is no longer exact.
+  return (amount) => format.format(formatMajorUnits({ amount, currency }) as `${number}`)
+}
+
+/** An amount as a person reads it in `locale`, by default that of the browser or the process. Exact. */
+export function formatMoney({ amount, currency }: Money, locale?: string): string {
+  return amountFormatter(currency, locale)(amount)
+}

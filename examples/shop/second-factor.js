@@ -1,0 +1,50 @@
+import { isProblem } from '@storefront/client'
+import { byId, whileDisabled } from './dom.js'
+import { answerWithPasskey, hasPasskeys } from './passkeys.js'
+
+/** Runs a sign-in, and asks for the second factor where the account has one. Answers undefined when the customer gives up. */
+export async function withSecondFactor(shop, signIn) {
+  try {
+    return await signIn()
+  } catch (problem) {
+    if (!isProblem(problem, 'second_factor_required')) throw problem
+    return askForSecondFactor(shop, problem.problem)
+  }
+}
+
+async function askForSecondFactor(shop, { challenge, passkey_options }) {
+  const dialog = byId('second-factor')
+  const form = byId('second-factor-form')
+  const error = form.querySelector('.error')
+  let user
+  const complete = async (prove) => {
+    error.textContent = ''
+    try {
+      user = await shop.completeLogin({ challenge, ...(await prove()) })
+      dialog.close()
+    } catch (problem) {
+      error.textContent = explain(problem)
+    }
+  }
+  form.onsubmit = (event) => {
+    event.preventDefault()
+    const code = form.elements.code.value.replace(/\s/g, '')
+    whileDisabled(event.submitter, () => complete(() => (/^\d{6}$/.test(code) ? { totp_code: code } : { recovery_code: code })))
+  }
+  byId('prove-by-passkey').hidden = passkey_options === null || !hasPasskeys
+  byId('prove-by-passkey').onclick = ({ target }) =>
+    whileDisabled(target, () => complete(async () => ({ passkey: await answerWithPasskey(passkey_options) })))
+  form.reset()
+  error.textContent = ''
+  dialog.showModal()
+  await new Promise((resolve) => dialog.addEventListener('close', resolve, { once: true }))
+  return user
+}
+
+function explain(problem) {
+  if (problem instanceof DOMException) return 'No passkey was used.'
+  if (isProblem(problem, 'invalid_second_factor')) return 'That is wrong, or was used already.'
+  if (isProblem(problem, 'invalid_challenge')) return 'This sign-in is over. Close this, and sign in again.'
+  if (isProblem(problem, 'rate_limited')) return 'Too many wrong codes. Wait a while, or use a recovery code or a passkey.'
+  return problem.problem?.detail ?? 'The store cannot be reached. Try again.'
+}

@@ -1,0 +1,53 @@
+import type { Queryable } from '../db/pool.ts'
+import { allOf, sql } from '../db/sql.ts'
+
+export interface Activity {
+  id: number
+  at: Date
+  actor_type: 'admin' | 'key' | 'system'
+  actor_id: string | null
+  action: string
+  subject_type: string
+  subject_id: string | null
+  before: object | null
+  after: object | null
+  request_id: string | null
+}
+
+/** Conditions on activities, all of which must be met; undefined for any. */
+export interface ActivityFilter {
+  /** The id of an operator or key, or `system` for commands. */
+  actor?: string | undefined
+  subjectType?: string | undefined
+  subjectId?: string | undefined
+  action?: string | undefined
+  /** The first moment. */
+  from?: Date | undefined
+  /** The moment after the last one. */
+  to?: Date | undefined
+  /** Activities that come after this one in the list. */
+  before?: { at: Date; id: number } | undefined
+  limit: number
+}
+
+/** The newest first, by time and then by id. Each condition has an index in this order. */
+export async function listActivities(db: Queryable, filter: ActivityFilter): Promise<Activity[]> {
+  const { actor, subjectType, subjectId, action, from, to, before, limit } = filter
+  const conditions = [
+    ...(actor === undefined ? [] : [sql`coalesce(actor_id, actor_type) = ${actor}`]),
+    ...(subjectType === undefined ? [] : [sql`subject_type = ${subjectType}`]),
+    ...(subjectId === undefined ? [] : [sql`subject_id = ${subjectId}`]),
+    ...(action === undefined ? [] : [sql`action = ${action}`]),
+    ...(from === undefined ? [] : [sql`at >= ${from}`]),
+    ...(to === undefined ? [] : [sql`at < ${to}`]),
+    ...(before === undefined ? [] : [sql`(at, id) < (${before.at}, ${before.id})`]),
+  ]
+  const { rows } = await db.query<Activity>(
+    sql`select id, at, actor_type, actor_id, action, subject_type, subject_id, before, after, request_id
+    from activities
+    where ${conditions.length === 0 ? sql`true` : allOf(conditions)}
+    order by at desc, id desc
+    limit ${limit}`,
+  )
+  return rows
+}

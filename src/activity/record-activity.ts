@@ -1,0 +1,73 @@
+import type { FastifyRequest } from 'fastify'
+import type { Queryable } from '../db/pool.ts'
+import { sql } from '../db/sql.ts'
+import { actorOf } from '../http/caller.ts'
+
+/** Who does what: all that is known of a change before it is made. */
+export interface Doing {
+  actor: { type: 'admin' | 'key' | 'system'; id: string | null }
+  /** The operationId of the API's call, or the command. */
+  action: string
+  requestId: string | null
+}
+
+export const SUBJECT_TYPES = ['product', 'order', 'account', 'api_key', 'mail', 'webhook', 'audit', 'lake', 'store'] as const
+
+/** What was changed. `before` and `after` have what differs: no secrets, and no personal data. */
+export interface ActivityChange {
+  subjectType: (typeof SUBJECT_TYPES)[number]
+  /** Null when there are many: then `after` counts them. */
+  subjectId: string | null
+  before: object | null
+  after: object | null
+}
+
+/** Longer texts are cut: a log of changes is no second copy of the catalogue. */
+const MAX_TEXT = 500
+
+/** What a request to a route with a scope does. */
+export function doingOf(request: FastifyRequest): Doing {
+  const { schema } = request.routeOptions
+  const action = (schema as { operationId?: string } | undefined)?.operationId
+  if (action === undefined) throw new Error(`${request.routeOptions.url} has no operationId`)
+  return { actor: actorOf(request), action, requestId: request.id }
+}
+
+/** What a command of `storefront` does, by its name. */
+export function doingOfCommand(command: string): Doing {
+  return { actor: { type: 'system', id: null }, action: command, requestId: null }
+}
+
+/** The members in which two states differ, with long texts cut; null when there are none. */
+export function difference<T extends object>(before: T, after: T): Pick<ActivityChange, 'before' | 'after'> | null {
+  const names = [...new Set([...Object.keys(before), ...Object.keys(after)])]
+  const differing = names.filter((name) => JSON.stringify(Reflect.get(before, name)) !== JSON.stringify(Reflect.get(after, name)))
+  const pick = (state: T) => cutTexts(Object.fromEntries(differing.map((name) => [name, Reflect.get(state, name) ?? null])))
+  return differing.length === 0 ? null : { before: pick(before), after: pick(after) }
+}
+
+/** The state with its long texts cut. */
+export function cutTexts(state: object): object {
+  return Object.fromEntries(Object.entries(state).map(([name, value]) => [name, typeof value === 'string' ? cut(value) : value]))
+}
+
+function cut(text: string): string {
+  return text.length <= MAX_TEXT ? text : `${text.slice(0, MAX_TEXT).toWellFormed()}…`
+}
+
+/** Records a change in the transaction that makes it. */
+export async function recordActivity(tx: Queryable, { actor, action, requestId }: Doing, change: ActivityChange): Promise<void> {
+  await recordActivities(tx, { actor, action, requestId }, [change])
+}
+
+export async function recordActivities(tx: Queryable, doing: Doing, changes: readonly ActivityChange[]): Promise<void> {
+  if (changes.length === 0) return
+  const column = <T>(pick: (change: ActivityChange) => T) => changes.map(pick)
+  const json = (value: object | null) => (value === null ? null : JSON.stringify(value))
+  await tx.query(sql`insert into activities (actor_type, actor_id, action, subject_type, subject_id, before, after, request_id)
+    select ${doing.actor.type}, ${doing.actor.id}, ${doing.action}, subject_type, subject_id, before, after, ${doing.requestId}
+    from unnest(
+      ${column((change) => change.subjectType)}::text[], ${column((change) => change.subjectId)}::text[],
+      ${column((change) => json(change.before))}::jsonb[], ${column((change) => json(change.after))}::jsonb[]
+    ) as change (subject_type, subject_id, before, after)`)
+}

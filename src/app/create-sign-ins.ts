@@ -1,0 +1,14 @@
+import type { AuthContext } from '../auth/context.ts'
+import { Provider } from '../auth/oidc/provider.ts'
+import type { SignIns } from '../auth/oidc/sign-ins.ts'
+import type { Config } from '../config.ts'
+
+/** The providers of the settings. Pages of the store's own origin and of those in CORS_ORIGINS may use them; `*` would be an open redirect. */
+export function createSignIns({ oidcProviders, baseUrl, corsOrigins }: Config, auth: AuthContext): SignIns {
+  const listed = corsOrigins === null || corsOrigins === '*' ? [] : corsOrigins.filter((origin) => /^https?:/.test(origin))
+  return {
+    auth,
+    providers: new Map(oidcProviders.map((settings) => [settings.id, new Provider(settings, { baseUrl, now: auth.now })])),
+    returnOrigins: new Set([new URL(baseUrl).origin, ...listed]),
+  }
+}

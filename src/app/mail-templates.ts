@@ -1,0 +1,23 @@
+import type { Logger } from 'pino'
+import type { Config } from '../config.ts'
+import { mailLanguages } from '../mail/mail-languages.ts'
+import { type MailTemplates, readMailTemplates } from '../mail/mail-templates.ts'
+import { senderNameOf } from '../mail/mailer.ts'
+import { TemplateError } from '../mail/templates.ts'
+
+/**
+ * The mail templates of this store. Null in a process that sends no mails and cannot use them, for example because the folder exists only
+ * where mails are sent: its API shows no rendered mails. Elsewhere throws TemplateError.
+ */
+export function openMailTemplates(config: Config, logger: Logger): MailTemplates | null {
+  const { mailTemplates: directory, defaultLanguage, mailLocale, accountUrl, baseUrl, mailFrom, currency } = config
+  try {
+    const languages = mailLanguages(defaultLanguage, mailLocale)
+    const pages = { accountUrl, consoleUrl: `${baseUrl}/console`, shop: senderNameOf(mailFrom) }
+    return readMailTemplates({ directory, languages, currency, ...pages })
+  } catch (error) {
+    if (!(error instanceof TemplateError) || config.roles.includes('email')) throw error
+    logger.warn({ reason: error.message }, 'the mail templates cannot be used: this process shows no rendered mails')
+    return null
+  }
+}

@@ -1,0 +1,79 @@
+import { randomUUIDv7 } from 'node:crypto'
+import { type Doing, recordActivity } from '../../activity/record-activity.ts'
+import type { Pool, Transaction } from '../../db/pool.ts'
+import { sql } from '../../db/sql.ts'
+import { inTransaction } from '../../db/transaction.ts'
+import { AppError } from '../../errors.ts'
+import { type AccountRole, permits, type Scope } from '../../http/scopes.ts'
+import { invalidToken } from '../tokens/access-token.ts'
+import { countActiveKeys, insertApiKey, type NewKey } from './api-keys.ts'
+
+/** Every process of the API keeps them in memory. */
+export const MAX_ACTIVE_KEYS = 500
+/** Two years: a key that is forgotten ends. */
+const MAX_LIFETIME_MS = 731 * 86_400_000
+
+export interface KeyInput {
+  name: string
+  scopes: readonly Scope[]
+  /** Null: until it is revoked. */
+  expiresAt: Date | null
+}
+
+/** `doing.actor` is an operator or a command. */
+interface Maker {
+  doing: Doing
+  now: Date
+}
+
+/**
+ * Makes a key, whose text is in the answer and nowhere else. Throws `forbidden` for a scope that the maker lacks, `invalid_body` for an expiry
+ * in the past or in more than two years, and `too_many_api_keys`.
+ */
+export async function createApiKey(pool: Pool, { name, scopes, expiresAt }: KeyInput, { doing, now }: Maker): Promise<NewKey> {
+  assertExpiry(expiresAt, now)
+  return inTransaction(pool, async (tx) => {
+    const { actor } = doing
+    // Locked: a change of the role waits, and then finds this key.
+    const role = actor.type === 'admin' && actor.id !== null ? await lockRole(tx, actor.id) : null
+    if (actor.type === 'key') throw new AppError('forbidden', 'An API key makes no keys.')
+    if (role !== null) assertHasScopes(role, scopes)
+    await tx.query(`select pg_advisory_xact_lock(hashtextextended('storefront api keys', 0))`)
+    if ((await countActiveKeys(tx, now)) >= MAX_ACTIVE_KEYS) {
+      throw new AppError('too_many_api_keys', `There are ${MAX_ACTIVE_KEYS} active API keys. Revoke those that nothing uses.`)
+    }
+    const createdBy = role === null ? null : actor.id
+    const key = await insertApiKey(
+      tx,
+      { id: randomUUIDv7(), name, scopes: [...new Set(scopes)].sort(), created_by: createdBy, expires_at: expiresAt },
+      now,
+    )
+    const after = { scopes: key.scopes, expires_at: key.expires_at }
+    await recordActivity(tx, doing, { subjectType: 'api_key', subjectId: key.id, before: null, after })
+    return key
+  })
+}
+
+async function lockRole(tx: Transaction, userId: string): Promise<AccountRole> {
+  const { rows } = await tx.query<{ role: AccountRole }>(sql`select role from users where id = ${userId} for share`)
+  if (rows[0] === undefined) throw invalidToken()
+  return rows[0].role
+}
+
+function assertHasScopes(role: AccountRole, scopes: readonly Scope[]): void {
+  const lacking = scopes.find((scope) => !permits(role, scope))
+  if (lacking === undefined) return
+  throw new AppError('forbidden', `A key can do no more than its maker: you lack the scope ${lacking}.`, {
+    members: { required_scope: lacking },
+  })
+}
+
+function assertExpiry(expiresAt: Date | null, now: Date): void {
+  if (expiresAt === null) return
+  const lifetimeMs = expiresAt.getTime() - now.getTime()
+  if (lifetimeMs > 0 && lifetimeMs <= MAX_LIFETIME_MS) return
+  const detail = 'must be in the future, and within two years'
+  throw new AppError('invalid_body', 'The key would have expired already, or live for more than two years.', {
+    errors: [{ pointer: '#/expires_at', detail }],
+  })
+}

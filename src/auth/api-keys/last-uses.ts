@@ -1,0 +1,64 @@
+import type { Logger } from 'pino'
+import type { Pool } from '../../db/pool.ts'
+import { createPolling } from '../polling.ts'
+
+const FLUSH_MS = 2_000
+/** At most one write for each key in this time, by all processes together. */
+const WRITE_EVERY_MS = 60_000
+
+/** When each key was last used. A request only notes it in memory; a timer writes. */
+export class LastUses {
+  readonly #pool: Pool
+  readonly #now: () => Date
+  readonly #polling: ReturnType<typeof createPolling>
+  /** By key id. */
+  readonly #used = new Map<string, Date>()
+  /** Of keys that were written within the last minute, by performance.now(). */
+  readonly #writtenAt = new Map<string, number>()
+
+  constructor({ pool, logger, now }: { pool: Pool; logger: Logger; now: () => Date }) {
+    this.#pool = pool
+    this.#now = now
+    this.#polling = createPolling(FLUSH_MS, logger, () => this.#write(false))
+  }
+
+  note(keyId: string): void {
+    this.#used.set(keyId, this.#now())
+  }
+
+  start(): Promise<void> {
+    return this.#polling.start()
+  }
+
+  /** Idempotent, safe before start. Writes what is left; while the database is unavailable that is lost. */
+  async stop(): Promise<void> {
+    await this.#polling.stop()
+    await this.#write(true).catch(() => {})
+  }
+
+  async #write(isLast: boolean): Promise<void> {
+    const nowMs = performance.now()
+    for (const [id, at] of this.#writtenAt) if (nowMs - at >= WRITE_EVERY_MS) this.#writtenAt.delete(id)
+    const due = [...this.#used].filter(([id]) => isLast || !this.#writtenAt.has(id))
+    if (due.length === 0) return
+    for (const [id] of due) this.#used.delete(id)
+    try {
+      // Rows that another process is writing are left to it: nothing waits, and no two writers can block each other.
+      await this.#pool.query(
+        `with due as (
+          select api_keys.id, used.at
+          from api_keys
+          join unnest($1::uuid[], $2::timestamptz[]) as used (id, at) on used.id = api_keys.id
+          where api_keys.last_used_at is null or api_keys.last_used_at <= used.at - make_interval(secs => $3)
+          for no key update of api_keys skip locked
+        )
+        update api_keys set last_used_at = due.at from due where api_keys.id = due.id`,
+        [due.map(([id]) => id), due.map(([, at]) => at), WRITE_EVERY_MS / 1000],
+      )
+      for (const [id] of due) this.#writtenAt.set(id, nowMs)
+    } catch (error) {
+      for (const [id, at] of due) if (!this.#used.has(id)) this.#used.set(id, at)
+      throw error
+    }
+  }
+}

@@ -1,0 +1,36 @@
+import { type Doing, recordActivity } from '../../activity/record-activity.ts'
+import type { Pool } from '../../db/pool.ts'
+import { inTransaction } from '../../db/transaction.ts'
+import { AppError } from '../../errors.ts'
+import { assertActive, lockApiKey, type NewKey, replaceSecret } from './api-keys.ts'
+
+export const DEFAULT_OVERLAP_SECONDS = 86_400
+/** A week. */
+export const MAX_OVERLAP_SECONDS = 604_800
+
+/**
+ * Gives a key another secret. The present one stays valid for `overlapSeconds`, so that machines can change one after the other; one that an
+ * earlier rotation left ends now. An operator rotates own keys only: a key ends with the account of its maker, so nobody else may know it. Throws
+ * `not_found`, `api_key_ended` and `forbidden`.
+ */
+export async function rotateApiKey(
+  pool: Pool,
+  id: string,
+  overlapSeconds: number,
+  { doing, now }: { doing: Doing; now: Date },
+): Promise<NewKey> {
+  return inTransaction(pool, async (tx) => {
+    const present = await lockApiKey(tx, id, now)
+    assertActive(present)
+    if (doing.actor.type !== 'system' && present.created_by !== doing.actor.id) {
+      throw new AppError(
+        'forbidden',
+        'Only its maker gives a key another secret, or `storefront keys rotate`: revoke it, and make another one.',
+      )
+    }
+    const key = await replaceSecret(tx, id, new Date(now.getTime() + overlapSeconds * 1000), now)
+    const after = { previous_secret_expires_at: key.previous_expires_at }
+    await recordActivity(tx, doing, { subjectType: 'api_key', subjectId: key.id, before: null, after })
+    return key
+  })
+}

@@ -1,0 +1,196 @@
+import { Type } from 'typebox'
+import { doingOf } from '../../activity/record-activity.ts'
+import type { HttpServer } from '../../http/http-server.ts'
+import { Cursor, Limit, nextLink, PageOf } from '../../http/pagination.ts'
+import { JSON_BODY, NEEDLESS_BODY, OPERATOR_ONLY, okResponses, problemResponses } from '../../http/problem.ts'
+import { KEY_SCOPES } from '../../http/scopes.ts'
+import { clientOf } from '../client.ts'
+import type { AuthContext } from '../context.ts'
+import { EXAMPLE_API_KEY, EXAMPLE_API_KEY_INPUT, EXAMPLE_NEW_API_KEY } from '../examples.ts'
+import { strict } from '../schemas.ts'
+import { type ApiKey, listApiKeys } from './api-keys.ts'
+import { createApiKey } from './create-api-key.ts'
+import { KEY_NAME_LENGTH, KEY_NAME_PATTERN } from './key-name.ts'
+import { KEY_PATTERN } from './key-text.ts'
+import { revokeApiKey } from './revoke-api-key.ts'
+import { DEFAULT_OVERLAP_SECONDS, MAX_OVERLAP_SECONDS, rotateApiKey } from './rotate-api-key.ts'
+
+const Time = (description: string) => Type.String({ format: 'date-time', description })
+const NullableTime = (description: string) => Type.Union([Type.String({ format: 'date-time' }), Type.Null()], { description })
+const Scopes = (description: string) =>
+  Type.Array(Type.Enum([...KEY_SCOPES]), { minItems: 1, maxItems: KEY_SCOPES.length, uniqueItems: true, description })
+
+const apiKey = {
+  id: Type.String({ format: 'uuid', description: 'Names the key as actor in histories, and is a part of its text.' }),
+  name: Type.String(),
+  state: Type.Enum(['active', 'expired', 'revoked'], { title: 'ApiKeyState' }),
+  scopes: Type.Array(Type.Enum([...KEY_SCOPES])),
+  created_by: Type.Union([Type.String({ format: 'uuid' }), Type.Null()], { description: 'The account that made it; null: a command.' }),
+  created_at: Time('When it was made.'),
+  expires_at: NullableTime('When it ends by itself; null: never.'),
+  last_used_at: NullableTime('Written at most once a minute.'),
+  previous_secret_expires_at: NullableTime('Until when the secret before the last rotation is valid too.'),
+  revoked_at: NullableTime('When it was revoked.'),
+  revoked_reason: Type.Union([Type.Enum(['revoked', 'maker_deleted', 'maker_demoted']), Type.Null()], {
+    description: '`maker_deleted`, `maker_demoted`: the account that made it was deleted, or is no operator any more.',
+  }),
+}
+const ApiKeySchema = Type.Object(apiKey, { title: 'ApiKey', examples: [EXAMPLE_API_KEY] })
+const NewApiKeySchema = Type.Object(
+  { ...apiKey, key: Type.String({ description: `The key, for \`Authorization: Bearer\`. It is not shown again. \`${KEY_PATTERN}\`` }) },
+  { title: 'NewApiKey', examples: [EXAMPLE_NEW_API_KEY] },
+)
+const ApiKeyInput = Type.Object(
+  {
+    name: Type.String({
+      minLength: 1,
+      maxLength: KEY_NAME_LENGTH,
+      pattern: KEY_NAME_PATTERN,
+      description: 'The machine or service. No name of a person: it stays when the person leaves.',
+    }),
+    scopes: Scopes('What the key may do: no more than its maker.'),
+    expires_at: Type.Optional(NullableTime('In the future, within two years. Null, the default: it does not expire.')),
+  },
+  { title: 'ApiKeyInput', examples: [EXAMPLE_API_KEY_INPUT], ...strict },
+)
+const Rotation = Type.Object(
+  {
+    overlap_seconds: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: MAX_OVERLAP_SECONDS,
+        default: DEFAULT_OVERLAP_SECONDS,
+        description: 'For how long the present secret stays valid. 0: it ends at once.',
+      }),
+    ),
+  },
+  { title: 'ApiKeyRotation', examples: [{ overlap_seconds: 3_600 }], ...strict },
+)
+const Params = Type.Object({ id: Type.String({ format: 'uuid' }) })
+const PageQuery = Type.Object({ limit: Type.Optional(Limit), cursor: Type.Optional(Cursor) }, strict)
+
+/** Keys of machines. A key cannot call these routes: none has their scope. */
+export function apiKeyRoutes(server: HttpServer, { pool, liveKeys, now }: AuthContext, baseUrl: string): void {
+  const shared = { tags: ['access'] }
+  const config = { access: 'access:write' } as const
+  const change = { ...config, stepUp: true } as const
+
+  server.post(
+    '/admin/api-keys',
+    {
+      config: change,
+      schema: {
+        ...shared,
+        operationId: 'createApiKey',
+        summary: 'Makes a key for a machine, and shows it once',
+        description:
+          'Send it as `Authorization: Bearer`. It may call what its scopes permit, as long as its maker may too, and no call about an own account. ' +
+          'What it changes has it as actor: `{"type": "key", "id": …}`.',
+        body: ApiKeyInput,
+        response: {
+          201: { ...NewApiKeySchema, description: 'The key, with its text.' },
+          ...problemResponses(...OPERATOR_ONLY, 'step_up_required', ...JSON_BODY, 'too_many_api_keys'),
+        },
+      },
+    },
+    async (request, reply) => {
+      const { name, scopes, expires_at: expiresAt = null } = request.body
+      const doing = doingOf(request)
+      const input = { name, scopes, expiresAt: expiresAt === null ? null : new Date(expiresAt) }
+      const { key, ...made } = await createApiKey(pool, input, { doing, now: now() })
+      await liveKeys.refresh(made.id)
+      clientOf(request).record('api_key_created', { user_id: doing.actor.id ?? '', key_id: made.id })
+      return reply
+        .code(201)
+        .header('cache-control', 'no-store')
+        .send({ ...presentApiKey(made), key })
+    },
+  )
+
+  server.get(
+    '/admin/api-keys',
+    {
+      config,
+      schema: {
+        ...shared,
+        operationId: 'listApiKeys',
+        summary: 'The keys, newest first, in pages',
+        description:
+          'Also those that have expired or are revoked: histories name them. Pages: follow `next_cursor` until `has_more` is false.',
+        querystring: PageQuery,
+        response: okResponses(PageOf(ApiKeySchema), 'A page of the keys.', ...OPERATOR_ONLY, 'invalid_query', 'invalid_cursor'),
+      },
+    },
+    async (request, reply) => {
+      const { data, ...page } = await listApiKeys(pool, request.query, now())
+      const link = nextLink(baseUrl, '/admin/api-keys', request.query, page.next_cursor)
+      if (link !== undefined) reply.header('link', link)
+      return reply.header('cache-control', 'no-store').send({ data: data.map(presentApiKey), ...page })
+    },
+  )
+
+  server.post(
+    '/admin/api-keys/:id/rotate',
+    {
+      config: change,
+      schema: {
+        ...shared,
+        operationId: 'rotateApiKey',
+        summary: 'Gives a key another secret, and shows it once',
+        description:
+          'The present secret stays valid for `overlap_seconds`, a day unless given, so that machines can change one after the other; one that an ' +
+          'earlier rotation left ends now. Scopes and expiry stay. Only for the operator who made the key; keys of the command are rotated by it.',
+        params: Params,
+        body: Rotation,
+        response: {
+          200: { ...NewApiKeySchema, description: 'The key, with its new text.' },
+          ...problemResponses(...OPERATOR_ONLY, 'step_up_required', ...JSON_BODY, 'not_found', 'api_key_ended'),
+        },
+      },
+    },
+    async (request, reply) => {
+      const { overlap_seconds: overlapSeconds = DEFAULT_OVERLAP_SECONDS } = request.body
+      const doing = doingOf(request)
+      const { key, ...rotated } = await rotateApiKey(pool, request.params.id, overlapSeconds, { doing, now: now() })
+      await liveKeys.refresh(rotated.id)
+      clientOf(request).record('api_key_rotated', { user_id: doing.actor.id ?? '', key_id: rotated.id })
+      return reply.header('cache-control', 'no-store').send({ ...presentApiKey(rotated), key })
+    },
+  )
+
+  server.post(
+    '/admin/api-keys/:id/revoke',
+    {
+      config: change,
+      schema: {
+        ...shared,
+        operationId: 'revokeApiKey',
+        summary: 'Ends a key permanently',
+        description: 'Every process of the API refuses it within a second. Repeating it changes nothing.',
+        params: Params,
+        response: okResponses(ApiKeySchema, 'The revoked key.', ...OPERATOR_ONLY, 'step_up_required', 'not_found', ...NEEDLESS_BODY),
+      },
+    },
+    async (request, reply) => {
+      const doing = doingOf(request)
+      const revoked = await revokeApiKey(pool, request.params.id, { doing, now: now() })
+      await liveKeys.refresh(revoked.id)
+      clientOf(request).record('api_key_revoked', { user_id: doing.actor.id ?? '', key_id: revoked.id })
+      return reply.header('cache-control', 'no-store').send(presentApiKey(revoked))
+    },
+  )
+}
+
+function presentApiKey({ previous_expires_at, ...key }: ApiKey) {
+  const time = (at: Date | null) => at?.toISOString() ?? null
+  return {
+    ...key,
+    scopes: key.scopes as Exclude<(typeof key.scopes)[number], 'access:write'>[],
+    created_at: key.created_at.toISOString(),
+    expires_at: time(key.expires_at),
+    last_used_at: time(key.last_used_at),
+    previous_secret_expires_at: time(previous_expires_at),
+    revoked_at: time(key.revoked_at),
+    revoked_reason: key.revoked_reason as 'revoked' | 'maker_deleted' | 'maker_demoted' | null,
+  }
+}

@@ -1,0 +1,15 @@
+import type { Transaction } from '../db/pool.ts'
+import { sql } from '../db/sql.ts'
+import { deleteFactors } from './factors/reset-factors.ts'
+
+/**
+ * Deletes what was added to an account besides its password since a time, or ever: it would stay a way in for the person who added it, or lead
+ * the owner's next parcel to them. Recovery codes go in any case, because their age is not known. Returns the number of deleted factors.
+ */
+export async function deleteAdded(tx: Transaction, userId: string, since: Date | null): Promise<number> {
+  const { passkeys, totp } = await deleteFactors(tx, userId, since)
+  const from = since ?? '-infinity'
+  await tx.query(sql`delete from oidc_identities where user_id = ${userId} and linked_at >= ${from}`)
+  await tx.query(sql`delete from customer_addresses where user_id = ${userId} and created_at >= ${from}`)
+  return passkeys + totp
+}

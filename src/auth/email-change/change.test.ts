@@ -1,0 +1,241 @@
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { after, test } from 'node:test'
+import { readAccountMails } from '../../../test/account-mails.ts'
+import { askForChange, changeEmail, confirmChange, login, mailFor, requestChange } from '../../../test/email-changes.ts'
+import { eventually, promptly } from '../../../test/eventually.ts'
+import { createGuest, placeOrder } from '../../../test/guests.ts'
+import { assertProblem, faults } from '../../../test/problem.ts'
+import { registerOperator } from '../../../test/register-operator.ts'
+import { addPasskey, addTotp } from '../../../test/second-factor.ts'
+import { startSmtpServer } from '../../../test/smtp-server.ts'
+import { startSecondProcess, startStore } from '../../../test/store.ts'
+
+let aheadMs = 0
+const now = () => new Date(Date.now() + aheadMs)
+const MINUTE_MS = 60_000
+const store = await startStore({ after }, { now })
+const newAddress = () => `${randomUUID()}@new.example`
+const accountOf = async (token: string) => (await store.call('GET', '/me', { token })).json
+const rowOf = async (id: string) =>
+  (await store.pool.query('select email, email_verified_at is not null as is_proven from users where id = $1', [id])).rows[0]
+
+test('an address changes when a token mailed to it comes back: other sessions end, and both mailboxes know', async (t) => {
+  const smtp = await startSmtpServer(t)
+  const mailing = await startStore(t, { roles: ['api', 'email'], smtpUrl: smtp.url, accountUrl: 'https://shop.example/account' })
+  const other = await startSecondProcess(t, mailing)
+  const ada = await mailing.register({ email: 'ada@old.example' })
+  const { json: phone } = await login(mailing, ada)
+  const mailAbout = (to: string, subject: RegExp) =>
+    eventually(async () => smtp.mails.find((mail) => JSON.stringify(mail.to).includes(to) && subject.test(mail.subject ?? '')) ?? false, {
+      what: `a mail to ${to} about ${subject}`,
+    })
+  const tokenIn = (mail: { text?: string | undefined }, action: string) =>
+    new RegExp(`^https://shop\\.example/account#${action}=([\\w-]{43})$`, 'm').exec(mail.text ?? '')?.[1] ?? assert.fail(mail.text)
+
+  const asked = await requestChange(mailing, ada.token, 'Ada@New.example')
+  assert.deepEqual([asked.status, asked.json, asked.headers['cache-control']], [202, { status: 'accepted' }, 'no-store'])
+  const { json: pending } = await mailing.call('GET', '/me', { token: ada.token })
+  assert.deepEqual([pending.email, pending.pending_email], [ada.email, 'ada@new.example'])
+  const notice = await mailAbout(ada.email, /^Another e-mail address/)
+  assert.ok(tokenIn(notice, 'revert-email'))
+  const mail = await mailAbout('ada@new.example', /^Confirm your new e-mail address$/)
+  for (const { text, html } of [notice, mail]) assert.ok(!`${text}${html}`.includes('@'), 'neither names an address')
+
+  const confirmed = await confirmChange(mailing, ada.token, tokenIn(mail, 'confirm-email'))
+  assert.deepEqual([confirmed.status, confirmed.json.id, confirmed.json.email], [200, ada.id, 'ada@new.example'])
+  const { json: changed } = await mailing.call('GET', '/me', { token: ada.token })
+  assert.deepEqual([changed.email, changed.pending_email], ['ada@new.example', null])
+  assertProblem(await mailing.call('GET', '/me', { token: phone.access_token }), 401, 'invalid_token', 'the other session')
+  const isRefusedThere = async () => (await other.call('GET', '/me', { token: phone.access_token })).status === 401
+  await promptly(mailing.pool, isRefusedThere, { withinMs: 1_000, what: 'the refusal in the other process' })
+  assertProblem(await login(mailing, ada), 401, 'invalid_credentials', 'the old address')
+  assert.equal((await login(mailing, { ...ada, email: 'ADA@new.example' })).status, 200)
+  assert.ok(tokenIn(await mailAbout(ada.email, /^The e-mail address of your account was changed$/), 'revert-email'))
+  const { rows } = await mailing.pool.query('select email_verified_at is not null as is_proven from users')
+  assert.deepEqual(rows, [{ is_proven: true }])
+})
+
+test('a mail about an order that waits is sent to the new address', async (t) => {
+  const smtp = await startSmtpServer(t)
+  const mailing = await startStore(t, { roles: ['api', 'stream', 'email'], smtpUrl: smtp.url })
+  const ada = await mailing.register()
+  smtp.refuse(ada.email, { code: 451, text: 'later' })
+  await placeOrder(mailing, ada.token, await mailing.addProduct())
+  const isTried = async () => (await mailing.pool.query('select from email_deliveries where attempts > 0')).rowCount === 1
+  await eventually(isTried, { what: 'an attempt at the old mailbox' })
+  const email = newAddress()
+  await changeEmail(mailing, ada, email)
+  const mail = await eventually(async () => smtp.mails.find(({ subject }) => /^We have received/.test(subject ?? '')), { what: 'the mail' })
+  assert.ok(JSON.stringify(mail.to).includes(email))
+})
+
+test('an address that is free, taken, or kept for another account gets the same answer and the same work', async () => {
+  const [ada, bob, eve] = [await store.register(), await store.register(), await store.register()]
+  const former = bob.email
+  await changeEmail(store, bob, newAddress())
+  const guest = await createGuest(store, newAddress())
+  const shown = []
+  for (const email of [newAddress(), eve.email, eve.email.toUpperCase(), former, guest.email]) {
+    const before = await readAccountMails(store)
+    const { status, text, headers } = await requestChange(store, ada.token, email)
+    const { pending_email } = await accountOf(ada.token)
+    const mails = (await readAccountMails(store)).slice(before.length)
+    const { rows } = await store.pool.query('select count(*) from email_changes where user_id = $1 and confirm_token_hash is not null', [
+      ada.id,
+    ])
+    shown.push([
+      status,
+      text,
+      Object.keys(headers).sort(),
+      pending_email === email.toLowerCase(),
+      mails.map(({ to }) => to === ada.email),
+      rows,
+    ])
+    const kind = [eve.email, former].includes(email.toLowerCase()) ? 'address_in_use' : 'confirm_email'
+    assert.deepEqual(
+      mails.map((mail) => [mail.kind, mail.to]),
+      [
+        [kind, email.toLowerCase()],
+        ['email_change_requested', ada.email],
+      ],
+    )
+  }
+  for (const each of shown) assert.deepEqual(each, [202, '{"status":"accepted"}', shown[0]?.[2], true, [false, true], [{ count: 1 }]])
+})
+
+test('refuses what is no address, and that of the account, however it is written', async () => {
+  const ada = await store.register({ email: 'ada@bücher.example' })
+  for (const email of ['', 'x', 'a@b', 'a b@example.com', 'Ada <ada@example.com>', 7, null, ['a@example.com']])
+    assertProblem(await requestChange(store, ada.token, email as string), 422, 'invalid_body')
+  for (const email of [ada.email, 'ADA@Bücher.example', 'ada@xn--bcher-kva.example'])
+    assert.deepEqual(faults(assertProblem(await requestChange(store, ada.token, email), 422, 'invalid_body')), ['#/email'])
+  for (const body of [{}, { email: newAddress(), password: 'x' }])
+    assertProblem(await store.call('POST', '/me/email', { token: ada.token, body }), 422, 'invalid_body')
+  assert.equal((await accountOf(ada.token)).pending_email, null)
+})
+
+test('needs a fresh proof, by what the account can prove itself with; a guest has nothing', async () => {
+  const [plain, keyed, guarded] = [await store.register(), await store.register(), await store.register()]
+  const guest = await createGuest(store, newAddress())
+  assertProblem(await requestChange(store, guest.token, newAddress()), 403, 'forbidden')
+  const { authenticator } = await addPasskey(store, keyed.token)
+  await store.pool.query('update users set password_hash = null where id = $1', [keyed.id])
+  const { codeAt } = await addTotp(store, guarded.token, now())
+  aheadMs += 11 * MINUTE_MS
+  const stepUp = async (token: string, proof: object) =>
+    assert.equal((await store.call('POST', '/auth/step-up', { token, body: proof })).status, 204)
+  for (const { token } of [plain, keyed, guarded]) assertProblem(await requestChange(store, token, newAddress()), 403, 'step_up_required')
+  await stepUp(plain.token, { password: plain.password })
+  const begun = await store.call('POST', '/auth/step-up/options', { token: keyed.token })
+  await stepUp(keyed.token, { passkey: authenticator.answer(begun.json.passkey_options) })
+  await stepUp(guarded.token, { totp_code: codeAt(now()) })
+  const asked = []
+  for (const account of [plain, keyed, guarded]) asked.push({ account, ...(await askForChange(store, account, newAddress())) })
+  // The token is proof enough: the mail may be read a while later.
+  aheadMs += 11 * MINUTE_MS
+  for (const { account, confirm } of asked) {
+    const { json } = await store.call('POST', '/auth/refresh', { body: { refresh_token: account.refreshToken } })
+    assertProblem(await requestChange(store, json.access_token, newAddress()), 403, 'step_up_required')
+    assert.equal((await confirmChange(store, json.access_token, confirm)).status, 200)
+  }
+})
+
+test('a token changes the address of its own account only, once, within a day, until another address is asked for', async () => {
+  const [ada, eve] = [await store.register(), await store.register()]
+  const [first, second] = [newAddress(), newAddress()]
+  const { confirm: replaced } = await askForChange(store, ada, first)
+  const { confirm, notice } = await askForChange(store, ada, second)
+  const refused = async (session: string, token: string, what: string) =>
+    assertProblem(await confirmChange(store, session, token), 422, 'invalid_one_time_token', what)
+  for (const token of ['', 'x', confirm.slice(1), notice, replaced, ada.refreshToken, 'A'.repeat(43)])
+    await refused(ada.token, token, token)
+  await refused(eve.token, confirm, 'another account')
+  assertProblem(await store.call('POST', '/me/email/confirm', { body: { token: confirm } }), 401, 'unauthenticated')
+  assert.equal((await rowOf(ada.id)).email, ada.email)
+  const { json: phone } = await login(store, ada)
+  const uses = await Promise.all([1, 2, 3].map(() => confirmChange(store, phone.access_token, confirm)))
+  assert.deepEqual(uses.map(({ status }) => status).toSorted(), [200, 422, 422])
+  assert.equal((await rowOf(ada.id)).email, second)
+
+  const { confirm: late } = await askForChange(store, eve, newAddress())
+  aheadMs += 24 * 60 * MINUTE_MS
+  const { json: again } = await login(store, eve)
+  await refused(again.access_token, late, 'a day later')
+  assert.equal((await accountOf(again.access_token)).pending_email, null)
+})
+
+test('tokens that were mailed to the old address, registrations of the new one and half a login work no more', async (t) => {
+  const verifying = await startSecondProcess(t, store, { isEmailVerificationRequired: true, now })
+  const ada = await store.register()
+  const email = newAddress()
+  const password = 'the passphrase of eve'
+  await verifying.call('POST', '/auth/register', { body: { email, password } })
+  const registration = await mailFor(store, email, 'verify_email')
+  await store.call('POST', '/auth/password-reset', { body: { email: ada.email } })
+  const reset = await mailFor(store, ada.email, 'reset_password')
+  const { codeAt } = await addTotp(store, ada.token, now())
+  const { json: asked } = await login(store, ada)
+  await changeEmail(store, ada, email)
+  const refused = [
+    await store.call('POST', '/auth/password-reset/confirm', { body: { token: reset, password } }),
+    await verifying.call('POST', '/auth/verify-email', { body: { token: registration, password } }),
+  ]
+  for (const answer of refused) assertProblem(answer, 422, 'invalid_one_time_token')
+  const half = await store.call('POST', '/auth/second-factor', { body: { challenge: asked.challenge, totp_code: codeAt(now()) } })
+  assertProblem(half, 422, 'invalid_challenge')
+  assert.equal((await store.call('POST', '/auth/password-reset', { body: { email: ada.email } })).status, 202)
+  const { rows } = await store.pool.query('select from password_resets where user_id = $1', [ada.id])
+  assert.equal(rows.length, 0)
+})
+
+test('a password reset withdraws a change that was asked for before', async () => {
+  const ada = await store.register()
+  const { confirm } = await askForChange(store, ada, newAddress())
+  await store.call('POST', '/auth/password-reset', { body: { email: ada.email } })
+  const body = { token: await mailFor(store, ada.email, 'reset_password'), password: 'quite another passphrase' }
+  assert.equal((await store.call('POST', '/auth/password-reset/confirm', { body })).status, 204)
+  const { json } = await login(store, { email: ada.email, password: body.password })
+  assert.equal(json.user.email, ada.email)
+  assertProblem(await confirmChange(store, json.access_token, confirm), 422, 'invalid_one_time_token')
+})
+
+test('with the new address come the orders of its guests', async () => {
+  const ada = await store.register()
+  const email = newAddress()
+  const guest = await createGuest(store, email)
+  await placeOrder(store, guest.token, await store.addProduct())
+  await changeEmail(store, ada, email)
+  assert.equal((await store.call('GET', '/orders', { token: ada.token })).json.data.length, 1)
+  assertProblem(await store.call('GET', '/me', { token: guest.token }), 401, 'invalid_token')
+})
+
+test('an operator changes the address too, which is an activity without it', async () => {
+  const operator = await registerOperator(store)
+  const email = newAddress()
+  await changeEmail(store, operator, email)
+  const { rows } = await store.pool.query('select action, subject_id, before, after from activities where actor_id = $1 order by id', [
+    operator.id,
+  ])
+  assert.deepEqual(rows, [
+    { action: 'requestEmailChange', subject_id: operator.id, before: null, after: { email: 'change requested' } },
+    { action: 'confirmEmailChange', subject_id: operator.id, before: null, after: { email: 'changed' } },
+  ])
+})
+
+test('five requests an hour, and mails to a new address use up none of its owner', async (t) => {
+  const limited = await startStore(t, { isRateLimited: true })
+  const [ada, bob, eve] = [await limited.register(), await limited.register(), await limited.register()]
+  for (const { token } of [ada, bob]) {
+    const statuses = []
+    for (let i = 0; i < 6; i++) statuses.push((await requestChange(limited, token, eve.email)).status)
+    assert.deepEqual(statuses, [202, 202, 202, 202, 202, 429])
+  }
+  const { json } = await login(limited, eve)
+  await requestChange(limited, json.access_token, 'eve@new.example')
+  const { token } = await limited.register()
+  await requestChange(limited, token, eve.email)
+  assert.equal((await readAccountMails(limited)).filter(({ to, kind }) => to === eve.email && kind === 'address_in_use').length, 10)
+  await limited.call('POST', '/auth/password-reset', { body: { email: eve.email } })
+  assert.ok(await mailFor(limited, eve.email, 'reset_password'))
+})

@@ -1,0 +1,117 @@
+import type { Queryable, Transaction } from '../../db/pool.ts'
+import { sql } from '../../db/sql.ts'
+import type { Language } from '../../language.ts'
+import { hashToken } from '../tokens/opaque-token.ts'
+
+interface NewChange {
+  userId: string
+  newEmail: string
+  confirmToken: string
+  noticeToken: string
+  requestedAt: Date
+  expiresAt: Date
+}
+
+/** Adds a change of the account's present address, which replaces an earlier one that is not made yet. */
+export async function insertChange(tx: Transaction, change: NewChange): Promise<void> {
+  await withdrawChanges(tx, change.userId)
+  await tx.query(sql`insert into email_changes
+      (user_id, old_email, old_email_verified_at, new_email, confirm_token_hash, notice_token_hash, requested_at, expires_at)
+    select id, email, email_verified_at, ${change.newEmail}, ${hashToken(change.confirmToken)}, ${hashToken(change.noticeToken)},
+      ${change.requestedAt}, ${change.expiresAt}
+    from users
+    where id = ${change.userId}`)
+}
+
+/** No change that was asked for until now can be made any more. Their notices stay usable: who did not ask can still say it. */
+export async function withdrawChanges(tx: Transaction, userId: string): Promise<void> {
+  await tx.query(sql`update email_changes set confirm_token_hash = null where user_id = ${userId} and confirm_token_hash is not null`)
+}
+
+/** The address that waits for its confirmation; null for none. */
+export async function findPendingEmail(db: Queryable, userId: string, now: Date): Promise<string | null> {
+  const { rows } = await db.query<{ new_email: string }>(
+    sql`select new_email from email_changes where user_id = ${userId} and confirm_token_hash is not null and expires_at > ${now}`,
+  )
+  return rows[0]?.new_email ?? null
+}
+
+/**
+ * The account that has the address, or had it until lately, with its language; null without one. `besides`: the account that may have it
+ * again. `email` is canonical.
+ */
+export async function findHolder(
+  db: Queryable,
+  email: string,
+  { besides, now }: { besides: string | null; now: Date },
+): Promise<{ language: Language | null; isFormer: boolean } | null> {
+  const { rows } = await db.query<{ language: Language | null; isFormer: boolean }>(
+    sql`(select language, false as "isFormer" from users where email = ${email} and role <> 'guest')
+    union all
+    (
+      select users.language, true
+      from email_changes
+      join users on users.id = email_changes.user_id
+      where old_email = ${email} and changed_at is not null and expires_at > ${now} and user_id is distinct from ${besides}
+      limit 1
+    )`,
+  )
+  return rows[0] ?? null
+}
+
+/** The change that a token of its account confirms, while the account has the address from which it was asked for. */
+export async function findConfirmed(
+  tx: Transaction,
+  { userId, token, now }: { userId: string; token: string; now: Date },
+): Promise<{ id: number; old_email: string; new_email: string } | null> {
+  const { rows } = await tx.query<{ id: number; old_email: string; new_email: string }>(
+    sql`select change.id, change.old_email, change.new_email
+    from email_changes as change
+    join users on users.id = change.user_id and users.email = change.old_email
+    where change.user_id = ${userId} and change.confirm_token_hash = ${hashToken(token)} and change.expires_at > ${now}`,
+  )
+  return rows[0] ?? null
+}
+
+/** Marks a change as made. The notices of the account's other requests, which were mailed to the same address, revert it too. */
+export async function markMade(
+  tx: Transaction,
+  { userId, id, revertToken, now, expiresAt }: { userId: string; id: number; revertToken: string; now: Date; expiresAt: Date },
+): Promise<void> {
+  await tx.query(sql`update email_changes
+    set confirm_token_hash = null, revert_token_hash = case when id = ${id} then ${hashToken(revertToken)}::bytea end, changed_at = ${now},
+      expires_at = ${expiresAt}
+    where user_id = ${userId} and changed_at is null and (id = ${id} or expires_at > ${now})`)
+}
+
+/** A change, made or only asked for, of whose old address somebody has a token. */
+export interface RevertibleChange {
+  id: number
+  user_id: string
+  old_email: string
+  old_email_verified_at: Date | null
+  requested_at: Date
+  isMade: boolean
+}
+
+export async function findRevertible(db: Queryable, token: string, now: Date): Promise<RevertibleChange | null> {
+  const { rows } = await db.query<RevertibleChange>(
+    sql`select id, user_id, old_email, old_email_verified_at, requested_at, changed_at is not null as "isMade"
+    from email_changes
+    where (notice_token_hash = ${hashToken(token)} or revert_token_hash = ${hashToken(token)}) and expires_at > ${now}`,
+  )
+  return rows[0] ?? null
+}
+
+/**
+ * Deletes a change and all later ones of its account: their tokens lead to addresses that it must not get back. Returns the addresses that it
+ * may have had through them.
+ */
+export async function deleteChangesFrom(tx: Transaction, { id, user_id, old_email }: RevertibleChange): Promise<string[]> {
+  const { rows } = await tx.query<{ new_email: string; isMade: boolean }>(
+    sql`delete from email_changes
+    where user_id = ${user_id} and (id >= ${id} or old_email = ${old_email})
+    returning new_email, changed_at is not null as "isMade"`,
+  )
+  return rows.filter(({ isMade }) => isMade).map(({ new_email }) => new_email)
+}

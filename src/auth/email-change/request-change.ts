@@ -1,0 +1,44 @@
+import { recordActivity } from '../../activity/record-activity.ts'
+import { inTransaction } from '../../db/transaction.ts'
+import { AppError } from '../../errors.ts'
+import type { AuthContext } from '../context.ts'
+import { parseEmail } from '../email-address.ts'
+import { lockCaller } from '../factors/second-factors.ts'
+import type { OwnChange } from '../own-change.ts'
+import { newToken } from '../tokens/opaque-token.ts'
+import { findHolder, insertChange } from './email-changes.ts'
+
+const REQUEST_MS = 24 * 3_600_000
+
+/**
+ * Mails a token to the new address, which confirms it, and one to the present address, which says that nobody asked. Does the same work for an
+ * address that is taken, and mails there that it is. Throws `invalid_body`, also for the account's own address, and `rate_limited`.
+ */
+export async function requestEmailChange(context: AuthContext, address: string, { caller, client, doing }: OwnChange): Promise<void> {
+  const { pool, throttle, sendAccountMail, now } = context
+  const email = parseEmail(address)
+  await throttle.countEmailChange(client, caller.userId)
+  const mayMail = await throttle.countMail(email, 'new address')
+  const [confirmToken, noticeToken] = [newToken(), newToken()]
+  await inTransaction(pool, async (tx) => {
+    const account = await lockCaller(tx, caller, now())
+    if (account.email === email) throw ownAddress()
+    const holder = await findHolder(tx, email, { besides: account.id, now: now() })
+    const expiresAt = new Date(now().getTime() + REQUEST_MS)
+    await insertChange(tx, { userId: account.id, newEmail: email, confirmToken, noticeToken, requestedAt: now(), expiresAt })
+    const { language } = account
+    if (!mayMail) await sendAccountMail(tx, { kind: 'none', expiresAt })
+    else if (holder === null) await sendAccountMail(tx, { kind: 'confirm_email', to: email, language, token: confirmToken, expiresAt })
+    else await sendAccountMail(tx, { kind: 'address_in_use', to: email, language: holder.language, expiresAt })
+    await sendAccountMail(tx, { kind: 'email_change_requested', to: account.email, language, token: noticeToken, expiresAt })
+    if (doing !== null)
+      await recordActivity(tx, doing, { subjectType: 'account', subjectId: account.id, before: null, after: { email: 'change requested' } })
+  })
+  client.record('email_change_requested', { user_id: caller.userId, session_id: caller.sessionId })
+}
+
+function ownAddress(): AppError {
+  return new AppError('invalid_body', 'The account has this address already.', {
+    errors: [{ pointer: '#/email', detail: 'is the address of the account' }],
+  })
+}

@@ -1,0 +1,98 @@
+import { Type } from 'typebox'
+import type { HttpServer } from '../../http/http-server.ts'
+import { CALLER_ONLY, JSON_BODY, okResponses, problemResponses } from '../../http/problem.ts'
+import { clientOf } from '../client.ts'
+import type { AuthContext } from '../context.ts'
+import { EXAMPLE_ONE_TIME_TOKEN } from '../examples.ts'
+import { ownChangeOf } from '../own-change.ts'
+import { Accepted, Email, presentUser, strict, Token, tags, UserSchema } from '../schemas.ts'
+import { confirmEmailChange } from './confirm-change.ts'
+import { requestEmailChange } from './request-change.ts'
+import { revertEmailChange } from './revert-change.ts'
+
+const EmailChange = Type.Object({ email: Email }, { title: 'EmailChange', examples: [{ email: 'ada@new.example' }], ...strict })
+const { token } = EXAMPLE_ONE_TIME_TOKEN
+const EmailConfirmation = Type.Object({ token: Token }, { title: 'EmailConfirmation', examples: [{ token }], ...strict })
+const EmailReversion = Type.Object({ token: Token }, { title: 'EmailReversion', examples: [{ token }], ...strict })
+
+/** Another e-mail address for the caller's account. */
+export function emailChangeRoutes(server: HttpServer, context: AuthContext): void {
+  server.post(
+    '/me/email',
+    {
+      config: { access: 'caller', stepUp: 'always' },
+      schema: {
+        operationId: 'requestEmailChange',
+        tags,
+        summary: "Begins to change the caller's e-mail address",
+        description:
+          'Mails a token to the new address, for `POST /me/email/confirm`, and one to the present address, for `POST /auth/email/revert`. The answer is the ' +
+          'same whether the new address has an account or not. It replaces an earlier request, and can be confirmed for 24 hours.',
+        body: EmailChange,
+        response: {
+          202: { ...Accepted, description: 'The same answer whether the address has an account or not.' },
+          ...problemResponses(...JSON_BODY, ...CALLER_ONLY, 'step_up_required'),
+        },
+      },
+    },
+    async (request, reply) => {
+      await requestEmailChange(context, request.body.email, ownChangeOf(request))
+      reply.header('cache-control', 'no-store')
+      return reply.code(202).send({ status: 'accepted' as const })
+    },
+  )
+
+  server.post(
+    '/me/email/confirm',
+    {
+      config: { access: 'caller' },
+      schema: {
+        operationId: 'confirmEmailChange',
+        tags,
+        summary: "Changes the caller's e-mail address by a token that was mailed to the new one",
+        description:
+          'Any session of the account that asked for it may do this, and no other account. Its other sessions end. The former address gets a mail with a token ' +
+          'that reverts the change, and stays reserved for the account, for seven days.',
+        body: EmailConfirmation,
+        response: okResponses(
+          UserSchema,
+          'The account with its new address.',
+          ...JSON_BODY,
+          ...CALLER_ONLY,
+          'invalid_one_time_token',
+          'email_taken',
+        ),
+      },
+    },
+    async (request, reply) => {
+      const user = await confirmEmailChange(context, request.body.token, ownChangeOf(request))
+      return reply.header('cache-control', 'no-store').send(presentUser(user))
+    },
+  )
+
+  server.post(
+    '/auth/email/revert',
+    {
+      config: { access: 'public' },
+      schema: {
+        operationId: 'revertEmailChange',
+        tags,
+        summary: 'Reverts a change of the e-mail address that the holder of the former address did not ask for',
+        description:
+          'By a token that was mailed to the former address, when the change was asked for or when it was made. The account has that address again, or keeps it. ' +
+          'All sessions end, the password is removed, and a token for a new one is mailed. So are passkeys, authenticator app, linked providers, addresses and API keys ' +
+          'that were added since seven days before the request, and all recovery codes.',
+        body: EmailReversion,
+        response: {
+          204: Type.Null({ description: 'The account has its former address, and a token for a new password is mailed there.' }),
+          ...problemResponses(...JSON_BODY, 'invalid_one_time_token', 'email_taken'),
+        },
+      },
+    },
+    async (request, reply) => {
+      const doing = { actor: { type: 'system', id: null }, action: 'revertEmailChange', requestId: request.id } as const
+      await revertEmailChange(context, request.body.token, clientOf(request), doing)
+      return reply.code(204).send(null)
+    },
+  )
+}

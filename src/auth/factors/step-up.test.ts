@@ -1,0 +1,174 @@
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { eventually } from '../../../test/eventually.ts'
+import { assertProblem } from '../../../test/problem.ts'
+import { registerOperator } from '../../../test/register-operator.ts'
+import { addPasskey, addTotp, askedForFactor, signInByPasskey } from '../../../test/second-factor.ts'
+import { startSecondProcess, startStore } from '../../../test/store.ts'
+import { resetFactors } from './reset-factors.ts'
+
+let now = new Date()
+const later = (minutes: number) => {
+  now = new Date(now.getTime() + minutes * 60_000)
+}
+const store = await startStore({ after }, { now: () => now, isAdminFactorRequired: false })
+const stepUp = (token: string, body: object) => store.call('POST', '/auth/step-up', { token, body })
+const changePassword = (token: string, current_password: string, new_password: string) =>
+  store.call('POST', '/auth/password', { token, body: { current_password, new_password } })
+
+test('dangerous calls need a proof of the last ten minutes from accounts with a second factor, and from no other', async () => {
+  const [plain, guarded] = [await store.register(), await store.register()]
+  const { codeAt } = await addTotp(store, guarded.token, now)
+  later(11)
+  const wrong = assertProblem(await stepUp(plain.token, { password: 'not the password' }), 422, 'invalid_second_factor')
+  assert.deepEqual(wrong.methods, ['password'])
+  assert.equal((await changePassword(plain.token, plain.password, 'another long enough passphrase')).status, 204)
+  assert.equal((await store.call('DELETE', '/me', { token: plain.token })).status, 204)
+
+  assertProblem(await changePassword(guarded.token, guarded.password, 'another long enough passphrase'), 403, 'step_up_required')
+  assertProblem(await store.call('DELETE', '/me', { token: guarded.token }), 403, 'step_up_required')
+  const notAgain = assertProblem(
+    await stepUp(guarded.token, { password: guarded.password }),
+    422,
+    'invalid_second_factor',
+    'the first factor',
+  )
+  assert.deepEqual(notAgain.methods, ['totp', 'recovery_code'])
+  assertProblem(await store.call('DELETE', '/me', { token: guarded.token }), 403, 'step_up_required')
+  assert.equal((await stepUp(guarded.token, { totp_code: codeAt(now) })).status, 204)
+  assertProblem(await stepUp(guarded.token, { totp_code: codeAt(now) }), 422, 'invalid_second_factor', 'used')
+  assert.equal((await changePassword(guarded.token, guarded.password, 'another long enough passphrase')).status, 204)
+  assert.equal((await store.call('DELETE', '/me', { token: guarded.token })).status, 204)
+})
+
+test('a proof counts in its own session only', async () => {
+  const account = await store.register()
+  const { codeAt } = await addTotp(store, account.token, now)
+  const { challenge } = await askedForFactor(store, account)
+  const { json: other } = await store.call('POST', '/auth/second-factor', { body: { challenge, totp_code: codeAt(now) } })
+  later(11)
+  assert.equal((await stepUp(other.access_token, { totp_code: codeAt(now) })).status, 204)
+  assertProblem(await store.call('DELETE', '/me', { token: account.token }), 403, 'step_up_required')
+  assert.equal((await store.call('DELETE', '/me', { token: other.access_token })).status, 204)
+})
+
+test('every change of factors needs a fresh proof, also of an account that has none yet', async () => {
+  const account = await store.register()
+  const { token } = account
+  later(11)
+  for (const [method, path, body] of [
+    ['POST', '/me/totp'],
+    ['POST', '/me/totp/confirm', { totp_code: '000000' }],
+    ['DELETE', '/me/totp'],
+    ['POST', '/me/passkeys/options'],
+    ['POST', '/me/passkeys', {}],
+    ['PATCH', '/me/passkeys/01900000-0000-7000-8000-000000000000', { name: 'Phone' }],
+    ['DELETE', '/me/passkeys/01900000-0000-7000-8000-000000000000'],
+    ['POST', '/me/recovery-codes'],
+  ] as const)
+    assertProblem(await store.call(method, path, { token, ...(body === undefined ? {} : { body }) }), 403, 'step_up_required', path)
+  assertProblem(await stepUp(token, { password: 'not the password' }), 422, 'invalid_second_factor')
+  assertProblem(await store.call('POST', '/me/totp', { token }), 403, 'step_up_required')
+  assert.equal((await stepUp(token, { password: account.password })).status, 204)
+  assert.equal((await store.call('POST', '/me/totp', { token })).status, 200)
+})
+
+test('a guest, who has nothing to sign in with, cannot set up factors', async () => {
+  const { json } = await store.call('POST', '/auth/guest', { body: { email: 'guest@example.com' } })
+  assertProblem(await store.call('POST', '/me/passkeys/options', { token: json.access_token }), 403, 'forbidden')
+  assertProblem(await store.call('POST', '/me/totp', { token: json.access_token }), 403, 'forbidden')
+})
+
+test('a passkey is a fresh proof, by a challenge of the same session', async () => {
+  const [account, stranger] = [await store.register(), await store.register()]
+  const { authenticator } = await addPasskey(store, account.token)
+  const foreign = await addPasskey(store, stranger.token)
+  const other = await signInByPasskey(store, authenticator)
+  later(11)
+  const begin = async (token: string) => (await store.call('POST', '/auth/step-up/options', { token })).json
+  const begun = await begin(account.token)
+  assert.deepEqual(begun.methods, ['password', 'passkey'])
+  const answer = { passkey: authenticator.answer(begun.passkey_options) }
+  assertProblem(await stepUp(other.json.access_token, answer), 422, 'invalid_challenge', 'another session')
+  assert.equal((await stepUp(account.token, answer)).status, 204)
+  assertProblem(await stepUp(account.token, answer), 422, 'invalid_challenge', 'replayed')
+  assert.equal((await store.call('POST', '/me/passkeys/options', { token: account.token })).status, 200)
+  const again = await begin(account.token)
+  assertProblem(await stepUp(account.token, { passkey: foreign.authenticator.answer(again.passkey_options) }), 422, 'invalid_second_factor')
+  const outdated = await begin(account.token)
+  await begin(account.token)
+  assertProblem(await stepUp(account.token, { passkey: authenticator.answer(outdated.passkey_options) }), 422, 'invalid_challenge')
+  for (const body of [{}, { password: 'x', totp_code: '123456' }]) assertProblem(await stepUp(account.token, body), 422, 'invalid_body')
+})
+
+test('runs, API keys and operators need a fresh proof of an operator with a second factor', async () => {
+  const operator = await registerOperator(store)
+  const { codeAt } = await addTotp(store, operator.token, now)
+  later(11)
+  const start = () => store.call('POST', '/admin/audits', { token: operator.token, body: { kind: 'replay' } })
+  assertProblem(await start(), 403, 'step_up_required')
+  const id = '01900000-0000-7000-8000-000000000000'
+  for (const [method, path] of [
+    ['POST', '/admin/api-keys'],
+    ['POST', '/admin/operators'],
+    ['PATCH', `/admin/operators/${id}`],
+    ['DELETE', `/admin/operators/${id}`],
+  ] as const)
+    assertProblem(
+      await store.call(method, path, { token: operator.token, ...(method === 'DELETE' ? {} : { body: {} }) }),
+      403,
+      'step_up_required',
+      path,
+    )
+  assert.equal((await stepUp(operator.token, { totp_code: codeAt(now) })).status, 204)
+  // This store of a test runs no commands.
+  assert.notEqual((await start()).json.code, 'step_up_required')
+})
+
+test('a reset says when it was the only admin with a second factor, after which none is required until one has one', async (t) => {
+  const strict = await startStore(t, { now: () => now })
+  const [first, second, customer] = [await registerOperator(strict), await registerOperator(strict), await strict.register()]
+  const list = (token: string) => strict.call('GET', '/admin/orders', { token })
+  const reset = ({ email }: { email: string }) => resetFactors(strict.pool, email, async () => {})
+  const late = await strict.register()
+  assert.equal((await reset(late))?.isLastOfAdmins, false, 'there was none')
+  await addTotp(strict, first.token, now)
+  await addTotp(strict, customer.token, now)
+  assert.equal((await reset(customer))?.isLastOfAdmins, false)
+  assertProblem(await list(second.token), 403, 'second_factor_setup_required')
+  await addTotp(strict, second.token, now)
+  assert.equal((await reset(first))?.isLastOfAdmins, false, 'the second one has one')
+  const { json } = await strict.call('POST', '/auth/login', { body: { email: first.email, password: first.password } })
+  assertProblem(await list(json.access_token), 403, 'second_factor_setup_required')
+  assert.equal((await reset(second))?.isLastOfAdmins, true)
+  await eventually(async () => (await list(json.access_token)).status === 200, { what: 'the end of the requirement' })
+})
+
+test('once an admin has a second factor, the others can only set one up, within a second in every process', async (t) => {
+  const strict = await startStore(t, { now: () => now })
+  const [first, second] = [await registerOperator(strict), await registerOperator(strict)]
+  const analyst = await registerOperator(strict)
+  await strict.pool.query(`update users set role = 'analyst' where id = $1`, [analyst.id])
+  const { json: analysts } = await strict.call('POST', '/auth/login', { body: { email: analyst.email, password: analyst.password } })
+  const other = await startSecondProcess(t, strict, { now: () => now })
+  const off = await startSecondProcess(t, strict, { now: () => now, isAdminFactorRequired: false })
+  // A customer's passkey obliges nobody.
+  await addPasskey(strict, (await strict.register()).token)
+  for (const { call } of [strict, other, off]) assert.equal((await call('GET', '/admin/orders', { token: second.token })).status, 200)
+  const { codeAt } = await addTotp(strict, first.token, now)
+  assertProblem(await strict.call('GET', '/admin/orders', { token: second.token }), 403, 'second_factor_setup_required')
+  await eventually(async () => (await other.call('GET', '/admin/orders', { token: second.token })).status === 403)
+  assert.equal((await off.call('GET', '/admin/orders', { token: second.token })).status, 200, 'ADMIN_SECOND_FACTOR=off')
+  assert.equal((await strict.call('GET', '/admin/orders', { token: first.token })).status, 200)
+  assert.equal(
+    (await strict.call('GET', '/admin/figures?metric=orders', { token: analysts.access_token })).json?.code ===
+      'second_factor_setup_required',
+    false,
+  )
+  const again = await strict.call('POST', '/auth/login', { body: { email: second.email, password: second.password } })
+  assert.equal(again.status, 200)
+  await addPasskey(strict, again.json.access_token)
+  assert.equal((await strict.call('GET', '/admin/orders', { token: again.json.access_token })).status, 200)
+  const { challenge } = await askedForFactor(strict, first)
+  assert.equal((await strict.call('POST', '/auth/second-factor', { body: { challenge, totp_code: codeAt(now) } })).status, 200)
+})

@@ -1,0 +1,158 @@
+import type {
+  AuthenticationResponseJSON,
+  PublicKeyCredentialCreationOptionsJSON,
+  PublicKeyCredentialRequestOptionsJSON,
+  RegistrationResponseJSON,
+} from '@simplewebauthn/server'
+import { CHALLENGE_SECONDS } from './challenges.ts'
+
+/** Whose passkeys they are (WebAuthn §4). */
+export interface RelyingParty {
+  /** The domain that passkeys belong to: every origin is on it or below. */
+  id: string
+  /** Shown by browsers and authenticator apps. */
+  name: string
+  /** The origins whose pages may use them. */
+  origins: readonly string[]
+}
+
+/** A passkey as browsers are told about it. */
+export interface CredentialDescriptor {
+  credentialId: string
+  transports: readonly string[]
+}
+
+export interface NewCredential extends CredentialDescriptor {
+  publicKey: Buffer
+  signCount: number
+}
+
+// EdDSA, ES256 and RS256: one of them is in every authenticator.
+const ALGORITHMS = [-8, -7, -257]
+const MAX_TRANSPORTS = 10
+
+// Loaded at the first use: it takes a third of a second and 30 MB, and many stores have no passkey.
+const library = () => import('@simplewebauthn/server')
+const helpers = () => import('@simplewebauthn/server/helpers')
+
+/** For `navigator.credentials.create`. A passkey says itself whose it is and asks who is there: it is two factors in one. */
+export async function creationOptions(
+  { id, name }: RelyingParty,
+  user: { id: string; email: string; name: string | null },
+  existing: readonly CredentialDescriptor[],
+  challenge: string,
+): Promise<PublicKeyCredentialCreationOptionsJSON> {
+  return (await library()).generateRegistrationOptions({
+    rpName: name,
+    rpID: id,
+    userName: user.email,
+    userDisplayName: user.name ?? user.email,
+    userID: new Uint8Array(userHandleOf(user.id)),
+    challenge: new Uint8Array(Buffer.from(challenge, 'base64url')),
+    timeout: CHALLENGE_SECONDS * 1000,
+    attestationType: 'none',
+    excludeCredentials: existing.map(toDescriptor),
+    authenticatorSelection: { residentKey: 'required', userVerification: 'required' },
+    supportedAlgorithmIDs: ALGORITHMS,
+  })
+}
+
+/** For `navigator.credentials.get`. Without `allowed` the browser offers every passkey of this store. */
+export async function requestOptions(
+  { id }: RelyingParty,
+  allowed: readonly CredentialDescriptor[],
+  challenge: string,
+): Promise<PublicKeyCredentialRequestOptionsJSON> {
+  return (await library()).generateAuthenticationOptions({
+    rpID: id,
+    challenge: new Uint8Array(Buffer.from(challenge, 'base64url')),
+    timeout: CHALLENGE_SECONDS * 1000,
+    allowCredentials: allowed.map(toDescriptor),
+    userVerification: 'required',
+  })
+}
+
+function toDescriptor({ credentialId, transports }: CredentialDescriptor) {
+  return { id: credentialId, transports: [...transports] }
+}
+
+/** The challenge that the browser says it has signed, which is the token of a stored one; null for what is no client data. */
+export function challengeOf({ clientDataJSON }: { clientDataJSON: string }): string | null {
+  try {
+    const { challenge, crossOrigin } = JSON.parse(Buffer.from(clientDataJSON, 'base64url').toString('utf8'))
+    // A frame in a page of somebody else.
+    return typeof challenge === 'string' && crossOrigin !== true ? challenge : null
+  } catch (error) {
+    if (error instanceof SyntaxError || error instanceof TypeError) return null
+    throw error
+  }
+}
+
+/** The new passkey; null unless it was made for this challenge, by a page of the store, with the user verified. */
+export async function verifyRegistration(
+  { id, origins }: RelyingParty,
+  response: RegistrationResponseJSON,
+  challenge: string,
+): Promise<NewCredential | null> {
+  const { verifyRegistrationResponse } = await library()
+  if (!(await isPlainAttestation(response.response.attestationObject))) return null
+  const result = await orNull(() =>
+    verifyRegistrationResponse({
+      response,
+      expectedChallenge: challenge,
+      expectedOrigin: [...origins],
+      expectedRPID: id,
+      requireUserVerification: true,
+      supportedAlgorithmIDs: ALGORITHMS,
+    }),
+  )
+  if (result === null || !result.verified) return null
+  const { id: credentialId, publicKey, counter, transports = [] } = result.registrationInfo.credential
+  return { credentialId, publicKey: Buffer.from(publicKey), signCount: counter, transports: transports.slice(0, MAX_TRANSPORTS) }
+}
+
+/** None was asked for, and one with certificates would have them read, and their addresses, from what a stranger sends. */
+async function isPlainAttestation(attestationObject: string): Promise<boolean> {
+  const { decodeAttestationObject } = await helpers()
+  const decoded = await orNull(async () => decodeAttestationObject(new Uint8Array(Buffer.from(attestationObject, 'base64url'))))
+  if (decoded === null) return false
+  const format = await orNull(async () => [decoded.get('fmt'), decoded.get('attStmt').get('x5c')] as const)
+  return format !== null && (format[0] === 'none' || (format[0] === 'packed' && format[1] === undefined))
+}
+
+/** The counter of the authenticator after a valid answer to this challenge; null for any other. */
+export async function verifyAssertion(
+  { id, origins }: RelyingParty,
+  response: AuthenticationResponseJSON,
+  challenge: string,
+  passkey: { credentialId: string; publicKey: Buffer },
+): Promise<number | null> {
+  const { verifyAuthenticationResponse } = await library()
+  const result = await orNull(() =>
+    verifyAuthenticationResponse({
+      response,
+      expectedChallenge: challenge,
+      expectedOrigin: [...origins],
+      expectedRPID: id,
+      requireUserVerification: true,
+      // Compared by the caller, who can record that it went back.
+      credential: { id: passkey.credentialId, publicKey: new Uint8Array(passkey.publicKey), counter: 0 },
+    }),
+  )
+  return result?.verified ? result.authenticationInfo.newCounter : null
+}
+
+/** An account's handle in its passkeys: the bytes of its id, which say nothing about the person. */
+export function userHandleOf(userId: string): Buffer {
+  return Buffer.from(userId.replaceAll('-', ''), 'hex')
+}
+
+/** The library refuses by plain errors of many kinds. It only computes: no error of it is an outage. */
+async function orNull<T>(verify: () => Promise<T>): Promise<T | null> {
+  try {
+    return await verify()
+  } catch (error) {
+    if (error instanceof Error) return null
+    throw error
+  }
+}

@@ -1,0 +1,58 @@
+/** A key may use `points` in `seconds`. */
+export interface Limit {
+  name: string
+  points: number
+  seconds: number
+}
+
+/** A limit for one client address, an IPv6 client's /64, and a higher one for all addresses of an IPv6 client's /48. */
+export interface AddressLimit {
+  address: Limit
+  site: Limit
+}
+
+// A /48 is one customer of a data centre, or some hundred homes of a provider.
+const SITE_FACTOR = 4
+
+function byAddress(name: string, points: number, seconds: number): AddressLimit {
+  return {
+    address: { name: `${name}-address`, points, seconds },
+    site: { name: `${name}-site`, points: points * SITE_FACTOR, seconds },
+  }
+}
+
+// Wrong passwords for one account from one address: five are free, then each waits, 1 s, 2 s, 4 s … 15 min.
+export const WRONG_PASSWORDS: Limit = { name: 'login', points: 5, seconds: 3_600 }
+export const MAX_DELAY_SECONDS = 900
+export const TURN: Limit = { name: 'login-turn', points: 1, seconds: MAX_DELAY_SECONDS }
+// Wrong codes of an app for one account, at sign-ins from one address or in one session: who has the password elsewhere makes its owner wait nowhere.
+export const WRONG_CODES: Limit = { name: 'second-factor', points: 5, seconds: 3_600 }
+export const CODE_TURN: Limit = { name: 'second-factor-turn', points: 1, seconds: MAX_DELAY_SECONDS }
+// From anywhere: three codes of a million are right at a time. NIST SP 800-63B-4 §3.2.2 allows a hundred. Passkeys and recovery codes stay open.
+export const WRONG_CODES_OF_ACCOUNT: Limit = { name: 'second-factor-account', points: 100, seconds: 86_400 }
+// Wrong codes after the right password, in a day: the owner gets a mail at this number.
+export const WORRYING_CODES: Limit = { name: 'second-factor-notice', points: 5, seconds: 86_400 }
+// Each right password of an account with a second factor makes a row that lives for minutes.
+export const SECOND_FACTOR_CHALLENGES: Limit = { name: 'second-factor-challenge', points: 20, seconds: 300 }
+// Wrong passwords from one address for any accounts: a whole office mistypes less.
+export const WRONG_PASSWORDS_OF_ADDRESS = byAddress('login', 100, 300)
+// Each costs a hash, of which a core makes 20 to 50 a second: an address takes 2 to 5 percent of one core. See docs/decisions/0102.
+export const REGISTRATIONS = byAddress('register', 60, 60)
+// For a taken address or with a mail: nobody can test, or flood, a list of addresses quickly.
+export const COSTLY_REGISTRATION = 3
+// Each makes a row that lives for minutes.
+export const PASSKEY_CHALLENGES = byAddress('passkey', 60, 60)
+export const RESETS: Limit = { name: 'password-reset', points: 5, seconds: 1_800 }
+export const RESETS_OF_ADDRESS = byAddress('password-reset', 60, 1_800)
+// A guest costs no hash and no mail, but rows that stay for days. An office orders less.
+export const GUESTS = byAddress('guest', 30, 600)
+// By address of the client too: a stranger can keep nobody else from ordering with an address.
+export const GUESTS_OF_MAILBOX: Limit = { name: 'guest-mailbox', points: 10, seconds: 1_800 }
+// An export reads everything of an account.
+export const EXPORTS: Limit = { name: 'export', points: 5, seconds: 3_600 }
+// Each is two mails, one of them to an address that need not be the caller's.
+export const EMAIL_CHANGES: Limit = { name: 'email-change', points: 5, seconds: 3_600 }
+// Sign-ins with providers: each is two requests, a row, and calls of the provider.
+export const SIGN_INS = byAddress('sign-in', 60, 60)
+// Past the limit no mail is sent, and nothing is refused: flooding a mailbox cannot lock its owner out, who has ten valid tokens meanwhile.
+export const MAILS: Limit = { name: 'account-mail', points: 10, seconds: 1_800 }

@@ -1,0 +1,82 @@
+import { randomUUIDv7 } from 'node:crypto'
+import type { Transaction } from '../../db/pool.ts'
+import { sql } from '../../db/sql.ts'
+import { AppError } from '../../errors.ts'
+import { containsLink } from '../../http/link-in-text.ts'
+import type { AccountRole } from '../../http/scopes.ts'
+import type { Language } from '../../language.ts'
+import type { Client } from '../client.ts'
+import type { AuthContext } from '../context.ts'
+import { parseEmail } from '../email-address.ts'
+import { takeOverGuests } from '../take-over-guests.ts'
+import { insertUser } from '../users.ts'
+import { findLinkedAccount, insertSignIn, lockPerson } from './linked-sign-ins.ts'
+import type { Claims } from './provider.ts'
+
+const NOTICE_MS = 24 * 3_600_000
+/** As in a registration. */
+const NAME = /^[^\p{Cc}\u2028\u2029]{1,200}$/u
+
+/** Why a person with an account at the provider gets no session. The page shows it. */
+export type Refusal = 'email_unproven' | 'account_unproven' | 'refused'
+
+export type Identified = { userId: string; isNew: boolean; endedSessions: string[] } | { refusal: Refusal }
+
+/**
+ * The account of a person at a provider: the linked one; else the one that has proven the address which the provider has proven too; else a
+ * new one. An operator is refused: a provider must not stand in for the second factor.
+ */
+export async function identify(tx: Transaction, context: AuthContext, claims: Claims, client: Client): Promise<Identified> {
+  await lockPerson(tx, claims)
+  const linked = await findLinkedAccount(tx, claims)
+  if (linked !== null) return linked.role === 'customer' ? { userId: linked.id, isNew: false, endedSessions: [] } : { refusal: 'refused' }
+  const email = claims.isEmailVerified ? plainEmail(claims.email) : null
+  if (email === null) return { refusal: 'email_unproven' }
+  const owner = await lockOwner(tx, email)
+  if (owner === null) return createAccount(tx, context, claims, email, client)
+  if (owner.role !== 'customer') return { refusal: 'refused' }
+  // A stranger may have registered it with a password, and would be in the account too.
+  if (owner.email_verified_at === null) return { refusal: 'account_unproven' }
+  // Another person of this provider: addresses are given to new people.
+  if (!(await insertSignIn(tx, owner.id, claims, context.now()))) return { refusal: 'refused' }
+  const expiresAt = new Date(context.now().getTime() + NOTICE_MS)
+  await context.sendAccountMail(tx, { kind: 'sign_in_linked', to: email, language: owner.language, expiresAt })
+  client.record('oidc_linked', { user_id: owner.id })
+  return { userId: owner.id, isNew: false, endedSessions: await takeOverGuests(tx, { id: owner.id, email }, context.now()) }
+}
+
+interface Owner {
+  id: string
+  role: AccountRole
+  language: Language | null
+  email_verified_at: Date | null
+}
+
+/** Guests have an address that anybody may have typed. */
+async function lockOwner(tx: Transaction, email: string): Promise<Owner | null> {
+  const { rows } = await tx.query<Owner>(
+    sql`select id, role, language, email_verified_at from users where email = ${email} and role <> 'guest' for update`,
+  )
+  return rows[0] ?? null
+}
+
+/** Without a password: `POST /auth/password-reset` sets one. Throws `email_taken` when somebody registers the address meanwhile. */
+async function createAccount(tx: Transaction, { now }: AuthContext, claims: Claims, email: string, client: Client): Promise<Identified> {
+  const id = randomUUIDv7()
+  const name = claims.name !== null && NAME.test(claims.name) && !containsLink(claims.name) ? claims.name : null
+  await insertUser(tx, { id, email, name, role: 'customer', language: client.language, created_at: now() }, null, now())
+  // Others may have registered with this address, which is proven now.
+  await tx.query(sql`delete from pending_registrations where email = ${email}`)
+  await insertSignIn(tx, id, claims, now())
+  // The provider's proof of the address is as good as a mailed token.
+  return { userId: id, isNew: true, endedSessions: await takeOverGuests(tx, { id, email }, now()) }
+}
+
+function plainEmail(address: string | null): string | null {
+  try {
+    return address === null ? null : parseEmail(address)
+  } catch (error) {
+    if (error instanceof AppError && error.code === 'invalid_body') return null
+    throw error
+  }
+}

@@ -1,0 +1,79 @@
+import { sql } from '../../db/sql.ts'
+import { inTransaction } from '../../db/transaction.ts'
+import { AppError, notFound } from '../../errors.ts'
+import type { AccountCaller } from '../../http/caller.ts'
+import type { Client } from '../client.ts'
+import type { AuthContext } from '../context.ts'
+import { deleteChallengesOf } from '../factors/challenges.ts'
+import { lockCaller } from '../factors/second-factors.ts'
+import { assertCanSignIn } from '../factors/ways-in.ts'
+import { revokeSessionsOf } from '../sessions.ts'
+import { hashToken } from '../tokens/opaque-token.ts'
+import { invalidOneTimeToken } from '../verify-email.ts'
+import { isOfPage } from './exchange-code.ts'
+import { deleteSignIn, findLinkedAccount, insertSignIn, type LinkedSignIn, lockPerson, type Person } from './linked-sign-ins.ts'
+
+const NOTICE_MS = 24 * 3_600_000
+
+/**
+ * Links the person who has signed in at a provider for this page to the caller's account, whatever their address there. The same link again changes
+ * nothing. Throws `invalid_one_time_token`, `sign_in_taken`, `provider_linked`, `rate_limited`, `forbidden` for operators.
+ */
+export async function linkSignIn(
+  context: AuthContext,
+  input: { code: string; code_verifier: string },
+  caller: AccountCaller,
+  client: Client,
+): Promise<LinkedSignIn> {
+  const { pool, throttle, sendAccountMail, now } = context
+  if (caller.role !== 'customer') throw new AppError('forbidden', 'Operators sign in with the second factors of the store only.')
+  await throttle.countSignIn(client)
+  const person = await takePerson(context, input)
+  if (person === null) {
+    client.record('oidc_refused', { user_id: caller.userId, reason: 'the code or its verifier is wrong' })
+    throw invalidOneTimeToken()
+  }
+  const { linkedAt, isNew } = await inTransaction(pool, async (tx) => {
+    await lockPerson(tx, person)
+    const account = await lockCaller(tx, caller, now())
+    const linked = await findLinkedAccount(tx, person)
+    if (linked !== null && linked.id !== account.id)
+      throw new AppError('sign_in_taken', 'This sign-in opens another account. Use one of your own.')
+    if (linked !== null) return { linkedAt: linked.linked_at, isNew: false }
+    const linkedAt = now()
+    if (!(await insertSignIn(tx, account.id, person, linkedAt)))
+      throw new AppError('provider_linked', 'The account signs in as somebody else with this provider. Remove that first.')
+    const { email: to, language } = account
+    await sendAccountMail(tx, { kind: 'sign_in_linked', to, language, expiresAt: new Date(linkedAt.getTime() + NOTICE_MS) })
+    return { linkedAt, isNew: true }
+  })
+  if (isNew) client.record('oidc_linked', { user_id: caller.userId })
+  return { issuer: person.issuer, linked_at: linkedAt.toISOString() }
+}
+
+/** Used up by a wrong verifier too. */
+async function takePerson({ pool, now }: AuthContext, input: { code: string; code_verifier: string }): Promise<Person | null> {
+  const { rows } = await pool.query<Person & { code_challenge: string }>(
+    sql`delete from oidc_codes
+    where code_hash = ${hashToken(input.code)} and issuer is not null and expires_at > ${now()}
+    returning issuer, subject, code_challenge`,
+  )
+  const [code] = rows
+  return code !== undefined && isOfPage(code.code_challenge, input.code_verifier) ? code : null
+}
+
+/** Removes a provider, and ends the other sessions: somebody may have signed in with it. Throws `not_found`, `last_sign_in`. */
+export async function unlinkSignIn(context: AuthContext, issuer: string, caller: AccountCaller, client: Client): Promise<void> {
+  const { pool, revocations, sendAccountMail, now } = context
+  const ended = await inTransaction(pool, async (tx) => {
+    const { id, email: to, language } = await lockCaller(tx, caller, now())
+    if (!(await deleteSignIn(tx, id, issuer))) throw notFound('linked sign-in')
+    await assertCanSignIn(tx, id)
+    // Also what the provider has opened half.
+    await deleteChallengesOf(tx, id)
+    await sendAccountMail(tx, { kind: 'sign_in_unlinked', to, language, expiresAt: new Date(now().getTime() + NOTICE_MS) })
+    return revokeSessionsOf(tx, id, caller.sessionId, now())
+  })
+  revocations.add(...ended)
+  client.record('oidc_unlinked', { user_id: caller.userId })
+}

@@ -1,0 +1,58 @@
+import type { Queryable, Transaction } from '../../db/pool.ts'
+import { sql } from '../../db/sql.ts'
+import type { AccountRole } from '../../http/scopes.ts'
+
+// An account has one for each issuer, of which the settings name ten; this is more than were ever set.
+const MAX_SIGN_INS = 100
+
+/** A person at a provider: whatever address they have there today. */
+export interface Person {
+  issuer: string
+  subject: string
+}
+
+export interface LinkedSignIn {
+  issuer: string
+  /** RFC 3339. */
+  linked_at: string
+}
+
+/** The providers with which an account signs in. */
+export async function listSignIns(db: Queryable, userId: string): Promise<LinkedSignIn[]> {
+  const { rows } = await db.query<{ issuer: string; linked_at: Date }>(
+    sql`select issuer, linked_at from oidc_identities where user_id = ${userId} order by linked_at, issuer limit ${MAX_SIGN_INS}`,
+  )
+  return rows.map(({ issuer, linked_at }) => ({ issuer, linked_at: linked_at.toISOString() }))
+}
+
+/** Two links of one person wait for each other, until `tx` ends: the second finds what the first has made. */
+export async function lockPerson(tx: Transaction, { issuer, subject }: Person): Promise<void> {
+  await tx.query(sql`select pg_advisory_xact_lock(hashtextextended(${JSON.stringify([issuer, subject])}, 0))`)
+}
+
+/** The account that a person signs in to. */
+export async function findLinkedAccount(
+  tx: Transaction,
+  { issuer, subject }: Person,
+): Promise<{ id: string; role: AccountRole; linked_at: Date } | null> {
+  const { rows } = await tx.query<{ id: string; role: AccountRole; linked_at: Date }>(
+    sql`select users.id, users.role, oidc_identities.linked_at
+    from oidc_identities
+    join users on users.id = oidc_identities.user_id
+    where issuer = ${issuer} and subject = ${subject}`,
+  )
+  return rows[0] ?? null
+}
+
+/** For a person that `lockPerson` has locked and that has no account. False when another person of this provider is linked to the account already. */
+export async function insertSignIn(tx: Transaction, userId: string, { issuer, subject }: Person, now: Date): Promise<boolean> {
+  const { rowCount } = await tx.query(sql`insert into oidc_identities (issuer, subject, user_id, linked_at)
+    values (${issuer}, ${subject}, ${userId}, ${now})
+    on conflict on constraint oidc_identities_one_of_issuer do nothing`)
+  return rowCount === 1
+}
+
+export async function deleteSignIn(tx: Transaction, userId: string, issuer: string): Promise<boolean> {
+  const { rowCount } = await tx.query(sql`delete from oidc_identities where user_id = ${userId} and issuer = ${issuer}`)
+  return rowCount === 1
+}

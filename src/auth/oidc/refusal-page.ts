@@ -1,0 +1,65 @@
+import { hash } from 'node:crypto'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { AppError, type ErrorCode } from '../../errors.ts'
+import { PROBLEMS, problemResponses, REALM, titleOf } from '../../http/problem.ts'
+import { type Language, preferredLanguage } from '../../language.ts'
+
+const STYLE = ':root{color-scheme:light dark}body{font:1rem/1.5 system-ui,sans-serif;max-width:36rem;margin:3rem auto;padding:0 1rem}'
+const POLICY = `default-src 'none'; style-src 'sha256-${hash('sha256', STYLE, 'base64')}'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`
+
+const WORDS: Readonly<Record<Language, { text: string; back: string }>> = {
+  en: { text: 'You are not signed in. Go back to the shop, and begin the sign-in again there.', back: 'Back to the shop' },
+  de: {
+    text: 'Sie sind nicht angemeldet. Gehen Sie zurück zum Shop, und beginnen Sie die Anmeldung dort noch einmal.',
+    back: 'Zurück zum Shop',
+  },
+  fr: {
+    text: 'Vous n’êtes pas connecté. Retournez à la boutique et recommencez la connexion depuis celle-ci.',
+    back: 'Retour à la boutique',
+  },
+  es: { text: 'No ha iniciado sesión. Vuelva a la tienda y empiece allí de nuevo.', back: 'Volver a la tienda' },
+}
+
+/**
+ * Answers browsers, which a person was led here with, with a page in plain words; anything else gets the problem as JSON. `home`: the page of the
+ * shop, null when there are several.
+ */
+export function refusalPages(home: string | null) {
+  return (error: unknown, request: FastifyRequest, reply: FastifyReply): void => {
+    if (!(error instanceof AppError) || !/\btext\/html\b/.test(request.headers.accept ?? '')) throw error
+    const language = preferredLanguage(request.headers['accept-language']) ?? 'en'
+    const { status } = PROBLEMS[error.code]
+    if (status === 401) reply.header('www-authenticate', REALM)
+    reply
+      .code(status)
+      .headers({
+        ...error.details.headers,
+        'cache-control': 'no-store',
+        'content-language': language,
+        'content-security-policy': POLICY,
+        'referrer-policy': 'no-referrer',
+        vary: 'Accept, Accept-Language',
+      })
+      .type('text/html; charset=utf-8')
+      .serializer((page: unknown) => page as string)
+      .send(render(titleOf(error.code, language), home, language))
+  }
+}
+
+/** For the document: `problemResponses`, and the page. */
+export function refusalResponses(...codes: ErrorCode[]) {
+  const responses: Record<string, { content: object }> = problemResponses(...codes)
+  const page = { 'text/html': { schema: { type: 'string' } } }
+  return Object.fromEntries(
+    Object.entries(responses).map(([status, response]) => [status, { ...response, content: { ...response.content, ...page } }]),
+  ) as Record<never, never>
+}
+
+function render(title: string, home: string | null, language: Language): string {
+  const { text, back } = WORDS[language]
+  const link = home === null ? '' : `<p><a href="${home.replaceAll('&', '&amp;').replaceAll('"', '&quot;')}">${back}</a></p>`
+  return (
+    `<!doctype html><html lang="${language}"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>${title}</title>` +
+    `<link rel="icon" href="data:,"><style>${STYLE}</style><main><h1>${title}</h1><p>${text}</p>${link}</main></html>`
+  )
+}

@@ -1,0 +1,158 @@
+import type { FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
+import type { HttpServer } from '../../http/http-server.ts'
+import { JSON_BODY, okResponses, problemResponses } from '../../http/problem.ts'
+import { clientOf } from '../client.ts'
+import { LoggedIn, presentUser, tags } from '../schemas.ts'
+import { exchangeCode } from './exchange-code.ts'
+import { finishSignIn } from './finish-sign-in.ts'
+import { linkRoutes } from './link-routes.ts'
+import { refusalPages, refusalResponses } from './refusal-page.ts'
+import { CodeExchange, getProvider, ProviderListSchema, ProviderParams, StartQuery } from './schemas.ts'
+import type { SignIns } from './sign-ins.ts'
+import { SIGN_IN_SECONDS, startSignIn } from './start-sign-in.ts'
+
+const TOKEN = /^[A-Za-z0-9_-]{43}$/
+
+/** Sign-in of customers with OpenID providers. */
+export function oidcRoutes(server: HttpServer, signIns: SignIns, baseUrl: string): void {
+  const { auth, providers } = signIns
+  const cookie = cookieOf(baseUrl)
+
+  server.get(
+    '/auth/oidc',
+    {
+      config: { access: 'public' },
+      schema: {
+        operationId: 'listSignInProviders',
+        description: 'From the settings of the store; often none.',
+        tags,
+        summary: 'The providers with which customers can sign in',
+        response: okResponses(ProviderListSchema, 'Every provider.', 'malformed_request'),
+      },
+    },
+    async (_request, reply) => {
+      const data = [...providers.values()].map(({ settings: { id, name, issuer } }) => ({ id, name, issuer }))
+      return reply.header('cache-control', 'no-store').send({ data })
+    },
+  )
+
+  const origins = [...signIns.returnOrigins]
+  const errorHandler = refusalPages(origins.length > 2 ? null : `${origins.at(-1)}/`)
+
+  server.get(
+    '/auth/oidc/:provider/authorize',
+    {
+      config: { access: 'public' },
+      errorHandler,
+      schema: {
+        operationId: 'startProviderSignIn',
+        description:
+          'For the browser itself (`location.href`), not for `fetch`. A provider that does not answer leads back to `return_to#oidc-error=unavailable`. ' +
+          'Refusals are a page for a browser, which asks for `text/html`.',
+        tags,
+        summary: 'Leads the browser to a provider',
+        params: ProviderParams,
+        querystring: StartQuery,
+        response: {
+          303: Type.Null({ description: 'At `Location`; a cookie binds the answer of the provider to this browser.' }),
+          ...refusalResponses('malformed_request', 'invalid_query', 'not_found', 'rate_limited'),
+        },
+      },
+    },
+    async (request, reply) => {
+      const { return_to, code_challenge, purpose = 'sign_in' } = request.query
+      const page = { purpose, returnTo: return_to, codeChallenge: code_challenge }
+      const { location, token } = await startSignIn(signIns, getProvider(providers, request.params.provider), page, clientOf(request))
+      return reply
+        .headers({ ...NAVIGATION, location, ...(token === null ? {} : { 'set-cookie': cookie.set(token) }) })
+        .code(303)
+        .send(undefined as never)
+    },
+  )
+
+  // Providers add parameters of their own to the query.
+  server.get(
+    '/auth/oidc/:provider/callback',
+    {
+      config: { access: 'public' },
+      errorHandler,
+      schema: {
+        operationId: 'finishProviderSignIn',
+        description:
+          'The address to register at the provider, which leads the browser here with `code` and `state`, or with `error`. It works once, with the cookie of ' +
+          '`startProviderSignIn`. Refusals are a page for a browser, which asks for `text/html`.',
+        tags,
+        summary: 'Leads the browser from a provider back to the page that began',
+        params: ProviderParams,
+        response: {
+          303: Type.Null({ description: 'To `return_to` with `#oidc-code=…`, `#oidc-link-code=…` or `#oidc-error=…`.' }),
+          ...refusalResponses('malformed_request', 'invalid_sign_in', 'not_found'),
+        },
+      },
+    },
+    async (request, reply) => {
+      const provider = getProvider(providers, request.params.provider)
+      const [, search = ''] = request.url.split(/(?=\?)/, 2)
+      const location = await finishSignIn(signIns, provider, { tokens: cookie.read(request), search }, clientOf(request))
+      return reply
+        .headers({ ...NAVIGATION, location, 'set-cookie': cookie.clear })
+        .code(303)
+        .send(undefined as never)
+    },
+  )
+
+  server.post(
+    '/auth/oidc/token',
+    {
+      config: { access: 'public' },
+      schema: {
+        operationId: 'exchangeSignInCode',
+        description:
+          'The code works once, for a minute, and only together with the secret of the page that began the sign-in. An account with a second factor gets 403 ' +
+          '`second_factor_required`, as at a login.',
+        tags,
+        summary: 'Opens the session of a sign-in with a provider',
+        body: CodeExchange,
+        response: {
+          200: { ...LoggedIn, description: 'The account, and the tokens of the new session.' },
+          ...problemResponses(
+            ...JSON_BODY,
+            'invalid_one_time_token',
+            'account_blocked',
+            'second_factor_required',
+            'rate_limited',
+            'unavailable',
+          ),
+        },
+      },
+    },
+    async (request, reply) => {
+      const opened = await exchangeCode(auth, request.body, clientOf(request))
+      return reply.header('cache-control', 'no-store').send({ ...opened, user: presentUser(opened.user) })
+    },
+  )
+
+  linkRoutes(server, signIns)
+}
+
+// The address of the callback has the provider's code.
+const NAVIGATION = { 'cache-control': 'no-store', 'referrer-policy': 'no-referrer' }
+
+/** Lax: the browser sends it when the provider leads back here, and no page of another site can read or post with it. */
+function cookieOf(baseUrl: string) {
+  const { protocol, port, pathname } = new URL(baseUrl)
+  const isSecure = protocol === 'https:'
+  // With the port, because cookies ignore it.
+  const name = `${isSecure ? '__Secure-' : ''}storefront_oidc_${port || (isSecure ? '443' : '80')}`
+  const attributes = `Path=${pathname.replace(/\/$/, '')}/auth/oidc; HttpOnly; SameSite=Lax${isSecure ? '; Secure' : ''}`
+  return {
+    set: (token: string) => `${name}=${token}; ${attributes}; Max-Age=${SIGN_IN_SECONDS}`,
+    clear: `${name}=; ${attributes}; Max-Age=0`,
+    /** Every token of that name: a page of another subdomain can add a cookie, and must not hide ours. */
+    read({ headers: { cookie = '' } }: FastifyRequest): string[] {
+      const values = cookie.split(/; */, 100).flatMap((pair) => (pair.startsWith(`${name}=`) ? [pair.slice(name.length + 1)] : []))
+      return [...new Set(values)].filter((value) => TOKEN.test(value)).slice(0, 10)
+    },
+  }
+}

@@ -1,0 +1,48 @@
+import { randomBytes, randomUUIDv7 } from 'node:crypto'
+import { type Doing, recordActivity } from '../../activity/record-activity.ts'
+import { inTransaction } from '../../db/transaction.ts'
+import { AppError } from '../../errors.ts'
+import { isOperatorRole, type OperatorRole } from '../../http/scopes.ts'
+import type { AuthContext } from '../context.ts'
+import { parseEmail } from '../email-address.ts'
+import { insertResetToken } from '../passwords/reset-password.ts'
+import { getUser, insertUser } from '../users.ts'
+import { getOperator, lockOperators, lockRoleHolder, type Operator, setRole } from './operators.ts'
+
+/** Colleagues read their mail later than somebody who waits for a new password. */
+const INVITATION_MS = 3 * 86_400_000
+
+/**
+ * Makes an operator. A new address gets an account whose password nobody knows, and a mail with a one-time token to set one; so its holder
+ * proves the address. An existing account gets the role, if its address was proven. Throws `email_taken` for an operator,
+ * `address_unproven`, `forbidden` and `invalid_body`.
+ */
+export async function inviteOperator(
+  { pool, passwords, revocations, sendAccountMail, now }: AuthContext,
+  input: { email: string; role: OperatorRole },
+  doing: Doing,
+): Promise<{ operator: Operator; isInvited: boolean }> {
+  const email = parseEmail(input.email)
+  const { role } = input
+  const unknownPassword = await passwords.hash(randomBytes(32).toString('base64url'))
+  const { id, ended, isInvited } = await inTransaction(pool, async (tx) => {
+    await lockOperators(tx, doing)
+    const holder = await lockRoleHolder(tx, { email })
+    if (holder !== null) {
+      if (isOperatorRole(holder.role))
+        throw new AppError('email_taken', `This account is an operator's already, with the role ${holder.role}.`)
+      return { id: holder.id, ended: await setRole(tx, holder, role, doing), isInvited: false }
+    }
+    const id = randomUUIDv7()
+    await insertUser(tx, { id, email, name: null, role, language: null, created_at: now() }, unknownPassword, null)
+    const expiresAt = new Date(now().getTime() + INVITATION_MS)
+    const token = await insertResetToken(tx, { id, email }, expiresAt)
+    const inviter = doing.actor.type === 'admin' && doing.actor.id !== null ? (await getUser(tx, doing.actor.id)).email : null
+    const mail = { to: email, language: null, token, isForConsole: true, role, inviter, expiresAt } as const
+    await sendAccountMail(tx, { kind: 'operator_invited', ...mail })
+    await recordActivity(tx, doing, { subjectType: 'account', subjectId: id, before: null, after: { role } })
+    return { id, ended: [], isInvited: true }
+  })
+  revocations.add(...ended)
+  return { operator: await getOperator(pool, id), isInvited }
+}

@@ -1,0 +1,156 @@
+import { type Static, Type } from 'typebox'
+import { doingOf } from '../../activity/record-activity.ts'
+import type { HttpServer } from '../../http/http-server.ts'
+import { Cursor, DEFAULT_LIMIT, decodeCursor, encodeCursor, Limit, nextLink, PageOf, toPage } from '../../http/pagination.ts'
+import { JSON_BODY, NEEDLESS_BODY, noContentResponses, OPERATOR_ONLY, okResponses, problemResponses } from '../../http/problem.ts'
+import { OPERATOR_ROLES } from '../../http/scopes.ts'
+import type { AuthContext } from '../context.ts'
+import { EXAMPLE_OPERATOR } from '../examples.ts'
+import { Email, strict } from '../schemas.ts'
+import { inviteOperator } from './invite-operator.ts'
+import { changeOperatorRole, getOperator, listOperators, type Operator } from './operators.ts'
+
+const Role = Type.Enum([...OPERATOR_ROLES], { title: 'OperatorRole' })
+const OperatorSchema = Type.Object(
+  {
+    id: Type.String({ format: 'uuid' }),
+    email: Type.String(),
+    name: Type.Union([Type.String(), Type.Null()]),
+    role: Role,
+    is_email_verified: Type.Boolean({
+      description: 'Whether the holder of the mailbox has proven the address, as by accepting an invitation.',
+    }),
+    created_at: Type.String({ format: 'date-time' }),
+  },
+  { title: 'Operator', examples: [EXAMPLE_OPERATOR] },
+)
+const NewOperator = Type.Object(
+  { email: Email, role: Role },
+  { title: 'NewOperator', examples: [{ email: EXAMPLE_OPERATOR.email, role: EXAMPLE_OPERATOR.role }], ...strict },
+)
+const RoleChange = Type.Object({ role: Role }, { title: 'RoleChange', examples: [{ role: 'support' }], ...strict })
+const Params = Type.Object({ id: Type.String({ format: 'uuid', description: 'The id of the account.' }) })
+const PageQuery = Type.Object({ limit: Type.Optional(Limit), cursor: Type.Optional(Cursor) }, strict)
+const Position = Type.Tuple([Type.String({ format: 'uuid' })])
+
+/** Operators and their roles. */
+export function operatorRoutes(server: HttpServer, context: AuthContext, baseUrl: string): void {
+  const { pool, revocations } = context
+  const config = { access: 'access:write' } as const
+  const change = { ...config, stepUp: true } as const
+  const shared = { tags: ['access'] }
+
+  server.get(
+    '/admin/operators',
+    {
+      config,
+      schema: {
+        ...shared,
+        operationId: 'listOperators',
+        summary: 'Operators and their roles, in pages',
+        description: 'The oldest accounts first. What each role may do is in docs/security.md.',
+        querystring: PageQuery,
+        response: okResponses(PageOf(OperatorSchema), 'A page of the operators.', ...OPERATOR_ONLY, 'invalid_query', 'invalid_cursor'),
+      },
+    },
+    async (request, reply) => {
+      const { limit = DEFAULT_LIMIT, cursor } = request.query
+      const scope = ['operators']
+      const [after] = cursor === undefined ? [null] : decodeCursor(scope, cursor, Position)
+      const rows = await listOperators(pool, { after, limit: limit + 1 })
+      const page = toPage(rows, limit, presentOperator, ({ id }) => encodeCursor(scope, [id]))
+      const link = nextLink(baseUrl, '/admin/operators', request.query, page.next_cursor)
+      if (link !== undefined) reply.header('link', link)
+      return reply.header('cache-control', 'no-store').send(page)
+    },
+  )
+
+  server.post(
+    '/admin/operators',
+    {
+      config: change,
+      schema: {
+        ...shared,
+        operationId: 'createOperator',
+        summary: 'Makes an operator',
+        description:
+          'A new address gets an account and a mail that names the role and links to the console, where its one-time token sets the password ' +
+          '(`POST /auth/password-reset/confirm`). The token is valid for three days; after that `POST /auth/password-reset` mails another. An existing account keeps its password and gets the role, if its address was proven.',
+        body: NewOperator,
+        response: {
+          200: { ...OperatorSchema, description: 'An existing account has the role now. Its sessions have ended.' },
+          201: { ...OperatorSchema, description: 'The account is made, and a token is mailed.' },
+          ...problemResponses(...OPERATOR_ONLY, 'step_up_required', ...JSON_BODY, 'email_taken', 'address_unproven', 'rate_limited'),
+        },
+      },
+    },
+    async (request, reply) => {
+      const { operator, isInvited } = await inviteOperator(context, request.body, doingOf(request))
+      return reply
+        .code(isInvited ? 201 : 200)
+        .header('cache-control', 'no-store')
+        .send(presentOperator(operator))
+    },
+  )
+
+  server.patch(
+    '/admin/operators/:id',
+    {
+      config: change,
+      schema: {
+        ...shared,
+        operationId: 'updateOperator',
+        summary: 'Changes the role of an operator',
+        description: "Its sessions end. Nobody changes their own role, and the last admin's stays.",
+        params: Params,
+        body: RoleChange,
+        response: okResponses(
+          OperatorSchema,
+          'The operator as it is now.',
+          ...OPERATOR_ONLY,
+          'step_up_required',
+          ...JSON_BODY,
+          'not_found',
+          'last_admin',
+        ),
+      },
+    },
+    async (request, reply) => {
+      const id = request.params.id.toLowerCase()
+      revocations.add(...(await changeOperatorRole(pool, id, request.body.role, doingOf(request))))
+      return reply.header('cache-control', 'no-store').send(presentOperator(await getOperator(pool, id)))
+    },
+  )
+
+  server.delete(
+    '/admin/operators/:id',
+    {
+      config: change,
+      schema: {
+        ...shared,
+        operationId: 'removeOperator',
+        summary: 'Takes the role from an operator',
+        description:
+          "Its sessions end, and the account is a customer's with the orders that it may have. Nobody removes themselves, and the last admin stays.",
+        params: Params,
+        response: noContentResponses(
+          'It is no operator any more.',
+          ...OPERATOR_ONLY,
+          'step_up_required',
+          ...NEEDLESS_BODY,
+          'not_found',
+          'last_admin',
+        ),
+      },
+    },
+    async (request, reply) => {
+      const id = request.params.id.toLowerCase()
+      revocations.add(...(await changeOperatorRole(pool, id, null, doingOf(request))))
+      return reply.code(204).send(null)
+    },
+  )
+}
+
+function presentOperator({ created_at, ...operator }: Operator): Static<typeof OperatorSchema> {
+  return { ...operator, created_at: created_at.toISOString() }
+}

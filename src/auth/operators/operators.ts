@@ -1,0 +1,106 @@
+import { type Doing, recordActivity } from '../../activity/record-activity.ts'
+import { translateConstraint } from '../../db/constraints.ts'
+import type { Pool, Queryable, Transaction } from '../../db/pool.ts'
+import { sql } from '../../db/sql.ts'
+import { inTransaction } from '../../db/transaction.ts'
+import { AppError, notFound } from '../../errors.ts'
+import { type AccountRole, isOperatorRole, OPERATOR_ROLES, type OperatorRole, permits } from '../../http/scopes.ts'
+
+export interface Operator {
+  id: string
+  email: string
+  name: string | null
+  role: OperatorRole
+  is_email_verified: boolean
+  created_at: Date
+}
+
+const OPERATOR_COLUMNS = sql`id, email, name, role, email_verified_at is not null as is_email_verified, created_at`
+
+/** In order of id, those after the id `after`. */
+export async function listOperators(
+  db: Queryable,
+  { after = null, limit = null }: { after?: string | null; limit?: number | null } = {},
+): Promise<Operator[]> {
+  const { rows } = await db.query<Operator>(
+    sql`select ${OPERATOR_COLUMNS}
+    from users
+    where role = any(${OPERATOR_ROLES}) and (${after}::uuid is null or id > ${after}::uuid)
+    order by id
+    limit ${limit}`,
+  )
+  return rows
+}
+
+/** Throws `not_found` for an account that is no operator's. */
+export async function getOperator(db: Queryable, id: string): Promise<Operator> {
+  const { rows } = await db.query<Operator>(sql`select ${OPERATOR_COLUMNS} from users where id = ${id} and role = any(${OPERATOR_ROLES})`)
+  if (rows[0] === undefined) throw notFound('operator')
+  return rows[0]
+}
+
+interface RoleHolder {
+  id: string
+  role: AccountRole
+  isProven: boolean
+  isBlocked: boolean
+}
+
+/**
+ * Changes of operators are made one at a time, and by those who may make them now: a process accepts tokens for up to a second longer. Throws
+ * `forbidden`.
+ */
+export async function lockOperators(tx: Transaction, { actor }: Doing): Promise<void> {
+  await tx.query(`select pg_advisory_xact_lock(hashtextextended('storefront operators', 0))`)
+  if (actor.type !== 'admin') return
+  const { rows } = await tx.query<{ role: AccountRole }>(sql`select role from users where id = ${actor.id}`)
+  const [present] = rows
+  if (present === undefined || !permits(present.role, 'access:write'))
+    throw new AppError('forbidden', 'This account may not do this any more.')
+}
+
+/** The account, locked until `tx` ends; null without one. `which`: a condition on `users`. */
+export async function lockRoleHolder(tx: Transaction, which: { id: string } | { email: string }): Promise<RoleHolder | null> {
+  const condition = 'id' in which ? sql`id = ${which.id}` : sql`email = ${which.email} and role <> 'guest'`
+  const { rows } = await tx.query<RoleHolder>(
+    sql`select id, role, email_verified_at is not null as "isProven", blocked_at is not null as "isBlocked"
+      from users where ${condition} for update`,
+  )
+  return rows[0] ?? null
+}
+
+/**
+ * Gives a locked account a role, which ends its sessions. Returns the ids of those. Throws `forbidden` for the operator's own account,
+ * `address_unproven` for a customer whose address nobody has proven, and `last_admin`.
+ */
+export async function setRole(
+  tx: Transaction,
+  { id, role: before, isProven, isBlocked }: RoleHolder,
+  role: AccountRole,
+  doing: Doing,
+): Promise<string[]> {
+  if (doing.actor.type === 'admin' && doing.actor.id === id) throw new AppError('forbidden', 'Nobody changes their own role.')
+  if (before === role) return []
+  // The person who registered an address need not own it, and would be the operator.
+  if (isOperatorRole(role) && !isOperatorRole(before) && !isProven)
+    throw new AppError('address_unproven', 'Nobody has proven that this account belongs to the holder of its address.')
+  if (isOperatorRole(role) && isBlocked) throw new AppError('forbidden', 'This account is blocked: unblock it first.')
+  const { rows } = await tx.query<{ id: string }>(sql`select id from sessions where user_id = ${id} and revoked_at is null`)
+  try {
+    await tx.query(sql`update users set role = ${role} where id = ${id}`)
+  } catch (error) {
+    throw translateConstraint(error)
+  }
+  await recordActivity(tx, doing, { subjectType: 'account', subjectId: id, before: { role: before }, after: { role } })
+  return rows.map((session) => session.id)
+}
+
+/** Changes the role of an operator; null makes it a customer's account again. Returns the ids of its ended sessions. Throws as `setRole`. */
+export async function changeOperatorRole(pool: Pool, id: string, role: OperatorRole | null, doing: Doing): Promise<string[]> {
+  return inTransaction(pool, async (tx) => {
+    await lockOperators(tx, doing)
+    const holder = await lockRoleHolder(tx, { id })
+    if (holder === null || !isOperatorRole(holder.role)) throw notFound('operator')
+    return setRole(tx, holder, role ?? 'customer', doing)
+  })
+}

@@ -1,0 +1,38 @@
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { pino } from 'pino'
+import { registerOperator } from '../../test/register-operator.ts'
+import { startStore } from '../../test/store.ts'
+import { doingOfCommand } from '../activity/record-activity.ts'
+import { createApiKey } from '../auth/api-keys/create-api-key.ts'
+import { readConfig } from '../config.ts'
+import { printActivities } from './activity-commands.ts'
+
+const store = await startStore({ after })
+
+test('activities show the address of the account while it exists, and the name of the key', async () => {
+  const operator = await registerOperator(store)
+  const product = await store.addProduct({ stock: 1 })
+  const how = { doing: doingOfCommand('keys create'), now: new Date() }
+  const key = await createApiKey(store.pool, { name: 'Scanner', scopes: ['stock:write'], expiresAt: null }, how)
+  const setStock = (token: string, stock: number) =>
+    store.call('PUT', `/admin/products/${product.id}/stock`, { token, body: { stock, expected: stock - 1 } })
+  assert.deepEqual([(await setStock(operator.token, 2)).status, (await setStock(key.key, 3)).status], [200, 200])
+  const list = async () => {
+    const lines: string[] = []
+    const exit = () => assert.fail('exits')
+    const terminal = { out: (line: string) => void lines.push(line), err: (line: string) => void lines.push(line), exit }
+    const context = { pool: store.pool, addresses: store.addresses, terminal, logger: pino({ level: 'silent' }), config: readConfig({}) }
+    assert.equal(await printActivities(context, { limit: 3 }, true), 0)
+    return JSON.parse(lines.join('\n')).map(({ actor, actor_name }: Record<string, string | null>) => [actor, actor_name])
+  }
+  const [byKey, byOperator, byCommand] = [
+    [`key ${key.id}`, 'Scanner'],
+    [`admin ${operator.id}`, operator.email],
+    ['system', null],
+  ]
+  assert.deepEqual(await list(), [byKey, byOperator, byCommand])
+  await registerOperator(store)
+  await store.pool.query('delete from users where id = $1', [operator.id])
+  assert.deepEqual(await list(), [byKey, [byOperator[0], null], byCommand])
+})

@@ -1,0 +1,126 @@
+import { createReadStream } from 'node:fs'
+import { stat } from 'node:fs/promises'
+import { orderSlotOf } from '../app/prepare-database.ts'
+import { Passwords } from '../auth/passwords/password.ts'
+import { readImportLines } from '../catalogue/import/import-lines.ts'
+import { minorDigits } from '../currency.ts'
+import { OperatorError } from '../errors.ts'
+import { importCustomers } from '../move-in/import-customers.ts'
+import { findGreatestNumber, importOrders, reserveNumbers } from '../move-in/import-orders.ts'
+import { importProducts } from '../move-in/import-products.ts'
+import { readJsonLines } from '../move-in/json-lines.ts'
+import type { MoveInOptions, MoveInResult } from '../move-in/move-in.ts'
+import { compareTallies } from '../move-in/tally.ts'
+import { untilPublished } from '../move-in/until-published.ts'
+import type { Contexts, Terminal } from './command.ts'
+import { formatTable } from './format-table.ts'
+import { createProgress } from './progress.ts'
+
+interface ImportValues {
+  source: string
+  isDryRun: boolean
+  json: boolean
+}
+
+/** Moves customers in. Status 0 only when the store has every customer of the file. */
+export async function moveCustomersIn(
+  { pool, terminal }: Contexts['database'],
+  file: string,
+  values: ImportValues & { dropsUnusableHashes: boolean },
+): Promise<number> {
+  const passwords = new Passwords({ threads: 1, maxWaiting: 1 })
+  return report(terminal, 'customers', values, file, (options) =>
+    importCustomers(pool, readJsonLines(open(file)), {
+      ...options,
+      dropsUnusableHashes: values.dropsUnusableHashes,
+      unmatchableHash: () => passwords.unmatchable(),
+    }),
+  )
+}
+
+/** Moves orders in. Status 0 only when the store has every order of the file, and the sums are equal. */
+export async function moveOrdersIn(
+  { pool, addresses, terminal }: Contexts['database'],
+  file: string,
+  values: ImportValues,
+): Promise<number> {
+  const slotName = orderSlotOf(addresses.stream)
+  return report(terminal, 'orders', values, file, async (options) => {
+    const { greatest } = await findGreatestNumber(readJsonLines(open(file)), options.now())
+    if (!values.isDryRun) await reserveNumbers(pool, greatest)
+    return importOrders(pool, readJsonLines(open(file)), {
+      ...options,
+      untilPublished: (position) => untilPublished(pool, slotName, position),
+    })
+  })
+}
+
+/** Moves products in. Status 0 only when the store has every product of the file, and the sums of the prices are equal. */
+export async function moveProductsIn(
+  { pool, config, terminal }: Contexts['database'],
+  file: string,
+  values: Omit<ImportValues, 'source'>,
+): Promise<number> {
+  return report(terminal, 'products', { ...values, source: 'products' }, file, (options) =>
+    importProducts(pool, readImportLines(open(file), { fileName: file, currency: config.currency }), options),
+  )
+}
+
+function open(file: string): AsyncIterable<Uint8Array> {
+  const source = createReadStream(file)
+  // An error of reading, unlike one of opening, does not name the file.
+  source.on('error', (error: NodeJS.ErrnoException) => {
+    error.path ??= file
+  })
+  return source
+}
+
+async function report(
+  terminal: Terminal,
+  what: string,
+  { source, isDryRun, json }: ImportValues,
+  file: string,
+  run: (options: MoveInOptions) => Promise<MoveInResult & { updated?: number }>,
+): Promise<number> {
+  if (!(await stat(file)).isFile()) throw new OperatorError(`${file} is no file: an import reads one that can be read again`)
+  const progress = createProgress()
+  progress.show(`Reading ${file}`)
+  const onProblem = (line: number, reason: string) => {
+    progress.clear()
+    terminal.err(`line ${line}: ${reason}`)
+  }
+  const onProgress = (lines: number) => progress.show(`Imported ${lines.toLocaleString('en')} lines`)
+  const result = await run({ source, isDryRun, now: () => new Date(), onProblem, onProgress }).finally(progress.end)
+  const groups = isDryRun ? [] : compareTallies(result.source, result.store)
+  const { outcomes, updated = 0 } = result
+  const isEqual = groups.every((group) => group.isEqual) && outcomes.refused === 0 && outcomes.changed === 0
+  if (json) {
+    const shown = groups.map(({ source: there, store: here, ...group }) => ({ ...group, source: toJson(there), store: toJson(here) }))
+    terminal.out(JSON.stringify({ ...outcomes, updated, dry_run: isDryRun, groups: shown, equal: isEqual }))
+    return isEqual ? 0 : 1
+  }
+  const named = Object.entries({ ...outcomes, updated }).filter(([name, count]) => count > 0 || name === 'created' || name === 'refused')
+  terminal.out(`${isDryRun ? 'dry run: ' : ''}${named.map(([name, count]) => `${count} ${name}`).join(', ')}`)
+  if (groups.length > 0) terminal.out(formatTable({ columns: COLUMNS, rows: groups.map(toRow) }))
+  for (const { group } of groups.filter((one) => !one.isEqual)) terminal.err(`${group}: the file and the store differ`)
+  if (isEqual) terminal.out(isDryRun ? `every line can be imported` : `the file and the store have the same ${what}`)
+  return isEqual ? 0 : 1
+}
+
+const COLUMNS = ['', 'in the file', 'sum', 'in the store', 'sum', '']
+
+function toRow({ group, source, store, isEqual }: ReturnType<typeof compareTallies>[number]) {
+  const currency = /^[A-Z]{3}\b/.exec(group)?.[0] ?? null
+  const amountOf = ({ amount }: { amount: bigint }) => (currency === null ? '' : toMajorUnits(amount, currency))
+  return [group, source.count, amountOf(source), store.count, amountOf(store), isEqual ? 'equal' : 'DIFFERENT']
+}
+
+function toJson({ count, amount }: { count: number; amount: bigint }) {
+  return { count, amount: Number(amount) }
+}
+
+function toMajorUnits(amount: bigint, currency: string): string {
+  const digits = minorDigits(currency)
+  const text = String(amount).padStart(digits + 1, '0')
+  return digits === 0 ? text : `${text.slice(0, -digits)}.${text.slice(-digits)}`
+}

@@ -1,0 +1,148 @@
+import { type Static, Type } from 'typebox'
+import { doingOf } from '../activity/record-activity.ts'
+import { AUDIT_KINDS, type AuditRun, findRun, listRuns } from '../audit/audit-runs.ts'
+import type { Pool } from '../db/pool.ts'
+import { notFound } from '../errors.ts'
+import type { HttpServer } from '../http/http-server.ts'
+import { Cursor, DEFAULT_LIMIT, decodeCursor, encodeCursor, Limit, nextLink, PageOf, toPage } from '../http/pagination.ts'
+import { JSON_BODY, OPERATOR_ONLY, okResponses, problemResponses } from '../http/problem.ts'
+import { sendPolled } from '../http/send-polled.ts'
+import type { AuditRunner } from './audit-runner.ts'
+import { EXAMPLE_AUDIT_RUN } from './pipeline-examples.ts'
+
+const Kind = Type.Enum([...AUDIT_KINDS], {
+  title: 'AuditKind',
+  description:
+    '`verify` compares orders, topic, mails and lake, and changes nothing. `replay` publishes order events that the topic lacks, and recreates and ' +
+    'refills a lost replication slot.',
+})
+const NullableTime = Type.Union([Type.String({ format: 'date-time' }), Type.Null()])
+const NullableText = (description: string) => Type.Union([Type.String(), Type.Null()], { description })
+
+export const AuditRunSchema = Type.Object(
+  {
+    id: Type.String({ format: 'uuid' }),
+    kind: Kind,
+    command: Type.String({ description: 'The command that runs.' }),
+    started_by: Type.Union([Type.String({ format: 'uuid' }), Type.Null()], {
+      description: 'The operator who started it; null: the command line.',
+    }),
+    started_at: Type.String({ format: 'date-time' }),
+    status: Type.Enum(['running', 'passed', 'faults', 'undecided', 'failed'], {
+      description:
+        '`faults`: it has found something wrong, or could not repair everything. `undecided`: events are in flight longer than they should be. ' +
+        '`failed`: it ended without a result, or its process has died.',
+    }),
+    progress: NullableText('What it did last.'),
+    finished_at: NullableTime,
+    exit_status: Type.Union([Type.Integer(), Type.Null()], { description: 'Of the command; null when its process was killed.' }),
+    result: Type.Union([Type.Record(Type.String(), Type.Unknown()), Type.Null()], {
+      description: 'The report of the command, as `storefront verify --json` prints it, with at most 20 examples of each finding.',
+    }),
+    output: NullableText('What it printed, or why it failed; the first 20,000 characters.'),
+  },
+  { title: 'AuditRun', examples: [EXAMPLE_AUDIT_RUN] },
+)
+const NewAudit = Type.Object({ kind: Kind }, { title: 'NewAudit', additionalProperties: false, examples: [{ kind: 'verify' }] })
+const AuditQuery = Type.Object(
+  { limit: Type.Optional(Limit), cursor: Type.Optional(Cursor), kind: Type.Optional(Kind) },
+  { additionalProperties: false },
+)
+const Params = Type.Object({ id: Type.String({ format: 'uuid' }) })
+const Position = Type.Tuple([
+  Type.String({ maxLength: 40, pattern: String.raw`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[\d.+:-]*$` }),
+  Type.String({ format: 'uuid' }),
+])
+
+export interface AuditRoutesOptions {
+  pool: Pool
+  audits: AuditRunner
+  baseUrl: string
+}
+
+/** Runs of `verify` and `replay`, for operators. */
+export function auditRoutes(server: HttpServer, { pool, audits, baseUrl }: AuditRoutesOptions): void {
+  const shared = { tags: ['operations'] }
+  const config = { access: 'pipeline:read' } as const
+
+  server.get(
+    '/admin/audits',
+    {
+      config,
+      schema: {
+        ...shared,
+        operationId: 'listAudits',
+        summary: 'Runs of verify and replay, newest first, in pages',
+        description: 'Those that operators started here and those of the command line, such as a nightly job. Kept for 90 days.',
+        querystring: AuditQuery,
+        response: okResponses(PageOf(AuditRunSchema), 'A page of the runs.', ...OPERATOR_ONLY, 'invalid_query', 'invalid_cursor'),
+      },
+    },
+    async (request, reply) => {
+      const { limit = DEFAULT_LIMIT, cursor, kind } = request.query
+      const scope = ['audits', kind ?? null]
+      const position = cursor === undefined ? undefined : decodeCursor(scope, cursor, Position)
+      const before = position === undefined ? undefined : { startedAt: position[0], id: position[1] }
+      const rows = await listRuns(pool, { kind, before, limit: limit + 1 })
+      const page = toPage(rows, limit, presentRun, ({ position, id }) => encodeCursor(scope, [position, id]))
+      const link = nextLink(baseUrl, '/admin/audits', request.query, page.next_cursor)
+      if (link !== undefined) reply.header('link', link)
+      return sendPolled(request, reply, page)
+    },
+  )
+
+  server.get(
+    '/admin/audits/:id',
+    {
+      config,
+      schema: {
+        ...shared,
+        operationId: 'getAudit',
+        summary: 'One run, with its progress or its result',
+        description: 'Poll it with `If-None-Match` while its status is `running`.',
+        params: Params,
+        response: okResponses(AuditRunSchema, 'The run.', ...OPERATOR_ONLY, 'not_found'),
+      },
+    },
+    async (request, reply) => {
+      const run = await findRun(pool, request.params.id)
+      if (run === null) throw notFound('run')
+      return sendPolled(request, reply, presentRun(run))
+    },
+  )
+
+  server.post(
+    '/admin/audits',
+    {
+      config: { access: 'pipeline:repair', stepUp: true },
+      schema: {
+        ...shared,
+        operationId: 'startAudit',
+        summary: 'Starts verify or replay',
+        description:
+          'The command runs in a process of its own, for 30 minutes at most. One of each kind runs at a time in the whole store. `Location` is the run.',
+        body: NewAudit,
+        response: {
+          202: { ...AuditRunSchema, description: 'It has been started.' },
+          ...problemResponses(...OPERATOR_ONLY, 'step_up_required', ...JSON_BODY, 'request_in_progress'),
+        },
+      },
+    },
+    async (request, reply) => {
+      const run = await audits.run(request.body.kind, doingOf(request))
+      return reply
+        .code(202)
+        .headers({ location: `${baseUrl}/admin/audits/${run.id}`, 'cache-control': 'no-store' })
+        .send(presentRun(run))
+    },
+  )
+}
+
+export function presentRun(run: AuditRun): Static<typeof AuditRunSchema> {
+  const { id, kind, command, started_by, started_at, status, progress, finished_at, exit_status, result, output } = run
+  return {
+    ...{ id, kind, command, started_by, status, progress, exit_status, result, output },
+    started_at: started_at.toISOString(),
+    finished_at: finished_at?.toISOString() ?? null,
+  }
+}

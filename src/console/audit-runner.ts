@@ -1,0 +1,73 @@
+import type { Logger } from 'pino'
+import { type Doing, recordActivity } from '../activity/record-activity.ts'
+import { type AuditKind, type AuditRun, beginRun, failUnfinishedRun } from '../audit/audit-runs.ts'
+import { loggableError } from '../db/loggable-error.ts'
+import type { Pool } from '../db/pool.ts'
+import { AppError } from '../errors.ts'
+import type { RunCommand } from './run-command.ts'
+
+const MAX_RUN_MS = 30 * 60_000
+const MAX_REASON = 2_000
+
+export interface AuditRunnerOptions {
+  pool: Pool
+  /** Undefined in a process that may not start others. */
+  runCommand: RunCommand | undefined
+  logger: Logger
+  maxRunMs?: number
+}
+
+/** Starts `verify` and `replay` for operators, each in a process of its own, which records its progress and its result by itself. */
+export class AuditRunner {
+  readonly #options: AuditRunnerOptions
+  readonly #stopping = new AbortController()
+  readonly #inFlight = new Set<Promise<void>>()
+
+  constructor(options: AuditRunnerOptions) {
+    this.#options = options
+  }
+
+  async start(): Promise<void> {}
+
+  /** Ends the processes, and records that. Idempotent. */
+  async stop(): Promise<void> {
+    this.#stopping.abort()
+    await Promise.all(this.#inFlight)
+  }
+
+  /** Throws `unavailable` where no command can be started, and `request_in_progress` while a run of this kind is in progress anywhere. */
+  async run(kind: AuditKind, doing: Doing): Promise<AuditRun> {
+    const { pool, runCommand } = this.#options
+    if (runCommand === undefined || this.#stopping.signal.aborted)
+      throw new AppError('unavailable', 'This process of the store cannot start commands.')
+    const { run, isNew } = await beginRun(pool, {
+      ...{ kind, command: `storefront ${kind}`, startedBy: doing.actor.id },
+      onBegun: (tx, id) => recordActivity(tx, doing, { subjectType: 'audit', subjectId: id, before: null, after: { kind } }),
+    })
+    if (!isNew) {
+      throw new AppError('request_in_progress', `A ${kind} is in progress: ${run.command}, started at ${run.started_at.toISOString()}.`, {
+        members: { run_id: run.id },
+      })
+    }
+    const running = this.#watch(run, runCommand)
+    this.#inFlight.add(running)
+    void running.finally(() => this.#inFlight.delete(running))
+    return run
+  }
+
+  async #watch({ id, kind }: AuditRun, runCommand: RunCommand): Promise<void> {
+    const { pool, logger, maxRunMs = MAX_RUN_MS } = this.#options
+    const late = AbortSignal.timeout(maxRunMs)
+    const reason = await runCommand([kind, '--run', id], { signal: AbortSignal.any([this.#stopping.signal, late]) }).then(
+      ({ status, stderr }) => `${status === null ? 'The process was killed.' : `The process ended with status ${status}.`} ${stderr}`,
+      (error: Error) => {
+        if (this.#stopping.signal.aborted) return 'The process of the store that started it was stopped.'
+        return late.aborted ? `It was ended after ${Math.round(maxRunMs / 60_000)} minutes.` : error.message
+      },
+    )
+    // A run that has recorded its outcome stays as it is. Without this record the missing heartbeat says the same, later.
+    await failUnfinishedRun(pool, id, reason.trim().slice(0, MAX_REASON)).catch((error) =>
+      logger.warn({ err: loggableError(error), runId: id }, 'the end of an audit could not be recorded'),
+    )
+  }
+}

@@ -1,0 +1,45 @@
+import { Type } from 'typebox'
+import type { Pool } from '../db/pool.ts'
+import { FiguresSchema, RangeQuery } from '../figures/figure-schemas.ts'
+import { FiguresCache } from '../figures/figures-cache.ts'
+import { entityTag, isKnown } from '../http/cacheable.ts'
+import type { HttpServer } from '../http/http-server.ts'
+import { OPERATOR_ONLY, problemResponses } from '../http/problem.ts'
+
+export interface FiguresRoutesOptions {
+  pool: Pool
+  now: () => Date
+}
+
+/** `GET /admin/figures`: what the store did in the last hour, day or week. */
+export function figuresRoutes(server: HttpServer, { pool, now }: FiguresRoutesOptions): void {
+  const cache = new FiguresCache({ pool, now })
+  server.get(
+    '/admin/figures',
+    {
+      config: { access: 'figures:read' },
+      schema: {
+        operationId: 'getFigures',
+        tags: ['operations'],
+        summary: 'Orders, revenue, requests and what waits, over the last hour, day or week',
+        description:
+          'Collected once a minute, so at most about a minute behind; kept for eight days. Send the `ETag` as `If-None-Match`: while nothing new was ' +
+          'collected the answer is 304. Amounts are in minor units. The last step is not over, so its counts still increase.',
+        querystring: RangeQuery,
+        response: {
+          200: { ...FiguresSchema, description: 'The figures of the range.' },
+          304: Type.Null({ description: 'Nothing has changed since the answer with this entity tag.' }),
+          ...problemResponses(...OPERATOR_ONLY, 'invalid_query'),
+        },
+      },
+    },
+    async (request, reply) => {
+      const body = await cache.get(request.query.range ?? 'hour')
+      const etag = entityTag(body)
+      // A cache may keep it for its operator, and asks each time.
+      reply.headers({ 'cache-control': 'private, no-cache', etag: `"${etag}"` })
+      if (isKnown(request.headers['if-none-match'], etag)) return reply.code(304).send(null)
+      return reply.type('application/json; charset=utf-8').send(body as never)
+    },
+  )
+}

@@ -1,0 +1,124 @@
+import assert from 'node:assert/strict'
+import { rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { writeFiles } from '../../test/lake-harness.ts'
+import { assertProblem } from '../../test/problem.ts'
+import { registerOperator } from '../../test/register-operator.ts'
+import { type Answer, startStore } from '../../test/store.ts'
+import { LocalLakeStore } from '../lake/local-store.ts'
+
+const store = await startStore({ after })
+const operator = await registerOperator(store)
+const directory = join(store.config.dataDir, 'lake')
+await writeFiles({ after }, new LocalLakeStore(directory), [2, 2])
+/** A query starts a process, for which a busy machine may need more than the ten seconds of a query. */
+async function send(body: unknown, token = operator.token): Promise<Answer> {
+  const answer = await store.call('POST', '/admin/lake/queries', { token, body })
+  return answer.json?.code === 'query_timeout' ? send(body, token) : answer
+}
+
+test('answers with columns, types, rows and the time it took', async () => {
+  const answer = await send({ sql: 'select status, count(*) as orders, null as none, 1.50 as price from orders group by status' })
+  assert.equal(answer.status, 200, answer.text)
+  assert.deepEqual(answer.json.columns, [
+    { name: 'status', type: 'VARCHAR' },
+    { name: 'orders', type: 'BIGINT' },
+    { name: 'none', type: 'INTEGER' },
+    { name: 'price', type: 'DECIMAL(3,2)' },
+  ])
+  assert.deepEqual(answer.json.rows, [['pending', '4', null, '1.50']])
+  assert.equal(answer.json.is_truncated, false)
+  assert.ok(answer.json.elapsed_ms > 0 && answer.json.elapsed_ms < 10_000)
+  assert.equal(answer.headers['cache-control'], 'no-store')
+  assert.match(String(answer.headers['content-type']), /^application\/json/)
+})
+
+test('has at most `limit` rows, 1,000 unless it is given', async () => {
+  const cut = await send({ sql: 'select * from range(1000000000000::bigint)' })
+  assert.deepEqual([cut.json.rows.length, cut.json.is_truncated], [1_000, true])
+  const most = await send({ sql: 'select * from range(10000)', limit: 10_000 })
+  assert.deepEqual([most.json.rows.length, most.json.is_truncated], [10_000, false])
+  const one = await send({ sql: 'select * from orders', limit: 1 })
+  assert.deepEqual([one.json.rows.length, one.json.is_truncated], [1, true])
+})
+
+test('large answers end at 8 MiB', async () => {
+  const { json, text } = await send({ sql: `select repeat('"', 100000) as quotes from range(1000)` })
+  assert.equal(json.is_truncated, true)
+  assert.ok(json.rows.length > 30 && text.length < 8.1 * 1_048_576, `${json.rows.length} rows, ${text.length} characters`)
+})
+
+test('is for operators, and refuses other bodies', async () => {
+  const customer = await store.register()
+  assertProblem(await send({ sql: 'select 1' }, customer.token), 403, 'forbidden')
+  assertProblem(await store.call('POST', '/admin/lake/queries', { body: { sql: 'select 1' } }), 401, 'unauthenticated')
+  assertProblem(await store.call('GET', '/admin/lake/tables', { token: customer.token }), 403, 'forbidden')
+  for (const body of [
+    {},
+    { sql: '' },
+    { sql: 1 },
+    { sql: 'select 1', limit: 0 },
+    { sql: 'select 1', limit: 10_001 },
+    { sql: 'select 1', limit: '5' },
+    { sql: 'select 1', more: true },
+    { sql: `select 1 ${' '.repeat(20_000)}` },
+    { sql: 'select 1\u0000' },
+    { sql: 'select \ud800' },
+  ]) {
+    assertProblem(await send(body), 422, 'invalid_body', JSON.stringify(body).slice(0, 60))
+  }
+})
+
+test("gives DuckDB's reason in one line, with no path of the machine", async () => {
+  for (const [sql, detail] of [
+    ['selec 1', /^Parser Error: syntax error at or near "selec"$/],
+    ['select nothing from orders', /^Binder Error: Referenced column "nothing" not found/],
+    ["select 'x'::integer", /^Conversion Error: /],
+    ["select * from '/etc/passwd'", /^\/etc\/passwd is refused: a query reads order_events and orders$/],
+  ] as const) {
+    const refusal = await send({ sql })
+    assert.deepEqual([refusal.status, refusal.json.code], [422, 'query_refused'], sql)
+    assert.match(refusal.json.detail, detail)
+    assert.doesNotMatch(refusal.text, /\\n|LINE|storefront-test-/)
+  }
+})
+
+test('one query at a time for each operator, three in all', async () => {
+  const others = await Promise.all([registerOperator(store), registerOperator(store), registerOperator(store)])
+  const slow = 'select count(*) from range(700000000)'
+  const ask = (token: string) => store.call('POST', '/admin/lake/queries', { token, body: { sql: slow } })
+  const running = [operator, ...others.slice(0, 2)].map(({ token }) => ask(token))
+  const mine = await send({ sql: 'select 1' })
+  assertProblem(mine, 429, 'rate_limited')
+  assert.ok(Number(mine.headers['retry-after']) > 0)
+  const fourth = await send({ sql: 'select 1' }, others[2]?.token)
+  assertProblem(fourth, 503, 'unavailable')
+  assert.ok(Number(fourth.headers['retry-after']) > 0)
+  for (const answer of await Promise.all(running)) assert.ok([200, 422].includes(answer.status), answer.text)
+  assert.equal((await send({ sql: 'select 1' }, others[2]?.token)).status, 200)
+})
+
+test('lists the tables and columns that a query reads', async () => {
+  const { status, json } = await store.call('GET', '/admin/lake/tables', { token: operator.token })
+  assert.equal(status, 200)
+  assert.deepEqual(
+    json.data.map(({ name, columns }: { name: string; columns: { name: string }[] }) => [name, columns[0]?.name]),
+    [
+      ['order_events', 'sequence'],
+      ['orders', 'order_id'],
+      ['activities', 'id'],
+    ],
+  )
+})
+
+test('a process without the lake refuses, and one that has written nothing yet answers with no rows', async (t) => {
+  rmSync(directory, { recursive: true })
+  const away = await send({ sql: 'select count(*) from orders' })
+  assertProblem(away, 503, 'unavailable')
+  assert.match(away.json.detail, /LAKE_URL/)
+  const own = await startStore(t, { roles: ['api', 'lake'] })
+  const { token } = await registerOperator(own)
+  const empty = await own.call('POST', '/admin/lake/queries', { token, body: { sql: 'select count(*) from orders' } })
+  assert.deepEqual(empty.json.rows, [['0']])
+})

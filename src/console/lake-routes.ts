@@ -1,0 +1,139 @@
+import { Type } from 'typebox'
+import { doingOf, recordActivity } from '../activity/record-activity.ts'
+import { strict } from '../auth/schemas.ts'
+import type { Pool } from '../db/pool.ts'
+import { actorOf, anyCallerOf, hasScope } from '../http/caller.ts'
+import type { HttpServer } from '../http/http-server.ts'
+import { JSON_BODY, OPERATOR_ONLY, okResponses } from '../http/problem.ts'
+import { ACTIVITY_TABLE, LAKE_TABLES } from '../lake/lake-tables.ts'
+import { type LakeQueries, MAX_QUERY_CHARACTERS, MAX_QUERY_ROWS } from '../lake/run-query.ts'
+
+const DEFAULT_ROWS = 1_000
+const EXAMPLE_QUERY = { sql: 'select status, count(*) as orders from orders group by status', limit: DEFAULT_ROWS }
+
+const Query = Type.Object(
+  {
+    sql: Type.String({
+      minLength: 1,
+      maxLength: MAX_QUERY_CHARACTERS,
+      description: "One SELECT of DuckDB's SQL over `order_events` and `orders`.",
+    }),
+    limit: Type.Optional(
+      Type.Integer({ minimum: 1, maximum: MAX_QUERY_ROWS, default: DEFAULT_ROWS, description: 'The most rows of the answer.' }),
+    ),
+  },
+  { ...strict, title: 'LakeQuery', examples: [EXAMPLE_QUERY] },
+)
+
+const Column = Type.Object(
+  { name: Type.String(), type: Type.String({ description: "DuckDB's name of the type." }) },
+  { title: 'LakeColumn' },
+)
+
+const Result = Type.Object(
+  {
+    columns: Type.Array(Column),
+    rows: Type.Array(Type.Array(Type.Union([Type.Null(), Type.Boolean(), Type.Number(), Type.String()])), {
+      description:
+        'Integers past 32 bits and decimals are exact text, times RFC 3339 in UTC, lists and structs JSON text, NaN and infinity their names. A value for each column.',
+    }),
+    is_truncated: Type.Boolean({ description: 'There are more rows than `limit`, or than 8 MiB have room for.' }),
+    elapsed_ms: Type.Integer({ description: 'With the start of the process that ran the query.' }),
+  },
+  {
+    title: 'LakeResult',
+    examples: [
+      {
+        columns: [
+          { name: 'status', type: 'VARCHAR' },
+          { name: 'orders', type: 'BIGINT' },
+        ],
+        rows: [
+          ['pending', '3'],
+          ['shipped', '41'],
+        ],
+        is_truncated: false,
+        elapsed_ms: 420,
+      },
+    ],
+  },
+)
+
+const Tables = Type.Object(
+  {
+    data: Type.Array(Type.Object({ name: Type.String(), description: Type.String(), columns: Type.Array(Column) }, { title: 'LakeTable' })),
+  },
+  { title: 'LakeTables', examples: [{ data: [{ ...LAKE_TABLES[1], columns: LAKE_TABLES[1]?.columns.slice(0, 3) }] }] },
+)
+
+/** SQL over the lake, for operators and their tools. */
+export function lakeRoutes(server: HttpServer, { pool, queries }: { pool: Pool; queries: LakeQueries }): void {
+  const shared = { tags: ['operations'] }
+
+  server.get(
+    '/admin/lake/tables',
+    {
+      config: { access: 'lake:query' },
+      schema: {
+        ...shared,
+        operationId: 'listLakeTables',
+        summary: 'The tables and columns that a query of the lake can read',
+        description: 'What each column means is in docs/events.md.',
+        response: okResponses(Tables, 'The tables with their columns.', ...OPERATOR_ONLY),
+      },
+    },
+    async (request, reply) => {
+      const mayReadActivities = hasScope(anyCallerOf(request), 'activities:read')
+      return reply
+        .header('cache-control', 'no-store')
+        .send({ data: (mayReadActivities ? [...LAKE_TABLES, ACTIVITY_TABLE] : LAKE_TABLES) as never })
+    },
+  )
+
+  server.post(
+    '/admin/lake/queries',
+    {
+      config: { access: 'lake:query' },
+      bodyLimit: 8 * MAX_QUERY_CHARACTERS,
+      schema: {
+        ...shared,
+        operationId: 'queryLake',
+        summary: 'Runs SQL over the lake',
+        description:
+          "One SELECT of DuckDB's SQL over the views `order_events` and `orders`, and `activities` with the scope `activities:read`, in a process of its own that reads the lake and nothing else. It has " +
+          '10 seconds, bounded memory and bounded space on disk; an operator has one query at a time. Closing the connection ends it.',
+        body: Query,
+        response: okResponses(Result, 'The rows.', ...OPERATOR_ONLY, ...JSON_BODY, 'query_refused', 'query_timeout', 'rate_limited'),
+      },
+    },
+    async (request, reply) => {
+      const gone = new AbortController()
+      const onClose = () => gone.abort()
+      reply.raw.once('close', onClose)
+      try {
+        const { sql: text, limit = DEFAULT_ROWS } = request.body
+        const mayReadActivities = hasScope(anyCallerOf(request), 'activities:read')
+        const answer = await queries.run({ operatorId: actorOf(request).id, text, limit, mayReadActivities, signal: gone.signal })
+        const after = { sql: withoutValues(text), limit }
+        await recordActivity(pool, doingOf(request), { subjectType: 'lake', subjectId: null, before: null, after })
+        // Already JSON: this process does not read it.
+        return reply
+          .headers({ 'cache-control': 'no-store', 'content-type': 'application/json; charset=utf-8' })
+          .serializer((payload: unknown) => payload as string)
+          .send(answer as never)
+      } finally {
+        reply.raw.off('close', onClose)
+      }
+    },
+  )
+}
+
+const MAX_RECORDED_CHARACTERS = 1_000
+const VALUES_AND_COMMENTS = /\be'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|\d{3,}|\$(\w*)\$[\s\S]*?\$\1\$|--[^\n]*|\/\*[\s\S]*?\*\//gi
+
+/** The query for the log of activities, which must not contain what an operator has typed about a person. */
+function withoutValues(text: string): string {
+  return text
+    .replace(VALUES_AND_COMMENTS, (part) => (part.startsWith('-') || part.startsWith('/') ? '' : "'…'"))
+    .slice(0, MAX_RECORDED_CHARACTERS)
+}

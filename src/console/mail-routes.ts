@@ -1,0 +1,185 @@
+import type { Static } from 'typebox'
+import { Type } from 'typebox'
+import { type Doing, doingOf } from '../activity/record-activity.ts'
+import type { Pool } from '../db/pool.ts'
+import { AppError, notFound } from '../errors.ts'
+import type { HttpServer } from '../http/http-server.ts'
+import { DEFAULT_LIMIT, decodeCursor, encodeCursor, type Page, PageOf, toPage } from '../http/pagination.ts'
+import { NEEDLESS_BODY, OPERATOR_ONLY, okResponses, problemResponses } from '../http/problem.ts'
+import { sendPolled } from '../http/send-polled.ts'
+import { type FoundMail, findMail, findMails, hasFailedMails, type MailWithContent } from '../mail/find-mails.ts'
+import type { MailTemplates } from '../mail/mail-templates.ts'
+import { mailKindOf, type OrderMailKind } from '../mail/render-mail.ts'
+import { renderStoredMail } from '../mail/render-stored-mail.ts'
+import type { FindUserIds } from '../orders/search-orders.ts'
+import { findOrderEvent } from './find-order-event.ts'
+import { MailParams, MailQuery, MailRetrySchema, MailSchema, MailSummarySchema } from './mail-schemas.ts'
+
+/** About a second of work; a call for all failed mails queues no more. */
+const RETRIED_AT_ONCE = 10_000
+const Position = Type.Tuple([
+  Type.Integer({ minimum: 0, maximum: 8_640_000_000_000, description: 'Milliseconds since 1970.' }),
+  Type.String({ maxLength: 60 }),
+])
+
+export interface MailRoutesOptions {
+  pool: Pool
+  /** Null when this process cannot use them. */
+  templates: MailTemplates | null
+  findUserIds: FindUserIds
+  /** Queues one failed mail again, or for null the oldest. Returns their number. */
+  retryFailed: (eventId: string | null, atMost: number, doing: Doing) => Promise<number>
+}
+
+/** The order mails of all customers, for operators: the answer to "did the mail go out?". */
+export function mailRoutes(server: HttpServer, options: MailRoutesOptions): void {
+  const { pool, retryFailed } = options
+  const shared = { tags: ['operations'] }
+
+  server.get(
+    '/admin/mails',
+    {
+      config: { access: 'mails:read' },
+      schema: {
+        operationId: 'listMails',
+        description:
+          'Filters combine with AND. Pages: follow `next_cursor` until `has_more` is false. Mails about accounts, such as a password reset, are not ' +
+          'listed: the store keeps no record of them. Send the `ETag` as `If-None-Match` to poll.',
+        ...shared,
+        summary: 'Order mails, newest first, in pages',
+        querystring: MailQuery,
+        response: okResponses(PageOf(MailSummarySchema), 'A page of the mails.', ...OPERATOR_ONLY, 'invalid_query', 'invalid_cursor'),
+      },
+    },
+    async (request, reply) => sendPolled(request, reply, await listMails(options, request.query)),
+  )
+
+  server.get(
+    '/admin/mails/:event_id',
+    {
+      config: { access: 'mails:read' },
+      schema: {
+        operationId: 'getMail',
+        description:
+          'A mail that is not sent yet is rendered from its stored content. The content of a sent mail is deleted, so it is rendered again from the ' +
+          "order, which gives the same mail unless since then the templates, `MAIL_LOCALE` or the account's name or language have changed, or the account's " +
+          'address was verified.',
+        ...shared,
+        summary: 'An order mail, with its subject, text and HTML',
+        params: MailParams,
+        response: okResponses(MailSchema, 'The mail.', ...OPERATOR_ONLY, 'not_found'),
+      },
+    },
+    async (request, reply) => sendPolled(request, reply, await getMail(options, request.params.event_id)),
+  )
+
+  server.post(
+    '/admin/mails/:event_id/retry',
+    {
+      config: { access: 'mails:send' },
+      schema: {
+        operationId: 'retryMail',
+        description: 'It gets as many attempts as a new mail, and waits when its account has had its limit of mails an hour.',
+        ...shared,
+        summary: 'Queues a failed mail again',
+        params: MailParams,
+        response: okResponses(
+          MailSchema,
+          'The mail after it was queued again; it may be sent already.',
+          ...OPERATOR_ONLY,
+          ...NEEDLESS_BODY,
+          'not_found',
+          'mail_not_failed',
+        ),
+      },
+    },
+    async (request, reply) => {
+      const { event_id: eventId } = request.params
+      const queued = await retryFailed(eventId, 1, doingOf(request))
+      const mail = await getMail(options, eventId)
+      if (queued === 0) throw new AppError('mail_not_failed', `The mail is ${mail.status}, not failed.`)
+      return reply.header('cache-control', 'no-store').send(mail)
+    },
+  )
+
+  server.post(
+    '/admin/mails/retry',
+    {
+      config: { access: 'mails:send' },
+      schema: {
+        operationId: 'retryMails',
+        description: `The oldest come first, at most ${RETRIED_AT_ONCE} in one call.`,
+        ...shared,
+        summary: 'Queues all failed mails again',
+        response: {
+          200: { ...MailRetrySchema, description: 'The number of mails that are queued again.' },
+          ...problemResponses(...OPERATOR_ONLY, ...NEEDLESS_BODY),
+        },
+      },
+    },
+    async (request, reply) => {
+      const queued = await retryFailed(null, RETRIED_AT_ONCE, doingOf(request))
+      return reply
+        .header('cache-control', 'no-store')
+        .send({ queued, has_more: queued === RETRIED_AT_ONCE && (await hasFailedMails(pool)) })
+    },
+  )
+}
+
+async function listMails({ pool, findUserIds }: MailRoutesOptions, query: Static<typeof MailQuery>): Promise<Page<MailSummary>> {
+  const { limit = DEFAULT_LIMIT, cursor, ...filters } = query
+  const { status, order, email, from, to } = filters
+  const scope = ['admin mails', ...Object.entries(filters).sort(([a], [b]) => (a < b ? -1 : 1))]
+  const position = cursor === undefined ? undefined : decodeCursor(scope, cursor, Position)
+  const rows = await findMails(pool, {
+    ...{ status, order },
+    userIds: email === undefined ? undefined : await findUserIds(email),
+    from: readInstant('from', from),
+    to: readInstant('to', to),
+    after: position && { queuedAt: new Date(position[0]), eventId: position[1] },
+    limit: limit + 1,
+  })
+  return toPage(rows, limit, presentMail, (last) => encodeCursor(scope, [last.queued_at.getTime(), last.event_id]))
+}
+
+async function getMail({ pool, templates }: MailRoutesOptions, eventId: string): Promise<MailDetail> {
+  const mail = await findMail(pool, eventId)
+  if (mail === null) throw notFound('mail')
+  const isForgotten = mail.content === null && mail.to !== null
+  const event = isForgotten && templates !== null ? await findOrderEvent(pool, mail.order_id, eventId) : null
+  return { ...presentMail(mail), rendered: templates && renderStoredMail(templates.render, mail, event) }
+}
+
+type MailSummary = Static<typeof MailSummarySchema>
+type MailDetail = Static<typeof MailSchema>
+
+function presentMail(mail: FoundMail | MailWithContent): MailSummary {
+  return {
+    event_id: mail.event_id,
+    order_id: mail.order_id,
+    order_number: mail.order_number,
+    // Only mails of these kinds are ever stored.
+    kind: mailKindOf(mail.event_type) as OrderMailKind,
+    to: mail.to,
+    status: mail.status,
+    attempts: mail.attempts,
+    queued_at: mail.queued_at.toISOString(),
+    send_after: toText(mail.send_after),
+    next_attempt_at: toText(mail.next_attempt_at),
+    sent_at: toText(mail.sent_at),
+    failed_at: toText(mail.failed_at),
+    last_error: mail.last_error,
+  }
+}
+
+function toText(time: Date | null): string | null {
+  return time === null ? null : time.toISOString()
+}
+
+/** The schema's `date-time` allows leap seconds, and `Date` does not. */
+function readInstant(parameter: string, text: string | undefined): Date | undefined {
+  if (text === undefined) return undefined
+  const time = new Date(text)
+  if (!Number.isNaN(time.getTime())) return time
+  throw new AppError('invalid_query', 'A query parameter is not valid.', { errors: [{ parameter, detail: 'is not a time' }] })
+}

@@ -1,0 +1,132 @@
+import { Type } from 'typebox'
+import { Cursor, Limit } from '../http/pagination.ts'
+import { LANGUAGES } from '../language.ts'
+import { ORDER_MAIL_KINDS } from '../mail/render-mail.ts'
+import { UUID_PATTERN } from '../orders/events.ts'
+import {
+  EXAMPLE_MAIL,
+  EXAMPLE_MAIL_RETRY,
+  EXAMPLE_MAIL_SUMMARY,
+  EXAMPLE_MAIL_TEMPLATE,
+  EXAMPLE_MAIL_TEMPLATE_LIST,
+  EXAMPLE_MAIL_TEMPLATE_PREVIEW,
+  EXAMPLE_RENDERED_MAIL,
+} from './mail-examples.ts'
+
+const Time = (description: string) => Type.Union([Type.String({ format: 'date-time' }), Type.Null()], { description })
+const Instant = (description: string) => Type.Optional(Type.String({ format: 'date-time', maxLength: 40, description }))
+const MailStatus = (description: string) => Type.Enum(['queued', 'sent', 'failed'], { title: 'MailStatus', description })
+
+export const MailQuery = Type.Object(
+  {
+    limit: Type.Optional(Limit),
+    cursor: Type.Optional(Cursor),
+    status: Type.Optional(MailStatus('Only mails with this status.')),
+    order: Type.Optional(
+      Type.String({ pattern: `^([0-9]{1,18}|${UUID_PATTERN})$`, description: 'Only mails about the order with this id or number.' }),
+    ),
+    email: Type.Optional(Type.String({ minLength: 3, maxLength: 254, description: 'Only mails to the account with this address.' })),
+    from: Instant('Queued then or later. RFC 3339.'),
+    to: Instant('Queued before. RFC 3339.'),
+  },
+  { additionalProperties: false },
+)
+
+export const MailParams = Type.Object({
+  event_id: Type.String({
+    pattern: `^${UUID_PATTERN}\\.[1-9][0-9]{0,9}$`,
+    description: 'The event that the mail is about: `<order id>.<version>`.',
+  }),
+})
+
+export const MailSummarySchema = Type.Object(
+  {
+    event_id: Type.String({ description: 'The event that the mail is about: `<order id>.<version>`. Each has one mail.' }),
+    order_id: Type.String({ format: 'uuid' }),
+    order_number: Type.Union([Type.String(), Type.Null()], { description: 'Null when the order is no longer in the database.' }),
+    kind: Type.Enum([...ORDER_MAIL_KINDS], { description: 'What the mail reports, and the name of its template.' }),
+    to: Type.Union([Type.String(), Type.Null()], { description: "The account's present address. Null: the account was deleted." }),
+    status: MailStatus('`failed` is final until an operator retries the mail.'),
+    attempts: Type.Integer({ description: 'Since it was queued, or queued again.' }),
+    queued_at: Type.String({ format: 'date-time' }),
+    send_after: Time('It is sent no earlier: an account has a limit of mails an hour.'),
+    next_attempt_at: Time('When a queued mail is attempted next. Null: now, or never.'),
+    sent_at: Time('When the mail server accepted it. Null: not yet.'),
+    failed_at: Time('When it was given up last, also after it was queued again. Null: never.'),
+    last_error: Type.Union([Type.String(), Type.Null()], {
+      description: 'Why the last attempt failed, such as the answer of the mail server.',
+    }),
+  },
+  { title: 'MailSummary', examples: [EXAMPLE_MAIL_SUMMARY] },
+)
+
+const RenderedMailSchema = Type.Object(
+  {
+    subject: Type.String(),
+    text: Type.String(),
+    html: Type.String({ description: 'Show it without scripts: a template of the shop may contain any HTML.' }),
+  },
+  { title: 'RenderedMail', examples: [EXAMPLE_RENDERED_MAIL] },
+)
+
+export const MailSchema = Type.Object(
+  {
+    ...MailSummarySchema.properties,
+    rendered: Type.Union([RenderedMailSchema, Type.Null()], {
+      description:
+        'What is sent, or was sent. Null when that cannot be known any more: the account was deleted, or the mail was sent and its order is no ' +
+        'longer in the database with its whole history; and when this process cannot use the mail templates.',
+    }),
+  },
+  { title: 'Mail', examples: [EXAMPLE_MAIL] },
+)
+
+export const MailRetrySchema = Type.Object(
+  {
+    queued: Type.Integer({ description: 'Mails that this call queued again.' }),
+    has_more: Type.Boolean({ description: 'Whether more mails have failed: call again.' }),
+  },
+  { title: 'MailRetry', examples: [EXAMPLE_MAIL_RETRY] },
+)
+
+const MailTemplateSchema = Type.Object(
+  {
+    name: Type.String(),
+    kind: Type.Enum(['order', 'account'], { description: 'What the mail is about.' }),
+    language: Type.Enum([...LANGUAGES], { description: 'In a preview the one asked for, otherwise that of the store.' }),
+    locale: Type.Union([Type.String(), Type.Null()], {
+      description: 'Of the amounts in it, in this language: in a preview the one asked for. Null: it contains none.',
+    }),
+    source: Type.Enum(['built_in', 'shop'], { description: '`shop`: at least one of its files is from `MAIL_TEMPLATES`.' }),
+    own_files: Type.Array(Type.String(), { description: 'Those files, of every language, parts that several mails share included.' }),
+  },
+  { title: 'MailTemplate', examples: [EXAMPLE_MAIL_TEMPLATE] },
+)
+
+export const MailTemplateListSchema = Type.Object(
+  { data: Type.Array(MailTemplateSchema) },
+  { title: 'MailTemplateList', examples: [EXAMPLE_MAIL_TEMPLATE_LIST] },
+)
+
+export const MailTemplateParams = Type.Object({
+  name: Type.String({ pattern: '^[a-z_]{1,40}$', description: 'The name of the template, such as `created`.' }),
+})
+
+export const MailTemplateQuery = Type.Object(
+  {
+    language: Type.Optional(Type.Enum([...LANGUAGES], { description: 'Of the mail. By default that of the store.' })),
+    locale: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 35,
+        description: 'BCP 47, such as `de-AT`, for the amounts. By default as usual in the language.',
+      }),
+    ),
+  },
+  { additionalProperties: false },
+)
+
+export const MailTemplatePreviewSchema = Type.Object(
+  { ...MailTemplateSchema.properties, rendered: RenderedMailSchema },
+  { title: 'MailTemplatePreview', examples: [EXAMPLE_MAIL_TEMPLATE_PREVIEW] },
+)

@@ -1,0 +1,79 @@
+import { findLocale } from '../currency.ts'
+import { AppError, notFound } from '../errors.ts'
+import type { HttpServer } from '../http/http-server.ts'
+import { OPERATOR_ONLY, okResponses } from '../http/problem.ts'
+import type { Language } from '../language.ts'
+import type { MailTemplate, MailTemplates } from '../mail/mail-templates.ts'
+import { MailTemplateListSchema, MailTemplateParams, MailTemplatePreviewSchema, MailTemplateQuery } from './mail-schemas.ts'
+
+/** The templates of mails, for operators. `templates` is null when this process cannot use them. */
+export function mailTemplateRoutes(server: HttpServer, { templates }: { templates: MailTemplates | null }): void {
+  const shared = { tags: ['operations'] }
+
+  server.get(
+    '/admin/mail-templates',
+    {
+      config: { access: 'mails:read' },
+      schema: {
+        operationId: 'listMailTemplates',
+        description: 'As this process has read them when it started: a changed file counts after a restart, as in mails.',
+        ...shared,
+        summary: 'The templates of mails, and which of them the shop has replaced',
+        response: okResponses(MailTemplateListSchema, 'Every template.', ...OPERATOR_ONLY),
+      },
+    },
+    async (_request, reply) => {
+      const { list, languages } = assertUsable(templates)
+      const { defaultLanguage, localeOf } = languages
+      const data = list.map((template) => presentTemplate(template, defaultLanguage, localeOf(defaultLanguage)))
+      return reply.header('cache-control', 'no-store').send({ data })
+    },
+  )
+
+  server.get(
+    '/admin/mail-templates/:name',
+    {
+      config: { access: 'mails:read' },
+      schema: {
+        operationId: 'previewMailTemplate',
+        description:
+          "The mail of an invented order or account, made by the same code as the store's mails, in a language that the store has. `locale` " +
+          'writes the amounts in another way.',
+        ...shared,
+        summary: 'A mail made from a template',
+        params: MailTemplateParams,
+        querystring: MailTemplateQuery,
+        response: okResponses(MailTemplatePreviewSchema, 'The mail.', ...OPERATOR_ONLY, 'invalid_query', 'not_found'),
+      },
+    },
+    async (request, reply) => {
+      const { list, preview, languages } = assertUsable(templates)
+      const template = list.find(({ name }) => name === request.params.name)
+      if (template === undefined) throw notFound('mail template')
+      const { language = languages.defaultLanguage } = request.query
+      const locale = readLocale(request.query.locale) ?? languages.localeOf(language)
+      const rendered = preview(template.name, language, locale)
+      if (rendered === null) throw notFound('mail template')
+      return reply.header('cache-control', 'no-store').send({ ...presentTemplate(template, language, locale), rendered })
+    },
+  )
+}
+
+function assertUsable(templates: MailTemplates | null): MailTemplates {
+  if (templates !== null) return templates
+  throw new AppError('unavailable', 'This process cannot use the mail templates: its log has the reason, from its start.')
+}
+
+function presentTemplate({ name, kind, hasAmounts, ownFiles }: MailTemplate, language: Language, locale: string) {
+  const source = ownFiles.length === 0 ? ('built_in' as const) : ('shop' as const)
+  return { name, kind, language, locale: hasAmounts ? locale : null, source, own_files: ownFiles }
+}
+
+function readLocale(tag: string | undefined): string | undefined {
+  if (tag === undefined) return undefined
+  const locale = findLocale(tag)
+  if (locale !== null) return locale
+  throw new AppError('invalid_query', 'A query parameter is not valid.', {
+    errors: [{ parameter: 'locale', detail: 'is not the tag of a known language, such as de-AT' }],
+  })
+}

@@ -1,0 +1,127 @@
+import { pathOf, Refusal, type Schemas, send } from './api.ts'
+import { changesFoldOut } from './changes.ts'
+import { customerOrders } from './customer-orders.ts'
+import { customerAddress, customerState, sumsText } from './customer-parts.ts'
+import { confirmAction, openFormDialog } from './dialog.ts'
+import { badge, button, create, facts, replaceChildren, timeElement } from './dom.ts'
+import { field } from './form.ts'
+import { poll } from './poll.ts'
+import type { ScreenContext } from './screen.ts'
+
+type Customer = Schemas['Customer']
+
+const POLL_SECONDS = 10
+
+/** One customer or guest: who, what they ordered, what may be done with the account. It keeps itself up to date. */
+export function showCustomer(root: HTMLElement, customerId: string, context: ScreenContext): void {
+  const { signal, may, report, tell } = context
+  const path = pathOf`/admin/customers/${customerId}`
+  let polling = new AbortController()
+  const title = create('h2', {}, 'Orders: customer')
+  const head = create('div', { class: 'actions' })
+  const account = create('section', { class: 'card' })
+  replaceChildren(
+    root,
+    create('a', { href: '#orders?customers=1' }, '← All customers'),
+    title,
+    head,
+    create('div', { class: 'cards' }, account, customerOrders(customerId, context)),
+    changesFoldOut({ type: 'account', id: customerId }, context),
+  )
+
+  function show(customer: Customer): void {
+    title.textContent = `Orders: customer ${customer.name ?? customer.email}`
+    const focused = head.contains(document.activeElement) ? document.activeElement?.textContent : null
+    const buttons = may('customers:write') ? changeButtons(customer) : []
+    replaceChildren(head, customerState(customer), ...buttons)
+    buttons.find(({ textContent }) => textContent === focused)?.focus()
+    replaceChildren(account, create('h3', {}, 'Account'), customerFacts(customer))
+  }
+
+  function changeButtons(customer: Customer): HTMLButtonElement[] {
+    const erase = button('Erase…', () => askToErase(customer))
+    if (customer.blocked_at === null) return [button('Block…', () => askForReason(customer)), erase]
+    return [button('Change the reason…', () => askForReason(customer)), button('Unblock…', () => unblock(customer)), erase]
+  }
+
+  function askForReason({ blocked_at, blocked_reason, email }: Customer): void {
+    const reason = create('textarea', { name: 'reason', maxLength: 500, rows: 3, required: true, value: blocked_reason ?? '' })
+    const onSubmit = async () => {
+      await send('POST', `${path}/block`, { body: { reason: reason.value } })
+      tell('The customer is blocked.')
+      refresh()
+    }
+    openFormDialog(
+      { title: `Block ${email}`, submit: blocked_at === null ? 'Block' : 'Change the reason', signal, onSubmit },
+      create('p', {}, 'All its sessions end, and no new one opens. Its orders stay as they are.'),
+      field('Reason', reason, 'For operators only: the customer never sees it. It is erased with the account.'),
+    )
+  }
+
+  async function unblock({ email }: Customer): Promise<void> {
+    const text = ['The customer can log in again.']
+    if (!(await confirmAction({ title: `Unblock ${email}?`, text, action: 'Unblock' }, signal))) return
+    try {
+      await send('POST', `${path}/unblock`)
+      tell('The customer is not blocked any more.')
+      refresh()
+    } catch (error) {
+      report(error)
+    }
+  }
+
+  /** Erasing cannot be undone, so the operator types the address. */
+  function askToErase({ email }: Customer): void {
+    const typed = create('input', { name: 'email', required: true, autocomplete: 'off' })
+    const onSubmit = async () => {
+      if (typed.value.trim() !== email) throw new Error('Type the e-mail address as it is above.')
+      await send('DELETE', path)
+      location.hash = '#orders?customers=1'
+    }
+    openFormDialog(
+      { title: `Erase ${email}`, submit: 'Erase for ever', signal, onSubmit },
+      create(
+        'p',
+        {},
+        'Name, address, sign-ins and sessions are erased at once. Orders stay; where they went is erased after the retention period.',
+      ),
+      create('p', {}, 'This cannot be undone.'),
+      field('Type the e-mail address to confirm', typed),
+    )
+  }
+
+  function refresh(): void {
+    polling.abort()
+    polling = new AbortController()
+    poll<Customer>(path, { seconds: POLL_SECONDS, signal: AbortSignal.any([signal, polling.signal]), onChange: show, onError: fail })
+  }
+
+  function fail(error: Error | null): void {
+    report(error)
+    // Erased, or an operator's account.
+    if (error instanceof Refusal && [400, 404].includes(error.problem.status)) polling.abort()
+  }
+
+  refresh()
+}
+
+function customerFacts(customer: Customer): HTMLElement {
+  const { name, email, is_email_verified, language, owner_id, blocked_at, blocked_reason, created_at, orders } = customer
+  const count = `${orders.count.toLocaleString()}${orders.is_complete ? '' : ' or more; the sums are of the newest'}`
+  return facts(
+    ['Name', name ?? '–'],
+    ['E-mail', create('span', {}, `${email} `, is_email_verified ? badge('proven', 'good') : badge('not proven', 'waiting'))],
+    ['Language', language === null ? 'that of the store' : (new Intl.DisplayNames('en', { type: 'language' }).of(language) ?? language)],
+    [
+      'Orders of',
+      owner_id === null ? null : create('a', { href: customerAddress(owner_id) }, 'the account that has taken this guest over'),
+    ],
+    ['Blocked', blocked_at === null ? 'no' : timeElement(blocked_at)],
+    ['Reason', blocked_reason],
+    ['Since', timeElement(created_at)],
+    ['Orders', count],
+    ['Spent', create('span', {}, sumsText(orders), create('small', { class: 'muted' }, ' without cancelled and returned orders'))],
+    ['Last order', timeElement(orders.last_order_at)],
+    ['Id', customer.id],
+  )
+}

@@ -1,0 +1,110 @@
+import { formatMoney } from '#currency'
+
+/** What can be in an element; null, undefined and false are nothing. */
+export type Child = Node | string | number | null | undefined | false
+
+type Properties<Tag extends keyof HTMLElementTagNameMap> = Partial<
+  Omit<HTMLElementTagNameMap[Tag], 'style' | 'children' | 'dataset' | 'className' | 'attributes'>
+> & { class?: string; attributes?: Readonly<Record<string, string>> }
+
+/** Creates an element. Children that are text become text nodes: nothing that comes from the store is ever read as HTML. */
+export function create<Tag extends keyof HTMLElementTagNameMap>(
+  tag: Tag,
+  { class: className, attributes = {}, ...properties }: Properties<Tag> = {},
+  ...children: Child[]
+): HTMLElementTagNameMap[Tag] {
+  const element = document.createElement(tag)
+  Object.assign(element, properties)
+  if (className !== undefined) element.className = className
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value)
+  element.append(...toNodes(children))
+  return element
+}
+
+export function replaceChildren(element: Element, ...children: Child[]): void {
+  element.replaceChildren(...toNodes(children))
+}
+
+function toNodes(children: readonly Child[]): (Node | string)[] {
+  return children.flatMap((child) =>
+    child === null || child === undefined || child === false ? [] : [child instanceof Node ? child : String(child)],
+  )
+}
+
+/** The element of the page with this id. Throws when there is none. */
+export function getElement(id: string): HTMLElement {
+  const element = document.getElementById(id)
+  if (element === null) throw new Error(`the page has no element ${id}`)
+  return element
+}
+
+export function button(text: string, onClick: () => unknown): HTMLButtonElement {
+  const element = create('button', { type: 'button' }, text)
+  element.addEventListener('click', () => void onClick())
+  return element
+}
+
+/** A time as the operator's browser writes it, with the exact time for programs and as a tooltip. */
+export function timeElement(time: string | null): HTMLElement {
+  if (time === null) return create('span', {}, '–')
+  const text = new Date(time).toLocaleString(undefined, { dateStyle: 'short', timeStyle: 'medium' })
+  return create('time', { dateTime: time, title: time }, text)
+}
+
+/** An amount of minor units as the operator's browser writes it. */
+export function amountText(money: { amount: number; currency: string }): string {
+  return formatMoney(money, navigator.language)
+}
+
+/** A coloured word, such as the status of an order. `kind` decides the colour; the word says the same. */
+export function badge(text: string, kind: 'good' | 'bad' | 'waiting' | 'neutral' = 'neutral'): HTMLElement {
+  return create('span', { class: `badge ${kind}` }, text)
+}
+
+/** Names and values; those without a value are left out. */
+export function facts(...entries: readonly (readonly [string, Node | string | null | undefined])[]): HTMLElement {
+  const given = entries.filter(([, value]) => value !== null && value !== undefined && value !== '')
+  return create('dl', { class: 'facts' }, ...given.flatMap(([name, value]) => [create('dt', {}, name), create('dd', {}, value)]))
+}
+
+/** Less important text, such as what stands in place of an empty list. */
+export function note(...children: Child[]): HTMLElement {
+  return create('p', { class: 'muted' }, ...children)
+}
+
+/** The name of a column; one of numbers is aligned to the right. */
+export type Column = string | { number: string }
+
+/** A table. `caption` is read by screen readers; a cell is text or an element. On narrow screens the table scrolls by itself. */
+export function table(caption: string, columns: readonly Column[], rows: readonly Child[][]): HTMLElement {
+  return create(
+    'div',
+    { class: 'scroll', tabIndex: 0, attributes: { role: 'region', 'aria-label': caption } },
+    create(
+      'table',
+      {},
+      create('caption', { class: 'hidden' }, caption),
+      create('thead', {}, create('tr', {}, ...columns.map(headerCell))),
+      create('tbody', {}, ...rows.map((row) => create('tr', {}, ...toCells(columns, row)))),
+    ),
+  )
+}
+
+function headerCell(column: Column): HTMLElement {
+  return typeof column === 'string'
+    ? create('th', { scope: 'col' }, column)
+    : create('th', { scope: 'col', class: 'number' }, column.number)
+}
+
+/** The cells of a row. */
+export function toCells(columns: readonly Column[], row: readonly Child[]): HTMLElement[] {
+  return row.map((cell, index) => create('td', typeof columns[index] === 'object' ? { class: 'number' } : {}, cell))
+}
+
+/** Offers a file to the operator. */
+export function download(name: string, content: Blob): void {
+  const url = URL.createObjectURL(content)
+  create('a', { href: url, download: name }).click()
+  // The download reads it after the click.
+  setTimeout(() => URL.revokeObjectURL(url), 60_000)
+}

@@ -1,0 +1,95 @@
+/** A request has 30 seconds, and its results are in memory on both sides; `storefront catalogue import` takes any size. */
+const MAX_BYTES = 32 * 1_048_576
+const FIRST_BYTES = 65_536
+const CSV_COLUMNS = ['sku', 'name', 'category', 'price']
+
+export interface CatalogueFile {
+  file: File
+  contentType: 'application/x-ndjson' | 'text/csv'
+}
+
+/** Looks at the size and the beginning of a file before it is sent. Throws with what is wrong with it. */
+export async function readCatalogueFile(file: File): Promise<CatalogueFile> {
+  const { name, size } = file
+  if (size === 0) throw new Error(`${name} is empty.`)
+  if (size > MAX_BYTES) {
+    const command = 'The command `storefront catalogue import FILE` takes any size.'
+    throw new Error(`${name} has ${sizeText(size)}; at most ${sizeText(MAX_BYTES)} are sent from here. ${command} Nothing was sent.`)
+  }
+  const first = firstLine(await readBeginning(file))
+  if (first.startsWith('{')) return { file, contentType: 'application/x-ndjson' }
+  if (first.startsWith('['))
+    throw new Error(`${name} is one JSON array. The file needs one product a line (NDJSON), without brackets around them.`)
+  const columns = first.split(',').map((column) => column.trim().replace(/^"(.*)"$/, '$1'))
+  if (CSV_COLUMNS.every((column) => columns.includes(column))) return { file, contentType: 'text/csv' }
+  throw new Error(
+    `${name} is no catalogue: its first line is neither a product as JSON nor the header of a CSV with the columns ${CSV_COLUMNS.join(', ')}. Nothing was sent.`,
+  )
+}
+
+async function readBeginning(file: File): Promise<string> {
+  const bytes = await file.slice(0, FIRST_BYTES).arrayBuffer()
+  try {
+    // A character at the end may be cut.
+    const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes, { stream: file.size > FIRST_BYTES })
+    if (!text.includes('\0')) return text
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error
+  }
+  const what = file.type === '' ? '' : ` (${file.type})`
+  throw new Error(`${file.name} is no text in UTF-8${what}. A catalogue is a file of lines: NDJSON or CSV. Nothing was sent.`)
+}
+
+function firstLine(text: string): string {
+  return (
+    text
+      .split('\n')
+      .map((line) => line.trim())
+      .find((line) => line !== '') ?? ''
+  )
+}
+
+export function sizeText(bytes: number): string {
+  if (bytes < 1_048_576) return `${Math.ceil(bytes / 1_024).toLocaleString()} kB`
+  return bytes < 1_073_741_824 ? `${(bytes / 1_048_576).toFixed(1)} MB` : `${(bytes / 1_073_741_824).toFixed(1)} GB`
+}
+
+/** The outcome of a line of the file; that of a CSV record has the line where the record begins. */
+export type ImportedLine = { line: number; sku: string; outcome: 'created' | 'updated' | 'unchanged' } | { line: number; error: string }
+
+export interface ImportOutcome {
+  lines: readonly ImportedLine[]
+  counts: { created: number; updated: number; unchanged: number; failed: number }
+  /** Why it ended early; the lines before are stored. */
+  fault: string | null
+}
+
+/** Reads the answer of an import. One without an end was cut off. */
+export function readOutcome(answer: string): ImportOutcome {
+  const counts = { created: 0, updated: 0, unchanged: 0, failed: 0 }
+  const lines: ImportedLine[] = []
+  let fault: string | null = 'The answer was cut off: the lines that have a result are stored, and more may be.'
+  for (const text of answer.split('\n')) {
+    if (text === '') continue
+    const entry = JSON.parse(text)
+    if ('line' in entry) {
+      lines.push(entry)
+      counts['error' in entry ? 'failed' : (entry.outcome as 'created')]++
+    } else fault = typeof entry.error === 'string' ? entry.error : null
+  }
+  return { lines, counts, fault }
+}
+
+/** The refused lines as they are in the file, to be corrected and sent again; those of a CSV under its header. */
+export function refusedText(text: string, { lines }: ImportOutcome, { contentType }: CatalogueFile): string {
+  const all = text.split('\n')
+  const starts = lines.map(({ line }) => line)
+  const refused = lines.flatMap((entry, index) => {
+    if (!('error' in entry)) return []
+    // A CSV record may have several lines: it ends where the next one begins.
+    const end = contentType === 'text/csv' ? (starts[index + 1] ?? all.length + 1) : entry.line + 1
+    return all.slice(entry.line - 1, end - 1).filter((line, offset) => offset === 0 || line.trim() !== '')
+  })
+  const header = all.find((line) => line.trim() !== '') ?? ''
+  return `${(contentType === 'text/csv' && refused[0] !== header ? [header, ...refused] : refused).join('\n')}\n`
+}

@@ -1,0 +1,84 @@
+import { call, pathOf, Refusal, type Schemas } from './api.ts'
+import { confirmAction } from './dialog.ts'
+import { create, facts, note, replaceChildren, timeElement } from './dom.ts'
+import { orderAddress } from './order-parts.ts'
+import { poll } from './poll.ts'
+import type { ScreenContext } from './screen.ts'
+import { stateBadge } from './state-badge.ts'
+
+const RETRY = {
+  title: 'Retry this mail?',
+  text: ['It is queued again. The customer gets it when the mail server accepts it.'],
+  action: 'Retry',
+}
+/** Links of the mail would open in a new tab, which the frame may not: nothing happens. A mail is looked at here, not used. */
+const INERT_LINKS = '<base target="_blank">'
+
+const shown = new WeakMap<HTMLElement, AbortController>()
+
+/** Shows a mail in `root`, with what went out or will go out, and keeps it up to date until `signal` aborts or `root` shows another. */
+export function showMail(root: HTMLElement, eventId: string, { signal, may, report, tell }: Omit<ScreenContext, 'parameters'>): void {
+  shown.get(root)?.abort()
+  const own = new AbortController()
+  shown.set(root, own)
+  const until = AbortSignal.any([signal, own.signal])
+  const path = pathOf`/admin/mails/${eventId}`
+  const [head, content] = [create('div'), create('div', { class: 'mail-view' })]
+  replaceChildren(root, head, content)
+  let renderedBefore: string | undefined
+
+  const show = (mail: Schemas['Mail']) => {
+    const retry = create('button', { type: 'button' }, 'Retry this mail')
+    retry.addEventListener('click', () => void retryMail().catch(report))
+    replaceChildren(head, headersOf(mail), mail.status === 'failed' && may('mails:send') && create('p', { class: 'actions' }, retry))
+    // The frame keeps its place while only the status changes.
+    const rendered = JSON.stringify(mail.rendered)
+    if (rendered !== renderedBefore) replaceChildren(content, ...renderedMail(mail.rendered))
+    renderedBefore = rendered
+  }
+  const retryMail = async () => {
+    if (!(await confirmAction(RETRY, until))) return
+    show(await call<Schemas['Mail']>('POST', `${path}/retry`, { signal: until }))
+    tell('The mail is queued again.')
+  }
+  const onError = (error: Error | null) => {
+    if (error instanceof Refusal && error.problem.code === 'not_found') own.abort()
+    if (!signal.aborted) report(error)
+  }
+  poll<Schemas['Mail']>(path, { seconds: 5, signal: until, onChange: show, onError })
+}
+
+/** A link to the order of a mail. */
+export function orderLink({ order_id, order_number }: Pick<Schemas['Mail'], 'order_id' | 'order_number'>): HTMLElement {
+  return create('a', { href: orderAddress(order_id) }, order_number ?? order_id)
+}
+
+function headersOf(mail: Schemas['Mail']): HTMLElement {
+  return facts(
+    ['Mail', mail.kind],
+    ['Status', stateBadge(mail.status)],
+    ['Order', orderLink(mail)],
+    ['To', mail.to ?? 'the account was deleted'],
+    ['Subject', mail.rendered?.subject],
+    ['Attempts', String(mail.attempts)],
+    ['Queued', timeElement(mail.queued_at)],
+    ['Next attempt', mail.next_attempt_at && timeElement(mail.next_attempt_at)],
+    ['Sent', mail.sent_at && timeElement(mail.sent_at)],
+    ['Failed', mail.status === 'failed' ? timeElement(mail.failed_at) : null],
+    ['Reason', mail.last_error],
+  )
+}
+
+/** The HTML of a mail, in a frame that runs no scripts and loads nothing from elsewhere, and its text. */
+export function renderedMail(rendered: Schemas['RenderedMail'] | null): HTMLElement[] {
+  if (rendered === null) {
+    const reasons = 'the account was deleted, its order is gone, or this process of the store cannot use the mail templates'
+    return [note(`The content of this mail is not known any more: ${reasons}.`)]
+  }
+  const frame = create('iframe', { title: 'HTML of the mail', referrerPolicy: 'no-referrer' })
+  // Without any permission: no scripts, no forms, no windows. The policy of this page counts in it, too.
+  frame.setAttribute('sandbox', '')
+  frame.srcdoc = rendered.html + INERT_LINKS
+  const text = create('pre', { tabIndex: 0, attributes: { role: 'region', 'aria-label': 'Text of the mail' } }, rendered.text)
+  return [create('section', {}, create('h4', {}, 'HTML'), frame), create('section', {}, create('h4', {}, 'Text'), text)]
+}

@@ -1,0 +1,168 @@
+import { account } from './account.ts'
+import { onAway, onProofNeeded, Refusal, SignedOut } from './api.ts'
+import { showChoosePassword, takeMailedToken } from './choose-password.ts'
+import { create, getElement, replaceChildren } from './dom.ts'
+import { lake } from './lake.ts'
+import { mails } from './mails.ts'
+import { createNames, type Names } from './names.ts'
+import { orders } from './orders.ts'
+import { overview } from './overview.ts'
+import { type Permissions, readPermissions } from './permissions.ts'
+import { pipeline } from './pipeline.ts'
+import { products } from './products.ts'
+import type { Screen } from './screen.ts'
+import { accessToken, signOut } from './session.ts'
+import { showSignIn } from './sign-in.ts'
+import { askForProof } from './step-up.ts'
+
+const SCREENS = new Map<string, Screen>(Object.entries({ overview, orders, products, mails, pipeline, lake, account }))
+const AWAY_RETRY_MS = 2_000
+
+const root = getElement('screen')
+const [navigation] = document.getElementsByTagName('nav')
+let open = new AbortController()
+/** Null while nobody is signed in. */
+let permissions: (Permissions & { names: Names }) | null = null
+
+/** Shows the screen that the address names, or the first one for a name that is unknown or not for this operator. */
+function showScreen(): void {
+  if (permissions === null) return
+  const { role, scopes, names } = permissions
+  open.abort()
+  open = new AbortController()
+  const { signal } = open
+  const [given = '', query = ''] = location.hash.slice(1).split('?', 2)
+  const shown = screensFor(scopes)
+  const [name, screen] = shown.find(([known]) => known === given) ?? shown[0] ?? []
+  if (name === undefined || screen === undefined) {
+    replaceChildren(root, create('h2', {}, 'Nothing to show'), create('p', {}, `The role ${role} has no screen in the console.`))
+    return
+  }
+  document.title = `${screen.title} – Storefront console`
+  for (const link of navigation?.querySelectorAll('a') ?? []) {
+    if (link.hash === `#${name}`) link.setAttribute('aria-current', 'page')
+    else link.removeAttribute('aria-current')
+  }
+  const message = create('p', { class: 'message', attributes: { role: 'status' } })
+  const fault = create('p', { class: 'error', attributes: { role: 'alert' } })
+  const content = create('div', { class: `screen ${name}` })
+  replaceChildren(root, message, fault, content)
+  const report = (error: unknown) => {
+    if (signal.aborted) return
+    if (error === null) {
+      fault.textContent = ''
+      return
+    }
+    if (error instanceof SignedOut) return askForSession(error.message)
+    // A store that does not answer has a line of its own.
+    if (error instanceof TypeError) return
+    if (error instanceof Refusal && error.problem.code === 'second_factor_setup_required' && name !== 'account') {
+      location.hash = '#account'
+      return
+    }
+    fault.textContent = error instanceof Refusal || error instanceof Error ? error.message : String(error)
+  }
+  const tell = (text: string) => {
+    fault.textContent = ''
+    message.textContent = text
+  }
+  screen.open(content, {
+    parameters: new URLSearchParams(name === given ? query : ''),
+    signal,
+    may: (scope) => scopes.has(scope),
+    names,
+    report,
+    tell,
+  })
+}
+
+function screensFor(scopes: Permissions['scopes']): [string, Screen][] {
+  return [...SCREENS].filter(([, screen]) => screen.scopes === null || screen.scopes.some((scope) => scopes.has(scope)))
+}
+
+function askForSession(reason: string): void {
+  open.abort()
+  setSignedIn(false)
+  showSignIn(root, reason, () => void begin())
+}
+
+/** Whether the address has the token of a mail: then asks for a password, also while somebody is signed in. */
+function choosePassword(): boolean {
+  const token = takeMailedToken()
+  if (token === null) return false
+  open.abort()
+  setSignedIn(false)
+  showChoosePassword(root, token, askForSession)
+  return true
+}
+
+/** Reads what the operator may do, however long the store does not answer, and shows the screens for it. */
+async function begin(): Promise<void> {
+  replaceChildren(root)
+  for (;;) {
+    try {
+      const read = await readPermissions()
+      permissions = { ...read, names: createNames((scope) => read.scopes.has(scope)) }
+      break
+    } catch (error) {
+      if (error instanceof SignedOut) return askForSession(error.message)
+      await new Promise((resolve) => setTimeout(resolve, AWAY_RETRY_MS))
+    }
+  }
+  // The account's link is beside the button that signs out.
+  const listed = screensFor(permissions.scopes).filter(([name]) => name !== 'account')
+  const links = listed.map(([name, { title }]) => create('a', { href: `#${name}` }, title))
+  if (navigation !== undefined) replaceChildren(navigation, ...links)
+  getElement('operator').textContent = permissions.role
+  setSignedIn(true)
+  showScreen()
+}
+
+/** Says that the operator has signed out only when the store has ended the session. */
+async function endSession(): Promise<void> {
+  open.abort()
+  setSignedIn(false)
+  document.title = 'Signing out – Storefront console'
+  const state = create('p', { attributes: { role: 'alert' } }, 'Signing out …')
+  replaceChildren(root, create('h2', {}, 'Signing out'), state)
+  for (;;) {
+    try {
+      await signOut()
+      return askForSession('You have signed out.')
+    } catch {
+      state.textContent = 'You are still signed in: the store has not ended your session. This page retries by itself; keep it open.'
+      state.className = 'error'
+      await new Promise((resolve) => setTimeout(resolve, AWAY_RETRY_MS))
+    }
+  }
+}
+
+function setSignedIn(isSignedIn: boolean): void {
+  if (!isSignedIn) permissions = null
+  if (navigation !== undefined) navigation.hidden = !isSignedIn
+  getElement('account').hidden = !isSignedIn
+}
+
+async function start(): Promise<void> {
+  onProofNeeded(askForProof)
+  getElement('sign-out').addEventListener('click', endSession)
+  onAway((isAway) => {
+    getElement('away').textContent = isAway ? 'The store does not answer. This page retries and comes back by itself.' : ''
+  })
+  window.addEventListener('hashchange', () => {
+    if (!choosePassword() && navigation?.hidden === false) showScreen()
+  })
+  if (choosePassword()) return
+  for (;;) {
+    try {
+      if ((await accessToken()) === null) return askForSession('')
+      return begin()
+    } catch {
+      getElement('away').textContent = 'The store does not answer. This page retries and comes back by itself.'
+      await new Promise((resolve) => setTimeout(resolve, AWAY_RETRY_MS))
+      getElement('away').textContent = ''
+    }
+  }
+}
+
+await start()

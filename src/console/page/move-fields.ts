@@ -1,0 +1,54 @@
+import type { Schemas } from './api.ts'
+import { create } from './dom.ts'
+import { field } from './form.ts'
+import { newReference } from './order-parts.ts'
+
+/** What belongs to a move of an order or of a part of it. */
+export interface MoveDetails {
+  reason?: string
+  reference?: string
+  tracking?: Schemas['Tracking']
+  restock?: boolean
+}
+
+function input(name: string, maxLength: number, value = ''): HTMLInputElement {
+  return create('input', { name, maxLength, value, autocomplete: 'off' })
+}
+
+export function trackingFields(): HTMLElement[] {
+  return [
+    field('Carrier', input('carrier', 100)),
+    field('Parcel number', input('parcel', 100)),
+    field('Address that shows the parcel', Object.assign(input('url', 2_000), { type: 'url', placeholder: 'https://' })),
+  ]
+}
+
+export function restockField(): HTMLElement {
+  return create('label', { class: 'choice' }, create('input', { type: 'checkbox', name: 'restock' }), ' The goods can be sold again')
+}
+
+/** Sending a move again repeats it under the same reference, so it is made once. */
+export function causeFields(): HTMLElement[] {
+  return [
+    field('Reason', input('reason', 500), 'The customer sees it, and the data lake keeps it. Do not name a person.'),
+    field(
+      'Reference',
+      input('reference', 200, newReference()),
+      'The same move with the same reference is made once. The customer can see it.',
+    ),
+  ]
+}
+
+/** What was entered. Throws with the way to enter it. */
+export function readMoveDetails(data: FormData): MoveDetails {
+  const text = (name: string) => String(data.get(name) ?? '').trim()
+  const [reason, reference, carrier, number, url] = ['reason', 'reference', 'carrier', 'parcel', 'url'].map(text)
+  if ((carrier === '') !== (number === '')) throw new Error('Tracking needs both the carrier and the number of the parcel.')
+  if (url && !carrier) throw new Error('An address that shows the parcel needs its carrier and number.')
+  return {
+    ...(reason ? { reason } : {}),
+    ...(reference ? { reference } : {}),
+    ...(carrier && number ? { tracking: { carrier, number, ...(url ? { url } : {}) } } : {}),
+    ...(data.get('restock') === null ? {} : { restock: true }),
+  }
+}

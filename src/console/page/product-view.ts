@@ -1,0 +1,146 @@
+import { call, pathOf, Refusal, type Schemas, send, withQuery } from './api.ts'
+import { changesFoldOut } from './changes.ts'
+import { openFormDialog } from './dialog.ts'
+import { amountText, create, facts, note, replaceChildren, table, timeElement } from './dom.ts'
+import type { Names } from './names.ts'
+import { productForm, readTagged, type TaggedProduct } from './product-form.ts'
+import type { ScreenContext } from './screen.ts'
+import { stockForms } from './stock-form.ts'
+
+type Adjustment = Schemas['StockAdjustment']
+
+const RETRY_MS = 2_000
+
+/** One product: its texts and price, its stock with the changes of it, and its end. */
+export function showProduct(root: HTMLElement, productId: string, context: ScreenContext): void {
+  const { parameters, signal, may, report, tell } = context
+  const filters = new URLSearchParams(parameters)
+  filters.delete('product')
+  const title = create('h2', {}, 'Products')
+  const head = create('div', { class: 'actions' })
+  const content = create('div', { class: 'cards' })
+  replaceChildren(
+    root,
+    create('a', { href: filters.size === 0 ? '#products' : `#products?${filters}` }, '← All products'),
+    title,
+    head,
+    content,
+    changesFoldOut({ type: 'product', id: productId }, context),
+  )
+
+  async function load(): Promise<void> {
+    try {
+      let state = await readTagged(await send('GET', pathOf`/products/${productId}`, { signal }))
+      const adjustments = adjustmentList(productId, context)
+      const onState = (next: TaggedProduct) => {
+        state = next
+        const { name, sku } = next.product
+        title.textContent = `Products: ${name}`
+        replaceChildren(
+          head,
+          create('span', { class: 'muted' }, sku),
+          may('orders:read') && create('a', { href: ordersAddress }, 'Orders with this product'),
+          may('products:write') && archive,
+        )
+      }
+      const ordersAddress = `#orders?${new URLSearchParams({ product_id: productId })}`
+      const archive = create('button', { type: 'button' }, 'Archive…')
+      archive.addEventListener('click', () => confirmArchive(state, { signal, onOvertaken: onState }))
+      onState(state)
+      replaceChildren(
+        content,
+        create('section', { class: 'card' }, may('products:write') ? productForm(state, { signal, tell, onState }) : productFacts(state)),
+        may('stock:read') && stockForms(productId, { signal, may, report, tell, onChanged: adjustments.load }),
+        may('stock:read') && adjustments.element,
+      )
+    } catch (error) {
+      if (signal.aborted) return
+      report(error)
+      // The store does not answer: it is asked again until it does.
+      if (error instanceof TypeError) setTimeout(() => signal.aborted || load(), RETRY_MS)
+    }
+  }
+  load()
+}
+
+/** For an operator who changes no products. */
+function productFacts({ product: { name, sku, category, price, description } }: TaggedProduct): HTMLElement {
+  return create(
+    'div',
+    {},
+    create('h3', {}, 'Product'),
+    facts(['Name', name], ['SKU', sku], ['Category', category], ['Price', amountText(price)], ['Description', description]),
+  )
+}
+
+/** Archives the product as the operator sees it, not one that became something else meanwhile. */
+function confirmArchive(
+  { product, etag }: TaggedProduct,
+  { signal, onOvertaken }: Pick<ScreenContext, 'signal'> & { onOvertaken: (state: TaggedProduct) => void },
+): void {
+  let ifMatch = etag
+  const onSubmit = async () => {
+    try {
+      await send('DELETE', `/admin/products/${product.id}`, { ifMatch })
+      location.hash = 'products'
+    } catch (error) {
+      if (!(error instanceof Refusal) || error.problem.code !== 'precondition_failed') throw error
+      const now = await readTagged(await send('GET', `/products/${product.id}`))
+      ifMatch = now.etag
+      onOvertaken(now)
+      throw new Error(`Nothing was archived: the product was changed meanwhile. It is ${now.product.name} now. Archive it all the same?`)
+    }
+  }
+  openFormDialog(
+    { title: `Archive ${product.name}`, submit: 'Archive', signal, onSubmit },
+    create('p', {}, 'No list shows it any more and it cannot be ordered. Orders keep it. An import of a file with its SKU sells it again.'),
+  )
+}
+
+/** The changes of stock other than sales, newest first. */
+function adjustmentList(productId: string, { signal, names, report }: ScreenContext): { element: HTMLElement; load: () => void } {
+  const list = create('div')
+  const older = create('button', { type: 'button', hidden: true }, 'Older changes')
+  let entries: readonly Adjustment[] = []
+  let cursor: string | null = null
+  let isLoading = false
+
+  async function add(after: string | null): Promise<void> {
+    if (isLoading) return
+    isLoading = true
+    try {
+      const path = withQuery(pathOf`/admin/products/${productId}/stock/adjustments`, { limit: 20, cursor: after })
+      const page = await call<Schemas['StockAdjustmentPage']>('GET', path, { signal })
+      entries = after === null ? page.data : [...entries, ...page.data]
+      cursor = page.next_cursor
+      older.hidden = cursor === null
+      replaceChildren(list, entries.length === 0 ? note('None yet.') : adjustmentTable(entries, names))
+    } catch (error) {
+      if (!signal.aborted) report(error)
+    } finally {
+      isLoading = false
+    }
+  }
+  older.addEventListener('click', () => add(cursor))
+  const element = create('section', { class: 'card wide' }, create('h3', {}, 'Changes of stock, without sales'), list, older)
+  return { element, load: () => void add(null) }
+}
+
+function adjustmentTable(entries: readonly Adjustment[], names: Names): HTMLElement {
+  const text = (number: number | null) => (number === null ? 'not tracked' : number.toLocaleString())
+  const rows = entries.map(({ created_at, kind, before, after, delta, reference, reason, actor }) => [
+    timeElement(created_at),
+    kind,
+    text(before),
+    text(after),
+    delta === null ? '–' : `${delta > 0 ? '+' : ''}${delta.toLocaleString()}`,
+    reference ?? '–',
+    reason ?? '–',
+    names.actorElement(actor),
+  ])
+  return table(
+    'Changes of stock',
+    ['When', 'Kind', { number: 'Before' }, { number: 'After' }, { number: 'Difference' }, 'Reference', 'Reason', 'Who'],
+    rows,
+  )
+}

@@ -1,0 +1,33 @@
+import type { Schemas } from './api.ts'
+import { badge } from './dom.ts'
+
+type State =
+  | Schemas['OrderStatus']
+  | Schemas['MailStatus']
+  | Schemas['AuditRun']['status']
+  | Schemas['Webhook']['state']
+  | Schemas['WebhookDelivery']['status']
+
+const KINDS = {
+  pending: 'waiting',
+  confirmed: 'good',
+  shipped: 'good',
+  delivered: 'good',
+  cancelled: 'bad',
+  returned: 'bad',
+  queued: 'waiting',
+  sent: 'good',
+  failed: 'bad',
+  running: 'waiting',
+  passed: 'good',
+  faults: 'bad',
+  undecided: 'waiting',
+  enabled: 'good',
+  failing: 'waiting',
+  disabled: 'bad',
+} as const satisfies Readonly<Record<State, string>>
+
+/** A badge for the state of an order, a mail, a run or a webhook, in the same colour everywhere. */
+export function stateBadge(state: State): HTMLElement {
+  return badge(state, KINDS[state])
+}

@@ -1,0 +1,167 @@
+import { Type } from 'typebox'
+import type { HttpServer } from '../http/http-server.ts'
+import { OPERATOR_ONLY, okResponses } from '../http/problem.ts'
+import { sendPolled } from '../http/send-polled.ts'
+import { EPOCH_SEQUENCES, epochOf } from '../topic/topic.ts'
+import { AuditRunSchema, presentRun } from './audit-routes.ts'
+import { EXAMPLE_PIPELINE } from './pipeline-examples.ts'
+import type { Pipeline, PipelineStatus } from './pipeline-status.ts'
+
+const Nullable = <T extends Parameters<typeof Type.Union>[0][number]>(schema: T) => Type.Union([schema, Type.Null()])
+const Count = (description: string) => Type.Integer({ description })
+const NullableCount = (description: string) => Type.Union([Type.Integer(), Type.Null()], { description })
+
+const PARTS = {
+  slot: 'slot',
+  topic: 'topic',
+  subscribers: 'subscribers',
+  queues: 'queues',
+  deadLetters: 'dead_letters',
+  lake: 'lake',
+  lastVerify: 'last_verify',
+} as const
+
+const PipelineSchema = Type.Object(
+  {
+    slot: Nullable(
+      Type.Object(
+        {
+          name: Type.String(),
+          is_active: Type.Boolean({ description: 'Whether a process reads it: the change stream.' }),
+          lag_bytes: NullableCount('WAL after the confirmed position: unpublished changes, and everything else that was written.'),
+          retained_bytes: NullableCount('WAL that PostgreSQL retains for it.'),
+          lost_reason: Type.Union([Type.String(), Type.Null()], { description: 'Why the change stream can deliver nothing more.' }),
+        },
+        { title: 'PipelineSlot', description: 'The replication slot of the orders.' },
+      ),
+    ),
+    topic: Nullable(
+      Type.Object(
+        {
+          store: Type.Enum(['postgres', 'nats']),
+          epoch: Count('0 is the topic in PostgreSQL; 1, 2 … are streams of the broker.'),
+          newest_sequence: Count('Of the newest message of the epoch; 0 for none.'),
+        },
+        { title: 'PipelineTopic' },
+      ),
+    ),
+    subscribers: Nullable(
+      Type.Array(
+        Type.Object(
+          {
+            name: Type.String(),
+            position: NullableCount('The last sequence that it has handled; null before the first, and while it cannot be read.'),
+            lag_events: NullableCount('At most this many messages wait for it.'),
+            is_active: Type.Boolean({ description: 'Whether some process reads the topic as this subscriber.' }),
+            state: Type.Union([Type.Enum(['stopped', 'standby', 'active', 'failing']), Type.Null()], {
+              description: 'In the process that answers; null where it has not this role.',
+            }),
+          },
+          { title: 'PipelineSubscriber' },
+        ),
+      ),
+    ),
+    queues: Nullable(
+      Type.Array(
+        Type.Object(
+          {
+            name: Type.String(),
+            queued: Count('Jobs that wait.'),
+            oldest_untried_seconds: Count('How long the oldest due job has waited for its first attempt.'),
+          },
+          { title: 'PipelineQueue' },
+        ),
+      ),
+    ),
+    dead_letters: Nullable(
+      Type.Object(
+        {
+          count: Count('Changes that no event can be made of, and whose rows somebody must repair.'),
+          newest: Type.Array(
+            Type.Object({ event_id: Type.String(), reason: Type.String(), recorded_at: Type.String({ format: 'date-time' }) }),
+            { description: 'At most five.' },
+          ),
+        },
+        { title: 'PipelineDeadLetters' },
+      ),
+    ),
+    lake: Nullable(
+      Type.Object(
+        {
+          place: Type.String({ description: 'The folder, or the address in the object store.' }),
+          files: Count('Current files; those that a merged one has replaced do not count.'),
+          size_bytes: Count('Of these files.'),
+          newest_file_at: Type.Union([Type.String({ format: 'date-time' }), Type.Null()]),
+        },
+        { title: 'PipelineLake', description: 'Listed every ten seconds at most.' },
+      ),
+    ),
+    last_verify: Nullable(AuditRunSchema),
+    unavailable: Type.Array(Type.Object({ part: Type.Enum(Object.values(PARTS)), reason: Type.String() }, { title: 'PipelineGap' }), {
+      description: 'The parts that could not be read, which are null above. `last_verify` is null, too, when none has ended yet.',
+    }),
+  },
+  { title: 'Pipeline', examples: [EXAMPLE_PIPELINE] },
+)
+
+/** The state of the pipeline, for operators. */
+export function pipelineRoutes(server: HttpServer, { pipeline }: { pipeline: Pipeline }): void {
+  server.get(
+    '/admin/pipeline',
+    {
+      config: { access: 'pipeline:read' },
+      schema: {
+        tags: ['operations'],
+        operationId: 'getPipeline',
+        summary: 'The state of the pipeline from the replication slot to mails, webhooks and lake',
+        description:
+          'Any process of the API can answer. Each part is read for two seconds at most; one that fails costs itself only. Poll it with `If-None-Match`.',
+        response: okResponses(PipelineSchema, 'The state now.', ...OPERATOR_ONLY),
+      },
+    },
+    async (request, reply) => sendPolled(request, reply, present(await pipeline.read())),
+  )
+}
+
+function present({ slot, topic, subscribers, queues, deadLetters, lake, lastVerify, unavailable }: PipelineStatus) {
+  return {
+    slot: slot && {
+      name: slot.name,
+      is_active: slot.active,
+      lag_bytes: slot.lagBytes,
+      retained_bytes: slot.retainedBytes,
+      lost_reason: slot.lostReason,
+    },
+    topic: topic && {
+      store: topic.isOutside ? ('nats' as const) : ('postgres' as const),
+      epoch: epochOf(topic.newestSequence),
+      newest_sequence: topic.newestSequence % EPOCH_SEQUENCES,
+    },
+    subscribers:
+      subscribers?.map(({ name, position, lag, isActive, state }) => ({
+        name,
+        position: position === null ? null : position % EPOCH_SEQUENCES,
+        lag_events: lag,
+        is_active: isActive,
+        state,
+      })) ?? null,
+    queues:
+      queues?.map(({ name, queued, oldestUntriedSeconds }) => ({
+        name,
+        queued,
+        oldest_untried_seconds: Math.floor(oldestUntriedSeconds),
+      })) ?? null,
+    dead_letters: deadLetters && {
+      count: deadLetters.count,
+      newest: deadLetters.newest.map(({ recorded_at, ...letter }) => ({ ...letter, recorded_at: recorded_at.toISOString() })),
+    },
+    lake: lake && {
+      place: lake.place,
+      files: lake.files,
+      size_bytes: lake.sizeBytes,
+      newest_file_at: lake.newestFileAt?.toISOString() ?? null,
+    },
+    last_verify: lastVerify && presentRun(lastVerify),
+    unavailable: unavailable.map(({ part, reason }) => ({ part: PARTS[part], reason })),
+  }
+}

@@ -1,0 +1,204 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { type AuditRun, findLastRun } from '../audit/audit-runs.ts'
+import { countDeadLetters, type ListedDeadLetter, listNewestDeadLetters } from '../change-stream/dead-letters.ts'
+import { readSlotStatus, type SlotStatus } from '../change-stream/replication-slot.ts'
+import type { Pool } from '../db/pool.ts'
+import type { QueueLength } from '../jobs/job-queue.ts'
+import { lastOf } from '../lake/lake-end.ts'
+import { splitSuperseded } from '../lake/lake-names.ts'
+import type { LakeStore } from '../lake/lake-store.ts'
+import { findActiveSubscribers, lagBehind, listSubscriberPositions } from '../topic/subscriber-lag.ts'
+import type { Subscription, Topic } from '../topic/topic.ts'
+
+/** The subscribers of a store, in the order in which they are shown. */
+const SUBSCRIBERS = ['email', 'webhook', 'lake'] as const
+const NEWEST_DEAD_LETTERS = 5
+const TIMEOUT_MS = 2_000
+const LAKE_KEPT_MS = 10_000
+const MAX_REASON = 300
+
+export interface PipelineOptions {
+  pool: Pool
+  slotName: string
+  topic: Topic
+  /** Opened at first use: the role `api` needs no lake otherwise. */
+  openLake: () => Promise<LakeStore>
+  /** The subscriptions of this process, by name. */
+  subscriptions: ReadonlyMap<string, Pick<Subscription, 'state'>>
+  queues: Readonly<Record<string, () => Promise<QueueLength>>>
+}
+
+interface TopicStatus {
+  isOutside: boolean
+  /** With its epoch. */
+  newestSequence: number
+}
+
+interface SubscriberStatus {
+  name: string
+  /** With its epoch. Null for one that was never active, and while the place that has it cannot be read. */
+  position: number | null
+  /** Null while position or topic are unknown. */
+  lag: number | null
+  /** Whether some process is active as this subscriber. */
+  isActive: boolean
+  /** Null where this process has no such role. */
+  state: Subscription['state'] | null
+}
+
+interface LakeStatus {
+  place: string
+  files: number
+  sizeBytes: number
+  newestFileAt: Date | null
+  upTo: number
+}
+
+interface Parts {
+  slot: SlotStatus & { name: string }
+  topic: TopicStatus
+  subscribers: Omit<SubscriberStatus, 'lag'>[]
+  queues: ({ name: string } & QueueLength)[]
+  deadLetters: { count: number; newest: ListedDeadLetter[] }
+  lake: LakeStatus
+  lastVerify: AuditRun | null
+}
+export type PipelinePart = keyof Parts
+
+/** `unavailable`: the parts that could not be read, with the reason; they are null. */
+export type PipelineStatus = { [Name in Exclude<PipelinePart, 'subscribers'>]: Parts[Name] | null } & {
+  subscribers: SubscriberStatus[] | null
+  unavailable: { part: PipelinePart; reason: string }[]
+}
+
+/** The state of the whole pipeline, which any process can read. A part that fails or hangs costs itself only. */
+export class Pipeline {
+  readonly #options: PipelineOptions
+  readonly #parts: { [Name in PipelinePart]: Part<Parts[Name]> }
+  #lake: Promise<LakeStore> | null = null
+
+  constructor(options: PipelineOptions) {
+    this.#options = options
+    const { pool, slotName, queues } = options
+    this.#parts = {
+      slot: new Part(async () => ({ name: slotName, ...(await readSlotStatus(pool, slotName)) })),
+      topic: new Part(() => this.#readTopic()),
+      subscribers: new Part(() => this.#readSubscribers()),
+      queues: new Part(() => Promise.all(Object.entries(queues).map(async ([name, read]) => ({ name, ...(await read()) })))),
+      deadLetters: new Part(async () => {
+        const count = await countDeadLetters(pool)
+        return { count, newest: count === 0 ? [] : await listNewestDeadLetters(pool, NEWEST_DEAD_LETTERS) }
+      }),
+      lake: new Part(() => this.#readLake(), LAKE_KEPT_MS),
+      lastVerify: new Part(() => findLastRun(pool, 'verify')),
+    }
+  }
+
+  async start(): Promise<void> {}
+
+  async stop(): Promise<void> {
+    const lake = await this.#lake?.catch(() => null)
+    lake?.close()
+  }
+
+  async read(): Promise<PipelineStatus> {
+    const unavailable: PipelineStatus['unavailable'] = []
+    const read = async <Name extends PipelinePart>(part: Name): Promise<Parts[Name] | null> => {
+      const { value, reason } = await (this.#parts[part] as Part<Parts[Name]>).read()
+      if (reason !== null) unavailable.push({ part, reason })
+      return value
+    }
+    const [slot, topic, subscribers, queues, deadLetters, lake, lastVerify] = await Promise.all([
+      read('slot'),
+      read('topic'),
+      read('subscribers'),
+      read('queues'),
+      read('deadLetters'),
+      read('lake'),
+      read('lastVerify'),
+    ])
+    const withLag = subscribers?.map((subscriber): SubscriberStatus => {
+      // The lake keeps its own position, in the names of its files.
+      const position = subscriber.name === 'lake' ? (lake?.upTo ?? null) : subscriber.position
+      const lag = position === null || topic === null ? null : lagBehind(position, topic.newestSequence).lag
+      return { ...subscriber, position, lag }
+    })
+    return { slot, topic, subscribers: withLag ?? null, queues, deadLetters, lake, lastVerify, unavailable }
+  }
+
+  async #readTopic(): Promise<TopicStatus> {
+    const { topic } = this.#options
+    return { isOutside: topic.isOutside, newestSequence: await topic.newestSequence() }
+  }
+
+  async #readSubscribers(): Promise<Omit<SubscriberStatus, 'lag'>[]> {
+    const { pool, subscriptions } = this.#options
+    const [positions, active] = await Promise.all([listSubscriberPositions(pool), findActiveSubscribers(pool, SUBSCRIBERS)])
+    return SUBSCRIBERS.map((name) => ({
+      name,
+      position: positions.get(name) ?? null,
+      isActive: active.has(name),
+      state: subscriptions.get(name)?.state ?? null,
+    }))
+  }
+
+  /** By the names and sizes of its files; none is opened. */
+  async #readLake(): Promise<LakeStatus> {
+    this.#lake ??= this.#options.openLake()
+    const store = await this.#lake
+    const files = splitSuperseded(await store.list('orders/ingest_date=')).current
+    const newestAt = files.reduce((newest, { storedAt }) => Math.max(newest, storedAt), 0)
+    return {
+      place: store.locate(''),
+      files: files.length,
+      sizeBytes: files.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0),
+      newestFileAt: newestAt === 0 ? null : new Date(newestAt),
+      upTo: files.reduce((last, file) => Math.max(last, lastOf(file)), 0),
+    }
+  }
+}
+
+/** One reading, which callers share while it is in progress and for `keptMs` afterwards. */
+class Part<T> {
+  readonly #read: () => Promise<T>
+  readonly #keptMs: number
+  #inFlight: Promise<T> | null = null
+  #last: { value: T; at: number } | null = null
+
+  constructor(read: () => Promise<T>, keptMs = 0) {
+    this.#read = read
+    this.#keptMs = keptMs
+  }
+
+  async read(): Promise<{ value: T; reason: null } | { value: null; reason: string }> {
+    if (this.#last !== null && performance.now() - this.#last.at < this.#keptMs) return { value: this.#last.value, reason: null }
+    // One that hangs is not asked a second time meanwhile.
+    this.#inFlight ??= this.#readOnce()
+    const giveUp = new AbortController()
+    try {
+      const late = delay(TIMEOUT_MS, LATE, { signal: giveUp.signal })
+      late.catch(() => {})
+      const value = await Promise.race([this.#inFlight, late])
+      return value === LATE
+        ? { value: null, reason: `it does not answer within ${TIMEOUT_MS / 1_000} s` }
+        : { value: value as T, reason: null }
+    } catch (error) {
+      const [line = ''] = (error instanceof Error ? error.message : String(error)).split('\n')
+      return { value: null, reason: line.slice(0, MAX_REASON) || 'it cannot be read' }
+    } finally {
+      giveUp.abort()
+    }
+  }
+
+  async #readOnce(): Promise<T> {
+    try {
+      const value = await this.#read()
+      this.#last = { value, at: performance.now() }
+      return value
+    } finally {
+      this.#inFlight = null
+    }
+  }
+}
+
+const LATE = Symbol('late')

@@ -1,0 +1,47 @@
+import type { AuthContext } from '../auth/context.ts'
+import type { Pool } from '../db/pool.ts'
+import type { HttpServer } from '../http/http-server.ts'
+import type { JobQueue } from '../jobs/job-queue.ts'
+import type { LakeQueries } from '../lake/run-query.ts'
+import { auditRoutes } from './audit-routes.ts'
+import type { AuditRunner } from './audit-runner.ts'
+import { figuresRoutes } from './figures-routes.ts'
+import { lakeRoutes } from './lake-routes.ts'
+import { type MailRoutesOptions, mailRoutes } from './mail-routes.ts'
+import { mailTemplateRoutes } from './mail-template-routes.ts'
+import { consolePageRoutes } from './page-routes.ts'
+import { pipelineRoutes } from './pipeline-routes.ts'
+import type { Pipeline } from './pipeline-status.ts'
+import { consoleSessionRoutes } from './session-routes.ts'
+import { webhookRoutes } from './webhook-routes.ts'
+
+/** Parts of the console that the process starts and stops. */
+export interface ConsoleParts {
+  pipeline: Pipeline
+  audits: AuditRunner
+}
+
+export interface ConsoleOptions extends ConsoleParts {
+  pool: Pool
+  jobs: JobQueue
+  auth: AuthContext
+  now: () => Date
+  baseUrl: string
+  basePath: string
+  mails: Omit<MailRoutesOptions, 'pool'>
+  lakeQueries: LakeQueries
+}
+
+/** The console: its page, its sessions, and the calls of operators that the page is made of. Those are in the API's document, for other tools. */
+export function consoleRoutes(server: HttpServer, options: ConsoleOptions): void {
+  const { pool, jobs, now, auth, baseUrl, basePath, pipeline, audits, mails, lakeQueries } = options
+  consolePageRoutes(server)
+  consoleSessionRoutes(server, { auth, baseUrl, basePath })
+  figuresRoutes(server, { pool, now })
+  pipelineRoutes(server, { pipeline })
+  webhookRoutes(server, { pool, jobs, baseUrl })
+  auditRoutes(server, { pool, audits, baseUrl })
+  mailRoutes(server, { ...mails, pool })
+  mailTemplateRoutes(server, mails)
+  lakeRoutes(server, { pool, queries: lakeQueries })
+}

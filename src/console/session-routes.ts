@@ -1,0 +1,137 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
+import { type Client, clientOf } from '../auth/client.ts'
+import type { AuthContext } from '../auth/context.ts'
+import { EMAIL_MAX_LENGTH } from '../auth/email-address.ts'
+import { asAssertion, asProof, PasskeySignIn, SecondFactorSchema } from '../auth/factors/schemas.ts'
+import { completeSignIn, signInWithPasskey } from '../auth/factors/sign-in.ts'
+import { login } from '../auth/login.ts'
+import { refresh } from '../auth/refresh.ts'
+import { type LoginResult, PresentedPassword, strict, type TokenSet } from '../auth/schemas.ts'
+import { findOperatorTokens, revokeSessionsOfTokens } from '../auth/sessions.ts'
+import { AppError } from '../errors.ts'
+import type { HttpServer } from '../http/http-server.ts'
+import { isOperatorRole } from '../http/scopes.ts'
+
+const Credentials = Type.Object({ email: Type.String({ maxLength: EMAIL_MAX_LENGTH }), password: PresentedPassword }, strict)
+const TOKEN = /^[\w-]{43}$/
+
+export interface ConsoleSessionOptions {
+  auth: AuthContext
+  /** The public address, which decides whether the cookie needs TLS, and its path. */
+  baseUrl: string
+  basePath: string
+}
+
+/**
+ * The sessions of the console's page. They are sessions as any other, but the refresh token is in a cookie that no script can read
+ * (OWASP ASVS 5.0, 3.3): the page gets access tokens only, and keeps them in memory. The page calls these routes; they are no part of the API's document.
+ */
+export function consoleSessionRoutes(server: HttpServer, { auth, baseUrl, basePath }: ConsoleSessionOptions): void {
+  const name = cookieName(baseUrl)
+  const attributes = `Path=${basePath}/console/session; HttpOnly; SameSite=Strict${isSecure(baseUrl) ? '; Secure' : ''}`
+  const setCookie = (token: string, seconds: number) => ({ 'set-cookie': `${name}=${token}; Max-Age=${seconds}; ${attributes}` })
+  const clearCookie = setCookie('', 0)
+  const open = { access: 'public' } as const
+  const assertSameOrigin = (request: FastifyRequest) => {
+    if (!isSameOrigin(request, baseUrl)) throw new AppError('forbidden', 'Only the page of the console may do this.')
+  }
+
+  /** Answers with the access token, and sets the cookie, after any way of signing in. */
+  const answerOpened = async (request: FastifyRequest, reply: FastifyReply, opened: LoginResult) => {
+    if (!isOperatorRole(opened.user.role)) {
+      await endSessions(auth, [opened.refresh_token])
+      throw new AppError('forbidden', 'This account is no operator. `storefront admin create` makes one.')
+    }
+    // The cookie that this one replaces.
+    await endSessions(auth, readCookies(request, name))
+    return reply
+      .headers({ 'cache-control': 'no-store', ...setCookie(opened.refresh_token, opened.refresh_expires_in) })
+      .send({ ...presentAccess(opened), email: opened.user.email } as never)
+  }
+
+  server.post('/console/session', { schema: { hide: true, body: Credentials }, config: open }, async (request, reply) => {
+    assertSameOrigin(request)
+    return answerOpened(request, reply, await login(auth, request.body, clientOf(request)))
+  })
+
+  server.post(
+    '/console/session/second-factor',
+    { schema: { hide: true, body: SecondFactorSchema }, config: open },
+    async (request, reply) => {
+      assertSameOrigin(request)
+      return answerOpened(request, reply, await completeSignIn(auth, asProof(request.body), clientOf(request)))
+    },
+  )
+
+  server.post('/console/session/passkey', { schema: { hide: true, body: PasskeySignIn }, config: open }, async (request, reply) => {
+    assertSameOrigin(request)
+    return answerOpened(request, reply, await signInWithPasskey(auth, asAssertion(request.body.passkey), clientOf(request)))
+  })
+
+  // 204 without a session, not 401: having none is how the page starts.
+  server.post('/console/session/refresh', { schema: { hide: true }, config: open }, async (request, reply) => {
+    assertSameOrigin(request)
+    reply.header('cache-control', 'no-store')
+    const presented = readCookies(request, name)
+    if (presented.length === 0) return reply.code(204).send()
+    for (const token of await findOperatorTokens(auth.pool, presented)) {
+      const tokens = await refreshUnlessRefused(auth, token, clientOf(request))
+      if (tokens === null) continue
+      return reply.headers(setCookie(tokens.refresh_token, tokens.refresh_expires_in)).send(presentAccess(tokens) as never)
+    }
+    await endSessions(auth, presented)
+    return reply.headers(clearCookie).code(204).send()
+  })
+
+  server.delete('/console/session', { schema: { hide: true }, config: open }, async (request, reply) => {
+    assertSameOrigin(request)
+    await endSessions(auth, readCookies(request, name))
+    return reply
+      .headers({ 'cache-control': 'no-store', ...clearCookie })
+      .code(204)
+      .send()
+  })
+}
+
+function presentAccess({ token_type, access_token, expires_in }: TokenSet) {
+  return { token_type, access_token, expires_in }
+}
+
+async function refreshUnlessRefused(auth: AuthContext, token: string, client: Client): Promise<TokenSet | null> {
+  try {
+    return await refresh(auth, token, client)
+  } catch (error) {
+    if (error instanceof AppError && error.code === 'invalid_refresh_token') return null
+    throw error
+  }
+}
+
+async function endSessions({ pool, revocations, now }: AuthContext, refreshTokens: readonly string[]): Promise<void> {
+  if (refreshTokens.length === 0) return
+  for (const sessionId of await revokeSessionsOfTokens(pool, refreshTokens, now())) revocations.add(sessionId)
+}
+
+function isSecure(baseUrl: string): boolean {
+  return baseUrl.startsWith('https:')
+}
+
+/** With the port, because cookies ignore it: stores on one host have a session each. With TLS no page without it can set this cookie (RFC 6265bis). */
+function cookieName(baseUrl: string): string {
+  const port = new URL(baseUrl).port || (isSecure(baseUrl) ? '443' : '80')
+  return `${isSecure(baseUrl) ? '__Secure-' : ''}storefront_console_${port}`
+}
+
+/** Every token of that name: a page of another subdomain can add a cookie, and must not hide ours. */
+function readCookies({ headers: { cookie = '' } }: FastifyRequest, name: string): string[] {
+  const values = cookie.split(/; */).flatMap((pair) => (pair.startsWith(`${name}=`) ? [pair.slice(name.length + 1)] : []))
+  return [...new Set(values)].filter((value) => TOKEN.test(value))
+}
+
+/**
+ * A page of another site cannot use the cookie: browsers send `Origin` with every POST and DELETE, and no script can change it.
+ * Besides BASE_URL, the address that the request was sent to counts, such as localhost through a tunnel.
+ */
+function isSameOrigin({ headers: { origin, host }, protocol }: FastifyRequest, baseUrl: string): boolean {
+  return origin !== undefined && (origin === new URL(baseUrl).origin || origin === `${protocol}://${host}`)
+}

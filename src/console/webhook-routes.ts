@@ -1,0 +1,201 @@
+import { Type } from 'typebox'
+import { doingOf } from '../activity/record-activity.ts'
+import type { Pool } from '../db/pool.ts'
+import { AppError, notFound } from '../errors.ts'
+import type { HttpServer } from '../http/http-server.ts'
+import { Cursor, DEFAULT_LIMIT, decodeCursor, encodeCursor, Limit, nextLink, PageOf, toPage } from '../http/pagination.ts'
+import { JSON_BODY, OPERATOR_ONLY, okResponses, problemResponses } from '../http/problem.ts'
+import { sendPolled } from '../http/send-polled.ts'
+import type { JobQueue } from '../jobs/job-queue.ts'
+import { type ListedWebhook, listDeliveries, redeliver } from '../webhooks/webhook-deliveries.ts'
+import { findEndpoint, type ListedEndpoint, listEndpoints } from '../webhooks/webhook-endpoints.ts'
+import { toPrintableUrl, WebhookRefused } from '../webhooks/webhook-url.ts'
+import { EXAMPLE_WEBHOOK, EXAMPLE_WEBHOOK_DELIVERY } from './pipeline-examples.ts'
+
+/** About five seconds of work. */
+const MAX_REDELIVERED = 10_000
+const NullableTime = (description: string) => Type.Union([Type.String({ format: 'date-time' }), Type.Null()], { description })
+const NullableText = (description: string) => Type.Union([Type.String(), Type.Null()], { description })
+const EventId = Type.String({ pattern: '^[0-9a-f-]{36}\\.[0-9]{1,10}$', description: '`<order id>.<version>`' })
+const Status = Type.Enum(['queued', 'delivered', 'failed'], { title: 'WebhookStatus' })
+
+const WebhookSchema = Type.Object(
+  {
+    id: Type.String({ format: 'uuid' }),
+    url: Type.String({ description: 'Without its query, where receivers keep their tokens.' }),
+    event_types: Type.Union([Type.Array(Type.String()), Type.Null()], { description: 'Null: every type.' }),
+    state: Type.Enum(['enabled', 'failing', 'disabled'], { description: '`failing`: no delivery has succeeded since `since`.' }),
+    since: NullableTime('When it began to fail or was disabled.'),
+    reason: NullableText('Why it was disabled.'),
+    queued: Type.Integer({ description: 'Deliveries that wait.' }),
+    failed: Type.Integer({ description: 'Deliveries that have failed.' }),
+  },
+  { title: 'Webhook', examples: [EXAMPLE_WEBHOOK] },
+)
+const DeliverySchema = Type.Object(
+  {
+    event_id: Type.String(),
+    type: Type.String(),
+    status: Status,
+    attempts: Type.Integer(),
+    queued_at: Type.String({ format: 'date-time' }),
+    delivered_at: NullableTime('When the receiver accepted it.'),
+    last_error: NullableText('Why the last attempt failed.'),
+  },
+  { title: 'WebhookDelivery', examples: [EXAMPLE_WEBHOOK_DELIVERY] },
+)
+const Redelivery = Type.Union(
+  [
+    Type.Object({ event_id: EventId }, { additionalProperties: false, description: 'One event, whatever its status.' }),
+    Type.Object({ all_failed: Type.Literal(true) }, { additionalProperties: false, description: 'Every event whose delivery failed.' }),
+  ],
+  { title: 'Redelivery', examples: [{ all_failed: true }] },
+)
+const Redelivered = Type.Object(
+  { queued: Type.Integer({ description: 'The number of events that are delivered again.' }) },
+  { title: 'Redelivered', examples: [{ queued: 3 }] },
+)
+const Params = Type.Object({ id: Type.String({ format: 'uuid' }) })
+const PageQuery = Type.Object({ limit: Type.Optional(Limit), cursor: Type.Optional(Cursor) }, { additionalProperties: false })
+const DeliveryQuery = Type.Object({ ...PageQuery.properties, status: Type.Optional(Status) }, { additionalProperties: false })
+const EndpointPosition = Type.Tuple([Type.String({ format: 'uuid' })])
+const DeliveryPosition = Type.Tuple([Type.String({ format: 'date-time' }), Type.String({ maxLength: 100 })])
+
+export interface WebhookRoutesOptions {
+  pool: Pool
+  jobs: JobQueue
+  baseUrl: string
+}
+
+/** The endpoints that get order events, and their deliveries, for operators. Endpoints are added and removed by the command line. */
+export function webhookRoutes(server: HttpServer, { pool, jobs, baseUrl }: WebhookRoutesOptions): void {
+  const shared = { tags: ['operations'] }
+  const config = { access: 'webhooks:read' } as const
+
+  server.get(
+    '/admin/webhooks',
+    {
+      config,
+      schema: {
+        ...shared,
+        operationId: 'listWebhooks',
+        summary: 'The endpoints of webhooks and their state, in pages',
+        description: 'The oldest first, without their secrets.',
+        querystring: PageQuery,
+        response: okResponses(PageOf(WebhookSchema), 'A page of the endpoints.', ...OPERATOR_ONLY, 'invalid_query', 'invalid_cursor'),
+      },
+    },
+    async (request, reply) => {
+      const { limit = DEFAULT_LIMIT, cursor } = request.query
+      const scope = ['webhooks']
+      const [after] = cursor === undefined ? [undefined] : decodeCursor(scope, cursor, EndpointPosition)
+      const rows = await listEndpoints(pool, { after, limit: limit + 1 })
+      const page = toPage(rows, limit, presentEndpoint, ({ id }) => encodeCursor(scope, [id]))
+      const link = nextLink(baseUrl, '/admin/webhooks', request.query, page.next_cursor)
+      if (link !== undefined) reply.header('link', link)
+      return sendPolled(request, reply, page)
+    },
+  )
+
+  server.get(
+    '/admin/webhooks/:id/deliveries',
+    {
+      config,
+      schema: {
+        ...shared,
+        operationId: 'listWebhookDeliveries',
+        summary: "An endpoint's deliveries, newest first, in pages",
+        description: 'One for each event that it wanted. Pages: follow `next_cursor` until `has_more` is false.',
+        params: Params,
+        querystring: DeliveryQuery,
+        response: okResponses(
+          PageOf(DeliverySchema),
+          'A page of the deliveries.',
+          ...OPERATOR_ONLY,
+          'not_found',
+          'invalid_query',
+          'invalid_cursor',
+        ),
+      },
+    },
+    async (request, reply) => {
+      const { id } = request.params
+      const { limit = DEFAULT_LIMIT, cursor, status } = request.query
+      const scope = ['webhook deliveries', id, status ?? null]
+      const position = cursor === undefined ? undefined : decodeCursor(scope, cursor, DeliveryPosition)
+      await getEndpoint(pool, id)
+      const before = position === undefined ? undefined : { queuedAt: new Date(position[0]), eventId: position[1] }
+      const rows = await listDeliveries(pool, { endpointId: id, status, before, limit: limit + 1 })
+      const page = toPage(rows, limit, presentDelivery, (row) => encodeCursor(scope, [row.queued_at.toISOString(), row.event_id]))
+      const link = nextLink(baseUrl, `/admin/webhooks/${id}/deliveries`, request.query, page.next_cursor)
+      if (link !== undefined) reply.header('link', link)
+      return sendPolled(request, reply, page)
+    },
+  )
+
+  server.post(
+    '/admin/webhooks/:id/redeliver',
+    {
+      config: { access: 'webhooks:write' },
+      schema: {
+        ...shared,
+        operationId: 'redeliverWebhooks',
+        summary: 'Delivers one event again, or all that failed',
+        description:
+          'Each gets three days of its own for its attempts. Receivers know a repeated event by its id. One call queues 10,000 at most: repeat it while ' +
+          '`queued` is 10,000.',
+        params: Params,
+        body: Redelivery,
+        response: {
+          202: { ...Redelivered, description: 'They are queued.' },
+          ...problemResponses(...OPERATOR_ONLY, ...JSON_BODY, 'not_found', 'webhook_disabled'),
+        },
+      },
+    },
+    async (request, reply) => {
+      const { id } = request.params
+      const { body } = request
+      const eventId = 'event_id' in body ? body.event_id : null
+      const { state } = presentEndpoint(await getEndpoint(pool, id))
+      if (state === 'disabled') throw disabled(id)
+      const options = { atMost: MAX_REDELIVERED, doing: doingOf(request) }
+      const queued = await redeliver(pool, jobs, id, eventId, options).catch((error) => {
+        throw error instanceof WebhookRefused ? disabled(id) : error
+      })
+      if (queued === 0 && eventId !== null) throw notFound('delivery')
+      return reply.code(202).header('cache-control', 'no-store').send({ queued })
+    },
+  )
+}
+
+function disabled(id: string): AppError {
+  return new AppError('webhook_disabled', `The endpoint is disabled. \`storefront webhook enable ${id}\` enables it.`)
+}
+
+async function getEndpoint(pool: Pool, id: string): Promise<ListedEndpoint> {
+  const endpoint = await findEndpoint(pool, id)
+  if (endpoint === null) throw notFound('webhook')
+  return endpoint
+}
+
+function presentEndpoint({ id, url, event_types, failing_since, disabled_at, disabled_reason, queued, failed }: ListedEndpoint) {
+  const since = disabled_at ?? failing_since
+  return {
+    id,
+    url: toPrintableUrl(url),
+    event_types,
+    state: disabled_at !== null ? ('disabled' as const) : failing_since !== null ? ('failing' as const) : ('enabled' as const),
+    since: since?.toISOString() ?? null,
+    reason: disabled_reason,
+    queued,
+    failed,
+  }
+}
+
+function presentDelivery(delivery: ListedWebhook) {
+  return {
+    ...delivery,
+    queued_at: delivery.queued_at.toISOString(),
+    delivered_at: delivery.delivered_at?.toISOString() ?? null,
+  }
+}

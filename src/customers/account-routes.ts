@@ -1,0 +1,143 @@
+import { Readable } from 'node:stream'
+import { Type } from 'typebox'
+import { clientOf } from '../auth/client.ts'
+import type { AuthContext } from '../auth/context.ts'
+import { callerOf } from '../http/caller.ts'
+import type { HttpServer } from '../http/http-server.ts'
+import { CALLER_ONLY, JSON_BODY, NEEDLESS_BODY, noContentResponses, okResponses, problemResponses } from '../http/problem.ts'
+import { ShippingAddressSchema } from '../orders/order.ts'
+import { AddressSchema, addAddress, changeAddress, deleteAddress, listAddresses } from './addresses.ts'
+import { EXAMPLE_ADDRESS } from './examples.ts'
+import { exportAccount } from './export-account.ts'
+
+const strict = { additionalProperties: false }
+const { address, is_default } = EXAMPLE_ADDRESS
+const NewAddress = Type.Object(
+  { address: ShippingAddressSchema, is_default: Type.Optional(Type.Boolean({ default: false })) },
+  { title: 'NewCustomerAddress', examples: [{ address, is_default }], ...strict },
+)
+const AddressChange = Type.Object(
+  { address: Type.Optional(ShippingAddressSchema), is_default: Type.Optional(Type.Boolean()) },
+  { title: 'CustomerAddressChange', examples: [{ is_default: true }], ...strict },
+)
+const Addresses = Type.Object({ data: Type.Array(AddressSchema) }, { title: 'CustomerAddresses', examples: [{ data: [EXAMPLE_ADDRESS] }] })
+const Params = Type.Object({ id: Type.String({ format: 'uuid', description: 'The id of the address.' }) })
+const Export = Type.Object(
+  {},
+  {
+    title: 'AccountExport',
+    additionalProperties: true,
+    description: 'One member for each kind of data.',
+    examples: [{ exported_at: EXAMPLE_ADDRESS.created_at, addresses: [EXAMPLE_ADDRESS] }],
+  },
+)
+
+/** The caller's addresses, and everything that the store has about the caller. */
+export function ownDataRoutes(server: HttpServer, { pool, throttle, now }: AuthContext): void {
+  const shared = { tags: ['accounts'] }
+
+  server.get(
+    '/me/addresses',
+    {
+      config: { access: 'caller' },
+      schema: {
+        operationId: 'listAddresses',
+        description: 'All of them: there are 50 at most. An order takes the address itself as `shipping_address`, and keeps its own copy.',
+        ...shared,
+        summary: "The caller's addresses, the oldest first",
+        response: okResponses(Addresses, 'The addresses.', ...CALLER_ONLY),
+      },
+    },
+    async (request, reply) => reply.header('cache-control', 'no-store').send({ data: await listAddresses(pool, callerOf(request).userId) }),
+  )
+
+  server.post(
+    '/me/addresses',
+    {
+      config: { access: 'caller' },
+      schema: {
+        operationId: 'addAddress',
+        description: 'With `is_default` no other address is the default any more.',
+        ...shared,
+        summary: 'Adds an address',
+        body: NewAddress,
+        response: {
+          201: { ...AddressSchema, description: 'The address.' },
+          ...problemResponses(...CALLER_ONLY, ...JSON_BODY, 'not_found', 'too_many_addresses'),
+        },
+      },
+    },
+    async (request, reply) => {
+      const { address, is_default: isDefault = false } = request.body
+      const added = await addAddress(pool, callerOf(request).userId, { address, isDefault })
+      return reply.code(201).header('cache-control', 'no-store').send(added)
+    },
+  )
+
+  server.patch(
+    '/me/addresses/:id',
+    {
+      config: { access: 'caller' },
+      schema: {
+        operationId: 'changeAddress',
+        description: 'Only the properties that the body names change; `address` is replaced as a whole.',
+        ...shared,
+        summary: "Changes one of the caller's addresses",
+        params: Params,
+        body: AddressChange,
+        response: okResponses(AddressSchema, 'The changed address.', ...CALLER_ONLY, ...JSON_BODY, 'not_found'),
+      },
+    },
+    async (request, reply) => {
+      const { address, is_default: isDefault } = request.body
+      const changed = await changeAddress(pool, callerOf(request).userId, request.params.id, { address, isDefault })
+      return reply.header('cache-control', 'no-store').send(changed)
+    },
+  )
+
+  server.delete(
+    '/me/addresses/:id',
+    {
+      config: { access: 'caller' },
+      schema: {
+        operationId: 'deleteAddress',
+        description: 'Orders keep their copies. When it was the default, there is none then.',
+        ...shared,
+        summary: "Deletes one of the caller's addresses",
+        params: Params,
+        response: noContentResponses('The address is deleted.', ...CALLER_ONLY, 'not_found', ...NEEDLESS_BODY),
+      },
+    },
+    async (request, reply) => {
+      await deleteAddress(pool, callerOf(request).userId, request.params.id)
+      return reply.code(204).send(null)
+    },
+  )
+
+  server.get(
+    '/me/export',
+    {
+      config: { access: 'caller' },
+      schema: {
+        operationId: 'exportAccount',
+        description:
+          'Articles 15 and 20 of the GDPR: the account, its guests, sessions, addresses, orders with their history, mails about them, and keys of ' +
+          'requests. Sent as it is read, so an error in the middle ends the connection. Five an hour.',
+        ...shared,
+        summary: 'Everything that the store has about the caller, as JSON',
+        response: okResponses(Export, 'The data.', ...CALLER_ONLY, 'rate_limited'),
+      },
+    },
+    async (request, reply) => {
+      const caller = callerOf(request)
+      const client = clientOf(request)
+      await throttle.countExport(client, caller.userId)
+      client.record('account_exported', { user_id: caller.userId, session_id: caller.sessionId })
+      return reply
+        .header('cache-control', 'no-store')
+        .header('content-disposition', 'attachment; filename="account.json"')
+        .type('application/json; charset=utf-8')
+        .send(Readable.from(exportAccount(pool, caller.userId, now())) as never)
+    },
+  )
+}

@@ -1,0 +1,24 @@
+/** Bodies that the OpenAPI document shows. A test checks each against its schema. */
+
+const CREATED_AT = '2026-03-02T09:15:30.000Z'
+
+export const EXAMPLE_CUSTOMER = {
+  id: '01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11',
+  email: 'ada@example.com',
+  name: 'Ada Lovelace',
+  role: 'customer',
+  is_email_verified: true,
+  language: 'en',
+  owner_id: null,
+  blocked_at: null,
+  blocked_reason: null,
+  created_at: CREATED_AT,
+  orders: { count: 2, is_complete: true, totals: [{ amount: 5_160, currency: 'EUR' }], last_order_at: '2026-03-04T18:05:00.000Z' },
+}
+
+export const EXAMPLE_ADDRESS = {
+  id: '01997a5e-3a10-7c5e-9d61-0f2b7c4e8a19',
+  address: { name: 'Ada Lovelace', line1: '12 St James Square', city: 'London', postal_code: 'SW1Y 4JH', country: 'GB' },
+  is_default: true,
+  created_at: CREATED_AT,
+}

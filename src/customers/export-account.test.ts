@@ -1,0 +1,99 @@
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { test } from 'node:test'
+import { eventually } from '../../test/eventually.ts'
+import { createGuest, placeOrder } from '../../test/guests.ts'
+import { assertProblem } from '../../test/problem.ts'
+import { startStore } from '../../test/store.ts'
+import { identifier, sql } from '../db/sql.ts'
+import { exportAccount } from './export-account.ts'
+
+const DOCUMENT = readFileSync(new URL('../../docs/security.md', import.meta.url), 'utf8')
+/** By table: the member of the export that has it, or null with the reason why none has. */
+const documented = new Map(
+  [...DOCUMENT.matchAll(/^\| `(\w+)` \| (?:`(\w+)`|not exported): ([^|]+) \|$/gm)].map(([, table = '', member]) => [table, member ?? null]),
+)
+const MARK = 'Zaphodine'
+
+test('every table of the store is in the list of personal data, and what is personal is in the export', async (t) => {
+  const store = await startStore(t, { roles: ['api', 'stream', 'email', 'webhook'] })
+  const { pool } = store
+  const lamp = await store.addProduct()
+  const email = `${MARK.toLowerCase()}@example.com`
+  const [ada, bob, guest] = [
+    await store.register({ email, name: MARK }),
+    await store.register({ name: 'Trillian' }),
+    await createGuest(store, email),
+  ]
+  for (const { token } of [ada, bob, guest])
+    await placeOrder(store, token, lamp, { note: token === bob.token ? 'Trillian' : MARK }, { 'idempotency-key': '"k"' })
+  await pool.query('update users set owner_id = $1 where id = $2', [ada.id, guest.id])
+  const address = { name: MARK, line1: 'Ring 1', city: 'Wien', postal_code: '1010', country: 'AT' }
+  await store.call('POST', '/me/addresses', { token: ada.token, body: { address } })
+  await pool.query('update sessions set user_agent = $1 where user_id = any($2)', [MARK, [ada.id, guest.id]])
+  await pool.query(
+    `insert into passkeys (id, user_id, credential_id, public_key, sign_count, transports, name)
+    values (gen_random_uuid(), $1, 'c', 'key', 0, '{}', $2)`,
+    [ada.id, MARK],
+  )
+  await store.call('POST', '/auth/password-reset', { body: { email } })
+  await store.call('POST', '/me/email', { token: ada.token, body: { email: `${MARK}@new.example` } })
+  await pool.query(`insert into oidc_identities (issuer, subject, user_id) values ('https://id.example', 's', $1)`, [ada.id])
+  await eventually(async () => (await pool.query(`select from email_deliveries where status = 'sent'`)).rowCount === 3, {
+    what: 'the mails',
+  })
+
+  const { rows: tables } = await pool.query<{ name: string }>(
+    `select relname as name from pg_class where relnamespace = current_schema()::regnamespace and relkind in ('r', 'p') order by 1`,
+  )
+  assert.deepEqual(
+    [...documented.keys()].toSorted(),
+    tables.map(({ name }) => name).toSorted(),
+    'docs/security.md: tables with personal data',
+  )
+
+  const answer = await store.call('GET', '/me/export', { token: ada.token })
+  assert.equal(answer.status, 200)
+  for (const [table, member] of documented) {
+    // Every row that names the person or its ids, whatever the column.
+    const marks = [MARK, ada.id, guest.id].map((text) => `%${text}%`)
+    const { rowCount } = await pool.query(sql`select from ${identifier(table)} as stored where stored::text ilike any(${marks})`)
+    if (member === null) continue
+    assert.ok(Number(rowCount) > 0, `${table} has something of the person here`)
+    assert.equal(answer.json[member].length, rowCount, `${table} as ${member}`)
+  }
+  assert.equal(answer.json.orders.length, 2)
+  assert.ok(
+    answer.json.orders.every(
+      (order: { note: string; status_history: object[] }) => order.note === MARK && order.status_history.length === 1,
+    ),
+  )
+  assert.doesNotMatch(answer.text, /Trillian|argon2|password_hash|token_hash/)
+  assert.ok(!answer.text.includes(bob.id))
+  assertProblem(await store.call('GET', '/me/export'), 401, 'unauthenticated')
+})
+
+test('10,000 orders are exported once each, in pieces that the reader asks for', async (t) => {
+  const store = await startStore(t, { isRateLimited: true })
+  const ada = await store.register()
+  await placeOrder(store, ada.token, await store.addProduct())
+  await store.pool.query(
+    `insert into orders (id, user_id, status, items, total_amount, currency, status_history, created_at, updated_at)
+    select gen_random_uuid(), user_id, status, items, total_amount, currency, status_history, now(), now()
+    from orders cross join generate_series(1, 9999)`,
+  )
+  let longest = 0
+  let text = ''
+  const pieces = exportAccount(store.pool, ada.id, new Date())
+  for await (const piece of pieces) {
+    longest = Math.max(longest, piece.length)
+    text += piece
+  }
+  assert.ok(longest < 200_000, `${longest} characters in memory at once`)
+  const numbers = JSON.parse(text).orders.map(({ number }: { number: string }) => number)
+  assert.equal(new Set(numbers).size, 10_000)
+
+  const statuses = []
+  for (let i = 0; i < 6; i++) statuses.push((await store.call('GET', '/me/export', { token: ada.token })).status)
+  assert.deepEqual(statuses, [200, 200, 200, 200, 200, 429])
+})

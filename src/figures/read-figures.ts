@@ -1,0 +1,157 @@
+import type { Pool, Queryable } from '../db/pool.ts'
+import { sql } from '../db/sql.ts'
+import { BOUNDS_SECONDS } from '../operations/request-times.ts'
+import type { Figures, Range } from './figure-schemas.ts'
+import { PIPELINE_FIGURES } from './pipeline-figures.ts'
+import { type RequestRow, requestSeries } from './request-series.ts'
+
+/** Length of a step, and their number. */
+const STEPS: Readonly<Record<Range, { seconds: number; count: number }>> = {
+  hour: { seconds: 60, count: 60 },
+  day: { seconds: 600, count: 144 },
+  week: { seconds: 3_600, count: 168 },
+}
+const LISTED_PRODUCTS = 10
+
+interface Window {
+  from: Date
+  to: Date
+  seconds: number
+  count: number
+}
+
+/** When figures were last collected, null before the first time. */
+export async function readCollectedAt(db: Queryable): Promise<Date | null> {
+  const { rows } = await db.query<{ at: Date | null }>('select collected_at as at from figure_progress')
+  return rows[0]?.at ?? null
+}
+
+/** The figures of a range that ends with the step of `collectedAt`. */
+export async function readFigures(pool: Pool, range: Range, collectedAt: Date | null, now: Date): Promise<Figures> {
+  const { seconds, count } = STEPS[range]
+  const stepMs = seconds * 1_000
+  const to = new Date((Math.floor((collectedAt ?? now).getTime() / stepMs) + 1) * stepMs)
+  const from = new Date(to.getTime() - count * stepMs)
+  const window: Window = { from, to, seconds, count }
+  const sales = await readSales(pool, window)
+  const { series: requests, clientErrors, serverErrors } = requestSeries(await readRequests(pool, window), count, BOUNDS_SECONDS)
+  return {
+    range,
+    generated_at: collectedAt?.toISOString() ?? null,
+    step_seconds: seconds,
+    from: from.toISOString(),
+    to: to.toISOString(),
+    times: Array.from({ length: count }, (_, step) => new Date(from.getTime() + step * stepMs).toISOString()),
+    sales,
+    requests,
+    client_errors: clientErrors,
+    server_errors: serverErrors,
+    pipeline: await readPipeline(pool, window),
+    best_sellers: await readBestSellers(pool, window),
+    low_stock: await readLowStock(pool),
+    totals: {
+      orders: sum(sales.flatMap((series) => series.orders)),
+      revenue: sales.map(({ currency, revenue }) => ({ currency, amount: sum(revenue) })),
+      requests: sum(requests.flatMap((series) => series.requests)),
+      client_errors: sum(clientErrors),
+      server_errors: sum(serverErrors),
+    },
+  }
+}
+
+/** The number of the step of a time, from 0. */
+const stepOf = (column: 'minute' | 'slice', { from, seconds }: Window) =>
+  column === 'minute'
+    ? sql`(extract(epoch from minute - ${from}::timestamptz)::integer / ${seconds}::integer)`
+    : sql`(extract(epoch from slice - ${from}::timestamptz)::integer / ${seconds}::integer)`
+
+async function readSales(pool: Pool, window: Window): Promise<Figures['sales']> {
+  const { rows } = await pool.query<{ currency: string; step: number; orders: number; revenue: number }>(
+    sql`select currency, ${stepOf('minute', window)} as step, sum(orders)::bigint as orders, sum(revenue)::bigint as revenue
+    from order_figures
+    where minute >= ${window.from} and minute < ${window.to}
+    group by 1, 2
+    order by 1, 2`,
+  )
+  return [...Map.groupBy(rows, ({ currency }) => currency)].map(([currency, steps]) => {
+    const series = { currency, orders: zeros(window.count), revenue: zeros(window.count) }
+    for (const { step, orders, revenue } of steps) {
+      series.orders[step] = orders
+      series.revenue[step] = revenue
+    }
+    return series
+  })
+}
+
+async function readRequests(pool: Pool, window: Window): Promise<RequestRow[]> {
+  const { rows } = await pool.query<RequestRow>(
+    // Element by element, because PostgreSQL has no sum of arrays.
+    sql`select
+      method, route, ${stepOf('minute', window)} as step, sum(requests)::float8 as requests,
+      sum(client_errors)::float8 as "clientErrors", sum(server_errors)::float8 as "serverErrors",
+      array[sum(buckets[1]), sum(buckets[2]), sum(buckets[3]), sum(buckets[4]), sum(buckets[5]), sum(buckets[6]), sum(buckets[7]),
+        sum(buckets[8]), sum(buckets[9]), sum(buckets[10]), sum(buckets[11]), sum(buckets[12]), sum(buckets[13])]::float8[] as buckets
+    from request_figures
+    where minute >= ${window.from} and minute < ${window.to}
+    group by 1, 2, 3`,
+  )
+  return rows
+}
+
+async function readPipeline(pool: Pool, window: Window): Promise<Figures['pipeline']> {
+  const { rows } = await pool.query<{ name: string; step: number; value: number }>(
+    sql`select name, ${stepOf('minute', window)} as step, max(value) as value
+    from pipeline_figures
+    where minute >= ${window.from} and minute < ${window.to}
+    group by 1, 2`,
+  )
+  const byName = new Map(PIPELINE_FIGURES.map((name) => [name as string, Array<number | null>(window.count).fill(null)]))
+  for (const { name, step, value } of rows) {
+    const series = byName.get(name)
+    if (series !== undefined) series[step] = value
+  }
+  return Object.fromEntries(byName) as Figures['pipeline']
+}
+
+async function readBestSellers(pool: Pool, window: Window): Promise<Figures['best_sellers']> {
+  const { rows } = await pool.query<Figures['best_sellers'][number]>(
+    sql`select best.product_id, products.sku, products.name, best.quantity, best.revenue
+    from (
+      select product_id, sum(quantity)::bigint as quantity,
+        json_agg(json_build_object('amount', revenue, 'currency', currency) order by currency) as revenue
+      from (
+        select product_id, currency, sum(quantity) as quantity, sum(revenue)::bigint as revenue
+        from product_figures
+        where slice > ${window.from}::timestamptz - interval '10 minutes' and slice < ${window.to}
+        group by product_id, currency
+      ) as sold
+      group by product_id
+      order by quantity desc, product_id
+      limit ${LISTED_PRODUCTS}
+    ) as best
+    left join products on products.id = best.product_id
+    order by best.quantity desc, best.product_id`,
+  )
+  return rows
+}
+
+// Without an index, which every order would have to change: the whole table is read. See decision 0192.
+async function readLowStock(pool: Pool): Promise<Figures['low_stock']> {
+  const { rows } = await pool.query<Figures['low_stock'][number]>(
+    sql`select products.id as product_id, products.sku, products.name, inventory.available
+    from inventory
+    join products on products.id = inventory.product_id
+    where inventory.available is not null and products.archived_at is null
+    order by inventory.available, inventory.product_id
+    limit ${LISTED_PRODUCTS}`,
+  )
+  return rows
+}
+
+function zeros(count: number): number[] {
+  return Array<number>(count).fill(0)
+}
+
+function sum(values: readonly number[]): number {
+  return values.reduce((total, value) => total + value, 0)
+}

@@ -1,0 +1,12 @@
+import type { AccountCaller } from './caller.ts'
+
+/** When a route needs a fresh proof of who is at the session: `true` for accounts that have a second factor, `always` for all. */
+export type StepUp = true | 'always'
+
+/** What a session must have proven besides its account and role. Implemented by `auth/`; API keys have no session and are not asked. */
+export interface SessionGuard {
+  /** Throws `second_factor_setup_required`. */
+  assertMayUseScopes(caller: AccountCaller): Promise<void>
+  /** Throws `step_up_required`. */
+  assertFreshProof(caller: AccountCaller, when: StepUp): Promise<void>
+}

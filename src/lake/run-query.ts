@@ -1,0 +1,143 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { setPriority, tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { AppError } from '../errors.ts'
+import type { LakePlace } from './open-lake-store.ts'
+import { EXIT_REFUSED, type QueryRequest } from './query-request.ts'
+
+/** The most that a query may ask for, and what one may use. See decision 0196. */
+export const MAX_QUERY_ROWS = 10_000
+export const MAX_QUERY_CHARACTERS = 20_000
+const DEFAULT_TIMEOUT_MS = 10_000
+const MAX_ROW_BYTES = 8 * 1_048_576
+/** Names and types of columns are beside the rows. */
+const MAX_OUTPUT_BYTES = MAX_ROW_BYTES + 1_048_576
+const MAX_QUERIES = 3
+const DUCKDB_MEMORY = '512MB'
+const SPILL = '1GB'
+/** Of what Node.js and DuckDB reserve, about 640 MB more than they use. */
+const PROCESS_MEMORY_KIB = 1_500_000
+const CPU_SECONDS = 30
+const RETRY_SECONDS = 2
+
+const CHILD = fileURLToPath(new URL('query-process.ts', import.meta.url))
+const STRIP_TYPES = new URL('../../bin/strip-types.mjs', import.meta.url).href
+/** Lower than requests and the pipeline. */
+const PRIORITY = 10
+/** Bounds that DuckDB cannot exceed. Linux ends this process first when memory is short; systems without such a bound continue without it. */
+const SHELL = `ulimit -c 0; ulimit -t ${CPU_SECONDS}; ulimit -d ${PROCESS_MEMORY_KIB} 2>/dev/null
+{ echo 1000 >/proc/self/oom_score_adj; } 2>/dev/null
+exec "$@"`
+
+export interface LakeQueriesOptions {
+  place: LakePlace
+  /** Whether a folder that does not exist is a lake without files, and not one of another machine. */
+  mayBeMissing: boolean
+  /** Variables that the object store needs; the process of a query gets no others. */
+  environment: Readonly<Record<string, string>>
+  timeoutMs?: number
+  /** Where a query keeps what does not fit into memory, while it runs. */
+  temporaryDirectory?: string
+}
+
+/** A query of an operator. When `signal` aborts, nobody waits for it any more. */
+export interface LakeQuery {
+  operatorId: string
+  text: string
+  limit: number
+  mayReadActivities?: boolean
+  signal: AbortSignal
+}
+
+/** Runs queries of operators, each in a process of its own: one at a time for each operator, and a few in all. */
+export class LakeQueries {
+  readonly #options: LakeQueriesOptions
+  readonly #running = new Set<string>()
+
+  constructor(options: LakeQueriesOptions) {
+    this.#options = options
+  }
+
+  /** The answer as JSON. Throws `rate_limited`, `unavailable`, `query_refused` or `query_timeout`. */
+  async run({ operatorId, text, limit, mayReadActivities = false, signal }: LakeQuery): Promise<Buffer> {
+    const { place, mayBeMissing, environment, timeoutMs = DEFAULT_TIMEOUT_MS, temporaryDirectory = tmpdir() } = this.#options
+    if (place.bucket === null && !mayBeMissing && !existsSync(place.directory))
+      throw new AppError('unavailable', 'This process sees no lake: set LAKE_URL, or DATA_DIR to that of the process with the role lake.')
+    const headers = { 'retry-after': String(RETRY_SECONDS) }
+    if (this.#running.has(operatorId))
+      throw new AppError('rate_limited', 'Your last query still runs. Wait until it has ended, or cancel it.', { headers })
+    if (this.#running.size >= MAX_QUERIES)
+      throw new AppError('unavailable', `${MAX_QUERIES} queries of other operators are running. Retry in a moment.`, { headers })
+    this.#running.add(operatorId)
+    try {
+      const spillDirectory = await mkdtemp(join(temporaryDirectory, 'storefront-query-'))
+      try {
+        const bounds = { maxRows: limit, maxBytes: MAX_ROW_BYTES, memory: DUCKDB_MEMORY, spill: SPILL, spillDirectory }
+        return await runProcess({ place, text, bounds, mayReadActivities }, environment, timeoutMs, signal)
+      } finally {
+        await rm(spillDirectory, { recursive: true, force: true })
+      }
+    } finally {
+      this.#running.delete(operatorId)
+    }
+  }
+}
+
+async function runProcess(
+  request: QueryRequest,
+  env: Readonly<Record<string, string>>,
+  timeoutMs: number,
+  signal: AbortSignal,
+): Promise<Buffer> {
+  const args = ['-c', SHELL, 'sh', process.execPath, '--import', STRIP_TYPES, CHILD]
+  const child = spawn('/bin/sh', args, { stdio: 'pipe', env: { ...env }, cwd: '/' })
+  if (child.pid !== undefined) setPriority(child.pid, PRIORITY)
+  let reason: AppError | null = null
+  const kill = (why: AppError) => {
+    reason ??= why
+    child.kill('SIGKILL')
+  }
+  const tooLong = new AppError('query_timeout', `The query took longer than ${timeoutMs / 1_000} seconds and was ended.`)
+  const timer = setTimeout(() => kill(tooLong), timeoutMs)
+  const onAbort = () => kill(new AppError('query_timeout', 'The query was cancelled.'))
+  signal.addEventListener('abort', onAbort)
+  if (signal.aborted) onAbort()
+  try {
+    const output = collect(child, () => kill(new AppError('query_refused', 'The names and types of the columns are too long.')))
+    // Left open: the process ends when this one does.
+    child.stdin?.on('error', () => {})
+    child.stdin?.write(`${JSON.stringify(request)}\n`)
+    const [status, endedBy] = await new Promise<[number | null, string | null]>((resolve, reject) =>
+      child.on('error', reject).on('close', (...end) => resolve(end)),
+    )
+    if (reason !== null) throw reason
+    if (status === 0) return output('stdout')
+    if (status === EXIT_REFUSED) throw new AppError('query_refused', output('stdout').toString())
+    const cause = new Error(`the process of a lake query ended with ${endedBy ?? status}: ${output('stderr')}`)
+    // Node.js ends with these when it gets no memory.
+    if (endedBy !== null || (status ?? 0) > 128)
+      throw new AppError('query_refused', 'The query ended its process: it may need more memory than it gets.', { cause })
+    throw new AppError('unavailable', 'The lake cannot be read now. Retry in a moment.', { cause })
+  } finally {
+    clearTimeout(timer)
+    signal.removeEventListener('abort', onAbort)
+    child.stdin?.destroy()
+  }
+}
+
+/** Collects what the process prints, up to a bound. */
+function collect(child: ChildProcess, onTooMuch: () => void): (name: 'stdout' | 'stderr') => Buffer {
+  const parts: Record<'stdout' | 'stderr', Buffer[]> = { stdout: [], stderr: [] }
+  let bytes = 0
+  for (const name of ['stdout', 'stderr'] as const) {
+    child[name]?.on('data', (part: Buffer) => {
+      bytes += part.length
+      if (bytes > MAX_OUTPUT_BYTES) onTooMuch()
+      else parts[name].push(part)
+    })
+  }
+  return (name) => Buffer.concat(parts[name])
+}

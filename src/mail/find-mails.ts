@@ -1,0 +1,139 @@
+import type { Queryable } from '../db/pool.ts'
+import { allOf, noSql, type Sql, sql } from '../db/sql.ts'
+import { deliveryJobId } from '../jobs/deliveries.ts'
+import { readJobStarts } from '../jobs/job-queue.ts'
+import type { Language } from '../language.ts'
+import { type DeliveryStatus, EMAIL_QUEUE, MAIL_DELIVERIES } from './email-deliveries.ts'
+import type { MailContent } from './render-mail.ts'
+
+/** An order mail as operators see it. */
+export interface FoundMail {
+  event_id: string
+  order_id: string
+  /** Null when the order's row is gone. */
+  order_number: string | null
+  event_type: string
+  /** The account's present address; null when it was deleted. */
+  to: string | null
+  status: DeliveryStatus
+  attempts: number
+  queued_at: Date
+  send_after: Date | null
+  /** When the next attempt may be made; null when none waits. */
+  next_attempt_at: Date | null
+  sent_at: Date | null
+  failed_at: Date | null
+  last_error: string | null
+}
+
+/** With what is needed to render it. */
+export type MailWithContent = FoundMail & {
+  /** Null once it is sent. */
+  content: MailContent | null
+  /** As `beginAttempt` reads it: null also while the address is not verified. */
+  customer_name: string | null
+  /** The account's present one; null for the store's. */
+  language: Language | null
+}
+
+export interface MailSearch {
+  status?: DeliveryStatus | undefined
+  /** An order's id, a UUID, or its number. */
+  order?: string | undefined
+  /** None finds nothing: there is no such account. */
+  userIds?: readonly string[] | undefined
+  /** Queued then or later. */
+  from?: Date | undefined
+  /** Queued before. */
+  to?: Date | undefined
+  /** Only mails behind this one. */
+  after?: { queuedAt: Date; eventId: string } | undefined
+  limit: number
+}
+
+const STATUSES: readonly DeliveryStatus[] = ['queued', 'sent', 'failed']
+const KEY = sql`mail.event_id, mail.queued_at`
+const NEWEST_FIRST = sql`order by queued_at desc, event_id desc`
+
+/** The newest mails first. Reads as many rows as it returns, for each status; with an order or an account all mails of those. */
+export async function findMails(db: Queryable, search: MailSearch): Promise<FoundMail[]> {
+  const { order, userIds, limit } = search
+  const page = order === undefined && userIds === undefined ? pageOfAll(search) : pageOfOwner(search)
+  const { rows } = await db.query<FoundRow>(
+    sql`with page as materialized (${page} ${NEWEST_FIRST} limit ${limit})
+    ${selectMails(noSql)}
+    from page
+    join email_deliveries as mail on mail.event_id = page.event_id
+    ${JOINED}
+    order by mail.queued_at desc, mail.event_id desc`,
+  )
+  return withNextAttempts(db, rows)
+}
+
+/** One mail with its content, null for none. */
+export async function findMail(db: Queryable, eventId: string): Promise<MailWithContent | null> {
+  const content = sql`, mail.content, case when users.email_verified_at is not null then users.name end as customer_name, users.language`
+  const { rows } = await db.query<FoundRow & Pick<MailWithContent, 'content' | 'customer_name' | 'language'>>(
+    sql`${selectMails(content)} from email_deliveries as mail ${JOINED} where mail.event_id = ${eventId} and mail.status <> 'skipped'`,
+  )
+  const [mail] = await withNextAttempts(db, rows)
+  return mail ?? null
+}
+
+export async function hasFailedMails(db: Queryable): Promise<boolean> {
+  const { rows } = await db.query<{ found: boolean }>(`select exists (select from email_deliveries where status = 'failed') as found`)
+  return rows[0]?.found ?? false
+}
+
+type FoundRow = Omit<FoundMail, 'next_attempt_at'> & { job_number: number }
+
+const JOINED = sql`left join orders on orders.id = mail.order_id left join users as buyer on buyer.id = mail.user_id
+  left join users on users.id = coalesce(buyer.owner_id, buyer.id)`
+
+function selectMails(more: Sql): Sql {
+  return sql`select mail.event_id, mail.order_id, orders.number::text as order_number, mail.event_type, users.email as "to", mail.status, mail.attempts,
+    mail.queued_at, mail.send_after, mail.sent_at, mail.failed_at, mail.last_error, mail.job_number ${more}`
+}
+
+/** The index is by status and time: the newest of each status, and the newest of those. */
+function pageOfAll(search: MailSearch): Sql {
+  return sql`select newest.event_id, newest.queued_at
+    from unnest(${search.status === undefined ? STATUSES : [search.status]}::text[]) as one (status)
+    cross join lateral (
+      select ${KEY} from email_deliveries as mail
+      where mail.status = one.status and ${allOf(conditionsOf(search))}
+      ${NEWEST_FIRST}
+      limit ${search.limit}
+    ) as newest`
+}
+
+/** Materialized: otherwise the planner may read all mails by time to find those of an account that has none lately. */
+function pageOfOwner(search: MailSearch): Sql {
+  const { order, userIds, status } = search
+  const conditions = [sql`mail.status <> 'skipped'`, ...conditionsOf(search)]
+  if (order !== undefined) {
+    const id = order.includes('-') ? sql`${order}::uuid` : sql`(select id from orders where number = ${order}::bigint)`
+    conditions.push(sql`mail.order_id = ${id}`)
+  }
+  if (userIds !== undefined) conditions.push(sql`mail.user_id = any(${userIds}::uuid[])`)
+  const ofStatus = status === undefined ? noSql : sql`where status = ${status}`
+  return sql`select event_id, queued_at from (
+      with matching as materialized (select ${KEY}, mail.status from email_deliveries as mail where ${allOf(conditions)})
+      select event_id, queued_at from matching ${ofStatus}
+    ) as found`
+}
+
+function conditionsOf({ from, to, after }: MailSearch): Sql[] {
+  const conditions: Sql[] = []
+  if (from !== undefined) conditions.push(sql`mail.queued_at >= ${from}::timestamptz`)
+  if (to !== undefined) conditions.push(sql`mail.queued_at < ${to}::timestamptz`)
+  if (after !== undefined) conditions.push(sql`(mail.queued_at, mail.event_id) < (${after.queuedAt}::timestamptz, ${after.eventId})`)
+  return conditions
+}
+
+async function withNextAttempts<Row extends FoundRow>(db: Queryable, rows: readonly Row[]): Promise<(Row & FoundMail)[]> {
+  const jobOf = ({ event_id, job_number }: FoundRow) => deliveryJobId(MAIL_DELIVERIES, { event_id, number: job_number })
+  const waiting = rows.filter(({ status }) => status === 'queued').map(jobOf)
+  const starts = waiting.length === 0 ? new Map<string, Date>() : await readJobStarts(db, EMAIL_QUEUE.name, waiting)
+  return rows.map((row) => ({ ...row, next_attempt_at: row.status === 'queued' ? (starts.get(jobOf(row)) ?? null) : null }))
+}

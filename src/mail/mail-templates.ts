@@ -1,0 +1,83 @@
+import { LANGUAGES, type Language } from '../language.ts'
+import {
+  ACCOUNT_MAIL_KINDS,
+  ACCOUNT_MAIL_PARTIALS,
+  type AccountMailPages,
+  createAccountMailRenderer,
+  type RenderAccountMail,
+} from './account-mail.ts'
+import { EXAMPLE_CUSTOMER, exampleAccountMailValues, exampleMailContent } from './example-mail.ts'
+import type { MailLanguages } from './mail-languages.ts'
+import {
+  createMailRenderer,
+  isOrderMailKind,
+  ORDER_MAIL_KINDS,
+  ORDER_MAIL_PARTIALS,
+  type RenderedMail,
+  type RenderMail,
+} from './render-mail.ts'
+import { createTemplateReader, filesOf, listOwnTemplates } from './templates.ts'
+
+/** A template of a mail: a pair of files, for text and HTML. */
+export interface MailTemplate {
+  name: string
+  kind: 'order' | 'account'
+  /** Whether the mail contains amounts. */
+  hasAmounts: boolean
+  /** The files of the shop that it is made of, in any language: its own and those it may include. None: it is built in. */
+  ownFiles: string[]
+}
+
+/** The store's mail templates, as this process has read them. */
+export interface MailTemplates {
+  render: RenderMail
+  renderAccountMail: RenderAccountMail
+  list: readonly MailTemplate[]
+  languages: MailLanguages
+  /** The mail of an invented order or account. Null when there is no template of this name. */
+  preview(name: string, language?: Language, locale?: string): RenderedMail | null
+}
+
+export interface MailTemplatesOptions extends AccountMailPages {
+  /** The folder of the shop's own templates, null for none. */
+  directory: string | null
+  languages: MailLanguages
+  /** Of the invented order. */
+  currency: string
+}
+
+/** Reads every template, once. Throws TemplateError. */
+export function readMailTemplates({ directory, languages, currency, ...pages }: MailTemplatesOptions): MailTemplates {
+  const readTemplate = createTemplateReader(directory)
+  const render = createMailRenderer(readTemplate, languages)
+  const renderAccountMail = createAccountMailRenderer(pages, readTemplate, languages)
+  const own = new Set(listOwnTemplates(directory))
+  const ownOf = (names: readonly string[]) => {
+    const files = new Set(names.flatMap((name) => LANGUAGES.flatMap((language) => filesOf(name, language))))
+    return [...files].filter((file) => own.has(file))
+  }
+  const shared = [...ORDER_MAIL_PARTIALS.html.map((name) => `${name}.html`), ...ORDER_MAIL_PARTIALS.txt.map((name) => `${name}.txt`)]
+  const list: MailTemplate[] = [
+    ...ORDER_MAIL_KINDS.map((name) => ({
+      ...{ name, kind: 'order' as const, hasAmounts: name !== 'part_shipped' && name !== 'part_returned' },
+      ownFiles: ownOf([`${name}.txt`, `${name}.html`, ...shared]),
+    })),
+    ...ACCOUNT_MAIL_KINDS.map((name) => ({
+      ...{ name, kind: 'account' as const, hasAmounts: false },
+      ownFiles: ownOf(
+        [`${name}.txt`, `${name}.html`, ...ACCOUNT_MAIL_PARTIALS.map((partial) => `${partial}.html`)].map((file) => `account/${file}`),
+      ),
+    })),
+  ]
+  return {
+    render,
+    renderAccountMail,
+    list,
+    languages,
+    preview(name, language, locale) {
+      if (isOrderMailKind(name)) return render(exampleMailContent(name, currency), EXAMPLE_CUSTOMER, language, locale)
+      const account = ACCOUNT_MAIL_KINDS.find((kind) => kind === name)
+      return account === undefined ? null : renderAccountMail(account, exampleAccountMailValues(account), language)
+    },
+  }
+}

@@ -1,0 +1,13 @@
+import type { OrderEvent } from '../orders/events.ts'
+import type { MailWithContent } from './find-mails.ts'
+import { isOrderMailKind, mailKindOf, type RenderedMail, type RenderMail, toMailContent } from './render-mail.ts'
+
+/**
+ * What was or will be sent. `event` is the mail's, made again from the order's row; it is needed once the mail is sent. Null when the account
+ * was deleted, or neither the content nor the event is known. Pure.
+ */
+export function renderStoredMail(render: RenderMail, mail: MailWithContent, event: OrderEvent | null): RenderedMail | null {
+  if (mail.to === null || !isOrderMailKind(mailKindOf(mail.event_type))) return null
+  const content = mail.content ?? (event === null ? null : toMailContent(event))
+  return content === null ? null : render(content, mail.customer_name, mail.language)
+}

@@ -1,0 +1,82 @@
+import { type Static, Type } from 'typebox'
+import { Compile } from 'typebox/compile'
+import { parseEmail } from '../auth/email-address.ts'
+import { readForeignHash, UnusableHash } from '../auth/passwords/foreign-hash.ts'
+import { InvalidLine } from '../catalogue/import/imported-product.ts'
+import { AppError } from '../errors.ts'
+import { containsLink } from '../http/link-in-text.ts'
+import { countCodePoints } from '../http/text-length.ts'
+import { checkLine, readTime } from './json-lines.ts'
+
+const MAX_HASH_LENGTH = 500
+export const ExternalId = Type.String({ minLength: 1, maxLength: 200 })
+
+const CustomerLine = Type.Object(
+  {
+    external_id: ExternalId,
+    email: Type.String({ minLength: 1, maxLength: 320 }),
+    name: Type.Optional(Type.Union([Type.String({ maxLength: 200 }), Type.Null()])),
+    created_at: Type.Optional(Type.String({ maxLength: 40 })),
+    address_proven: Type.Optional(Type.Boolean()),
+    password: Type.Optional(Type.Union([Type.String({ minLength: 1, maxLength: MAX_HASH_LENGTH }), Type.Null()])),
+    guest: Type.Optional(Type.Boolean()),
+  },
+  { additionalProperties: false },
+)
+const check = Compile(countCodePoints(CustomerLine))
+
+/** A customer of another shop. */
+export interface ImportedCustomer {
+  externalId: string
+  /** Canonical. */
+  email: string
+  name: string | null
+  createdAt: Date
+  isAddressProven: boolean
+  /** As the other shop stored it; null for none. */
+  passwordHash: string | null
+  isGuest: boolean
+}
+
+/**
+ * Reads a line of a file of customers. With `dropsUnusableHashes` a customer whose hash cannot be used has no password; otherwise the line is refused.
+ * Throws InvalidLine.
+ */
+export function readCustomer(value: unknown, now: Date, dropsUnusableHashes: boolean): ImportedCustomer {
+  const line = checkLine<Static<typeof CustomerLine>>(check, value)
+  const isGuest = line.guest === true
+  const name = line.name?.trim() || null
+  if (containsLink(name ?? '')) throw new InvalidLine('name contains a link')
+  if (isGuest && line.password) throw new InvalidLine('a guest has no password')
+  return {
+    externalId: line.external_id,
+    email: readEmail(line.email),
+    name,
+    createdAt: line.created_at === undefined ? now : readTime(line.created_at, 'created_at', now),
+    isAddressProven: line.address_proven === true && !isGuest,
+    passwordHash: readHash(line.password ?? null, dropsUnusableHashes),
+    isGuest,
+  }
+}
+
+/** The canonical form. Throws InvalidLine. */
+export function readEmail(text: string): string {
+  try {
+    return parseEmail(text)
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error
+    throw new InvalidLine('email is no address that mail can be sent to')
+  }
+}
+
+function readHash(stored: string | null, dropsUnusable: boolean): string | null {
+  if (stored === null) return null
+  try {
+    readForeignHash(stored)
+    return stored
+  } catch (error) {
+    if (!(error instanceof UnusableHash)) throw error
+    if (dropsUnusable) return null
+    throw new InvalidLine(`password: ${error.message}; with --without-unusable-passwords the customer is imported and sets one by mail`)
+  }
+}

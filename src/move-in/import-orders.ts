@@ -1,0 +1,123 @@
+import { SeenSkus } from '../catalogue/import/seen-skus.ts'
+import type { Pool } from '../db/pool.ts'
+import { sql } from '../db/sql.ts'
+import { inTransaction } from '../db/transaction.ts'
+import { interpret, type JsonLine } from './json-lines.ts'
+import { CHANGED, type MoveInOptions, type MoveInResult, noOutcomes, storeInParts } from './move-in.ts'
+import { groupOf, type ImportedOrder, readOrder } from './order-line.ts'
+import { digestOf, idOfSource } from './source-ids.ts'
+import { type NumberedOrder, storeOrders } from './store-orders.ts'
+import { Tally } from './tally.ts'
+
+/** Orders of one transaction: the events of orders that are placed meanwhile wait for those of one batch. */
+const BATCH_SIZE = 200
+const MAX_BATCH_LINES = 4_000
+
+export interface OrderImportOptions extends MoveInOptions {
+  /** Waits until the change stream has published what was committed up to this position of the log. */
+  untilPublished: (position: string) => Promise<void>
+}
+
+/** The greatest number in a file, 0 for none. Lines that will be refused count, too. */
+export async function findGreatestNumber(lines: AsyncIterable<JsonLine>, now: Date): Promise<{ lines: number; greatest: number }> {
+  let [count, greatest] = [0, 0]
+  for await (const read of lines) {
+    count++
+    const interpreted = interpret(read, (value) => readOrder(value, now))
+    if ('item' in interpreted) greatest = Math.max(greatest, interpreted.item.number)
+  }
+  return { lines: count, greatest }
+}
+
+/** Numbers of new orders continue above `greatest`, so that none is drawn that the file has. */
+export async function reserveNumbers(pool: Pool, greatest: number): Promise<void> {
+  if (greatest > 0) await pool.query(sql`select reserve_order_numbers(${greatest})`)
+}
+
+/**
+ * Stores the orders of another shop as they were there: with their numbers, times and history, and without taking stock or telling anybody. Each
+ * batch is one transaction, and a run can be repeated: an order is known by its id in the other shop.
+ */
+export async function importOrders(pool: Pool, lines: AsyncIterable<JsonLine>, options: OrderImportOptions): Promise<MoveInResult> {
+  const result: MoveInResult = { outcomes: noOutcomes(), source: new Tally(), store: new Tally() }
+  const seen = { ids: new SeenSkus(), numbers: new SeenSkus() }
+  let batch: NumberedOrder[] = []
+  let batchLines = 0
+  let lineCount = 0
+  const refuse = (line: number, reason: string) => {
+    result.outcomes.refused++
+    options.onProblem(line, reason)
+  }
+  const finish = async () => {
+    let position: string | null = null
+    const outcomes = await storeInParts(batch, async (part) => {
+      const stored = await inTransaction(pool, (tx) => storeOrders(tx, part, options))
+      position = stored.position ?? position
+      return stored.outcomes
+    })
+    for (const [index, outcome] of outcomes.entries()) {
+      const line = batch[index]?.line ?? 0
+      if (typeof outcome === 'object') refuse(line, outcome.refusal)
+      else result.outcomes[outcome]++
+      if (outcome === 'changed') options.onProblem(line, CHANGED)
+    }
+    if (!options.isDryRun) await countStored(pool, batch, result.store)
+    batch = []
+    batchLines = 0
+    options.onProgress?.(lineCount)
+    if (position !== null) await options.untilPublished(position)
+  }
+  for await (const read of lines) {
+    lineCount++
+    const { line } = read
+    const { group, amount } = groupOf('value' in read ? read.value : null)
+    result.source.add(group, amount)
+    const interpreted = interpret(read, (value) => readOrder(value, options.now()))
+    const problem = 'error' in interpreted ? interpreted.error : findDouble(seen, interpreted.item, line)
+    if (problem !== null) refuse(line, problem)
+    else if ('item' in interpreted) {
+      batch.push(numbered(line, interpreted.item, options.source))
+      batchLines += interpreted.item.lines.length
+    }
+    if (batch.length >= BATCH_SIZE || batchLines >= MAX_BATCH_LINES) await finish()
+  }
+  await finish()
+  return result
+}
+
+function numbered(line: number, order: ImportedOrder, source: string): NumberedOrder {
+  // Without what names a person, because a digest of it can be guessed; the address and the note are compared with those of the row.
+  const { shippingAddress: _address, note: _note, customer: _customer, ...content } = order
+  const { externalId, email } = order.customer
+  return {
+    line,
+    order,
+    id: idOfSource(source, 'order', order.externalId),
+    customerId: externalId === null ? null : idOfSource(source, 'customer', externalId),
+    email,
+    digest: digestOf(content),
+  }
+}
+
+function findDouble(seen: { ids: SeenSkus; numbers: SeenSkus }, { externalId, number }: ImportedOrder, line: number): string | null {
+  const withId = seen.ids.add(externalId, line)
+  if (withId !== undefined) return `external_id was already on line ${withId}`
+  const withNumber = seen.numbers.add(String(number), line)
+  return withNumber === undefined ? null : `number ${number} was already on line ${withNumber}`
+}
+
+/** Read after the commit, from the orders themselves. The status is the last that was moved in: the order may have moved on here. */
+async function countStored(pool: Pool, batch: readonly NumberedOrder[], store: Tally): Promise<void> {
+  const { rows } = await pool.query<{ currency: string; status: string; orders: number; amount: string }>(sql`select
+      orders.currency, moved.status, count(*) as orders, sum(orders.total_amount + moved.adjusted)::text as amount
+    from orders
+    join imported_orders on imported_orders.order_id = orders.id
+    cross join lateral (
+      select (array_agg(entry ->> 'status' order by place desc))[1] as status, coalesce(sum((entry -> 'change' ->> 'amount')::bigint), 0) as adjusted
+      from jsonb_array_elements(orders.status_history) with ordinality as history (entry, place)
+      where entry -> 'imported' = 'true'
+    ) as moved
+    where orders.id = any(${batch.map(({ id }) => id)}::uuid[])
+    group by orders.currency, moved.status`)
+  for (const { currency, status, orders, amount } of rows) store.add(`${currency} ${status}`, BigInt(amount), orders)
+}

@@ -1,0 +1,61 @@
+import { doingOfCommand } from '../activity/record-activity.ts'
+import { importBatches } from '../catalogue/import/import-catalogue.ts'
+import type { ImportLine } from '../catalogue/import/imported-product.ts'
+import type { Pool } from '../db/pool.ts'
+import { sql } from '../db/sql.ts'
+import { type MoveInOptions, type MoveInResult, noOutcomes } from './move-in.ts'
+import { Tally } from './tally.ts'
+
+/**
+ * Creates and updates products, as `storefront catalogue import` does, and compares their number and the sums of their prices with the store. `lines`
+ * must yield each sku once.
+ */
+export async function importProducts(
+  pool: Pool,
+  lines: AsyncIterable<ImportLine>,
+  { isDryRun, onProblem, onProgress }: Omit<MoveInOptions, 'source' | 'now'>,
+): Promise<MoveInResult & { updated: number }> {
+  const result = { outcomes: noOutcomes(), source: new Tally(), store: new Tally(), updated: 0 }
+  const refuse = (line: number, reason: string) => {
+    result.outcomes.refused++
+    onProblem(line, reason)
+  }
+  const counted = countSource(lines, result.source)
+  if (isDryRun) {
+    for await (const read of counted) if ('error' in read) refuse(read.line, read.error)
+    return result
+  }
+  let lineCount = 0
+  for await (const results of importBatches(pool, counted, { doing: doingOfCommand('import products') })) {
+    for (const one of results) {
+      if ('error' in one) refuse(one.line, one.error)
+      else if (one.outcome === 'updated') result.updated++
+      else result.outcomes[one.outcome]++
+    }
+    await countStored(
+      pool,
+      results.flatMap((one) => ('sku' in one ? one.sku : [])),
+      result.store,
+    )
+    lineCount += results.length
+    onProgress?.(lineCount)
+  }
+  return result
+}
+
+async function* countSource(lines: AsyncIterable<ImportLine>, source: Tally): AsyncGenerator<ImportLine> {
+  for await (const read of lines) {
+    if ('product' in read) source.add(`${read.product.price.currency} products`, BigInt(read.product.price.amount))
+    else source.add('unreadable')
+    yield read
+  }
+}
+
+async function countStored(pool: Pool, skus: readonly string[], store: Tally): Promise<void> {
+  const { rows } = await pool.query<{ currency: string; products: number; amount: string }>(sql`select
+      price_currency as currency, count(*) as products, sum(price_amount)::text as amount
+    from products
+    where sku = any(${skus}::text[]) and archived_at is null
+    group by price_currency`)
+  for (const { currency, products, amount } of rows) store.add(`${currency} products`, BigInt(amount), products)
+}

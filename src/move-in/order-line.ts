@@ -1,0 +1,194 @@
+import { type Static, Type } from 'typebox'
+import { Compile } from 'typebox/compile'
+import { InvalidLine } from '../catalogue/import/imported-product.ts'
+import { countCodePoints } from '../http/text-length.ts'
+import { type ShippingAddress, ShippingAddressSchema } from '../orders/order.ts'
+import { ONE_LINE } from '../orders/order-changes.ts'
+import { allowedTransitions, ORDER_STATUSES, type OrderStatus } from '../orders/order-status.ts'
+import { ReferenceSchema, type Tracking, TrackingSchema } from '../orders/tracking.ts'
+import { ExternalId, readEmail } from './customer-line.ts'
+import { checkLine, readTime } from './json-lines.ts'
+
+/** As many as an order that is placed here may have: an event has them all. */
+const MAX_LINES = 1_000
+const MAX_QUANTITY = 1_000_000_000
+const MAX_CHANGES = 20
+/** With these and the longest texts a history has 180 KiB, well below the 512 that `change-limits.ts` allows. */
+const MAX_ADJUSTMENTS = 50
+const ADJUSTMENT_KINDS = ['shipping', 'discount', 'tax', 'fee'] as const
+const MAX_ORDER_NUMBER = 999_999_999_999_999
+const text = (maxLength: number) => Type.String({ minLength: 1, maxLength })
+const orNull = (schema: ReturnType<typeof text>) => Type.Optional(Type.Union([schema, Type.Null()]))
+const Amount = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
+
+const OrderLine = Type.Object(
+  {
+    external_id: ExternalId,
+    number: Type.Union([Type.Integer({ minimum: 1, maximum: MAX_ORDER_NUMBER }), text(50)]),
+    reference: orNull(text(100)),
+    customer: Type.Object(
+      { external_id: Type.Optional(ExternalId), email: Type.Optional(text(320)) },
+      { additionalProperties: false, minProperties: 1 },
+    ),
+    currency: Type.String({ pattern: '^[A-Z]{3}$' }),
+    lines: Type.Array(
+      Type.Object(
+        {
+          sku: Type.Optional(Type.String({ maxLength: 200 })),
+          name: text(500),
+          category: Type.Optional(text(200)),
+          unit_price: Amount,
+          quantity: Type.Integer({ minimum: 1, maximum: MAX_QUANTITY }),
+        },
+        { additionalProperties: false },
+      ),
+      { minItems: 1, maxItems: MAX_LINES },
+    ),
+    adjustments: Type.Optional(
+      Type.Array(
+        Type.Object(
+          {
+            kind: Type.Enum([...ADJUSTMENT_KINDS]),
+            // As in the API: it is a line of mails.
+            label: Type.String({ minLength: 1, maxLength: 200, pattern: ONE_LINE }),
+            amount: Type.Integer({ minimum: -Number.MAX_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER }),
+          },
+          { additionalProperties: false },
+        ),
+        { maxItems: MAX_ADJUSTMENTS },
+      ),
+    ),
+    total: Amount,
+    shipping_address: Type.Optional(Type.Union([ShippingAddressSchema, Type.Null()])),
+    note: orNull(text(1_000)),
+    history: Type.Array(
+      Type.Object(
+        {
+          status: Type.Enum([...ORDER_STATUSES]),
+          at: Type.String({ maxLength: 40 }),
+          reason: orNull(text(500)),
+          reference: Type.Optional(ReferenceSchema),
+          tracking: Type.Optional(TrackingSchema),
+        },
+        { additionalProperties: false },
+      ),
+      { minItems: 1, maxItems: MAX_CHANGES },
+    ),
+  },
+  { additionalProperties: false },
+)
+type OrderLine = Static<typeof OrderLine>
+const check = Compile(countCodePoints(OrderLine))
+
+export interface ImportedOrderLine {
+  sku: string
+  name: string
+  category?: string
+  unit_price: number
+  quantity: number
+}
+
+/** What was charged besides the lines; below 0 for a discount. */
+export interface ImportedAdjustment {
+  kind: (typeof ADJUSTMENT_KINDS)[number]
+  label: string
+  amount: number
+}
+
+export interface ImportedChange {
+  status: OrderStatus
+  at: string
+  reason: string | null
+  reference?: string
+  tracking?: Tracking
+}
+
+/** An order of another shop. Amounts are minor units of its currency. */
+export interface ImportedOrder {
+  externalId: string
+  number: number
+  /** The number as the other shop writes it, where that is more than the digits. */
+  reference: string | null
+  customer: { externalId: string | null; email: string | null }
+  currency: string
+  lines: ImportedOrderLine[]
+  adjustments: ImportedAdjustment[]
+  /** Of lines and adjustments. */
+  total: number
+  shippingAddress: ShippingAddress | null
+  note: string | null
+  /** Oldest first, from `pending` to the present status. */
+  history: ImportedChange[]
+}
+
+/** Throws InvalidLine. Pure. */
+export function readOrder(value: unknown, now: Date): ImportedOrder {
+  const line = checkLine<OrderLine>(check, value)
+  const { number, text: written } = readNumber(line.number)
+  const { external_id: externalId = null, email } = line.customer
+  const order: ImportedOrder = {
+    externalId: line.external_id,
+    number,
+    reference: line.reference ?? written,
+    customer: { externalId, email: email === undefined ? null : readEmail(email) },
+    currency: line.currency,
+    lines: line.lines.map(({ sku = '', ...rest }) => ({ sku, ...rest })),
+    // Charges before discounts, so that no version of the order costs less than nothing. Those of 0 change nothing.
+    adjustments: (line.adjustments ?? [])
+      .filter(({ amount }) => amount !== 0)
+      .toSorted((a, b) => Math.sign(b.amount) - Math.sign(a.amount)),
+    total: line.total,
+    shippingAddress: line.shipping_address ?? null,
+    note: line.note ?? null,
+    history: line.history.map(({ at, reason = null, ...change }, index) => ({
+      ...change,
+      at: readTime(at, `history.${index}.at`, now).toISOString(),
+      reason,
+    })),
+  }
+  assertHistory(order.history)
+  assertTotal(order)
+  return order
+}
+
+const NUMBER = /^\D{0,20}?(\d{1,15})$/
+
+/** `#1001` is 1001. The digits alone are what the store counts on with; the text stays as the order's reference. */
+function readNumber(given: number | string): { number: number; text: string | null } {
+  if (typeof given === 'number') return { number: given, text: null }
+  const number = Number(NUMBER.exec(given)?.[1] ?? 0)
+  if (number >= 1) return { number, text: String(number) === given ? null : given }
+  throw new InvalidLine('number must be a whole number, with text before it at most, such as #1001; write other text into reference')
+}
+
+function assertHistory(history: readonly ImportedChange[]): void {
+  if (history[0]?.status !== 'pending') throw new InvalidLine('history must begin with pending')
+  for (const [index, change] of history.entries()) {
+    const before = history[index - 1]
+    if (before === undefined) continue
+    if (!allowedTransitions(before.status).includes(change.status)) {
+      throw new InvalidLine(`history.${index}: an order that is ${before.status} cannot become ${change.status}`)
+    }
+    if (change.at < before.at) throw new InvalidLine(`history.${index}.at is before the change before it`)
+    if (change.tracking !== undefined && change.status !== 'shipped') throw new InvalidLine(`history.${index}: only shipped has tracking`)
+  }
+}
+
+function assertTotal({ lines, adjustments, total, currency }: ImportedOrder): void {
+  const ofLines = lines.reduce((amount, { unit_price, quantity }) => amount + BigInt(unit_price) * BigInt(quantity), 0n)
+  // Charges come before discounts, so this is the version that costs most.
+  const most = adjustments.reduce((amount, adjustment) => amount + BigInt(Math.max(0, adjustment.amount)), ofLines)
+  if (most > BigInt(Number.MAX_SAFE_INTEGER)) throw new InvalidLine('lines and charges add up to more than an order can cost')
+  const sum = adjustments.reduce((amount, adjustment) => amount + BigInt(adjustment.amount), ofLines)
+  if (sum === BigInt(total)) return
+  throw new InvalidLine(`total is ${total}, and lines and adjustments add up to ${sum} (minor units of ${currency})`)
+}
+
+/** What a refused line would have counted, as far as it can be read: the report must show what is missing. Pure. */
+export function groupOf(value: unknown): { group: string; amount: bigint } {
+  const { currency, total, history } = (value ?? {}) as { currency?: unknown; total?: unknown; history?: unknown }
+  const last = Array.isArray(history) ? (history.at(-1) as { status?: unknown } | null) : null
+  const isKnown = typeof currency === 'string' && /^[A-Z]{3}$/.test(currency) && ORDER_STATUSES.some((status) => status === last?.status)
+  if (!isKnown || !Number.isSafeInteger(total)) return { group: 'unreadable', amount: 0n }
+  return { group: `${currency} ${last?.status}`, amount: BigInt(total as number) }
+}

@@ -1,0 +1,178 @@
+import { isDeepStrictEqual } from 'node:util'
+import { type Doing, recordActivity } from '../activity/record-activity.ts'
+import type { Transaction } from '../db/pool.ts'
+import { sql } from '../db/sql.ts'
+import type { Order, OrderItem, StatusChange } from '../orders/order.ts'
+import { findCustomers } from './find-customers.ts'
+import type { LineOutcome, Refusal } from './move-in.ts'
+import type { ImportedOrder } from './order-line.ts'
+import { idOfSource } from './source-ids.ts'
+
+const DOING: Doing = { actor: { type: 'system', id: null }, action: 'import orders', requestId: null }
+
+const BY_OTHER_SHOP: StatusChange['actor'] = { type: 'system', id: null }
+
+/** An order with the line of the file, and its id here. */
+export interface NumberedOrder {
+  line: number
+  order: ImportedOrder
+  id: string
+  /** Of the customer in the other shop, as `imported_customers` has it; null where the line has only an address. */
+  customerId: string | null
+  email: string | null
+  digest: Buffer
+}
+
+interface Storing {
+  source: string
+  isDryRun: boolean
+}
+
+export interface StoredOrders {
+  /** In the order of the batch. */
+  outcomes: (LineOutcome | Refusal)[]
+  /** Of the log, behind the orders that were inserted; null for none. */
+  position: string | null
+}
+
+/** Stores orders of different ids and numbers. */
+export async function storeOrders(tx: Transaction, batch: readonly NumberedOrder[], { source, isDryRun }: Storing): Promise<StoredOrders> {
+  const imported = await findImported(tx, batch)
+  const fresh = batch.filter(({ id }) => !imported.has(id))
+  const customers = await findCustomers(tx, fresh)
+  const takenNumbers = await findNumbers(tx, fresh)
+  const outcomes = batch.map((numbered): LineOutcome | Refusal => {
+    const present = imported.get(numbered.id)
+    if (present !== undefined) return isSame(numbered, present) ? 'unchanged' : 'changed'
+    if (takenNumbers.has(numbered.order.number)) return { refusal: `number ${numbered.order.number} belongs to another order of the store` }
+    const customer = customers.get(numbered.id)
+    return customer === undefined || 'refusal' in customer ? (customer ?? { refusal: 'there is no such customer' }) : 'created'
+  })
+  const created = batch.filter((_, index) => outcomes[index] === 'created')
+  if (isDryRun || created.length === 0) return { outcomes, position: null }
+  const productIds = await findProducts(tx, created)
+  const rows = created.map(({ id, order }) => {
+    const customer = customers.get(id)
+    if (customer === undefined || 'refusal' in customer) throw new Error('an accepted order has no customer')
+    return toRow(id, order, customer.userId, (line) => productIds.get(line.sku) ?? idOfSource(source, 'product', line.sku || line.name))
+  })
+  await insertOrders(tx, rows)
+  const { rows: inserted } = await tx.query<{ position: string }>(sql`with known as (
+      insert into imported_orders (order_id, source, digest)
+      select order_id, ${source}, digest
+      from unnest(${created.map(({ id }) => id)}::uuid[], ${created.map(({ digest }) => digest)}::bytea[]) as imported (order_id, digest)
+    )
+    select pg_current_wal_insert_lsn()::text as position`)
+  await recordActivity(tx, DOING, { subjectType: 'order', subjectId: null, before: null, after: { source, created: created.length } })
+  return { outcomes, position: inserted[0]?.position ?? null }
+}
+
+interface Imported extends Pick<Order, 'note'> {
+  digest: Buffer
+  shipping_address: Order['shippingAddress']
+}
+
+async function findImported(tx: Transaction, batch: readonly NumberedOrder[]): Promise<Map<string, Imported>> {
+  const { rows } = await tx.query<Imported & { id: string }>(sql`select orders.id, imported.digest, orders.shipping_address, orders.note
+    from imported_orders as imported
+    join orders on orders.id = imported.order_id
+    where imported.order_id = any(${batch.map(({ id }) => id)}::uuid[])`)
+  return new Map(rows.map((row) => [row.id, row]))
+}
+
+/** An address or note that is null in the store may have been erased since. */
+function isSame({ order, digest }: NumberedOrder, present: Imported): boolean {
+  const hasSameAddress = present.shipping_address === null || isDeepStrictEqual(present.shipping_address, order.shippingAddress)
+  return digest.equals(present.digest) && hasSameAddress && (present.note === null || present.note === order.note)
+}
+
+async function findNumbers(tx: Transaction, batch: readonly NumberedOrder[]): Promise<Set<number>> {
+  const { rows } = await tx.query<{ number: number }>(
+    sql`select number from orders where number = any(${batch.map(({ order }) => order.number)}::bigint[])`,
+  )
+  return new Set(rows.map(({ number }) => number))
+}
+
+/** Products by sku. A product that the store does not have keeps its line; its id is made of its sku. */
+async function findProducts(tx: Transaction, batch: readonly NumberedOrder[]): Promise<Map<string, string>> {
+  const skus = new Set(batch.flatMap(({ order }) => order.lines.map(({ sku }) => sku)))
+  const { rows } = await tx.query<{ id: string; sku: string }>(sql`select id, sku from products where sku = any(${[...skus]}::text[])`)
+  return new Map(rows.map(({ id, sku }) => [sku, id]))
+}
+
+interface OrderRow {
+  id: string
+  number: number
+  user_id: string
+  status: string
+  items: OrderItem[]
+  product_ids: string[]
+  /** Of the lines: what is charged besides them is in the history. */
+  total_amount: number
+  currency: string
+  client_reference: string | null
+  shipping_address: Order['shippingAddress']
+  note: string | null
+  version: number
+  status_history: StatusChange[]
+  created_at: string
+  updated_at: string
+}
+
+function toRow(id: string, order: ImportedOrder, userId: string, productIdOf: (line: ImportedOrder['lines'][number]) => string): OrderRow {
+  const { currency } = order
+  const items = order.lines.map((line): OrderItem => {
+    const { sku, name, category, unit_price, quantity } = line
+    const [price, total] = [unit_price, unit_price * quantity].map((amount) => ({ amount, currency }))
+    return {
+      product_id: productIdOf(line),
+      sku,
+      name,
+      ...(category === undefined ? {} : { category }),
+      unit_price: price as OrderItem['unit_price'],
+      quantity,
+      total: total as OrderItem['total'],
+    }
+  })
+  const [placed, ...moves] = order.history.map(({ status, at, reason, ...details }, index): StatusChange => {
+    const actor = index === 0 ? ({ type: 'customer', id: userId } as const) : BY_OTHER_SHOP
+    return { status, at, actor, reason, ...details, imported: true }
+  })
+  if (placed === undefined) throw new Error('an order without a history was accepted')
+  const charges = order.adjustments.map(({ kind, label, amount }): StatusChange => {
+    const change = { type: 'adjusted', kind, label, amount } as const
+    return { status: placed.status, at: placed.at, actor: BY_OTHER_SHOP, reason: null, change, imported: true }
+  })
+  const history = [placed, ...charges, ...moves]
+  const last = history.at(-1) ?? placed
+  return {
+    id,
+    number: order.number,
+    user_id: userId,
+    status: last.status,
+    items,
+    product_ids: [...new Set(items.map((item) => item.product_id))],
+    total_amount: order.lines.reduce((sum, { unit_price, quantity }) => sum + unit_price * quantity, 0),
+    currency,
+    client_reference: order.reference,
+    shipping_address: order.shippingAddress,
+    note: order.note,
+    version: history.length,
+    status_history: history,
+    created_at: placed.at,
+    updated_at: last.at,
+  }
+}
+
+/** One statement. In the order of numbers, so that the change stream has the oldest first. */
+async function insertOrders(tx: Transaction, orders: readonly OrderRow[]): Promise<void> {
+  const sorted = orders.toSorted((a, b) => a.number - b.number)
+  await tx.query(sql`insert into orders (id, number, user_id, status, items, product_ids, total_amount, currency, client_reference, shipping_address,
+      note, version, status_history, created_at, updated_at)
+    select id, number, user_id, status, items, product_ids, total_amount, currency, client_reference, shipping_address, note, version,
+      status_history, created_at, updated_at
+    from json_to_recordset(${JSON.stringify(sorted)}::json) as moved (
+      id uuid, number bigint, user_id uuid, status text, items json, product_ids uuid[], total_amount bigint, currency text,
+      client_reference text, shipping_address jsonb, note text, version integer, status_history jsonb, created_at timestamptz, updated_at timestamptz
+    )`)
+}

@@ -1,0 +1,34 @@
+/** Counts and sums, in minor units, by a name such as `EUR delivered`. */
+export class Tally {
+  readonly #groups = new Map<string, { count: number; amount: bigint }>()
+
+  add(group: string, amount = 0n, count = 1): void {
+    const present = this.#groups.get(group) ?? { count: 0, amount: 0n }
+    this.#groups.set(group, { count: present.count + count, amount: present.amount + amount })
+  }
+
+  get groups(): string[] {
+    return [...this.#groups.keys()].sort()
+  }
+
+  of(group: string): { count: number; amount: bigint } {
+    return this.#groups.get(group) ?? { count: 0, amount: 0n }
+  }
+}
+
+/** A group of the source beside the same one of the store. */
+export interface ComparedGroup {
+  group: string
+  source: { count: number; amount: bigint }
+  store: { count: number; amount: bigint }
+  isEqual: boolean
+}
+
+/** Each group of either. Pure. */
+export function compareTallies(source: Tally, store: Tally): ComparedGroup[] {
+  const groups = [...new Set([...source.groups, ...store.groups])].sort()
+  return groups.map((group) => {
+    const [there, here] = [source.of(group), store.of(group)]
+    return { group, source: there, store: here, isEqual: there.count === here.count && there.amount === here.amount }
+  })
+}

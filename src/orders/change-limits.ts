@@ -1,0 +1,26 @@
+import { AppError } from '../errors.ts'
+import { type Order, stateOf } from './order.ts'
+import type { OrderChange } from './order-changes.ts'
+
+/** Of one kind in the history of an order, which each of its events has. */
+const MAX_CHANGES = 100
+/** Of the history and what follows from it, as JSON: an event with it stays below the megabyte that a NATS server takes. */
+export const MAX_CHANGES_BYTES = 512 * 1024
+
+/** Throws `too_many_changes` when the order has as many changes of the kind as it can have. Pure. */
+export function assertFewChanges({ statusHistory }: Order, type: OrderChange['type']): void {
+  const count = statusHistory.filter(({ change }) => change?.type === type).length
+  if (count >= MAX_CHANGES) throw new AppError('too_many_changes', `The order has ${MAX_CHANGES} changes of this kind.`)
+}
+
+/** Throws `too_many_changes` when the history of an order, after a change, is too long for its event. Pure. */
+export function assertHistoryFits(order: Order): void {
+  if (changesSizeBytes(order) <= MAX_CHANGES_BYTES) return
+  throw new AppError('too_many_changes', `The history of the order would have more than ${MAX_CHANGES_BYTES / 1024} KiB.`)
+}
+
+/** What the changes of an order add to its event, as JSON. Pure. */
+export function changesSizeBytes(order: Order): number {
+  const { parcels, adjustments, payment } = stateOf(order)
+  return Buffer.byteLength(JSON.stringify([order.statusHistory, parcels, adjustments, payment]))
+}

@@ -1,0 +1,178 @@
+import { Type } from 'typebox'
+import { doingOf } from '../activity/record-activity.ts'
+import { AppError } from '../errors.ts'
+import { actorOf } from '../http/caller.ts'
+import type { HttpServer } from '../http/http-server.ts'
+import { readIfMatch } from '../http/if-match.ts'
+import { JSON_BODY, NEEDLESS_BODY, OPERATOR_ONLY, problemResponses } from '../http/problem.ts'
+import { traceparentOf } from '../http/trace-context.ts'
+import { SignedMoneySchema } from '../money.ts'
+import { EXAMPLE_NEW_ADJUSTMENT, EXAMPLE_PAYMENT_REPORT } from './examples.ts'
+import { type Moving, moveOrder } from './move-orders.ts'
+import { ADJUSTMENT_KINDS, ONE_LINE, PAYMENT_STATES } from './order-changes.ts'
+import { IfMatch, OrderParams } from './routes.ts'
+import { AdminOrderSchema, presentForAdmin } from './search-orders.ts'
+import { ReferenceSchema } from './tracking.ts'
+
+const strict = { additionalProperties: false }
+const oneLine = (maxLength: number, description: string) => Type.String({ minLength: 1, maxLength, pattern: ONE_LINE, description })
+
+const NewAdjustment = Type.Object(
+  {
+    kind: Type.Enum([...ADJUSTMENT_KINDS]),
+    label: oneLine(100, 'Plain text for the customer, in answers and mails.'),
+    amount: Type.Object(SignedMoneySchema.properties, {
+      ...strict,
+      description: 'In the currency of the order. Below 0 for a discount, and only for one; others may be 0.',
+    }),
+    reference: Type.Optional(
+      Type.Union([ReferenceSchema, Type.Null()], {
+        description: 'An adjustment with the same reference is made once, however often it is sent.',
+      }),
+    ),
+  },
+  { title: 'NewAdjustment', ...strict, examples: [EXAMPLE_NEW_ADJUSTMENT] },
+)
+const PaymentReport = Type.Object(
+  {
+    provider: Type.String({ pattern: '^[a-z0-9][a-z0-9_.-]{0,49}$', description: 'A name that the shop chooses, such as `stripe`.' }),
+    reference: oneLine(200, "The provider's id of the payment. The customer can see it."),
+    state: Type.Enum([...PAYMENT_STATES]),
+  },
+  { title: 'PaymentReport', ...strict, examples: [EXAMPLE_PAYMENT_REPORT] },
+)
+const AdjustmentParams = Type.Object({
+  ...OrderParams.properties,
+  version: Type.String({ pattern: '^[1-9][0-9]{0,8}$', description: 'The `version` of the adjustment.' }),
+})
+const REFUSALS = [...OPERATOR_ONLY, 'not_found', 'too_many_changes'] as const
+const CHARGE_REFUSALS = [
+  ...REFUSALS,
+  'invalid_header',
+  'illegal_transition',
+  'precondition_failed',
+  'total_negative',
+  'total_too_large',
+] as const
+
+/** What is charged for an order besides its lines, and how it is paid: known from others, never computed here. */
+export function chargeRoutes(server: HttpServer, moving: Moving, now: () => Date): void {
+  const shared = { tags: ['operations'] }
+  const access = 'orders:adjust'
+
+  server.post(
+    '/admin/orders/:id/adjustments',
+    {
+      config: { access },
+      schema: {
+        operationId: 'addAdjustment',
+        description:
+          'The total changes by its amount, and is never below 0. Until the order is cancelled or returned. An adjustment alone sends no mail: ' +
+          'later mails of the order show it. The same request with the same `reference` again changes nothing and answers ' +
+          'with the order as it is now, whatever `If-Match` says, and with `Idempotency-Replayed: true`.',
+        ...shared,
+        summary: 'Charges shipping, a tax or a fee, or grants a discount',
+        params: OrderParams,
+        headers: IfMatch,
+        body: NewAdjustment,
+        response: {
+          200: { ...AdminOrderSchema, description: 'The order with its new total.' },
+          ...problemResponses(...CHARGE_REFUSALS, ...JSON_BODY, 'mixed_currencies', 'change_reference_taken'),
+        },
+      },
+    },
+    async (request, reply) => {
+      const { kind, label, amount, reference = null } = request.body
+      assertSign(kind, amount.amount)
+      const { order, isRepeat } = await moveOrder(
+        { ...moving, doing: doingOf(request) },
+        {
+          orderId: request.params.id,
+          change: { type: 'adjusted', kind, label: label.trim(), ...amount },
+          ...{ actor: actorOf(request), reason: null, reference, traceparent: traceparentOf(request) },
+          versions: readIfMatch(request.headers['if-match']),
+        },
+        now(),
+      )
+      if (isRepeat) reply.header('idempotency-replayed', 'true')
+      return reply.header('cache-control', 'no-store').send(presentForAdmin(order))
+    },
+  )
+
+  server.delete(
+    '/admin/orders/:id/adjustments/:version',
+    {
+      config: { access },
+      schema: {
+        operationId: 'voidAdjustment',
+        description: 'The history keeps both. Voiding it again changes nothing, with `Idempotency-Replayed: true`.',
+        ...shared,
+        summary: 'Voids an adjustment of an order',
+        params: AdjustmentParams,
+        headers: IfMatch,
+        response: {
+          200: { ...AdminOrderSchema, description: 'The order with its new total.' },
+          ...problemResponses(...CHARGE_REFUSALS, ...NEEDLESS_BODY),
+        },
+      },
+    },
+    async (request, reply) => {
+      const { order, isRepeat } = await moveOrder(
+        { ...moving, doing: doingOf(request) },
+        {
+          orderId: request.params.id,
+          change: { type: 'adjustment_voided', adjustment: Number(request.params.version) },
+          ...{ actor: actorOf(request), reason: null, traceparent: traceparentOf(request) },
+          versions: readIfMatch(request.headers['if-match']),
+        },
+        now(),
+      )
+      if (isRepeat) reply.header('idempotency-replayed', 'true')
+      return reply.header('cache-control', 'no-store').send(presentForAdmin(order))
+    },
+  )
+
+  server.put(
+    '/admin/orders/:id/payment',
+    {
+      config: { access },
+      schema: {
+        operationId: 'reportPayment',
+        description:
+          'For the glue of a payment provider. States follow each other as listed; one that the payment has had, or has passed, changes nothing and is answered ' +
+          'with `Idempotency-Replayed: true`, so messages may come twice and in any order. Several payments of an order are all kept in its history; `payment` ' +
+          'is the newest that holds money (`paid`, `partially_refunded`), else the newest. The status of the order does not change: ' +
+          'send `POST /admin/orders/{id}/transitions` with `{"to": "confirmed"}` to confirm it. A pending order whose payment is `authorized`, `paid` or ' +
+          '`partially_refunded` does not expire.',
+        ...shared,
+        summary: 'Records what a payment provider has reported about the payment of an order',
+        params: OrderParams,
+        body: PaymentReport,
+        response: {
+          200: { ...AdminOrderSchema, description: 'The order with its payment.' },
+          ...problemResponses(...REFUSALS, ...JSON_BODY),
+        },
+      },
+    },
+    async (request, reply) => {
+      const { order, isRepeat } = await moveOrder(
+        { ...moving, doing: doingOf(request) },
+        {
+          orderId: request.params.id,
+          change: { type: 'payment', ...request.body },
+          ...{ actor: actorOf(request), reason: null, traceparent: traceparentOf(request) },
+        },
+        now(),
+      )
+      if (isRepeat) reply.header('idempotency-replayed', 'true')
+      return reply.header('cache-control', 'no-store').send(presentForAdmin(order))
+    },
+  )
+}
+
+/** Throws `invalid_body`: a schema cannot say that the sign depends on the kind. */
+function assertSign(kind: string, amount: number): void {
+  if (kind === 'discount' ? amount < 0 : amount >= 0) return
+  const detail = kind === 'discount' ? 'a discount is below 0' : 'only a discount is below 0'
+  throw new AppError('invalid_body', 'The body is not acceptable.', { errors: [{ pointer: '#/amount/amount', detail }] })
+}

@@ -1,0 +1,139 @@
+import { type Static, Type } from 'typebox'
+import { SignedMoneySchema } from '../money.ts'
+import type { OrderStatus } from './order-status.ts'
+import { ReferenceSchema, type Tracking, TrackingSchema } from './tracking.ts'
+
+/** A pattern of labels and references: no control characters, and one character that is not blank. */
+export const ONE_LINE = '^[^\\u0000-\\u001f\\u007f-\\u009f]*[^\\u0000-\\u001f\\u007f-\\u009f\\s][^\\u0000-\\u001f\\u007f-\\u009f]*$'
+
+/** Pieces of one product of an order. */
+export const LineQuantitySchema = Type.Object(
+  { product_id: Type.String({ format: 'uuid' }), quantity: Type.Integer({ description: 'Pieces, at least 1.' }) },
+  { title: 'LineQuantity' },
+)
+export type LineQuantity = Static<typeof LineQuantitySchema>
+
+/** A parcel: its tracking and its reference are those of the entry. */
+export interface ShippedChange {
+  type: 'shipped'
+  lines: LineQuantity[]
+}
+
+export interface LinesCancelledChange {
+  type: 'lines_cancelled'
+  lines: LineQuantity[]
+  /** Absent when these were the last lines and the order is cancelled: it keeps its total. */
+  amount?: number
+}
+
+export interface ReturnedChange {
+  type: 'returned'
+  lines: LineQuantity[]
+  restock: boolean
+}
+
+export const ADJUSTMENT_KINDS = ['shipping', 'discount', 'tax', 'fee'] as const
+export type AdjustmentKind = (typeof ADJUSTMENT_KINDS)[number]
+
+/** What is charged besides the lines. Its reference is that of the entry. */
+export interface AdjustedChange {
+  type: 'adjusted'
+  kind: AdjustmentKind
+  label: string
+  /** Minor units; below 0 for a discount. */
+  amount: number
+}
+
+export interface AdjustmentVoidedChange {
+  type: 'adjustment_voided'
+  /** The version with which the adjustment was made. */
+  adjustment: number
+  amount: number
+}
+
+/** In the order in which a payment passes them. */
+export const PAYMENT_STATES = ['pending', 'authorized', 'failed', 'paid', 'partially_refunded', 'refunded'] as const
+export type PaymentState = (typeof PAYMENT_STATES)[number]
+
+export interface PaymentChange {
+  type: 'payment'
+  provider: string
+  /** The provider's id of the payment. */
+  reference: string
+  state: PaymentState
+}
+
+/** What an entry of the history changed besides the status. Each kind has its case in `order-state.ts`. */
+export type OrderChange = ShippedChange | LinesCancelledChange | ReturnedChange | AdjustedChange | AdjustmentVoidedChange | PaymentChange
+
+/** What is needed of an entry of the history. */
+export interface HistoryEntry {
+  status: OrderStatus
+  at: string
+  reference?: string
+  tracking?: Tracking
+  change?: OrderChange
+  version?: number
+}
+
+/** Its types are open: later releases have more, and a consumer's copy of the schema must take them. */
+export const OrderChangeSchema = Type.Unsafe<OrderChange>(
+  Type.Object(
+    {
+      type: Type.String({
+        description:
+          '`shipped`, `lines_cancelled`, `returned`, `adjusted`, `adjustment_voided` or `payment`. Later releases may have more.',
+      }),
+      lines: Type.Optional(Type.Array(LineQuantitySchema, { description: 'The pieces that were shipped, cancelled or returned.' })),
+      amount: Type.Optional(
+        Type.Integer({
+          description: "What the change adds to the order's total, in minor units; negative for cancelled lines. Absent: 0.",
+        }),
+      ),
+      restock: Type.Optional(Type.Boolean({ description: 'Of `returned`: whether the goods can be sold again.' })),
+      kind: Type.Optional(Type.String({ description: 'Of `adjusted`.' })),
+      label: Type.Optional(Type.String({ description: 'Of `adjusted`.' })),
+      adjustment: Type.Optional(Type.Integer({ description: 'Of `adjustment_voided`: the version with which the adjustment was made.' })),
+      provider: Type.Optional(Type.String({ description: 'Of `payment`.' })),
+      reference: Type.Optional(Type.String({ description: "Of `payment`: the provider's id of it." })),
+      state: Type.Optional(Type.String({ description: 'Of `payment`.' })),
+    },
+    { title: 'OrderChange', description: 'What was changed besides the status. Absent: only the status, of the whole order.' },
+  ),
+)
+
+export const ParcelSchema = Type.Object(
+  {
+    version: Type.Integer({ description: 'The version of the order with which it was shipped. Names the parcel.' }),
+    shipped_at: Type.String({ format: 'date-time' }),
+    reference: Type.Optional(ReferenceSchema),
+    tracking: Type.Optional(TrackingSchema),
+    lines: Type.Array(LineQuantitySchema),
+  },
+  { title: 'Parcel' },
+)
+export type Parcel = Static<typeof ParcelSchema>
+
+export const AdjustmentSchema = Type.Object(
+  {
+    version: Type.Integer({ description: 'The version of the order with which it was made. Names the adjustment.' }),
+    kind: Type.Enum([...ADJUSTMENT_KINDS]),
+    label: Type.String({ description: 'For the customer.' }),
+    amount: SignedMoneySchema,
+    made_at: Type.String({ format: 'date-time' }),
+    reference: Type.Optional(ReferenceSchema),
+  },
+  { title: 'Adjustment' },
+)
+export type Adjustment = Static<typeof AdjustmentSchema>
+
+export const PaymentSchema = Type.Object(
+  {
+    provider: Type.String(),
+    reference: Type.String({ description: "The provider's id of the payment." }),
+    state: Type.Enum([...PAYMENT_STATES]),
+    changed_at: Type.String({ format: 'date-time' }),
+  },
+  { title: 'Payment' },
+)
+export type Payment = Static<typeof PaymentSchema>

@@ -1,0 +1,54 @@
+import { type Adjustment, type HistoryEntry, PAYMENT_STATES, type Payment, type PaymentChange, type PaymentState } from './order-changes.ts'
+import { versionOf } from './order-status.ts'
+
+/** What is charged besides the lines and was not voided, the oldest first. Pure. */
+export function adjustmentsOf(history: readonly HistoryEntry[], currency: string): Adjustment[] {
+  const made = new Map<number, Adjustment>()
+  for (const [index, { at, change, reference, version }] of history.entries()) {
+    if (change?.type === 'adjusted') {
+      const { kind, label, amount } = change
+      const adjustment = { version: versionOf({ version }, index), kind, label, amount: { amount, currency }, made_at: at }
+      made.set(adjustment.version, { ...adjustment, ...(reference === undefined ? {} : { reference }) })
+    } else if (change?.type === 'adjustment_voided') made.delete(change.adjustment)
+  }
+  return [...made.values()]
+}
+
+/** States in which the shop has the customer's money: another payment that is only tried does not take their place. */
+const HOLDING: readonly PaymentState[] = ['paid', 'partially_refunded']
+
+/** The payment that is shown: the newest that holds money, else the newest. Null: none is known. Pure. */
+export function paymentOf(history: readonly HistoryEntry[]): Payment | null {
+  const payments = new Map<string, Payment>()
+  for (const { at, change } of history) {
+    if (change?.type !== 'payment') continue
+    const { provider, reference, state } = change
+    const key = paymentKey(change)
+    // The one that was changed last is the last.
+    payments.delete(key)
+    payments.set(key, { provider, reference, state, changed_at: at })
+  }
+  const all = [...payments.values()]
+  return all.findLast(({ state }) => HOLDING.includes(state)) ?? all.at(-1) ?? null
+}
+
+/** Whether the customer has paid, or the money is reserved: `order_holds_money` of the database is the same. Pure. */
+export function isMoneyHeld(payment: Payment | null): boolean {
+  return payment !== null && (payment.state === 'authorized' || HOLDING.includes(payment.state))
+}
+
+/**
+ * Whether a message about a payment brings nothing new: the payment has this state, or one that comes after it. So messages may come
+ * twice and in any order, and the outcome is the same. Pure.
+ */
+export function isPaymentKnown(history: readonly HistoryEntry[], message: Omit<PaymentChange, 'type'>): boolean {
+  const rank = PAYMENT_STATES.indexOf(message.state)
+  const key = paymentKey(message)
+  return history.some(
+    ({ change }) => change?.type === 'payment' && paymentKey(change) === key && PAYMENT_STATES.indexOf(change.state) >= rank,
+  )
+}
+
+function paymentKey({ provider, reference }: Pick<PaymentChange, 'provider' | 'reference'>): string {
+  return JSON.stringify([provider, reference])
+}

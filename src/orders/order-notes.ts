@@ -1,0 +1,96 @@
+import { randomUUIDv7 } from 'node:crypto'
+import { type Static, Type } from 'typebox'
+import { type Doing, recordActivity } from '../activity/record-activity.ts'
+import type { Pool, Queryable } from '../db/pool.ts'
+import { noSql, sql } from '../db/sql.ts'
+import { inTransaction } from '../db/transaction.ts'
+import { AppError, notFound } from '../errors.ts'
+import { Cursor, DEFAULT_LIMIT, decodeCursor, encodeCursor, Limit, type Page, toPage } from '../http/pagination.ts'
+import { EXAMPLE_NEW_ORDER_NOTE, EXAMPLE_ORDER_NOTE } from './examples.ts'
+
+export const NewOrderNote = Type.Object(
+  { text: Type.String({ minLength: 1, maxLength: 2_000, pattern: '\\S', description: 'Plain text. Customers never see it.' }) },
+  { title: 'NewOrderNote', additionalProperties: false, examples: [EXAMPLE_NEW_ORDER_NOTE] },
+)
+
+export const OrderNoteSchema = Type.Object(
+  {
+    id: Type.String({ format: 'uuid' }),
+    author: Type.Object({
+      type: Type.Enum(['admin', 'key', 'system'], { description: '`admin`: an operator of any role. `key`: an API key.' }),
+      id: Type.Union([Type.String(), Type.Null()]),
+    }),
+    text: Type.String(),
+    created_at: Type.String({ format: 'date-time' }),
+  },
+  { title: 'OrderNote', examples: [EXAMPLE_ORDER_NOTE] },
+)
+export type OrderNote = Static<typeof OrderNoteSchema>
+
+export const OrderNoteQuery = Type.Object({ limit: Type.Optional(Limit), cursor: Type.Optional(Cursor) }, { additionalProperties: false })
+
+interface NoteRow {
+  id: string
+  author_type: OrderNote['author']['type']
+  author_id: string | null
+  text: string
+  created_at: Date
+}
+
+const COLUMNS = sql`id, author_type, author_id, text, created_at`
+
+function toNote({ id, author_type: type, author_id, text, created_at }: NoteRow): OrderNote {
+  return { id, author: { type, id: author_id }, text, created_at: created_at.toISOString() }
+}
+
+/** Adds a note to any customer's order. Throws `not_found`, or `order_erased` when nothing would ever erase the note. */
+export async function addOrderNote(pool: Pool, orderId: string, text: string, doing: Doing): Promise<OrderNote> {
+  return inTransaction(pool, async (tx) => {
+    await assertErasable(tx, orderId)
+    const { actor } = doing
+    const { rows } = await tx.query<NoteRow>(
+      sql`insert into order_notes (id, order_id, author_type, author_id, text)
+        values (${randomUUIDv7()}, ${orderId}, ${actor.type}, ${actor.id}, ${text})
+        returning ${COLUMNS}`,
+    )
+    const note = toNote(rows[0] as NoteRow)
+    // Without the text: it may be about a person, and activities are never erased.
+    await recordActivity(tx, doing, { subjectType: 'order', subjectId: orderId, before: null, after: { note_id: note.id } })
+    return note
+  })
+}
+
+/**
+ * A note is erased with its order's personal data: those of an account that exists, or was deleted and is still watched. The row of such an account
+ * is locked and due at once, so that the note is not overlooked. See `erase-addresses.ts`.
+ */
+async function assertErasable(tx: Queryable, orderId: string): Promise<void> {
+  const { rows } = await tx.query<{ user_id: string; has_account: boolean }>(
+    sql`select user_id, exists (select from users where users.id = orders.user_id) as has_account from orders where id = ${orderId}`,
+  )
+  const order = rows[0]
+  if (order === undefined) throw notFound('order')
+  if (order.has_account) return
+  const { rowCount } = await tx.query(sql`update deleted_accounts set oldest_change_at = '-infinity' where user_id = ${order.user_id}`)
+  if (rowCount === 0)
+    throw new AppError('order_erased', 'The account of this order and its personal data are erased: it takes no more notes.')
+}
+
+const Position = Type.Tuple([Type.String({ format: 'uuid' })])
+
+/** A page of the notes of any customer's order, newest first. Throws `not_found` or `invalid_cursor`. */
+export async function listOrderNotes(pool: Pool, orderId: string, query: Static<typeof OrderNoteQuery>): Promise<Page<OrderNote>> {
+  const { limit = DEFAULT_LIMIT, cursor } = query
+  const scope = ['order notes', orderId.toLowerCase()]
+  const before = cursor === undefined ? noSql : sql`and id < ${decodeCursor(scope, cursor, Position)[0]}::uuid`
+  const { rows } = await pool.query<NoteRow>(
+    sql`select ${COLUMNS} from order_notes where order_id = ${orderId} ${before} order by id desc limit ${limit + 1}`,
+  )
+  if (rows.length === 0) await assertExists(pool, orderId)
+  return toPage(rows, limit, toNote, ({ id }) => encodeCursor(scope, [id]))
+}
+
+async function assertExists(pool: Pool, orderId: string): Promise<void> {
+  const { rowCount } = await pool.query(sql`select from orders where id = ${orderId}`)
+  if (rowCount === 0) throw notFound('order')
+}

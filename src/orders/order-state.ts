@@ -1,0 +1,170 @@
+import type { Money } from '../money.ts'
+import type { Adjustment, HistoryEntry, LineQuantity, Parcel, Payment } from './order-changes.ts'
+import { adjustmentsOf, paymentOf } from './order-charges.ts'
+import { allowedTransitions, type OrderStatus, versionOf } from './order-status.ts'
+
+/** What is needed of a line as it was placed. */
+interface PlacedLine {
+  product_id: string
+  quantity: number
+  unit_price: Money
+}
+
+/** Pieces of a line of an order. `shipped` includes those that were returned. */
+export interface LineState {
+  ordered: number
+  shipped: number
+  cancelled: number
+  returned: number
+}
+
+/** What its changes have made of an order. */
+export interface OrderState {
+  /** As the order's items, in their order. */
+  lines: LineState[]
+  parcels: Parcel[]
+  /** Those that were not voided. */
+  adjustments: Adjustment[]
+  payment: Payment | null
+  /** What the order costs now. */
+  total: Money
+}
+
+/** An order as it was placed, with its history up to some version. */
+export interface OrderSource {
+  items: readonly PlacedLine[]
+  /** As placed. */
+  total: Money
+  history: readonly HistoryEntry[]
+}
+
+/**
+ * The state of an order: everything that changes after it was placed follows from its history. An entry without `change` is a move of all
+ * pieces that can make it. Pure.
+ */
+export function orderStateOf({ items, total, history }: OrderSource): OrderState {
+  const lines = items.map(({ quantity }) => ({ ordered: quantity, shipped: 0, cancelled: 0, returned: 0 }))
+  const state: OrderState = {
+    lines,
+    parcels: [],
+    adjustments: adjustmentsOf(history, total.currency),
+    payment: paymentOf(history),
+    total: { ...total, amount: total.amount + amountOf(history) },
+  }
+  let byProduct: LinesByProduct | undefined
+  for (const [index, entry] of history.entries()) {
+    const kind = partsMovedBy(history, index)
+    if (kind === null) continue
+    const moved = entry.change !== undefined && 'lines' in entry.change ? entry.change.lines : movablePieces(items, lines, kind)
+    byProduct ??= groupByProduct(items, lines)
+    for (const { product_id, quantity } of moved) movePieces(byProduct, kind, product_id, quantity)
+    if (kind === 'shipped') state.parcels.push(toParcel(entry, index, moved))
+  }
+  return state
+}
+
+/** What all changes add to the total as placed. Pure. */
+export function amountOf(history: readonly HistoryEntry[]): number {
+  return history.reduce((sum, { change }) => sum + (change !== undefined && 'amount' in change ? (change.amount ?? 0) : 0), 0)
+}
+
+/** Whether something besides the status was changed. Events of other orders are as in the releases before. Pure. */
+export function isAmended(history: readonly HistoryEntry[]): boolean {
+  return history.some(({ change }) => change !== undefined)
+}
+
+/** Whether some lines were changed apart from others. Pure. */
+export function hasPartMoves(history: readonly HistoryEntry[]): boolean {
+  return history.some(({ change }) => change !== undefined && 'lines' in change)
+}
+
+/** How pieces move: open ones are shipped or cancelled, shipped ones are returned. */
+export type PartMove = 'shipped' | 'cancelled' | 'returned'
+
+const MOVED_BY_STATUS: Partial<Record<OrderStatus, PartMove>> = { shipped: 'shipped', cancelled: 'cancelled', returned: 'returned' }
+const MOVED_BY_CHANGE: Record<string, PartMove> = { shipped: 'shipped', lines_cancelled: 'cancelled', returned: 'returned' }
+
+/** How the entry at `index` moves pieces, null when it moves none. Pure. */
+export function partsMovedBy(history: readonly HistoryEntry[], index: number): PartMove | null {
+  const entry = history[index]
+  if (entry === undefined) return null
+  if (entry.change !== undefined) return MOVED_BY_CHANGE[entry.change.type] ?? null
+  return entry.status === history[index - 1]?.status ? null : (MOVED_BY_STATUS[entry.status] ?? null)
+}
+
+/** The pieces of a line that a move can take. Pure. */
+export function countMovable({ ordered, shipped, cancelled, returned }: LineState, kind: PartMove): number {
+  return kind === 'returned' ? shipped - returned : ordered - shipped - cancelled
+}
+
+/** Every piece that a move can take, one entry a product. Pure. */
+export function movablePieces(items: readonly PlacedLine[], lines: readonly LineState[], kind: PartMove): LineQuantity[] {
+  const pieces = new Map<string, LineQuantity>()
+  for (const [index, line] of lines.entries()) {
+    const [product_id, quantity] = [items[index]?.product_id ?? '', countMovable(line, kind)]
+    if (quantity > 0) pieces.set(product_id, { product_id, quantity: (pieces.get(product_id)?.quantity ?? 0) + quantity })
+  }
+  return [...pieces.values()]
+}
+
+/** The lines of each product, in their order: an order that was moved in may have several of one. */
+type LinesByProduct = ReadonlyMap<string, readonly { line: LineState; price: number }[]>
+
+/** For `movePieces`. Pure. */
+export function groupByProduct(items: readonly PlacedLine[], lines: readonly LineState[]): LinesByProduct {
+  const byProduct = new Map<string, { line: LineState; price: number }[]>()
+  for (const [index, line] of lines.entries()) {
+    const item = items[index]
+    if (item === undefined) continue
+    const known = byProduct.get(item.product_id)
+    const priced = { line, price: item.unit_price.amount }
+    if (known === undefined) byProduct.set(item.product_id, [priced])
+    else known.push(priced)
+  }
+  return byProduct
+}
+
+/** Moves pieces of a product in its lines, from the first on. Returns the price of the moved pieces in minor units. */
+export function movePieces(byProduct: LinesByProduct, kind: PartMove, productId: string, quantity: number): number {
+  let [left, moved] = [quantity, 0]
+  for (const { line, price } of byProduct.get(productId) ?? []) {
+    const taken = Math.min(left, Math.max(0, countMovable(line, kind)))
+    line[kind] += taken
+    left -= taken
+    moved += taken * price
+  }
+  return moved
+}
+
+/** The items with what was done to their pieces, where something was. Pure. */
+export function itemsWith<Line extends object>(
+  items: readonly Line[],
+  lines: readonly LineState[],
+): (Line & Partial<Pick<LineState, PartMove>>)[] {
+  return items.map((item, index) => {
+    const { shipped = 0, cancelled = 0, returned = 0 } = lines[index] ?? {}
+    return {
+      ...item,
+      ...(shipped === 0 ? {} : { shipped }),
+      ...(cancelled === 0 ? {} : { cancelled }),
+      ...(returned === 0 ? {} : { returned }),
+    }
+  })
+}
+
+/** The statuses that the order may be moved to as a whole: one of which a part was shipped cannot be cancelled as a whole. Pure. */
+export function transitionsOf(status: OrderStatus, lines: readonly LineState[]): readonly OrderStatus[] {
+  const allowed = allowedTransitions(status)
+  return lines.some(({ shipped }) => shipped > 0) ? allowed.filter((to) => to !== 'cancelled') : allowed
+}
+
+function toParcel(entry: HistoryEntry, index: number, lines: readonly LineQuantity[]): Parcel {
+  const { at, reference, tracking } = entry
+  return {
+    version: versionOf(entry, index),
+    shipped_at: at,
+    ...(reference === undefined ? {} : { reference }),
+    ...(tracking === undefined ? {} : { tracking }),
+    lines: [...lines],
+  }
+}

@@ -1,0 +1,156 @@
+import { type Static, type TObject, Type } from 'typebox'
+import { doingOf } from '../activity/record-activity.ts'
+import { AppError } from '../errors.ts'
+import { actorOf } from '../http/caller.ts'
+import type { HttpServer } from '../http/http-server.ts'
+import { readIfMatch } from '../http/if-match.ts'
+import { JSON_BODY, OPERATOR_ONLY, problemResponses } from '../http/problem.ts'
+import { traceparentOf } from '../http/trace-context.ts'
+import { MAX_LINES, MAX_QUANTITY } from './basket.ts'
+import { EXAMPLE_LINES_CANCELLED, EXAMPLE_RETURN, EXAMPLE_SHIPMENT } from './examples.ts'
+import { type Move, type Moving, moveOrder } from './move-orders.ts'
+import type { LineQuantity } from './order-changes.ts'
+import type { RequestedChange } from './plan-change.ts'
+import { IfMatch, OrderParams } from './routes.ts'
+import { AdminOrderSchema, presentForAdmin } from './search-orders.ts'
+import { ReferenceSchema, TrackingSchema } from './tracking.ts'
+import { assertTracking, Reason } from './transition-lines.ts'
+
+const Lines = Type.Array(
+  Type.Object(
+    { product_id: Type.String({ format: 'uuid' }), quantity: Type.Integer({ minimum: 1, maximum: MAX_QUANTITY }) },
+    { title: 'OrderPart', additionalProperties: false },
+  ),
+  { minItems: 1, maxItems: MAX_LINES, description: 'Each product once. Default: all that is left.' },
+)
+const common = {
+  lines: Type.Optional(Lines),
+  reason: Type.Optional(Type.Union([Reason, Type.Null()])),
+  reference: Type.Optional(
+    Type.Union([ReferenceSchema, Type.Null()], {
+      description: 'A change of this kind with the same reference is made once, however often it is sent.',
+    }),
+  ),
+}
+const strict = { additionalProperties: false }
+const NewShipment = Type.Object(
+  { ...common, tracking: Type.Optional(Type.Union([TrackingSchema, Type.Null()])) },
+  { title: 'NewShipment', ...strict, examples: [EXAMPLE_SHIPMENT] },
+)
+const NewCancellation = Type.Object(common, { title: 'NewCancellation', ...strict, examples: [EXAMPLE_LINES_CANCELLED] })
+const NewReturn = Type.Object(
+  { ...common, restock: Type.Boolean({ description: 'Whether the goods can be sold again.' }) },
+  { title: 'NewReturn', ...strict, examples: [EXAMPLE_RETURN] },
+)
+
+const REPEATS =
+  'The same request with the same `reference` again changes nothing and answers with the order as it is now, whatever `If-Match` says, and with ' +
+  '`Idempotency-Replayed: true`; another one with that reference is refused with `change_reference_taken`.'
+
+interface PartRoute<Body extends TObject> {
+  path: 'shipments' | 'cancellations' | 'returns'
+  operationId: string
+  summary: string
+  description: string
+  body: Body
+  read: (body: Static<Body>) => RequestedChange
+}
+
+/** Changes of a part of an order, for operators and keys. */
+export function partRoutes(server: HttpServer, moving: Moving, now: () => Date): void {
+  partRoute(server, moving, now, {
+    path: 'shipments',
+    operationId: 'shipLines',
+    summary: 'Ships a part of an order, or the rest of it, as one parcel',
+    description: 'Of a confirmed order, which stays confirmed until its last open piece is shipped.',
+    body: NewShipment,
+    read: ({ lines }) => ({ type: 'shipped', lines: readLines(lines) }),
+  })
+  partRoute(server, moving, now, {
+    path: 'cancellations',
+    operationId: 'cancelLines',
+    summary: 'Cancels a part of an order that is not shipped yet, or the rest of it',
+    description:
+      'The stock is given back and the total falls. When nothing is open any more, the order is shipped; cancelled when nothing of it was ' +
+      'shipped; returned when all that was shipped came back.',
+    body: NewCancellation,
+    read: ({ lines }) => ({ type: 'lines_cancelled', lines: readLines(lines) }),
+  })
+  partRoute(server, moving, now, {
+    path: 'returns',
+    operationId: 'returnLines',
+    summary: 'Takes back a part of what was shipped, or all of it',
+    description: 'When all that was shipped came back and nothing is open, the order is returned. The total stays.',
+    body: NewReturn,
+    read: ({ lines, restock }) => ({ type: 'returned', lines: readLines(lines), restock }),
+  })
+}
+
+function partRoute<Body extends TObject>(server: HttpServer, moving: Moving, now: () => Date, route: PartRoute<Body>): void {
+  const { path, operationId, summary, description, body, read } = route
+  server.post(
+    `/admin/orders/:id/${path}`,
+    {
+      config: { access: 'orders:move' },
+      schema: {
+        operationId,
+        tags: ['operations'],
+        summary,
+        description: `${description} ${REPEATS}`,
+        params: OrderParams,
+        headers: IfMatch,
+        body: body as TObject,
+        response: {
+          200: {
+            ...AdminOrderSchema,
+            description: 'The order after the change; with `Idempotency-Replayed: true` as it is now, when the change was made before.',
+          },
+          ...problemResponses(
+            ...OPERATOR_ONLY,
+            ...JSON_BODY,
+            'invalid_header',
+            'not_found',
+            'illegal_transition',
+            'quantity_exceeded',
+            'too_many_changes',
+            'total_negative',
+            'change_reference_taken',
+            'precondition_failed',
+          ),
+        },
+      },
+    },
+    async (request, reply) => {
+      const sent = request.body as Static<typeof NewShipment> & Static<typeof NewReturn>
+      const { reason = null, reference = null, tracking = null } = sent
+      assertTracking('shipped', tracking)
+      const move: Move = {
+        orderId: request.params.id,
+        change: read(sent as Static<Body>),
+        actor: actorOf(request),
+        versions: readIfMatch(request.headers['if-match']),
+        traceparent: traceparentOf(request),
+        ...{ reason, reference, tracking },
+      }
+      const { order, isRepeat } = await moveOrder({ ...moving, doing: doingOf(request) }, move, now())
+      if (isRepeat) reply.header('idempotency-replayed', 'true')
+      return reply.header('cache-control', 'no-store').send(presentForAdmin(order))
+    },
+  )
+}
+
+/** Null for all that is left. Throws `invalid_body` for a product that is named twice. */
+function readLines(lines: readonly LineQuantity[] | undefined): LineQuantity[] | null {
+  if (lines === undefined) return null
+  const named = new Set<string>()
+  for (const [index, { product_id }] of lines.entries()) {
+    const id = product_id.toLowerCase()
+    if (named.has(id)) {
+      throw new AppError('invalid_body', 'The body is not acceptable.', {
+        errors: [{ pointer: `#/lines/${index}/product_id`, detail: 'is named twice' }],
+      })
+    }
+    named.add(id)
+  }
+  return [...lines]
+}

@@ -1,0 +1,183 @@
+import { AppError } from '../errors.ts'
+import { assertFewChanges } from './change-limits.ts'
+import { type Actor, type Order, type StatusChange, stateOf } from './order.ts'
+import type { LineQuantity, OrderChange } from './order-changes.ts'
+import {
+  countMovable,
+  groupByProduct,
+  hasPartMoves,
+  type LineState,
+  movablePieces,
+  movePieces,
+  orderStateOf,
+  type PartMove,
+  partsMovedBy,
+  transitionsOf,
+} from './order-state.ts'
+import { allowedTransitions, assertTransition, type OrderStatus } from './order-status.ts'
+import { assertTotalAfter } from './plan-charge.ts'
+import type { Tracking } from './tracking.ts'
+
+/** A requested change besides the status. `lines`: null for every piece that it can take. */
+export type RequestedChange =
+  | { type: 'shipped' | 'lines_cancelled'; lines: readonly LineQuantity[] | null }
+  | { type: 'returned'; lines: readonly LineQuantity[] | null; restock: boolean }
+
+/** What a change makes of an order. */
+export interface PlannedChange {
+  to: OrderStatus
+  /** Undefined for a move of the status alone. */
+  change: OrderChange | undefined
+  /** Goods that can be sold again. */
+  goesBack: readonly LineQuantity[]
+  /** Whether it is refused when the history grows too long for the order's event. What ends the order, or its payment, never is. */
+  isBySize: boolean
+}
+
+const MOVES: Record<RequestedChange['type'], { move: PartMove; of: readonly OrderStatus[] }> = {
+  shipped: { move: 'shipped', of: ['confirmed'] },
+  lines_cancelled: { move: 'cancelled', of: ['pending', 'confirmed'] },
+  returned: { move: 'returned', of: ['confirmed', 'shipped', 'delivered'] },
+}
+const CHANGE_BY_STATUS: Partial<Record<OrderStatus, RequestedChange['type']>> = {
+  shipped: 'shipped',
+  cancelled: 'lines_cancelled',
+  returned: 'returned',
+}
+
+/**
+ * A move of the whole order: of every piece that can make it. While all pieces were moved together the history needs no more than the status.
+ * Throws `illegal_transition`. Pure.
+ */
+export function planTransition(
+  order: Order,
+  to: OrderStatus,
+  { restock = false, actor }: { restock?: boolean; actor: Actor },
+): PlannedChange {
+  const allowed = transitionsOf(order.status, stateOf(order).lines)
+  if (!allowed.includes(to) && allowedTransitions(order.status).includes(to)) throw refuseWholeCancellation(order, actor, allowed)
+  assertTransition(order.status, to, allowed)
+  const type = CHANGE_BY_STATUS[to]
+  if (type !== undefined && hasPartMoves(order.statusHistory)) {
+    return planChange(order, type === 'returned' ? { type, lines: null, restock } : { type, lines: null })
+  }
+  const goesBack = to === 'cancelled' || (to === 'returned' && restock) ? order.items : []
+  return { to, change: undefined, goesBack, isBySize: false }
+}
+
+/** Throws `illegal_transition`, `quantity_exceeded`, `too_many_changes`, or `invalid_body` for a product that is not in the order. Pure. */
+export function planChange(order: Order, requested: RequestedChange): PlannedChange {
+  const { items } = order
+  const { lines } = stateOf(order)
+  const { move, of } = MOVES[requested.type]
+  const all = movablePieces(items, lines, move)
+  if (!of.includes(order.status) || all.length === 0) throw refuseChange(order, move, lines)
+  const pieces = requested.lines === null ? all : toPieces(order, requested.lines, all)
+  // What takes the rest is always possible: there are few of those.
+  const isBySize = countPieces(pieces) < countPieces(all)
+  if (isBySize) assertFewChanges(order, requested.type)
+  const byProduct = groupByProduct(items, lines)
+  let price = 0
+  for (const { product_id, quantity } of pieces) price += movePieces(byProduct, move, product_id, quantity)
+  const to = statusAfter(order.status, lines)
+  switch (requested.type) {
+    case 'shipped':
+      return { to, change: { type: 'shipped', lines: pieces }, goesBack: [], isBySize }
+    case 'lines_cancelled': {
+      // An order that is cancelled as a whole keeps its total, as it always did: the status says that nothing is owed.
+      const amount = to === 'cancelled' ? {} : { amount: -price }
+      // Under a discount the rest may cost less than nothing.
+      assertTotalAfter(order, amount.amount ?? 0)
+      return { to, change: { type: 'lines_cancelled', lines: pieces, ...amount }, goesBack: pieces, isBySize }
+    }
+    case 'returned': {
+      const { restock } = requested
+      return { to, change: { type: 'returned', lines: pieces, restock }, goesBack: restock ? pieces : [], isBySize }
+    }
+  }
+}
+
+function countPieces(lines: readonly LineQuantity[]): number {
+  return lines.reduce((sum, { quantity }) => sum + quantity, 0)
+}
+
+/** The status of an order of which these pieces are shipped, cancelled and returned. Pure. */
+function statusAfter(status: OrderStatus, lines: readonly LineState[]): OrderStatus {
+  const count = (kind: PartMove) => lines.reduce((sum, line) => sum + countMovable(line, kind), 0)
+  if (count('shipped') > 0) return status
+  if (!lines.some(({ shipped }) => shipped > 0)) return 'cancelled'
+  if (count('returned') === 0) return 'returned'
+  return status === 'delivered' ? 'delivered' : 'shipped'
+}
+
+/** One entry a product, in the order of the lines of the order, so that two requests of the same pieces are equal. */
+function toPieces(order: Order, requested: readonly LineQuantity[], movable: readonly LineQuantity[]): LineQuantity[] {
+  const wanted = new Map(requested.map((line) => [line.product_id.toLowerCase(), line.quantity]))
+  const known = new Set(order.items.map(({ product_id }) => product_id))
+  const unknown = requested.findIndex(({ product_id }) => !known.has(product_id.toLowerCase()))
+  if (unknown !== -1) {
+    throw new AppError('invalid_body', 'The body is not acceptable.', {
+      errors: [{ pointer: `#/lines/${unknown}/product_id`, detail: 'is no product of the order' }],
+    })
+  }
+  const left = new Map(movable.map((line) => [line.product_id, line.quantity]))
+  const exceeded = [...wanted].flatMap(([product_id, quantity]) => {
+    const available = left.get(product_id) ?? 0
+    return quantity > available ? [{ product_id, requested: quantity, available }] : []
+  })
+  if (exceeded.length > 0) {
+    throw new AppError('quantity_exceeded', 'The order has fewer pieces that this can be done with.', { members: { exceeded } })
+  }
+  return [...known].flatMap((product_id) => {
+    const quantity = wanted.get(product_id)
+    return quantity === undefined ? [] : [{ product_id, quantity }]
+  })
+}
+
+function refuseWholeCancellation({ id, status }: Order, actor: Actor, allowed: readonly OrderStatus[]): AppError {
+  const fact = 'A part of the order is shipped, so it cannot be cancelled as a whole.'
+  const remedy = actor.type === 'customer' ? '' : ` The rest is cancelled by POST /admin/orders/${id}/cancellations.`
+  return new AppError('illegal_transition', fact + remedy, { members: { current_status: status, allowed_transitions: allowed } })
+}
+
+function refuseChange({ status }: Order, move: PartMove, lines: readonly LineState[]): AppError {
+  return new AppError('illegal_transition', `Nothing of an order that is ${status} can be ${move} now.`, {
+    members: { current_status: status, allowed_transitions: transitionsOf(status, lines) },
+  })
+}
+
+/**
+ * Whether the order has this change under the same reference, made from this request or by a move of the whole order. Throws
+ * `change_reference_taken` when the reference belongs to another change of the kind. Pure.
+ */
+export function isChangeMade(order: Order, requested: RequestedChange, reference: string, tracking: Tracking | null): boolean {
+  const { items, total, statusHistory } = order
+  const { move } = MOVES[requested.type]
+  const index = statusHistory.findIndex((entry, at) => entry.reference === reference && partsMovedBy(statusHistory, at) === move)
+  const entry = statusHistory[index]
+  if (entry === undefined) return false
+  const before = orderStateOf({ items, total, history: statusHistory.slice(0, index) })
+  const possible = movablePieces(items, before.lines, move)
+  const made = entry.change !== undefined && 'lines' in entry.change ? entry.change.lines : possible
+  const isSame = textOf(made) === textOf(requested.lines ?? possible) && isSameDetail(entry, requested, tracking)
+  if (!isSame) {
+    throw new AppError('change_reference_taken', 'The order has another change of this kind with the same reference.', {
+      members: { current_version: order.version },
+    })
+  }
+  return true
+}
+
+function isSameDetail({ change, tracking: made }: StatusChange, requested: RequestedChange, tracking: Tracking | null): boolean {
+  // A return of the whole order does not record whether the goods went back.
+  const isSameRestock = requested.type !== 'returned' || change?.type !== 'returned' || change.restock === requested.restock
+  const isSameParcel = made?.carrier === tracking?.carrier && made?.number === tracking?.number && made?.url === tracking?.url
+  return isSameRestock && isSameParcel
+}
+
+function textOf(lines: readonly LineQuantity[]): string {
+  return lines
+    .map(({ product_id, quantity }) => `${product_id.toLowerCase()} ${quantity}`)
+    .sort()
+    .join()
+}

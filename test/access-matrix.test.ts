@@ -1,0 +1,155 @@
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { after, test } from 'node:test'
+import type { InjectOptions } from 'fastify'
+import { ACCOUNT_ROLES, KEY_SCOPES, OPERATOR_ROLES, ROLE_SCOPES, SCOPE_NAMES, SCOPES, type Scope } from '../src/http/scopes.ts'
+import { makeKey } from './api-keys.ts'
+import { addBuyers } from './buyers.ts'
+import { assertProblem } from './problem.ts'
+import { type Answer, startStore } from './store.ts'
+
+interface Operation {
+  security?: object[]
+  'x-required-scope'?: string
+}
+
+/** A caller of the matrix. `scopes`: what it may do; null for nobody. */
+interface MatrixCaller {
+  name: string
+  kind: 'nobody' | 'account' | 'key'
+  token: string | undefined
+  scopes: readonly Scope[]
+}
+
+/** What each role may do. It changes only by a deliberate change of this table. */
+const ROLES = {
+  customer: '',
+  guest: '',
+  support: 'orders:read orders:move stock:read customers:read mails:read mails:send',
+  warehouse: 'orders:read orders:move stock:read stock:write',
+  catalogue: 'products:write stock:read stock:write figures:read',
+  analyst: 'figures:read lake:query pipeline:read',
+  admin: SCOPE_NAMES.join(' '),
+}
+const ID = '01900000-0000-7000-8000-000000000000'
+/** Values of parameters that a path's form demands; any other gets an id that nothing has. */
+const PARAMETERS: Record<string, string> = { file: 'start.js', code: 'not_found', name: 'order-pending', event_id: `${ID}.1` }
+
+const document: { paths: Record<string, Record<string, Operation>> } = JSON.parse(
+  readFileSync(new URL('../openapi.json', import.meta.url), 'utf8'),
+)
+const store = await startStore({ after })
+const callers: MatrixCaller[] = [{ name: 'nobody', kind: 'nobody', token: undefined, scopes: [] }]
+for (const role of ACCOUNT_ROLES) {
+  const [account] = await addBuyers(store, 1, role)
+  const scopes = ROLES[role].split(' ').filter((scope) => scope !== '') as Scope[]
+  callers.push({ name: `the role ${role}`, kind: 'account', token: account?.token, scopes })
+}
+for (const scope of KEY_SCOPES) {
+  const others = KEY_SCOPES.filter((other) => other !== scope)
+  for (const [name, scopes] of [
+    [`a key with ${scope} only`, [scope]],
+    [`a key with all but ${scope}`, others],
+  ] as const)
+    callers.push({ name, kind: 'key', token: (await makeKey(store, scopes, { name })).key, scopes })
+}
+
+/** What the document says about a route; what the route says itself when the document leaves it out. */
+function accessOf({ method, url, access, schema }: (typeof store.server.listedRoutes)[number]): string | undefined {
+  if ('hide' in schema || method === 'HEAD') return access
+  const operation = document.paths[url.replaceAll(/:(\w+)/g, '{$1}')]?.[method.toLowerCase()]
+  assert.ok(operation !== undefined, `openapi.json lacks ${method} ${url}`)
+  return operation['x-required-scope'] ?? (operation.security?.length === 0 ? 'public' : 'caller')
+}
+
+/** With a body that is not JSON where one is read: nobody's account is deleted by this test. */
+async function call(method: string, url: string, token: string | undefined): Promise<Answer> {
+  const path = url.replaceAll(/:(\w+)/g, (_, name) => PARAMETERS[name] ?? ID)
+  const hasBody = !['GET', 'HEAD'].includes(method)
+  const { statusCode, headers, body } = await store.server.inject({
+    method: method as NonNullable<InjectOptions['method']>,
+    url: path,
+    headers: {
+      ...(hasBody ? { 'content-type': 'application/json' } : {}),
+      ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+    },
+    ...(hasBody ? { payload: '{' } : {}),
+  })
+  return { status: statusCode, headers: headers as Answer['headers'], text: body, json: undefined }
+}
+
+function assertRefused(
+  answer: Answer,
+  method: string,
+  code: 'unauthenticated' | 'forbidden',
+  scope: string | undefined,
+  what: string,
+): void {
+  const status = code === 'unauthenticated' ? 401 : 403
+  // An answer to HEAD has no body.
+  if (method === 'HEAD') assert.equal(answer.status, status, what)
+  else assert.equal(assertProblem(answer, status, code, what).required_scope, scope, what)
+}
+
+test('every role may do what the table says', () => {
+  const roles = Object.entries(ROLE_SCOPES).map(([role, scopes]) => [role, scopes.join(' ')])
+  assert.deepEqual(Object.fromEntries(roles), ROLES)
+})
+
+test('docs/security.md lists every scope, what it permits and the roles that have it', () => {
+  const text = readFileSync(new URL('../docs/security.md', import.meta.url), 'utf8')
+  const documented = [...text.matchAll(/^\| `(\w+:\w+)` \| (.*?) \| (.*?) ?\|$/gm)].map(([, scope, permits, roles]) => [
+    scope,
+    permits,
+    roles,
+  ])
+  const expected = SCOPE_NAMES.map((scope) => {
+    const roles = OPERATOR_ROLES.filter((role) => role !== 'admin' && (ROLE_SCOPES[role] as readonly Scope[]).includes(scope))
+    return [scope, SCOPES[scope], roles.map((role) => `\`${role}\``).join(', ')]
+  })
+  assert.deepEqual(documented, expected)
+})
+
+test('every route answers every kind of caller as its access says, and no other way', async () => {
+  const counts = { allowed: 0, unauthenticated: 0, forbidden: 0 }
+  const asked = new Set<string>()
+  for (const route of store.server.listedRoutes) {
+    const { method, url } = route
+    const access = accessOf(route)
+    assert.equal(access, route.access, `${method} ${url}`)
+    asked.add(access ?? '')
+    for (const { name, kind, token, scopes } of callers) {
+      const what: string = `${method} ${url} (${access}) called by ${name}`
+      const answer = await call(method, url, token)
+      // A guest has nothing to prove who it is with.
+      const canProve = !(name === 'the role guest' && route.stepUp === 'always')
+      const isAllowed =
+        access === 'public' || (access === 'caller' ? kind === 'account' && canProve : (scopes as readonly string[]).includes(access ?? ''))
+      if (isAllowed) {
+        assert.ok(answer.status !== 401 && answer.status !== 403 && answer.status < 500, `${what}: ${answer.status} ${answer.text}`)
+        counts.allowed++
+      } else {
+        const code = kind === 'nobody' ? 'unauthenticated' : 'forbidden'
+        assertRefused(answer, method, code, code === 'forbidden' && access !== 'caller' ? access : undefined, what)
+        counts[code]++
+      }
+    }
+  }
+  const documented = Object.entries(document.paths).flatMap(([path, item]) =>
+    Object.keys(item).map((method) => `${method.toUpperCase()} ${path}`),
+  )
+  const listed = new Set(store.server.listedRoutes.map(({ method, url }) => `${method} ${url.replaceAll(/:(\w+)/g, '{$1}')}`))
+  assert.deepEqual(
+    documented.filter((name) => !listed.has(name)),
+    [],
+    'documented, and not asked',
+  )
+  assert.deepEqual(
+    ['public', 'caller', 'orders:move', 'access:write'].filter((access) => !asked.has(access)),
+    [],
+  )
+  assert.ok(
+    Object.values(counts).every((count) => count > 50),
+    JSON.stringify(counts),
+  )
+})

@@ -1,0 +1,23 @@
+import { decrypt } from '../src/auth/encryption.ts'
+import { TEST_SECRET, type TestStore } from './store.ts'
+
+interface QueuedMail {
+  kind: string
+  to?: string
+  token?: string
+}
+
+/** The account mails in the queue of a store without the role email, oldest first; those that send nothing too. */
+export async function readAccountMails({ pool }: Pick<TestStore, 'pool'>): Promise<QueuedMail[]> {
+  const { rows } = await pool.query<{ encrypted: string }>(
+    `select data ->> 'encrypted' as encrypted from pgboss.job where name = 'account-mail' order by id`,
+  )
+  return rows.map(({ encrypted }) => JSON.parse(decrypt(TEST_SECRET, 'account mail', Buffer.from(encrypted, 'base64'))))
+}
+
+/** The token of the newest mail of this kind. */
+export async function newestToken(store: Pick<TestStore, 'pool'>, kind: string): Promise<string> {
+  const mail = (await readAccountMails(store)).findLast((queued) => queued.kind === kind)
+  if (mail?.token === undefined) throw new Error(`there is no mail ${kind} with a token`)
+  return mail.token
+}

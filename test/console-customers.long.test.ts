@@ -1,0 +1,185 @@
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import type { Page } from 'playwright-core'
+import { totpCode, totpStepOf } from '../src/auth/factors/totp.ts'
+import { NO_CHROMIUM } from './chromium.ts'
+import { assertUsable, HOSTILE, openConsoleOf, VIEWS, withoutRefusals } from './console-harness.ts'
+import { createGuest } from './guests.ts'
+import { startStore } from './store.ts'
+
+const store = await startStore({ after })
+let customers = 0
+
+/** A customer with a hostile name and orders in two currencies. */
+async function addCustomer() {
+  const customer = await store.register({ email: `ada${customers++}@example.com` })
+  const { token } = customer
+  assert.equal((await store.call('PATCH', '/me', { token, body: { name: HOSTILE, language: 'de' } })).status, 200)
+  const products = [await store.addProduct({ amount: 1_000 }), await store.addProduct({ amount: 700, currency: 'USD' })]
+  const orders: { id: string; number: string }[] = []
+  for (const { id } of products) {
+    const { status, json, text } = await store.call('POST', '/orders', { token, body: { items: [{ product_id: id, quantity: 2 }] } })
+    assert.equal(status, 201, text)
+    orders.push(json)
+  }
+  return { customer, orders }
+}
+
+const headingOf = (page: Page, name: string | RegExp) => page.getByRole('heading', { level: 2, name })
+const blockOf = async (id: string) =>
+  (await store.pool.query('select blocked_at is not null as is_blocked, blocked_reason from users where id = $1', [id])).rows[0]
+
+for (const view of VIEWS) {
+  test(`from an order one click leads to the customer, who is blocked and unblocked, at ${view.width} px`, {
+    skip: NO_CHROMIUM,
+  }, async (t) => {
+    const { page, complaints, address } = await openConsoleOf(t, store, { view })
+    const { customer, orders } = await addCustomer()
+    const dialog = page.getByRole('dialog')
+    await page.goto(`${address}#orders?order=${orders[0]?.id}`)
+    await page.getByRole('link', { name: HOSTILE }).press('Enter')
+    await headingOf(page, `Orders: customer ${HOSTILE}`).waitFor()
+    await page.getByText('€20.00, $14.00').waitFor()
+    await page.getByText('German').waitFor()
+    await page.getByText(`${customer.email} not proven`).waitFor()
+    await page
+      .getByRole('region', { name: 'Newest orders' })
+      .getByRole('link', { name: orders[1]?.number ?? '' })
+      .waitFor()
+    await assertUsable(page, 'a customer')
+
+    await page.getByRole('button', { name: 'Block…' }).press('Enter')
+    await dialog.getByLabel('Reason').fill(HOSTILE)
+    // The page behind the dialog is read again meanwhile, and the dialog stays as it is.
+    await page.waitForResponse((answer) => answer.url().endsWith(customer.id), { timeout: 30_000 })
+    assert.equal(await dialog.getByLabel('Reason').inputValue(), HOSTILE)
+    await assertUsable(page, 'the dialog of a block')
+    await dialog.getByRole('button', { name: 'Block' }).press('Enter')
+    await page.getByText('The customer is blocked.').waitFor()
+    await page.getByRole('definition').filter({ hasText: HOSTILE }).nth(1).waitFor()
+    assert.deepEqual(await blockOf(customer.id), { is_blocked: true, blocked_reason: HOSTILE })
+    await page.getByRole('button', { name: 'Change the reason…' }).press('Enter')
+    assert.equal(await dialog.getByLabel('Reason').inputValue(), HOSTILE)
+    await page.keyboard.press('Escape')
+    await page.getByRole('button', { name: 'Unblock…' }).press('Enter')
+    await dialog.getByRole('button', { name: 'Unblock' }).press('Enter')
+    await page.getByText('The customer is not blocked any more.').waitFor()
+    assert.deepEqual(await blockOf(customer.id), { is_blocked: false, blocked_reason: null })
+
+    await page.getByRole('link', { name: 'All orders of this customer' }).press('Enter')
+    await page.getByText('2 orders', { exact: true }).waitFor()
+    assert.equal(await page.locator('main script, main img').count(), 0)
+    assert.match(await page.title(), /^Orders/)
+    assert.deepEqual(complaints, [])
+  })
+
+  test(`customers are found by address, order and id, page by page, at ${view.width} px`, { skip: NO_CHROMIUM }, async (t) => {
+    const { page, complaints, show } = await openConsoleOf(t, store, { view })
+    const { customer, orders } = await addCustomer()
+    const many = `many-${view.width}-`
+    for (let index = 0; index < 21; index++) await createGuest(store, `${many}${index}@example.com`)
+    const guest = await createGuest(store, `zoe-${view.width}@example.com`)
+    const row = (text: string) => page.getByRole('region', { name: 'Customers' }).getByRole('row').filter({ hasText: text })
+    await show('Orders')
+    await page.getByRole('link', { name: 'Customers', exact: true }).press('Enter')
+    await headingOf(page, 'Orders: customers').waitFor()
+    await page.getByLabel('E-mail begins with').fill(many)
+    await page.keyboard.press('Enter')
+    await row(`${many}0@`).waitFor()
+    await page.getByRole('link', { name: 'More customers' }).press('Enter')
+    await page.getByRole('link', { name: 'First page' }).waitFor()
+    await row(`${many}9@`).waitFor()
+    await page.getByLabel('E-mail begins with').fill('')
+    await page.getByLabel('Number of an order').fill(`#${orders[0]?.number}`)
+    await page.keyboard.press('Enter')
+    await row(customer.email).getByText('€20.00, $14.00').waitFor()
+    await assertUsable(page, 'the list of customers')
+    await page.reload()
+    await row(customer.email).waitFor()
+    assert.equal(await page.getByLabel('Number of an order').inputValue(), orders[0]?.number)
+    await page.getByLabel('Number of an order').fill('')
+    await page.getByLabel('Id').fill(guest.id)
+    await page.keyboard.press('Enter')
+    await row(guest.email).getByText('guest', { exact: true }).waitFor()
+    await page.getByLabel('Id').fill('')
+    await page.getByLabel('E-mail begins with').fill('nobody')
+    await page.keyboard.press('Enter')
+    await page.getByText('No customer matches.').waitFor()
+    await page.getByRole('link', { name: 'Clear filters' }).press('Enter')
+    await row(guest.email).waitFor()
+    assert.deepEqual(complaints, [])
+  })
+}
+
+test('an operator with a second factor types the address, proves again who they are, and erases the customer', {
+  skip: NO_CHROMIUM,
+}, async (t) => {
+  const { page, complaints, address, operator } = await openConsoleOf(t, store)
+  const { customer } = await addCustomer()
+  await page.getByRole('link', { name: 'Account' }).click()
+  await page.getByRole('button', { name: 'Set up an authenticator app' }).click()
+  const secret = (await page.locator('.secret').textContent()) ?? ''
+  const code = (steps: number) => totpCode(secret, totpStepOf(new Date()) + steps)
+  await page.getByLabel('Code of the app').fill(code(-1))
+  await page.getByRole('button', { name: 'Confirm' }).click()
+  await page.getByRole('heading', { name: 'Recovery codes' }).waitFor()
+  await store.pool.query(`update sessions set authenticated_at = now() - interval '11 minutes' where user_id = $1`, [operator.id])
+
+  await page.goto(`${address}#orders?customer=${customer.id}`)
+  await page.getByRole('button', { name: 'Erase…' }).press('Enter')
+  const dialog = page.getByRole('dialog', { name: `Erase ${customer.email}` })
+  await dialog.getByLabel('Type the e-mail address').fill('ada')
+  await page.keyboard.press('Enter')
+  await dialog.getByText('Type the e-mail address as it is above.').waitFor()
+  await assertUsable(page, 'the dialog of erasing')
+  await dialog.getByLabel('Type the e-mail address').fill(customer.email)
+  await page.keyboard.press('Enter')
+  const proof = page.getByRole('dialog', { name: 'Confirm that it is you' })
+  await proof.waitFor()
+  assert.notEqual(await blockOf(customer.id), undefined, 'nothing is erased before the proof')
+  await proof.getByLabel('Code of your app').fill(code(0))
+  await page.keyboard.press('Enter')
+  await headingOf(page, 'Orders: customers').waitFor()
+  assert.equal(await blockOf(customer.id), undefined)
+  await page.getByRole('dialog').waitFor({ state: 'detached' })
+  await store.pool.query('delete from totp_authenticators')
+  assert.deepEqual(withoutRefusals(complaints), [])
+})
+
+test('an order of an account that was deleted names no customer', { skip: NO_CHROMIUM }, async (t) => {
+  const { page, complaints, address } = await openConsoleOf(t, store)
+  const { customer, orders } = await addCustomer()
+  assert.equal((await store.call('DELETE', '/me', { token: customer.token })).status, 204)
+  await page.goto(`${address}#orders?order=${orders[0]?.id}`)
+  await page.getByText('no customer any more').waitFor()
+  assert.deepEqual(complaints, [])
+})
+
+test('support reads customers and changes none; the warehouse reads none', { skip: NO_CHROMIUM }, async (t) => {
+  const { customer, orders } = await addCustomer()
+  const support = await openConsoleOf(t, store, { role: 'support' })
+  await support.page.goto(`${support.address}#orders?customer=${customer.id}`)
+  await headingOf(support.page, `Orders: customer ${HOSTILE}`).waitFor()
+  await support.page.getByText(customer.email).waitFor()
+  assert.deepEqual(await support.page.getByRole('main').getByRole('button').allTextContents(), [])
+
+  const { page, address, complaints, show } = await openConsoleOf(t, store, { role: 'warehouse' })
+  const asked: string[] = []
+  page.on('request', (request) => asked.push(request.url()))
+  await show('Orders')
+  await page.getByRole('link', { name: orders[0]?.number ?? '' }).waitFor()
+  assert.equal(await page.getByRole('link', { name: 'Customers', exact: true }).count(), 0)
+  await page.getByRole('link', { name: orders[0]?.number ?? '' }).click()
+  await page.getByRole('link', { name: 'all orders of this customer' }).waitFor()
+  assert.equal(await page.getByText(HOSTILE).count(), 0)
+  for (const hash of [`#orders?customer=${customer.id}`, '#orders?customers=1']) {
+    await page.goto(`${address}${hash}`)
+    await headingOf(page, /^Orders$/).waitFor()
+    await page.waitForLoadState('networkidle')
+  }
+  assert.deepEqual(
+    asked.filter((url) => url.includes('/customers')),
+    [],
+  )
+  assert.deepEqual([...complaints, ...support.complaints], [])
+})

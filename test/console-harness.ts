@@ -1,0 +1,84 @@
+import assert from 'node:assert/strict'
+import type { Page } from 'playwright-core'
+import type { OperatorRole } from '../src/http/scopes.ts'
+import { assertAccessible, openBrowser } from './chromium.ts'
+import type { Cleanup } from './cleanup.ts'
+import { registerOperator } from './register-operator.ts'
+import { type Account, type StoreOverrides, startStore, type TestStore } from './store.ts'
+
+export interface OpenConsole {
+  store: TestStore
+  operator: Account
+  page: Page
+  /** What went wrong in the page; a test ends with asserting that it is empty. */
+  complaints: string[]
+  /** The address of the console, without a screen. */
+  address: string
+  /** Opens a screen by its name in the navigation. */
+  show(screen: string): Promise<void>
+}
+
+interface View {
+  width?: number
+  isDark?: boolean
+}
+
+export const HOSTILE = `"><script>document.title='taken'</script><img src=x onerror="document.title='taken'">`
+
+export const VIEWS = [
+  { width: 1_280, isDark: false },
+  { width: 390, isDark: true },
+]
+
+/** A store whose API listens, `prepare`d, and its console, signed in. */
+export async function openConsole(
+  t: Cleanup,
+  view: View = {},
+  {
+    prepare = async () => {},
+    role,
+    ...overrides
+  }: StoreOverrides & { prepare?: (store: TestStore) => Promise<void>; role?: OperatorRole } = {},
+): Promise<OpenConsole> {
+  const store = await startStore(t, overrides)
+  return openConsoleOf(t, store, { view, prepare, ...(role === undefined ? {} : { role }) })
+}
+
+/** The console of a store that runs, signed in as a new operator. */
+export async function openConsoleOf(
+  t: Cleanup,
+  store: TestStore,
+  { view = {}, role, prepare = async () => {} }: { view?: View; role?: OperatorRole; prepare?: (store: TestStore) => Promise<void> } = {},
+): Promise<OpenConsole> {
+  const operator = await registerOperator(store, role)
+  await prepare(store)
+  const address = `${store.server.listeningOrigin.replace('[::1]', 'localhost').replace('127.0.0.1', 'localhost')}/console`
+  const { page, complaints } = await (await openBrowser(t)).open(view)
+  await page.goto(address)
+  await signIn(page, operator)
+  const show = async (screen: string) => {
+    await page.getByRole('link', { name: screen, exact: true }).click()
+    await page.getByRole('heading', { level: 2, name: screen }).waitFor()
+  }
+  return { store, operator, page, complaints, address, show }
+}
+
+/** What the page shows now is accessible, and no wider than the page. */
+export async function assertUsable(page: Page, what: string): Promise<void> {
+  await assertAccessible(page, what)
+  const widths = await page.evaluate('[document.documentElement.scrollWidth, document.documentElement.clientWidth]')
+  const [scroll = 0, client = 0] = widths as number[]
+  assert.ok(scroll <= client, `${what} is ${scroll} wide on a page of ${client}`)
+}
+
+/** What went wrong besides requests that the store has refused, which Chromium reports. */
+export function withoutRefusals(complaints: readonly string[]): string[] {
+  return complaints.filter((text) => !/status of 4\d\d/.test(text))
+}
+
+export async function signIn(page: Page, { email, password }: { email: string; password: string }): Promise<void> {
+  await page.getByLabel('E-mail').fill(email)
+  await page.getByLabel('Password').fill(password)
+  await page.getByRole('button', { name: 'Sign in' }).click()
+  await page.getByRole('navigation').waitFor()
+}

@@ -1,0 +1,254 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import type { Page } from 'playwright-core'
+import { assertAccessible, NO_CHROMIUM } from './chromium.ts'
+import { onCleanup } from './cleanup.ts'
+import { openConsole, VIEWS } from './console-harness.ts'
+import { eventually } from './eventually.ts'
+import { startSmtpServer } from './smtp-server.ts'
+import type { Account, StoreOverrides, TestStore } from './store.ts'
+
+const HOSTILE = `"><img src=x onerror=alert(1)><script>alert(2)</script>`
+
+/** A console whose store mails, with three customers: one whose mails arrive, one refused and one deferred at first. */
+async function openMailingConsole(t: TestContext, view: { width: number; isDark: boolean }, overrides: StoreOverrides = {}) {
+  const smtp = await startSmtpServer(t)
+  const customers: Account[] = []
+  let mug = { id: '' }
+  const prepare = async (store: TestStore) => {
+    mug = await store.addProduct({ name: `Mug ${HOSTILE}`, stock: 1_000 })
+    for (let count = 0; count < 3; count++) customers.push(await store.register())
+    await store.pool.query('update users set name = $1, email_verified_at = now()', [`Ada ${HOSTILE}`])
+    const [, refused, deferred] = customers
+    smtp.refuse(String(refused?.email), { code: 550, text: `no ${HOSTILE}`, times: 2 })
+    smtp.refuse(String(deferred?.email), { code: 451, text: `later ${HOSTILE}` })
+    for (const customer of customers) await placeOrder(store, customer)
+    await untilStatuses(store, ['failed', 'queued', 'sent'])
+  }
+  const placeOrder = async (store: TestStore, { token }: Account) => {
+    const { status, text, json } = await store.call('POST', '/orders', {
+      token,
+      body: { items: [{ product_id: mug.id, quantity: 2 }], note: HOSTILE },
+    })
+    assert.equal(status, 201, text)
+    return json
+  }
+  const opened = await openConsole(t, view, { roles: ['api', 'stream', 'email'], smtpUrl: smtp.url, ...overrides, prepare })
+  // The deferred mail would wait for its next attempt at the end.
+  onCleanup(t, async () => void (await opened.store.pool.query(`update email_deliveries set status = 'failed' where status = 'queued'`)))
+  return { ...opened, smtp, customers, placeOrder: (customer: Account) => placeOrder(opened.store, customer) }
+}
+
+const untilStatuses = (store: TestStore, statuses: string[]) =>
+  eventually(
+    async () => {
+      const { rows } = await store.pool.query('select status from email_deliveries where attempts > 0 order by status')
+      return JSON.stringify(rows.map(({ status }) => status)) === JSON.stringify(statuses)
+    },
+    { what: `mails that are ${statuses}`, timeoutMs: 60_000 },
+  )
+
+const cells = (page: Page, column: number) => page.getByRole('table').locator(`tbody td:nth-child(${column})`)
+const countForeign = (page: Page) => page.locator('#screen :is(img, script)').count()
+
+for (const view of VIEWS) {
+  test(`finds a failed mail, reads it and sends it again at ${view.width} px`, { skip: NO_CHROMIUM }, async (t) => {
+    const { store, page, complaints, show, smtp, customers, placeOrder } = await openMailingConsole(t, view)
+    await show('Mails')
+    await cells(page, 1).nth(2).waitFor()
+    assert.deepEqual((await cells(page, 2).allTextContents()).toSorted(), ['failed', 'queued', 'sent'])
+    await assertAccessible(page, 'list')
+    assert.equal(await countForeign(page), 0)
+
+    // A new mail appears by itself.
+    await placeOrder(customers[0] as Account)
+    await cells(page, 2).nth(3).waitFor()
+
+    // By the keyboard: the filter, and the mail.
+    await page.getByLabel('Status').selectOption('failed')
+    await page.getByLabel('Address').fill(String(customers[1]?.email))
+    await page.getByLabel('Address').press('Enter')
+    await page.waitForURL(/status=failed/)
+    await page.reload()
+    await cells(page, 2).first().waitFor()
+    assert.deepEqual(await cells(page, 2).allTextContents(), ['failed'])
+    assert.match(String(await cells(page, 8).textContent()), /550.*<img src=x/)
+    const order = await page.getByRole('table').getByRole('link', { name: /^\d+$/ }).getAttribute('href')
+    assert.match(String(order), /^#orders\?order=[0-9a-f-]{36}$/)
+    await page.getByRole('link', { name: 'created' }).focus()
+    await page.keyboard.press('Enter')
+
+    // The mail in its frame: hostile text is text, and nothing runs.
+    const frame = page.frameLocator('.mail-view iframe')
+    await frame.getByText(`Hello Ada ${HOSTILE},`).waitFor()
+    assert.equal(await frame.locator('img, script').count(), 0)
+    assert.equal(await page.locator('.mail-view iframe').getAttribute('sandbox'), '')
+    assert.match(String(await page.getByRole('region', { name: 'Text of the mail' }).textContent()), /2 × Mug "><img src=x/)
+    assert.equal(await countForeign(page), 0)
+    await assertAccessible(page, 'mail')
+
+    // Escape sends nothing.
+    await page.getByRole('button', { name: 'Retry this mail' }).click()
+    await assertAccessible(page, 'dialog')
+    await page.keyboard.press('Escape')
+    await page.getByRole('dialog').waitFor({ state: 'detached' })
+    assert.equal((await store.pool.query(`select count(*) from email_deliveries where status = 'failed'`)).rows[0].count, 1)
+    const retry = async () => {
+      await page.getByRole('button', { name: 'Retry this mail' }).click()
+      await page.getByRole('dialog').getByRole('button', { name: 'Retry' }).click()
+      await page.getByText('The mail is queued again.').waitFor()
+    }
+    await retry()
+    await page.locator('.badge', { hasText: 'failed' }).waitFor()
+    await page.getByRole('link', { name: 'Back to the list' }).click()
+    await page.getByRole('button', { name: 'Retry all failed mails' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Retry all' }).click()
+    await page.getByText('1 mail is queued again.').waitFor()
+    await page.getByText('No mails.').waitFor()
+    const received = () => smtp.mails.filter(({ to }) => to !== undefined && 'text' in to && to.text.includes(String(customers[1]?.email)))
+    await eventually(async () => received().length === 1, { timeoutMs: 60_000 })
+
+    await page.getByRole('link', { name: 'Clear filters' }).click()
+    await cells(page, 2).nth(3).waitFor()
+    await page.getByRole('link', { name: '100', exact: false }).first().waitFor()
+    assert.deepEqual(complaints, [])
+  })
+
+  test(`previews each template, in each language and in other locales, at ${view.width} px`, { skip: NO_CHROMIUM }, async (t) => {
+    const { page, complaints, show } = await openConsole(t, view)
+    await show('Mails')
+    await page.getByText('No mails.').waitFor()
+    await page.getByRole('link', { name: 'Templates' }).click()
+    const names = await eventually(async () => {
+      const found = await cells(page, 1).allTextContents()
+      return found.length === 25 && found
+    })
+    const frame = page.frameLocator('.mail-view iframe')
+    for (const name of names) {
+      await page.getByRole('table').getByRole('link', { name, exact: true }).click()
+      await page.getByRole('heading', { name: `Preview: ${name} in English (en)` }).waitFor()
+      await frame.locator('h1').waitFor()
+    }
+    await page.getByRole('table').getByRole('link', { name: 'shipped', exact: true }).click()
+    await frame.getByText('€1,234.50').waitFor()
+    await assertAccessible(page, 'templates')
+    await page.getByLabel('Amounts as in').fill('de')
+    await page.getByLabel('Amounts as in').press('Enter')
+    await frame.getByText('1.234,50\u00a0€').waitFor()
+    await page.getByLabel('Amounts as in').fill('')
+    for (const [language, heading] of [
+      ['de', 'Ihre Bestellung ist unterwegs'],
+      ['fr', 'Votre commande est en route'],
+      ['es', 'Su pedido está en camino'],
+      ['en', 'Your order is on its way'],
+    ] as const) {
+      await page.locator('form.filters select').selectOption(language)
+      await page.getByRole('button', { name: 'Preview' }).click()
+      await frame.getByRole('heading', { name: heading }).waitFor()
+    }
+    await page.reload()
+    await frame.getByText('€1,234.50').waitFor()
+    await page.getByLabel('Amounts as in').fill('en-u-nu-arab')
+    await page.getByLabel('Amounts as in').press('Enter')
+    await page.getByRole('heading', { name: 'amounts in English (en-u-nu-arab)' }).waitFor()
+    await frame.locator('h1').waitFor()
+    assert.deepEqual(complaints, [])
+    await page.getByLabel('Amounts as in').fill('not a language')
+    await page.getByRole('button', { name: 'Preview' }).click()
+    await page.getByRole('alert').getByText('is not the tag of a known language').waitFor()
+    await assertAccessible(page, 'refusal')
+  })
+}
+
+test('walks through older mails, and back', { skip: NO_CHROMIUM }, async (t) => {
+  const prepare = async ({ pool }: TestStore) =>
+    void (await pool.query(
+      `insert into email_deliveries (event_id, order_id, user_id, event_type, status, queued_at)
+       select id || '.1', id, gen_random_uuid(), 'storefront.order.created', 'sent', '2026-03-01T10:00:00Z'
+       from (select gen_random_uuid() as id from generate_series(1, 120)) as made`,
+    ))
+  const { page, complaints, show } = await openConsole(t, VIEWS[0], { prepare })
+  await show('Mails')
+  const read = async (count: number) => {
+    await eventually(async () => (await cells(page, 1).count()) === count)
+    return page
+      .getByRole('table')
+      .locator('tbody td:first-child a')
+      .evaluateAll((links) => links.map((link) => String(link.getAttribute('href'))))
+  }
+  const seen = await read(50)
+  for (const count of [50, 20]) {
+    await page.getByRole('link', { name: 'Older mails' }).click()
+    await page.getByRole('link', { name: 'Newest mails' }).waitFor()
+    await eventually(async () => !seen.includes((await read(count))[0] ?? ''))
+    seen.push(...(await read(count)))
+  }
+  assert.equal(new Set(seen).size, 120)
+  assert.equal(await page.getByRole('link', { name: 'Older mails' }).count(), 0)
+  await page.getByRole('link', { name: 'Newest mails' }).click()
+  assert.deepEqual(
+    await eventually(async () => (await page.getByRole('link', { name: 'Newest mails' }).count()) === 0 && read(50)),
+    seen.slice(0, 50),
+  )
+  assert.deepEqual(complaints, [])
+})
+
+test('a template of the shop with scripts and pictures of other hosts runs and loads nothing in the console', {
+  skip: NO_CHROMIUM,
+}, async (t) => {
+  const mailTemplates = mkdtempSync(join(tmpdir(), 'storefront-templates-'))
+  t.after(() => rmSync(mailTemplates, { recursive: true, force: true }))
+  writeFileSync(
+    join(mailTemplates, 'created.html.mustache'),
+    `<p>Order {{number}}</p><script>top.document.title = 'taken'; alert(1)</script><img src="https://tracker.example/a.gif" onerror="alert(1)">
+    <link rel="stylesheet" href="https://tracker.example/a.css"><meta http-equiv="refresh" content="0; url=https://tracker.example/">
+    <form action="https://tracker.example/" target="_top"><button>Send</button></form><a href="https://tracker.example/" target="_top">Away</a>`,
+  )
+  const { page, complaints, show } = await openConsole(t, VIEWS[0], { mailTemplates })
+  await show('Mails')
+  await page.getByRole('link', { name: 'Templates' }).click()
+  await page.getByText("the shop's own").waitFor()
+  const frame = page.frameLocator('.mail-view iframe')
+  await frame.getByText('Order 100042').waitFor()
+  await frame.getByRole('button', { name: 'Send' }).click()
+  await frame.getByRole('link', { name: 'Away' }).click()
+  await frame.getByText('Order 100042').waitFor()
+  assert.equal(await page.title(), 'Mails – Storefront console')
+  assert.match(page.url(), /\/console#mails\?template=created$/)
+  // The browser reports what it has refused.
+  assert.deepEqual(
+    complaints.filter((text) => !/Content Security Policy|sandbox/i.test(text)),
+    [],
+  )
+  assert.ok(complaints.length >= 3, complaints.join('\n'))
+})
+
+test('an id in the address stays one part of the path', { skip: NO_CHROMIUM }, async (t) => {
+  const { page, address } = await openConsole(t)
+  await page.getByRole('heading', { name: 'Overview' }).waitFor()
+  const ids = ['../orders/1', '..', '.', 'a/retry', 'a?b=1', 'a#b']
+  for (const [screen, parameter, parent] of [
+    ['mails', 'mail', '/admin/mails/'],
+    ['orders', 'order', '/admin/orders/'],
+    ['products', 'product', '/products/'],
+    ['pipeline', 'run', '/admin/audits/'],
+    ['pipeline', 'webhook', '/admin/webhooks/'],
+  ] as const) {
+    for (const id of ids) {
+      const request = page.waitForRequest((sent) => {
+        const { pathname, search } = new URL(sent.url())
+        const rest = pathname.startsWith(parent) ? pathname.slice(parent.length).replace(/\/deliveries$/, '') : ''
+        return (
+          !search.includes('b=1') &&
+          !rest.includes('/') &&
+          [id, encodeURIComponent(id)].includes(decodeURIComponent(decodeURIComponent(rest)))
+        )
+      })
+      await page.goto(`${address}#${screen}?${new URLSearchParams({ [parameter]: id })}`)
+      await request
+    }
+  }
+})

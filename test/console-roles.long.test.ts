@@ -1,0 +1,146 @@
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import type { Page } from 'playwright-core'
+import type { OperatorRole } from '../src/http/scopes.ts'
+import { addBuyers } from './buyers.ts'
+import { NO_CHROMIUM, openBrowser } from './chromium.ts'
+import { assertUsable, signIn, VIEWS } from './console-harness.ts'
+import { registerOperator } from './register-operator.ts'
+import { startStore } from './store.ts'
+
+/** What an operator of a role sees: the screens, and of what some roles have and others lack, what this one has. */
+const SEES: Record<
+  OperatorRole,
+  { screens: string[]; order: string[]; product: string[]; products: string[]; mails: string[]; pipeline: string[] }
+> = {
+  support: {
+    screens: ['Orders', 'Products', 'Mails'],
+    order: ['Move to confirmed…', 'Cancel part…', 'Add note', 'Mail'],
+    product: ['Stock', 'Orders with this product'],
+    products: ['Stock of each'],
+    mails: ['Retry all failed mails'],
+    pipeline: [],
+  },
+  warehouse: {
+    screens: ['Orders', 'Products'],
+    order: ['Move to confirmed…', 'Cancel part…', 'Add note'],
+    product: ['Stock', 'Set stock', 'Orders with this product'],
+    products: ['Stock of each'],
+    mails: [],
+    pipeline: [],
+  },
+  catalogue: {
+    screens: ['Overview', 'Products'],
+    order: [],
+    product: ['Stock', 'Set stock', 'Save', 'Archive…'],
+    products: ['Stock of each', 'New product', 'Import a file'],
+    mails: [],
+    pipeline: [],
+  },
+  analyst: { screens: ['Overview', 'Pipeline', 'Lake'], order: [], product: [], products: [], mails: [], pipeline: [] },
+  admin: {
+    screens: ['Overview', 'Orders', 'Products', 'Mails', 'Pipeline', 'Lake'],
+    order: ['Move to confirmed…', 'Cancel part…', 'Add note', 'Add adjustment', 'Record payment…', 'Mail'],
+    product: ['Stock', 'Set stock', 'Save', 'Archive…', 'Orders with this product'],
+    products: ['Stock of each', 'New product', 'Import a file'],
+    mails: ['Retry all failed mails'],
+    pipeline: ['Run verify', 'Run replay', 'Webhooks', 'Changes by operators and keys'],
+  },
+}
+const ROLES = Object.keys(SEES) as OperatorRole[]
+
+const store = await startStore({ after }, { roles: ['api', 'lake'] })
+const product = await store.addProduct({ name: 'A lamp', stock: 7 })
+const [buyer] = await addBuyers(store, 1)
+const order = await store.call('POST', '/orders', { token: buyer?.token ?? '', body: { items: [{ product_id: product.id, quantity: 1 }] } })
+assert.equal(order.status, 201, order.text)
+const address = `${store.server.listeningOrigin.replace('[::1]', 'localhost').replace('127.0.0.1', 'localhost')}/console`
+
+/** Those of the names that a control or a heading on the page has. */
+async function seen(page: Page, names: readonly string[]): Promise<string[]> {
+  const shown = []
+  for (const name of names) {
+    const counts = await Promise.all([
+      page.getByRole('button', { name, exact: true }).count(),
+      page.getByRole('link', { name, exact: true }).count(),
+      page.getByRole('heading', { level: 3, name, exact: true }).count(),
+      name === 'Stock of each' ? page.getByRole('columnheader', { name: 'Stock', exact: true }).count() : 0,
+    ])
+    if (counts.some((count) => count > 0)) shown.push(name)
+  }
+  return shown
+}
+
+const everyName = (part: 'order' | 'product' | 'products' | 'mails' | 'pipeline') => [...new Set(ROLES.flatMap((role) => SEES[role][part]))]
+
+for (const view of VIEWS) {
+  for (const role of ROLES) {
+    const title = `the role ${role} sees its screens and buttons, and no request of the page is refused, at ${view.width} px`
+    test(title, { skip: NO_CHROMIUM }, async (t) => {
+      const sees = SEES[role]
+      const operator = await registerOperator(store, role)
+      const { page, complaints } = await (await openBrowser(t)).open(view)
+      const refused: string[] = []
+      page.on('response', (answer) => {
+        if (answer.status() >= 400) refused.push(`${answer.status()} ${answer.request().method()} ${answer.url()}`)
+      })
+      const check = async (what: string) => {
+        await page.waitForLoadState('networkidle')
+        await assertUsable(page, `${role}: ${what}`)
+      }
+      const open = async (hash: string, heading: string | RegExp) => {
+        await page.goto(`${address}${hash}`)
+        await page.getByRole('heading', { level: 2, name: heading }).waitFor()
+      }
+      await page.goto(address)
+      await signIn(page, operator)
+
+      assert.deepEqual(await page.getByRole('navigation', { name: 'Screens' }).getByRole('link').allTextContents(), sees.screens)
+      assert.equal(await page.locator('#operator').textContent(), role)
+      for (const screen of sees.screens) {
+        await page.getByRole('navigation', { name: 'Screens' }).getByRole('link', { name: screen, exact: true }).click()
+        await page.getByRole('heading', { level: 2, name: screen }).waitFor()
+        await check(screen)
+        const part = screen.toLowerCase()
+        if (part === 'products' || part === 'mails' || part === 'pipeline')
+          assert.deepEqual(
+            await seen(page, everyName(part)),
+            everyName(part).filter((name) => sees[part].includes(name)),
+            screen,
+          )
+      }
+      if (sees.screens.includes('Orders')) {
+        await open(`#orders?order=${order.json.id}`, `Orders: ${order.json.number}`)
+        await check('an order')
+        assert.deepEqual(
+          await seen(page, everyName('order')),
+          everyName('order').filter((name) => sees.order.includes(name)),
+        )
+      }
+      if (sees.screens.includes('Products')) {
+        await open(`#products?product=${product.id}`, 'Products: A lamp')
+        await page.getByText('available').first().waitFor()
+        await check('a product')
+        assert.deepEqual(
+          await seen(page, everyName('product')),
+          everyName('product').filter((name) => sees.product.includes(name)),
+        )
+        const canCreate = sees.products.includes('New product')
+        for (const form of ['new', 'import']) {
+          await open(`#products?${form}=1`, /^Products/)
+          assert.equal(await page.getByRole('search', { name: 'Products' }).count(), canCreate ? 0 : 1, form)
+          await page.waitForLoadState('networkidle')
+        }
+      }
+      // A link that a colleague of another role has sent shows the first screen of one's own.
+      for (const name of SEES.admin.screens.filter((screen) => !sees.screens.includes(screen))) {
+        await open(`#${name.toLowerCase()}?order=${order.json.id}&template=created&sql=select+1`, sees.screens[0] ?? '')
+        await page.waitForLoadState('networkidle')
+      }
+      await page.reload()
+      await page.getByRole('navigation', { name: 'Screens' }).waitFor()
+      assert.deepEqual(refused, [])
+      assert.deepEqual(complaints, [])
+    })
+  }
+}

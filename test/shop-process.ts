@@ -1,0 +1,17 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import { type Cleanup, onCleanup } from './cleanup.ts'
+
+const SERVER = fileURLToPath(new URL('../examples/shop/serve.ts', import.meta.url))
+
+/** Serves the example shop at `http://localhost:PORT`, for the store at `api`. */
+export async function startShop(t: Cleanup, port: number, api: string): Promise<void> {
+  const env = { PATH: process.env.PATH, SHOP_PORT: String(port), API_URL: api }
+  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', SERVER], { env, stdio: ['ignore', 'pipe', 'inherit'] })
+  onCleanup(t, async () => {
+    child.kill()
+    await once(child, 'exit')
+  })
+  await once(child.stdout, 'data')
+}

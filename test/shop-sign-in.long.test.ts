@@ -1,0 +1,125 @@
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import type { Page } from 'playwright-core'
+import { assertAccessible, NO_CHROMIUM, openBrowser } from './chromium.ts'
+import { freePort } from './free-port.ts'
+import { CLIENT, startOidcProvider } from './oidc-providers.ts'
+import { addTotp } from './second-factor.ts'
+import { startShop } from './shop-process.ts'
+import { type StoreOverrides, startStore, type TestStore } from './store.ts'
+import { addVirtualAuthenticator } from './virtual-authenticator.ts'
+
+async function openShop(t: TestContext, port: number, overrides: StoreOverrides = {}) {
+  const shopPort = await freePort()
+  const origin = `http://localhost:${shopPort}`
+  const baseUrl = `http://localhost:${port}`
+  const store = await startStore(t, { port, baseUrl, corsOrigins: [origin], ...overrides })
+  await startShop(t, shopPort, baseUrl)
+  const { page, complaints } = await (await openBrowser(t)).open()
+  await page.goto(origin)
+  return { store, page, complaints }
+}
+
+const button = (page: Page, name: string) => page.getByRole('button', { name, exact: true })
+const dialogOf = (page: Page) => page.getByRole('dialog', { name: 'Second factor' })
+
+async function enterPassword(page: Page, { email, password }: { email: string; password: string }): Promise<void> {
+  await button(page, 'Sign in').click()
+  await page.getByLabel('E-mail').fill(email)
+  await page.getByLabel('Password').fill(password)
+  await page.getByRole('dialog', { name: 'Sign in' }).getByRole('button', { name: 'Sign in', exact: true }).click()
+  await dialogOf(page).waitFor()
+}
+
+async function enterCode(page: Page, code: string): Promise<void> {
+  await page.getByLabel('Code of your authenticator app').fill(code)
+  await page.getByLabel('Code of your authenticator app').press('Enter')
+}
+
+const proofsOf = async ({ pool }: TestStore) =>
+  (await pool.query('select authenticated_by from sessions where revoked_at is null order by id desc limit 1')).rows[0]?.authenticated_by
+
+const refusal = (status: string) => `error: Failed to load resource: the server responded with a status of ${status}`
+const [FORBIDDEN, UNPROCESSABLE] = [refusal('403 (Forbidden)'), refusal('422 (Unprocessable Entity)')]
+
+test('a customer with an authenticator app signs in with a code, a recovery code or a passkey after the password', {
+  skip: NO_CHROMIUM,
+}, async (t) => {
+  const { store, page, complaints } = await openShop(t, await freePort())
+  const ada = await store.register()
+  const { codeAt, recoveryCodes } = await addTotp(store, ada.token, new Date())
+  await addVirtualAuthenticator(page)
+
+  await enterPassword(page, ada)
+  await assertAccessible(page, 'second factor')
+  assert.equal(await button(page, 'Use a passkey instead').isVisible(), false, 'there is none yet')
+  await enterCode(page, 'AAAA-BBBB-CCCC-DDDD')
+  await page.getByText('That is wrong, or was used already.').waitFor()
+  await enterCode(page, codeAt(new Date()))
+  await button(page, 'Sign out').waitFor()
+  assert.deepEqual(await proofsOf(store), ['password', 'totp'])
+  await button(page, 'Add a passkey').click()
+  await page.getByText('From now on you can sign in with a passkey.').waitFor()
+
+  await button(page, 'Sign out').click()
+  await enterPassword(page, ada)
+  await enterCode(page, recoveryCodes?.[0]?.toLowerCase() ?? '')
+  await button(page, 'Sign out').waitFor()
+  assert.deepEqual(await proofsOf(store), ['password', 'recovery_code'])
+
+  await button(page, 'Sign out').click()
+  await enterPassword(page, ada)
+  await button(page, 'Use a passkey instead').click()
+  await button(page, 'Sign out').waitFor()
+  assert.deepEqual(await proofsOf(store), ['password', 'passkey'])
+  assert.deepEqual(complaints, [FORBIDDEN, UNPROCESSABLE, FORBIDDEN, FORBIDDEN])
+})
+
+test('a customer who closes the question for the second factor is not signed in, and can begin again', { skip: NO_CHROMIUM }, async (t) => {
+  const { store, page } = await openShop(t, await freePort())
+  const ada = await store.register()
+  const { codeAt } = await addTotp(store, ada.token, new Date())
+  await enterPassword(page, ada)
+  await page.keyboard.press('Escape')
+  const account = page.getByRole('dialog', { name: 'Sign in' })
+  await account.getByRole('button', { name: 'Sign in', exact: true }).click()
+  await enterCode(page, codeAt(new Date()))
+  await button(page, 'Sign out').waitFor()
+  assert.deepEqual(await proofsOf(store), ['password', 'totp'])
+})
+
+test('a customer signs in with a provider, after it with the code where the account has an app, and sees a refusal', {
+  skip: NO_CHROMIUM,
+}, async (t) => {
+  const port = await freePort()
+  const { issuer, state } = await startOidcProvider(t, { redirectUri: `http://localhost:${port}/auth/oidc/acme/callback` })
+  const { store, page, complaints } = await openShop(t, port, { oidcProviders: [{ id: 'acme', name: 'Acme', issuer, ...CLIENT }] })
+  const signIn = async () => {
+    await button(page, 'Sign in').click()
+    await button(page, 'Sign in with Acme').click()
+  }
+  state.isDenying = true
+  await signIn()
+  await page.getByText('You are not signed in: it was declined there.').waitFor()
+  state.isDenying = false
+  state.person = { sub: 'grace', email: 'grace@example.com', email_verified: true, name: 'Grace' }
+  await signIn()
+  await button(page, 'Sign out').waitFor()
+  assert.equal(new URL(page.url()).hash, '', 'no code stays in the address')
+  assert.deepEqual(await proofsOf(store), ['oidc'])
+  await page.reload()
+  await button(page, 'Sign out').click()
+  await button(page, 'Sign in').waitFor()
+
+  const grace = (await store.pool.query(`select id from users where email = 'grace@example.com'`)).rows[0].id
+  const ada = await store.register()
+  const { codeAt } = await addTotp(store, ada.token, new Date())
+  await store.pool.query('update totp_authenticators set user_id = $1 where user_id = $2', [grace, ada.id])
+  await signIn()
+  await dialogOf(page).waitFor()
+  await page.getByRole('list', { name: 'Products' }).waitFor({ state: 'attached' })
+  await enterCode(page, codeAt(new Date()))
+  await button(page, 'Sign out').waitFor()
+  assert.deepEqual(await proofsOf(store), ['oidc', 'totp'])
+  assert.deepEqual(complaints, [FORBIDDEN])
+})
