@@ -152,8 +152,11 @@ test('an import of 1,200 lines is recorded in three rows that count; one that ch
 test('a query is recorded without the values in it', async () => {
   const start = await newest()
   const sql = "select 'Ada''s' as a, $q$Eve$q$ as b -- Bob\n, count(*) from orders /* Carl */ where status = 'pending'"
-  const { status } = await store.call('POST', '/admin/lake/queries', { token: operator.token, body: { sql } })
-  assert.equal(status, 200)
+  const ask = () => store.call('POST', '/admin/lake/queries', { token: operator.token, body: { sql } })
+  let answer = await ask()
+  // On a busy machine its process may need more than the ten seconds of a query.
+  while (answer.json.code === 'query_timeout') answer = await ask()
+  assert.equal(answer.status, 200, answer.text)
   const [{ after: recorded }] = await since(start)
   assert.match(recorded.sql, /^select '…' as a, '…' as b \n, count\(\*\) from orders {2}where status = '…'$/)
 })

@@ -1,13 +1,15 @@
-import { spawn } from 'node:child_process'
-import { globSync, statSync } from 'node:fs'
-import { constants } from 'node:os'
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { globSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { constants, tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 
 const USAGE = `usage: npm test -- [PATH]… [OPTION]…
        npm run test:long -- [PATH]… [OPTION]…
 
   PATH    a folder, such as src/orders, or a file; without one, every folder that has tests
-  OPTION  of node --test, such as --test-name-pattern 'adds exactly'
+  OPTION  --again: files with a failed test are run a second time, alone, if they are few (as in CI);
+          or one of node --test, such as --test-name-pattern 'adds exactly'
 
   Of a folder, npm test runs all files but *.long.test.ts, and npm run test:long only these. A file that is named runs in both.`
 
@@ -17,6 +19,8 @@ const CONCURRENCY = 4
 const LONG_CONCURRENCY = 3
 /** An emergency brake for one file. */
 const TIMEOUT_MS = 900_000
+/** More files than these do not fail because the machine is busy. See decision 0248. */
+const MAX_FILES_AGAIN = 3
 
 const given = process.argv.slice(2)
 const isLong = given[0] === '--long'
@@ -27,6 +31,7 @@ if (given.includes('--help')) {
 }
 const firstOption = given.findIndex((argument) => argument.startsWith('-'))
 const options = firstOption === -1 ? [] : given.splice(firstOption)
+const runsAgain = options.includes('--again')
 const paths = given.length === 0 ? FOLDERS : given
 const files = paths.flatMap(listTests)
 if (files.length === 0) {
@@ -34,23 +39,48 @@ if (files.length === 0) {
   process.exit(1)
 }
 
-const concurrency = isLong ? LONG_CONCURRENCY : CONCURRENCY
-const setup = relative(process.cwd(), join(import.meta.dirname, 'global-setup.ts'))
-const settings = [`--test-global-setup=${setup}`, `--test-concurrency=${concurrency}`, `--test-timeout=${TIMEOUT_MS}`]
-const runner = spawn(process.execPath, ['--test', ...settings, ...options, ...files], { stdio: 'inherit' })
+let runner: ChildProcess | undefined
 // The runner stops its server first, and then ends with status 0 when no test has failed so far.
 let interruptedBy: NodeJS.Signals | null = null
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   process.on(signal, () => {
     interruptedBy = signal
     // Ctrl-C reaches both processes.
-    if (signal === 'SIGTERM') runner.kill(signal)
+    if (signal === 'SIGTERM') runner?.kill(signal)
   })
 }
-runner.on('exit', (status, signal) => {
+
+const folder = mkdtempSync(join(tmpdir(), 'storefront-failed-'))
+process.on('exit', () => rmSync(folder, { recursive: true, force: true }))
+let { status, failed } = await run(files, isLong ? LONG_CONCURRENCY : CONCURRENCY)
+if (runsAgain && failed.length > 0 && failed.length <= MAX_FILES_AGAIN && interruptedBy === null) {
+  console.log(`\nℹ again ${failed.join(' ')}`)
+  const first = failed
+  ;({ status, failed } = await run(first, 1))
+  if (status === 0) console.log(`\nfailed beside other tests, and passed alone: ${first.join(' ')}`)
+}
+process.exit(status)
+
+async function run(these: string[], concurrency: number): Promise<{ status: number; failed: string[] }> {
+  const list = join(folder, 'failed')
+  const settings = [
+    `--test-global-setup=${here('global-setup.ts')}`,
+    `--test-concurrency=${concurrency}`,
+    `--test-timeout=${TIMEOUT_MS}`,
+    ...['--test-reporter=spec', '--test-reporter-destination=stdout'],
+    ...[`--test-reporter=./${here('failed-files.ts')}`, `--test-reporter-destination=${list}`],
+    ...options.filter((option) => option !== '--again'),
+  ]
+  runner = spawn(process.execPath, ['--test', ...settings, ...these], { stdio: 'inherit' })
+  const [code, signal] = (await once(runner, 'exit')) as [number | null, NodeJS.Signals | null]
   const cause = interruptedBy ?? signal
-  process.exit(cause === null ? (status ?? 1) : 128 + constants.signals[cause])
-})
+  const status = cause === null ? (code ?? 1) : 128 + constants.signals[cause]
+  return { status, failed: readFileSync(list, 'utf8').split('\n').filter(Boolean) }
+}
+
+function here(file: string): string {
+  return relative(process.cwd(), join(import.meta.dirname, file))
+}
 
 function listTests(path: string): string[] {
   const entry = statSync(path, { throwIfNoEntry: false })
