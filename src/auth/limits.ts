@@ -54,5 +54,6 @@ export const EXPORTS: Limit = { name: 'export', points: 5, seconds: 3_600 }
 export const EMAIL_CHANGES: Limit = { name: 'email-change', points: 5, seconds: 3_600 }
 // Sign-ins with providers: each is two requests, a row, and calls of the provider.
 export const SIGN_INS = byAddress('sign-in', 60, 60)
-// Past the limit no mail is sent, and nothing is refused: flooding a mailbox cannot lock its owner out, who has ten valid tokens meanwhile.
+// Of each kind. Past the limit no mail is sent, and nothing is refused: flooding a mailbox cannot lock its owner out, who has ten valid reset
+// tokens meanwhile. In one count registrations, whose tokens are of no use to the owner, would use up the resets.
 export const MAILS: Limit = { name: 'account-mail', points: 10, seconds: 1_800 }

@@ -72,7 +72,7 @@ export async function insertAccount(tx: Transaction, { tokens, now }: AuthContex
 // The same statements for a new and for a taken address, so that neither the answer nor its time shows which it is.
 async function sendVerification({ pool, throttle, sendAccountMail, now }: AuthContext, account: NewAccount): Promise<void> {
   const { email, language } = account
-  const mayMail = await throttle.countMail(email)
+  const mayMail = await throttle.countMail(email, 'registration')
   const expiresAt = new Date(now().getTime() + VERIFICATION_MS)
   const token = newToken()
   await inTransaction(pool, async (tx) => {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { mock, type TestContext, test } from 'node:test'
+import { readAccountMails } from '../../test/account-mails.ts'
 import { assertProblem } from '../../test/problem.ts'
 import { type Answer, type StoreOverrides, startSecondProcess, startStore, TEST_SECRET, type TestStore } from '../../test/store.ts'
 import { Passwords } from './passwords/password.ts'
@@ -189,6 +190,17 @@ test('limits mails to one account without locking its owner out', async (t) => {
   for (let i = 0; i < 8; i++) assert.equal((await reset(`192.0.2.${i}`)).status, 202, 'another address')
   const { rows } = await store.pool.query('select count(*) from password_resets where user_id = $1', [ada.id])
   assert.deepEqual(rows, [{ count: 13 }])
+})
+
+test('registrations with an address use up none of the reset mails of its owner', async (t) => {
+  const store = await startThrottledStore(t, { isEmailVerificationRequired: true })
+  const email = 'ada@example.com'
+  await store.pool.query(`insert into users (id, email, role, created_at) values (gen_random_uuid(), $1, 'customer', now())`, [email])
+  const body = { email, password: 'the passphrase of a stranger' }
+  for (let i = 0; i < 12; i++) assert.equal((await store.call('POST', '/auth/register', { body, from: ATTACKER })).status, 202)
+  assert.equal((await store.call('POST', '/auth/password-reset', { body: { email }, from: OWNER })).status, 202)
+  const kinds = Object.groupBy(await readAccountMails(store), ({ kind }) => kind)
+  assert.deepEqual([kinds.already_registered?.length, kinds.reset_password?.length], [10, 1])
 })
 
 test('counts clients behind a proxy only where TRUST_PROXY names the proxy', async (t) => {

@@ -167,10 +167,10 @@ export class Throttle {
     if (this.#isEnabled) await this.#countAddress(SIGN_INS, client)
   }
 
-  /** Counts a mail to `account` that a stranger can cause. Returns false past the limit. `about`: mails that must not use up those of others. */
-  async countMail(account: string, ...about: string[]): Promise<boolean> {
+  /** Counts a mail to `email` that a stranger can cause, apart from those of other kinds. Returns false past the limit. */
+  async countMail(email: string, kind: 'registration' | 'password reset' | 'new address'): Promise<boolean> {
     if (!this.#isEnabled) return true
-    const { consumedPoints } = await this.#limiter(MAILS).penalty(this.#hash(account, ...about))
+    const { consumedPoints } = await this.#limiter(MAILS).penalty(this.#hash(email, kind))
     return consumedPoints <= MAILS.points
   }
 

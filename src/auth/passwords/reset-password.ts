@@ -24,7 +24,7 @@ export async function requestPasswordReset(context: AuthContext, address: string
   const { pool, throttle, sendAccountMail, now } = context
   const email = parseEmail(address)
   await throttle.countPasswordReset(client, email)
-  const mayMail = await throttle.countMail(email)
+  const mayMail = await throttle.countMail(email, 'password reset')
   const user = await inTransaction(pool, async (tx) => {
     const user = await findUserByEmail(tx, email)
     const expiresAt = new Date(now().getTime() + RESET_TOKEN_MS)
