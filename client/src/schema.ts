@@ -2024,6 +2024,7 @@ export interface components {
             has_more: boolean;
             next_cursor: string | null;
         };
+        ApiKeyRevocation: Record<string, unknown>;
         ApiKeyRotation: {
             /**
              * @description For how long the present secret stays valid. 0: it ends at once.
@@ -3577,7 +3578,7 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
-        requestBody: {
+        requestBody?: {
             content: {
                 /**
                  * @example {
@@ -7646,7 +7647,7 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody: {
+        requestBody?: {
             content: {
                 /**
                  * @example {
@@ -7795,7 +7796,12 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                /** @example {} */
+                "application/json": components["schemas"]["ApiKeyRevocation"];
+            };
+        };
         responses: {
             /** @description The revoked key. */
             200: {
@@ -7871,6 +7877,15 @@ export interface operations {
             };
             /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
             415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_body`: The body is not acceptable. */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8865,7 +8880,7 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody: {
+        requestBody?: {
             content: {
                 /**
                  * @example {
@@ -12356,7 +12371,7 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody: {
+        requestBody?: {
             content: {
                 /**
                  * @example {
@@ -12577,7 +12592,7 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody: {
+        requestBody?: {
             content: {
                 /**
                  * @example {

@@ -1,6 +1,7 @@
 import type { SwaggerOptions } from '@fastify/swagger'
 import packageJson from '../../package.json' with { type: 'json' }
 import { nameSchemas } from './name-schemas.ts'
+import { markOptionalBodies } from './optional-body.ts'
 import { problemExamples } from './problem.ts'
 
 const NDJSON = 'application/x-ndjson'
@@ -34,7 +35,11 @@ export function openApiOptions(baseUrl: string, basePath: string): SwaggerOption
       schema: takesLines(schema) ? { ...schema, body: LINES } : schema,
       url: url.startsWith(`${basePath}/`) ? url.slice(basePath.length) : url,
     }),
-    transformObject: (result) => ('openapiObject' in result ? nameSchemas(result.openapiObject as never) : result.swaggerObject) as never,
+    transformObject: (result) => {
+      if (!('openapiObject' in result)) return result.swaggerObject as never
+      markOptionalBodies((result.openapiObject.paths ?? {}) as never)
+      return nameSchemas(result.openapiObject as never) as never
+    },
     refResolver: { buildLocalReference: (json, _baseUri, _fragment, index) => (typeof json.$id === 'string' ? json.$id : `def-${index}`) },
   }
 }

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { after, test } from 'node:test'
 import { pino } from 'pino'
+import { Type } from 'typebox'
 import { addBuyers } from '../../test/buyers.ts'
 import { eventually } from '../../test/eventually.ts'
 import { assertProblem } from '../../test/problem.ts'
@@ -95,6 +96,45 @@ test('hides an internal error from the client and logs it in full', async (t) =>
     assert.equal(JSON.parse(lines[0] ?? '').request_id, problem.request_id)
     if (path === '/row') assert.doesNotMatch(lines[0] ?? '', /hunter2/)
   }
+})
+
+test('a call whose members are all optional needs no body; one that needs a member does', async (t) => {
+  const logger = pino({ level: 'silent' })
+  const server = await createHttpServer({ logger, baseUrl: 'http://localhost', authenticate: () => Promise.reject(new Error('unused')) })
+  t.after(() => server.close())
+  const config = { access: 'public' } as const
+  const member = Type.Optional(Type.Integer())
+  const bodies = {
+    optional: Type.Object({ member }, { additionalProperties: false }),
+    some: Type.Object({ member }, { minProperties: 1 }),
+    required: Type.Object({ member: Type.Integer() }),
+    either: Type.Union([Type.Object({ member }), Type.Object({ other: member })]),
+  }
+  for (const [name, body] of Object.entries(bodies)) server.post(`/${name}`, { config, schema: { body } }, async (request) => request.body)
+  const send = async (path: string, headers = {}, payload?: string) => {
+    const { statusCode, json } = await server.inject({ method: 'POST', url: path, headers, ...(payload === undefined ? {} : { payload }) })
+    return [statusCode, json().code ?? json()]
+  }
+  const type = { 'content-type': 'application/json' }
+  assert.deepEqual(await send('/optional'), [200, {}])
+  assert.deepEqual(await send('/optional', type), [200, {}])
+  assert.deepEqual(await send('/optional', type, '{"member":7}'), [200, { member: 7 }])
+  for (const payload of ['null', '{"other":1}']) assert.deepEqual(await send('/optional', type, payload), [422, 'invalid_body'], payload)
+  for (const path of ['/some', '/required', '/either']) {
+    assert.deepEqual(await send(path), [415, 'unsupported_media_type'], path)
+    assert.deepEqual(await send(path, type), [400, 'malformed_json'], path)
+  }
+  await server.ready()
+  const { paths = {} } = server.swagger() as { paths?: Record<string, { post?: { requestBody?: { required?: boolean } } }> }
+  assert.deepEqual(
+    Object.entries(paths).map(([path, { post }]) => [path, post?.requestBody?.required]),
+    [
+      ['/optional', false],
+      ['/some', true],
+      ['/required', true],
+      ['/either', true],
+    ],
+  )
 })
 
 test('ends the connection of a client that sends a body in tiny chunks, and accepts small ones', async () => {

@@ -11,6 +11,7 @@ import { findHostFault, toOriginForm } from './host.ts'
 import type { HttpServer } from './http-server.ts'
 import { limitChunks } from './limit-chunks.ts'
 import { openApiOptions } from './openapi.ts'
+import { isBodyOptional } from './optional-body.ts'
 import { Problem, sendError } from './problem.ts'
 import { RefusalLog } from './refusal-log.ts'
 import { refuseConnection } from './refuse-connection.ts'
@@ -94,9 +95,12 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
   enforceAccess(server, options.authenticate, options.sessionGuard ?? null)
   limitChunks(server)
   server.addHook('preValidation', (request, _reply, done) => {
+    const { body: schema } = request.routeOptions.schema ?? {}
+    if (request.body !== undefined || schema === undefined) return done()
     // Fastify validates a missing body as null, which would be reported as a wrong type.
-    const isMissing = request.body === undefined && request.routeOptions.schema?.body !== undefined
-    done(isMissing ? refuseMissingBody(request) : undefined)
+    if (!isBodyOptional(schema)) return done(refuseMissingBody(request))
+    request.body = {}
+    done()
   })
   server.addHook('onResponse', (request, reply, done) => {
     options.onAnswered?.(request.method, request.routeOptions.url, reply.statusCode, reply.elapsedTime)

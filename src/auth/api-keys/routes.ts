@@ -2,7 +2,7 @@ import { Type } from 'typebox'
 import { doingOf } from '../../activity/record-activity.ts'
 import type { HttpServer } from '../../http/http-server.ts'
 import { Cursor, Limit, nextLink, PageOf } from '../../http/pagination.ts'
-import { JSON_BODY, NEEDLESS_BODY, OPERATOR_ONLY, okResponses, problemResponses } from '../../http/problem.ts'
+import { JSON_BODY, OPERATOR_ONLY, okResponses, problemResponses } from '../../http/problem.ts'
 import { KEY_SCOPES } from '../../http/scopes.ts'
 import { clientOf } from '../client.ts'
 import type { AuthContext } from '../context.ts'
@@ -66,6 +66,8 @@ const Rotation = Type.Object(
   },
   { title: 'ApiKeyRotation', examples: [{ overlap_seconds: 3_600 }], ...strict },
 )
+/** Nothing may be said of a revocation yet: what is sent is refused, not dropped. */
+const Revocation = Type.Object({}, { title: 'ApiKeyRevocation', examples: [{}], ...strict })
 const Params = Type.Object({ id: Type.String({ format: 'uuid' }) })
 const PageQuery = Type.Object({ limit: Type.Optional(Limit), cursor: Type.Optional(Cursor) }, strict)
 
@@ -168,7 +170,8 @@ export function apiKeyRoutes(server: HttpServer, { pool, liveKeys, now }: AuthCo
         summary: 'Ends a key permanently',
         description: 'Every process of the API refuses it within a second. Repeating it changes nothing.',
         params: Params,
-        response: okResponses(ApiKeySchema, 'The revoked key.', ...OPERATOR_ONLY, 'step_up_required', 'not_found', ...NEEDLESS_BODY),
+        body: Revocation,
+        response: okResponses(ApiKeySchema, 'The revoked key.', ...OPERATOR_ONLY, 'step_up_required', 'not_found', ...JSON_BODY),
       },
     },
     async (request, reply) => {
