@@ -1,5 +1,6 @@
 import { randomBytes, randomUUIDv7 } from 'node:crypto'
 import { type Doing, recordActivity } from '../../activity/record-activity.ts'
+import type { Transaction } from '../../db/pool.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import { AppError } from '../../errors.ts'
 import { isOperatorRole, type OperatorRole } from '../../http/scopes.ts'
@@ -18,10 +19,11 @@ const INVITATION_MS = 3 * 86_400_000
  * `address_unproven`, `forbidden` and `invalid_body`.
  */
 export async function inviteOperator(
-  { pool, passwords, revocations, sendAccountMail, now }: AuthContext,
+  context: AuthContext,
   input: { email: string; role: OperatorRole },
   doing: Doing,
 ): Promise<{ operator: Operator; isInvited: boolean }> {
+  const { pool, passwords, revocations, now } = context
   const email = parseEmail(input.email)
   const { role } = input
   const unknownPassword = await passwords.hash(randomBytes(32).toString('base64url'))
@@ -31,18 +33,28 @@ export async function inviteOperator(
     if (holder !== null) {
       if (isOperatorRole(holder.role))
         throw new AppError('email_taken', `This account is an operator's already, with the role ${holder.role}.`)
-      return { id: holder.id, ended: await setRole(tx, holder, role, doing), isInvited: false }
+      const { endedSessions } = await setRole(tx, holder, role, doing)
+      return { id: holder.id, ended: endedSessions, isInvited: false }
     }
     const id = randomUUIDv7()
     await insertUser(tx, { id, email, name: null, role, language: null, created_at: now() }, unknownPassword, null)
-    const expiresAt = new Date(now().getTime() + INVITATION_MS)
-    const token = await insertResetToken(tx, { id, email }, expiresAt)
-    const inviter = doing.actor.type === 'admin' && doing.actor.id !== null ? (await getUser(tx, doing.actor.id)).email : null
-    const mail = { to: email, language: null, token, isForConsole: true, role, inviter, expiresAt } as const
-    await sendAccountMail(tx, { kind: 'operator_invited', ...mail })
+    await mailInvitation(tx, context, { id, email, role }, doing)
     await recordActivity(tx, doing, { subjectType: 'account', subjectId: id, before: null, after: { role } })
     return { id, ended: [], isInvited: true }
   })
   revocations.add(...ended)
   return { operator: await getOperator(pool, id), isInvited }
+}
+
+/** Mails an account that has no password of its own a token to set one. */
+export async function mailInvitation(
+  tx: Transaction,
+  { sendAccountMail, now }: AuthContext,
+  { id, email, role }: { id: string; email: string; role: OperatorRole },
+  { actor }: Doing,
+): Promise<void> {
+  const expiresAt = new Date(now().getTime() + INVITATION_MS)
+  const token = await insertResetToken(tx, { id, email }, expiresAt)
+  const inviter = actor.type === 'admin' && actor.id !== null ? (await getUser(tx, actor.id)).email : null
+  await sendAccountMail(tx, { kind: 'operator_invited', to: email, language: null, token, isForConsole: true, role, inviter, expiresAt })
 }

@@ -7,8 +7,9 @@ import { OPERATOR_ROLES } from '../../http/scopes.ts'
 import type { AuthContext } from '../context.ts'
 import { EXAMPLE_OPERATOR } from '../examples.ts'
 import { Email, strict } from '../schemas.ts'
+import { changeOperatorRole } from './change-operator-role.ts'
 import { inviteOperator } from './invite-operator.ts'
-import { changeOperatorRole, getOperator, listOperators, type Operator } from './operators.ts'
+import { getOperator, listOperators, type Operator } from './operators.ts'
 
 const Role = Type.Enum([...OPERATOR_ROLES], { title: 'OperatorRole' })
 const OperatorSchema = Type.Object(
@@ -35,7 +36,7 @@ const Position = Type.Tuple([Type.String({ format: 'uuid' })])
 
 /** Operators and their roles. */
 export function operatorRoutes(server: HttpServer, context: AuthContext, baseUrl: string): void {
-  const { pool, revocations } = context
+  const { pool } = context
   const config = { access: 'access:write' } as const
   const change = { ...config, stepUp: true } as const
   const shared = { tags: ['access'] }
@@ -101,7 +102,9 @@ export function operatorRoutes(server: HttpServer, context: AuthContext, baseUrl
         ...shared,
         operationId: 'updateOperator',
         summary: 'Changes the role of an operator',
-        description: "Its sessions end. Nobody changes their own role, and the last admin's stays.",
+        description:
+          'Its sessions end, and so do the tokens that were mailed to set a password; an invitation that nobody has accepted is mailed again with the ' +
+          "new role. Nobody changes their own role, and the last admin's stays.",
         params: Params,
         body: RoleChange,
         response: okResponses(
@@ -117,7 +120,7 @@ export function operatorRoutes(server: HttpServer, context: AuthContext, baseUrl
     },
     async (request, reply) => {
       const id = request.params.id.toLowerCase()
-      revocations.add(...(await changeOperatorRole(pool, id, request.body.role, doingOf(request))))
+      await changeOperatorRole(context, id, request.body.role, doingOf(request))
       return reply.header('cache-control', 'no-store').send(presentOperator(await getOperator(pool, id)))
     },
   )
@@ -131,7 +134,7 @@ export function operatorRoutes(server: HttpServer, context: AuthContext, baseUrl
         operationId: 'removeOperator',
         summary: 'Takes the role from an operator',
         description:
-          "Its sessions end, and the account is a customer's with the orders that it may have. Nobody removes themselves, and the last admin stays.",
+          "Its sessions and mailed tokens end, and the account is a customer's with the orders that it may have. Nobody removes themselves, and the last admin stays.",
         params: Params,
         response: noContentResponses(
           'It is no operator any more.',
@@ -145,7 +148,7 @@ export function operatorRoutes(server: HttpServer, context: AuthContext, baseUrl
     },
     async (request, reply) => {
       const id = request.params.id.toLowerCase()
-      revocations.add(...(await changeOperatorRole(pool, id, null, doingOf(request))))
+      await changeOperatorRole(context, id, null, doingOf(request))
       return reply.code(204).send(null)
     },
   )

@@ -67,6 +67,48 @@ test('an invited operator gets a mail of its own, valid for three days, sets the
   )
 })
 
+test('a link mailed before a change or a removal of the role sets no password; an open invitation is mailed again with the new role', async (t) => {
+  const smtp = await startSmtpServer(t)
+  const store = await startStore(t, { roles: ['api', 'stream', 'email'], smtpUrl: smtp.url })
+  const { token } = await registerOperator(store)
+  const linksTo = (email: string) =>
+    smtp.mails
+      .filter(({ to }) => to !== undefined && 'value' in to && to.value[0]?.address === email)
+      .map(({ text }) => ({ role: /^Role: (\w+)$/m.exec(text ?? '')?.[1], token: /#[a-z-]+=([\w-]{43})$/m.exec(text ?? '')?.[1] }))
+  const confirm = ({ token }: { token?: string } = {}) =>
+    store.call('POST', '/auth/password-reset/confirm', { body: { token, password: 'the passphrase of grace' } })
+  const invite = async (role: string) => {
+    const email = `${randomUUID()}@shop.example`
+    const { json } = await store.call('POST', '/admin/operators', { token, body: { email, role } })
+    await eventually(async () => linksTo(email).length === 1, { what: 'the invitation' })
+    return { email, path: `/admin/operators/${json.id}` }
+  }
+
+  const { email, path } = await invite('support')
+  assert.equal((await store.call('PATCH', path, { token, body: { role: 'support' } })).status, 200)
+  assert.equal((await store.call('PATCH', path, { token, body: { role: 'admin' } })).status, 200)
+  await eventually(async () => linksTo(email).length === 2, { what: 'the second invitation' })
+  const [first, second] = linksTo(email)
+  assert.deepEqual([first?.role, second?.role], ['support', 'admin'])
+  assertProblem(await confirm(first), 422, 'invalid_one_time_token', 'of the role before')
+  assert.equal((await confirm(second)).status, 204)
+
+  // No invitation is open any more: the next change mails nothing, and ends the token of a forgotten password.
+  await store.call('POST', '/auth/password-reset', { body: { email } })
+  await eventually(async () => linksTo(email).some(({ role, token }) => role === undefined && token !== undefined), { what: 'the reset' })
+  assert.equal((await store.call('PATCH', path, { token, body: { role: 'analyst' } })).status, 200)
+  assertProblem(await confirm(linksTo(email).at(-1)), 422, 'invalid_one_time_token')
+
+  const removed = await invite('admin')
+  assert.equal((await store.call('DELETE', removed.path, { token })).status, 204)
+  assertProblem(await confirm(linksTo(removed.email)[0]), 422, 'invalid_one_time_token', 'removed')
+  const { rows } = await store.pool.query(
+    `select count(*)::int as count from pgboss.job where name = 'account-mail' and state < 'completed'`,
+  )
+  assert.equal(rows[0].count, 0)
+  assert.deepEqual([linksTo(email).filter(({ role }) => role).length, linksTo(removed.email).length], [2, 1])
+})
+
 test('a customer becomes an operator only with a proven address, and an operator not again', async (t) => {
   const store = await startStore(t)
   const { token, email: own } = await registerOperator(store)

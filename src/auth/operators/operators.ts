@@ -1,8 +1,7 @@
 import { type Doing, recordActivity } from '../../activity/record-activity.ts'
 import { translateConstraint } from '../../db/constraints.ts'
-import type { Pool, Queryable, Transaction } from '../../db/pool.ts'
+import type { Queryable, Transaction } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
-import { inTransaction } from '../../db/transaction.ts'
 import { AppError, notFound } from '../../errors.ts'
 import { type AccountRole, isOperatorRole, OPERATOR_ROLES, type OperatorRole, permits } from '../../http/scopes.ts'
 
@@ -41,6 +40,7 @@ export async function getOperator(db: Queryable, id: string): Promise<Operator> 
 
 interface RoleHolder {
   id: string
+  email: string
   role: AccountRole
   isProven: boolean
   isBlocked: boolean
@@ -63,24 +63,24 @@ export async function lockOperators(tx: Transaction, { actor }: Doing): Promise<
 export async function lockRoleHolder(tx: Transaction, which: { id: string } | { email: string }): Promise<RoleHolder | null> {
   const condition = 'id' in which ? sql`id = ${which.id}` : sql`email = ${which.email} and role <> 'guest'`
   const { rows } = await tx.query<RoleHolder>(
-    sql`select id, role, email_verified_at is not null as "isProven", blocked_at is not null as "isBlocked"
+    sql`select id, email, role, email_verified_at is not null as "isProven", blocked_at is not null as "isBlocked"
       from users where ${condition} for update`,
   )
   return rows[0] ?? null
 }
 
 /**
- * Gives a locked account a role, which ends its sessions. Returns the ids of those. Throws `forbidden` for the operator's own account,
- * `address_unproven` for a customer whose address nobody has proven, and `last_admin`.
+ * Gives a locked account a role, which ends its sessions and the tokens that were mailed for a new password: those were meant for the role before.
+ * Throws `forbidden` for the operator's own account, `address_unproven` for a customer whose address nobody has proven, and `last_admin`.
  */
 export async function setRole(
   tx: Transaction,
   { id, role: before, isProven, isBlocked }: RoleHolder,
   role: AccountRole,
   doing: Doing,
-): Promise<string[]> {
+): Promise<{ endedSessions: string[]; endedTokens: number }> {
   if (doing.actor.type === 'admin' && doing.actor.id === id) throw new AppError('forbidden', 'Nobody changes their own role.')
-  if (before === role) return []
+  if (before === role) return { endedSessions: [], endedTokens: 0 }
   // The person who registered an address need not own it, and would be the operator.
   if (isOperatorRole(role) && !isOperatorRole(before) && !isProven)
     throw new AppError('address_unproven', 'Nobody has proven that this account belongs to the holder of its address.')
@@ -91,16 +91,7 @@ export async function setRole(
   } catch (error) {
     throw translateConstraint(error)
   }
+  const { rowCount } = await tx.query(sql`delete from password_resets where user_id = ${id}`)
   await recordActivity(tx, doing, { subjectType: 'account', subjectId: id, before: { role: before }, after: { role } })
-  return rows.map((session) => session.id)
-}
-
-/** Changes the role of an operator; null makes it a customer's account again. Returns the ids of its ended sessions. Throws as `setRole`. */
-export async function changeOperatorRole(pool: Pool, id: string, role: OperatorRole | null, doing: Doing): Promise<string[]> {
-  return inTransaction(pool, async (tx) => {
-    await lockOperators(tx, doing)
-    const holder = await lockRoleHolder(tx, { id })
-    if (holder === null || !isOperatorRole(holder.role)) throw notFound('operator')
-    return setRole(tx, holder, role ?? 'customer', doing)
-  })
+  return { endedSessions: rows.map((session) => session.id), endedTokens: rowCount ?? 0 }
 }

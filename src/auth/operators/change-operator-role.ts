@@ -1,0 +1,24 @@
+import type { Doing } from '../../activity/record-activity.ts'
+import { inTransaction } from '../../db/transaction.ts'
+import { notFound } from '../../errors.ts'
+import { isOperatorRole, type OperatorRole } from '../../http/scopes.ts'
+import type { AuthContext } from '../context.ts'
+import { mailInvitation } from './invite-operator.ts'
+import { lockOperators, lockRoleHolder, setRole } from './operators.ts'
+
+/**
+ * Changes the role of an operator; null makes it a customer's account again. An invitation that nobody has accepted yet is mailed again, with the
+ * new role. Throws `not_found`, and as `setRole`.
+ */
+export async function changeOperatorRole(context: AuthContext, id: string, role: OperatorRole | null, doing: Doing): Promise<void> {
+  const ended = await inTransaction(context.pool, async (tx) => {
+    await lockOperators(tx, doing)
+    const holder = await lockRoleHolder(tx, { id })
+    if (holder === null || !isOperatorRole(holder.role)) throw notFound('operator')
+    const { endedSessions, endedTokens } = await setRole(tx, holder, role ?? 'customer', doing)
+    const isInvited = !holder.isProven && endedTokens > 0
+    if (role !== null && isInvited) await mailInvitation(tx, context, { ...holder, role }, doing)
+    return endedSessions
+  })
+  context.revocations.add(...ended)
+}
