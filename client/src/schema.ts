@@ -800,14 +800,14 @@ export interface paths {
         post?: never;
         /**
          * Takes the role from an operator
-         * @description Its sessions end, and the account is a customer's with the orders that it may have. Nobody removes themselves, and the last admin stays. Needs the scope `access:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
+         * @description Its sessions and mailed tokens end, and the account is a customer's with the orders that it may have. Nobody removes themselves, and the last admin stays. Needs the scope `access:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
          */
         delete: operations["removeOperator"];
         options?: never;
         head?: never;
         /**
          * Changes the role of an operator
-         * @description Its sessions end. Nobody changes their own role, and the last admin's stays. Needs the scope `access:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
+         * @description Its sessions end, and so do the tokens that were mailed to set a password; an invitation that nobody has accepted is mailed again with the new role. Nobody changes their own role, and the last admin's stays. Needs the scope `access:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
          */
         patch: operations["updateOperator"];
         trace?: never;
