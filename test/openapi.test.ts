@@ -145,6 +145,7 @@ test('has a body for each call that takes one, and the version of the package', 
   assert.deepEqual(
     withoutBody.map(({ name }) => name),
     [
+      'POST /me/email/proof',
       'POST /me/totp',
       'POST /me/passkeys/options',
       'POST /me/recovery-codes',

@@ -6,7 +6,7 @@ import { CALLER_ONLY, JSON_BODY, NEEDLESS_BODY, noContentResponses, okResponses,
 import { clientOf } from './client.ts'
 import type { AuthContext } from './context.ts'
 import { deleteAccount } from './delete-account.ts'
-import { findPendingEmail } from './email-change/email-changes.ts'
+import { findAddressState } from './email-change/email-changes.ts'
 import { EXAMPLE_CREDENTIALS, EXAMPLE_ONE_TIME_TOKEN } from './examples.ts'
 import { listSignIns } from './oidc/linked-sign-ins.ts'
 import { changePassword } from './passwords/change-password.ts'
@@ -73,7 +73,7 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
       schema: {
         operationId: 'getAccount',
         description:
-          'The account of the access token: address, name, role, language, the providers with which it signs in, and the address that waits to be confirmed.',
+          'The account of the access token: address and whether it is proven, name, role, language, the providers with which it signs in, and the address that waits to be confirmed.',
         tags,
         summary: "The caller's account",
         response: okResponses(AccountSchema, 'The account.', ...CALLER_ONLY),
@@ -82,8 +82,8 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
     async (request, reply) => {
       const user = await getUser(context.pool, callerOf(request).userId)
       const sign_ins = await listSignIns(context.pool, user.id)
-      const pending_email = await findPendingEmail(context.pool, user.id, context.now())
-      return reply.header('cache-control', 'no-store').send({ ...presentUser(user), sign_ins, pending_email })
+      const state = await findAddressState(context.pool, user, context.now())
+      return reply.header('cache-control', 'no-store').send({ ...presentUser(user), sign_ins, ...state })
     },
   )
 

@@ -23,6 +23,7 @@ export type SecurityEvent =
   | 'password_reset_requested'
   | 'password_reset'
   | 'account_changed'
+  | 'email_proof_requested'
   | 'email_change_requested'
   | 'email_change_refused'
   | 'email_changed'

@@ -37,6 +37,7 @@ export const EXAMPLE_PROVIDER_LIST = { data: [{ id: 'acme', name: 'Acme', issuer
 export const EXAMPLE_ACCOUNT = {
   ...EXAMPLE_USER,
   sign_ins: [{ issuer: 'https://id.acme.example', linked_at: '2026-03-02T09:15:30.000Z' }],
+  is_email_verified: true,
   pending_email: null,
 }
 export const EXAMPLE_OIDC_CODE = {

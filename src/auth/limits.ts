@@ -50,7 +50,7 @@ export const GUESTS = byAddress('guest', 30, 600)
 export const GUESTS_OF_MAILBOX: Limit = { name: 'guest-mailbox', points: 10, seconds: 1_800 }
 // An export reads everything of an account.
 export const EXPORTS: Limit = { name: 'export', points: 5, seconds: 3_600 }
-// Each is two mails, one of them to an address that need not be the caller's.
+// And proofs of the own address. Each is up to two mails, one of them to an address that need not be the caller's.
 export const EMAIL_CHANGES: Limit = { name: 'email-change', points: 5, seconds: 3_600 }
 // Sign-ins with providers: each is two requests, a row, and calls of the provider.
 export const SIGN_INS = byAddress('sign-in', 60, 60)

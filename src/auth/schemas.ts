@@ -34,6 +34,9 @@ export const AccountSchema = Type.Object(
     sign_ins: Type.Array(LinkedSignInSchema, {
       description: 'The providers with which the account signs in; `GET /auth/oidc` has their names.',
     }),
+    is_email_verified: Type.Boolean({
+      description: 'Whether a mailed token or a provider has proven the address: `POST /me/email/proof` mails one.',
+    }),
     pending_email: Type.Union([Type.String(), Type.Null()], {
       description: 'The address that `POST /me/email` has asked for, until a token mailed to it confirms it.',
     }),

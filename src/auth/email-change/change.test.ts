@@ -39,7 +39,7 @@ test('an address changes when a token mailed to it comes back: other sessions en
   assert.deepEqual([pending.email, pending.pending_email], [ada.email, 'ada@new.example'])
   const notice = await mailAbout(ada.email, /^Another e-mail address/)
   assert.ok(tokenIn(notice, 'revert-email'))
-  const mail = await mailAbout('ada@new.example', /^Confirm your new e-mail address$/)
+  const mail = await mailAbout('ada@new.example', /^Confirm your e-mail address$/)
   for (const { text, html } of [notice, mail]) assert.ok(!`${text}${html}`.includes('@'), 'neither names an address')
 
   const confirmed = await confirmChange(mailing, ada.token, tokenIn(mail, 'confirm-email'))

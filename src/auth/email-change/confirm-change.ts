@@ -1,54 +1,65 @@
 import { recordActivity } from '../../activity/record-activity.ts'
+import type { Transaction } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import { AppError } from '../../errors.ts'
 import type { AuthContext } from '../context.ts'
 import { deleteChallengesOf } from '../factors/challenges.ts'
-import { lockCaller } from '../factors/second-factors.ts'
+import { type Account, lockCaller } from '../factors/second-factors.ts'
 import type { OwnChange } from '../own-change.ts'
 import { revokeSessionsOf } from '../sessions.ts'
 import { takeOverGuests } from '../take-over-guests.ts'
 import { newToken } from '../tokens/opaque-token.ts'
 import { getUser, type User } from '../users.ts'
 import { invalidOneTimeToken } from '../verify-email.ts'
-import { findConfirmed, markMade } from './email-changes.ts'
+import { type ConfirmedChange, findConfirmed, markMade, withdrawChanges } from './email-changes.ts'
 import { setProvenAddress } from './set-proven-address.ts'
 
 const REVERTIBLE_MS = 7 * 24 * 3_600_000
 
 /**
- * Gives the caller's account the address that the token was mailed to, and ends its other sessions. Throws `invalid_one_time_token`, also for
- * the token of another account, and `email_taken` when somebody else has got the address meanwhile.
+ * Gives the caller's account the address that the token was mailed to, and ends its other sessions; or proves the address that it has. Throws
+ * `invalid_one_time_token`, also for the token of another account, and `email_taken` when somebody else has got the address meanwhile.
  */
 export async function confirmEmailChange(context: AuthContext, token: string, { caller, client, doing }: OwnChange): Promise<User> {
-  const { pool, revocations, sendAccountMail, now } = context
+  const { pool, revocations, now } = context
   const who = { user_id: caller.userId, session_id: caller.sessionId }
-  const revertToken = newToken()
   try {
-    const { user, ended } = await inTransaction(pool, async (tx) => {
+    const { user, isProof, ended } = await inTransaction(pool, async (tx) => {
       const account = await lockCaller(tx, caller, now())
       const change = await findConfirmed(tx, { userId: account.id, token, now: now() })
       if (change === null) throw invalidOneTimeToken()
-      const expiresAt = new Date(now().getTime() + REVERTIBLE_MS)
-      await markMade(tx, { userId: account.id, id: change.id, revertToken, now: now(), expiresAt })
+      const isProof = change.new_email === change.old_email
+      if (isProof) await withdrawChanges(tx, account.id)
+      else await leaveOldAddress(tx, context, { account, change })
       await setProvenAddress(tx, { id: account.id, email: change.new_email }, now())
-      // What was mailed to the old address, and what others have begun with the new one.
-      await tx.query(sql`delete from password_resets where user_id = ${account.id}`)
-      await tx.query(sql`delete from pending_registrations where email in (${change.old_email}, ${change.new_email})`)
-      await deleteChallengesOf(tx, account.id)
       const guests = await takeOverGuests(tx, { id: account.id, email: change.new_email }, now())
-      const { language } = account
-      await sendAccountMail(tx, { kind: 'email_changed', to: change.old_email, language, token: revertToken, expiresAt })
-      if (doing !== null)
-        await recordActivity(tx, doing, { subjectType: 'account', subjectId: account.id, before: null, after: { email: 'changed' } })
+      const sessions = isProof ? [] : await revokeSessionsOf(tx, account.id, caller.sessionId, now())
+      const after = { email: isProof ? 'proven' : 'changed' }
+      if (doing !== null) await recordActivity(tx, doing, { subjectType: 'account', subjectId: account.id, before: null, after })
       const { password_hash: _, ...user } = await getUser(tx, account.id)
-      return { user, ended: [...guests, ...(await revokeSessionsOf(tx, account.id, caller.sessionId, now()))] }
+      return { user, isProof, ended: [...guests, ...sessions] }
     })
     revocations.add(...ended)
-    client.record('email_changed', who)
+    client.record(isProof ? 'email_verified' : 'email_changed', who)
     return user
   } catch (error) {
     if (error instanceof AppError && error.code === 'email_taken') client.record('email_change_refused', { ...who, reason: error.code })
     throw error
   }
+}
+
+/** Ends what was mailed to the old address and what others have begun with the new one, and mails the old one a token that reverts the change. */
+async function leaveOldAddress(
+  tx: Transaction,
+  { sendAccountMail, now }: AuthContext,
+  { account: { id, language }, change }: { account: Account; change: ConfirmedChange },
+): Promise<void> {
+  const revertToken = newToken()
+  const expiresAt = new Date(now().getTime() + REVERTIBLE_MS)
+  await markMade(tx, { userId: id, id: change.id, revertToken, now: now(), expiresAt })
+  await tx.query(sql`delete from password_resets where user_id = ${id}`)
+  await tx.query(sql`delete from pending_registrations where email in (${change.old_email}, ${change.new_email})`)
+  await deleteChallengesOf(tx, id)
+  await sendAccountMail(tx, { kind: 'email_changed', to: change.old_email, language, token: revertToken, expiresAt })
 }

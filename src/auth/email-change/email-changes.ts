@@ -3,6 +3,9 @@ import { sql } from '../../db/sql.ts'
 import type { Language } from '../../language.ts'
 import { hashToken } from '../tokens/opaque-token.ts'
 
+/** How long a token mailed to the new address counts. */
+export const REQUEST_MS = 24 * 3_600_000
+
 interface NewChange {
   userId: string
   newEmail: string
@@ -28,12 +31,22 @@ export async function withdrawChanges(tx: Transaction, userId: string): Promise<
   await tx.query(sql`update email_changes set confirm_token_hash = null where user_id = ${userId} and confirm_token_hash is not null`)
 }
 
-/** The address that waits for its confirmation; null for none. */
-export async function findPendingEmail(db: Queryable, userId: string, now: Date): Promise<string | null> {
-  const { rows } = await db.query<{ new_email: string }>(
-    sql`select new_email from email_changes where user_id = ${userId} and confirm_token_hash is not null and expires_at > ${now}`,
+/** Whether the account's address is proven, and the one that waits for its confirmation; null for none. */
+export async function findAddressState(
+  db: Queryable,
+  { id, email }: { id: string; email: string },
+  now: Date,
+): Promise<{ is_email_verified: boolean; pending_email: string | null }> {
+  const { rows } = await db.query<{ is_email_verified: boolean; pending_email: string | null }>(
+    sql`select email_verified_at is not null as is_email_verified, (
+      select new_email
+      from email_changes
+      where user_id = users.id and confirm_token_hash is not null and expires_at > ${now} and new_email <> ${email}
+    ) as pending_email
+    from users
+    where id = ${id}`,
   )
-  return rows[0]?.new_email ?? null
+  return rows[0] ?? { is_email_verified: false, pending_email: null }
 }
 
 /**
@@ -59,12 +72,19 @@ export async function findHolder(
   return rows[0] ?? null
 }
 
+/** A change that is confirmed now. Old and new address are the same where the account proves the one that it has. */
+export interface ConfirmedChange {
+  id: number
+  old_email: string
+  new_email: string
+}
+
 /** The change that a token of its account confirms, while the account has the address from which it was asked for. */
 export async function findConfirmed(
   tx: Transaction,
   { userId, token, now }: { userId: string; token: string; now: Date },
-): Promise<{ id: number; old_email: string; new_email: string } | null> {
-  const { rows } = await tx.query<{ id: number; old_email: string; new_email: string }>(
+): Promise<ConfirmedChange | null> {
+  const { rows } = await tx.query<ConfirmedChange>(
     sql`select change.id, change.old_email, change.new_email
     from email_changes as change
     join users on users.id = change.user_id and users.email = change.old_email

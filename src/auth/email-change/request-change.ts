@@ -6,9 +6,7 @@ import { parseEmail } from '../email-address.ts'
 import { lockCaller } from '../factors/second-factors.ts'
 import type { OwnChange } from '../own-change.ts'
 import { newToken } from '../tokens/opaque-token.ts'
-import { findHolder, insertChange } from './email-changes.ts'
-
-const REQUEST_MS = 24 * 3_600_000
+import { findHolder, insertChange, REQUEST_MS } from './email-changes.ts'
 
 /**
  * Mails a token to the new address, which confirms it, and one to the present address, which says that nobody asked. Does the same work for an

@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
 import type { HttpServer } from '../../http/http-server.ts'
-import { CALLER_ONLY, JSON_BODY, okResponses, problemResponses } from '../../http/problem.ts'
+import { CALLER_ONLY, JSON_BODY, NEEDLESS_BODY, okResponses, problemResponses } from '../../http/problem.ts'
 import { clientOf } from '../client.ts'
 import type { AuthContext } from '../context.ts'
 import { EXAMPLE_ONE_TIME_TOKEN } from '../examples.ts'
@@ -8,6 +8,7 @@ import { ownChangeOf } from '../own-change.ts'
 import { Accepted, Email, presentUser, strict, Token, tags, UserSchema } from '../schemas.ts'
 import { confirmEmailChange } from './confirm-change.ts'
 import { requestEmailChange } from './request-change.ts'
+import { requestEmailProof } from './request-proof.ts'
 import { revertEmailChange } from './revert-change.ts'
 
 const EmailChange = Type.Object({ email: Email }, { title: 'EmailChange', examples: [{ email: 'ada@new.example' }], ...strict })
@@ -43,15 +44,39 @@ export function emailChangeRoutes(server: HttpServer, context: AuthContext): voi
   )
 
   server.post(
+    '/me/email/proof',
+    {
+      config: { access: 'caller' },
+      schema: {
+        operationId: 'requestEmailProof',
+        tags,
+        summary: "Begins to prove the e-mail address that the caller's account has",
+        description:
+          'Mails a token to it, for `POST /me/email/confirm` within 24 hours. The account then has the orders that were placed as a guest with the address, ' +
+          'and can be found by providers that have proven it. It replaces an earlier request, also one for another address. Guests have no account.',
+        response: {
+          202: { ...Accepted, description: 'A token is mailed.' },
+          ...problemResponses(...CALLER_ONLY, ...NEEDLESS_BODY),
+        },
+      },
+    },
+    async (request, reply) => {
+      await requestEmailProof(context, ownChangeOf(request))
+      reply.header('cache-control', 'no-store')
+      return reply.code(202).send({ status: 'accepted' as const })
+    },
+  )
+
+  server.post(
     '/me/email/confirm',
     {
       config: { access: 'caller' },
       schema: {
         operationId: 'confirmEmailChange',
         tags,
-        summary: "Changes the caller's e-mail address by a token that was mailed to the new one",
+        summary: "Changes the caller's e-mail address, or proves the present one, by a token that was mailed to it",
         description:
-          'Any session of the account that asked for it may do this, and no other account. Its other sessions end. The former address gets a mail with a token ' +
+          'Any session of the account that asked for it may do this, and no other account. After a change its other sessions end. The former address gets a mail with a token ' +
           'that reverts the change, and stays reserved for the account, for seven days.',
         body: EmailConfirmation,
         response: okResponses(

@@ -1,0 +1,26 @@
+import { inTransaction } from '../../db/transaction.ts'
+import { AppError } from '../../errors.ts'
+import type { AuthContext } from '../context.ts'
+import { lockCaller } from '../factors/second-factors.ts'
+import type { OwnChange } from '../own-change.ts'
+import { newToken } from '../tokens/opaque-token.ts'
+import { insertChange, REQUEST_MS } from './email-changes.ts'
+
+/**
+ * Mails a token to the account's own address, with which `confirmEmailChange` proves it: a change to the same address. Also for one that is
+ * proven, because orders of guests come with the next proof. Throws `rate_limited`, `forbidden` for guests.
+ */
+export async function requestEmailProof(context: AuthContext, { caller, client }: Omit<OwnChange, 'doing'>): Promise<void> {
+  const { pool, throttle, sendAccountMail, now } = context
+  if (caller.role === 'guest') throw new AppError('forbidden', 'Guests have no account: register with the address first.')
+  await throttle.countEmailChange(client, caller.userId)
+  const token = newToken()
+  await inTransaction(pool, async (tx) => {
+    const { id, email, language } = await lockCaller(tx, caller, now())
+    const expiresAt = new Date(now().getTime() + REQUEST_MS)
+    // Nobody gets the token of a notice: there is no change to revert.
+    await insertChange(tx, { userId: id, newEmail: email, confirmToken: token, noticeToken: newToken(), requestedAt: now(), expiresAt })
+    await sendAccountMail(tx, { kind: 'confirm_email', to: email, language, token, expiresAt })
+  })
+  client.record('email_proof_requested', { user_id: caller.userId, session_id: caller.sessionId })
+}
