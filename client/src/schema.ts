@@ -13,7 +13,7 @@ export interface paths {
         };
         /**
          * The caller's account
-         * @description The account of the access token: address, name, role, language, the providers with which it signs in, and the address that waits to be confirmed.
+         * @description The account of the access token: address and whether it is proven, name, role, language, the providers with which it signs in, and the address that waits to be confirmed.
          */
         get: operations["getAccount"];
         put?: never;
@@ -152,6 +152,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/me/email/proof": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Begins to prove the e-mail address that the caller's account has
+         * @description Mails a token to it, for `POST /me/email/confirm` within 24 hours. The account then has the orders that were placed as a guest with the address, and can be found by providers that have proven it. It replaces an earlier request, also one for another address. Guests have no account.
+         */
+        post: operations["requestEmailProof"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/me/email/confirm": {
         parameters: {
             query?: never;
@@ -162,8 +182,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Changes the caller's e-mail address by a token that was mailed to the new one
-         * @description Any session of the account that asked for it may do this, and no other account. Its other sessions end. The former address gets a mail with a token that reverts the change, and stays reserved for the account, for seven days.
+         * Changes the caller's e-mail address, or proves the present one, by a token that was mailed to it
+         * @description Any session of the account that asked for it may do this, and no other account. After a change its other sessions end. The former address gets a mail with a token that reverts the change, and stays reserved for the account, for seven days.
          */
         post: operations["confirmEmailChange"];
         delete?: never;
@@ -1851,6 +1871,8 @@ export interface components {
             created_at: string;
             /** @description The providers with which the account signs in; `GET /auth/oidc` has their names. */
             sign_ins: components["schemas"]["LinkedSignIn"][];
+            /** @description Whether a mailed token or a provider has proven the address: `POST /me/email/proof` mails one. */
+            is_email_verified: boolean;
             /** @description The address that `POST /me/email` has asked for, until a token mailed to it confirms it. */
             pending_email: string | null;
         };
@@ -3419,6 +3441,7 @@ export interface operations {
                      *           "linked_at": "2026-03-02T09:15:30.000Z"
                      *         }
                      *       ],
+                     *       "is_email_verified": true,
                      *       "pending_email": null
                      *     }
                      */
@@ -4256,6 +4279,103 @@ export interface operations {
             };
             /** @description `invalid_body`: The body is not acceptable. */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    requestEmailProof: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A token is mailed. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "status": "accepted"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Accepted"];
+                };
+            };
+            /** @description `malformed_json`: The body is not valid JSON. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large`: The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
+            415: {
                 headers: {
                     [name: string]: unknown;
                 };
