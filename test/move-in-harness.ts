@@ -1,10 +1,10 @@
 import { Passwords } from '../src/auth/passwords/password.ts'
 import { importCustomers } from '../src/move-in/import-customers.ts'
-import { findGreatestNumber, importOrders, reserveNumbers } from '../src/move-in/import-orders.ts'
+import { importOrders } from '../src/move-in/import-orders.ts'
 import { readJsonLines } from '../src/move-in/json-lines.ts'
 import type { MoveInResult } from '../src/move-in/move-in.ts'
 import { compareTallies } from '../src/move-in/tally.ts'
-import type { TestStore } from './store.ts'
+import { startStore, type TestStore } from './store.ts'
 
 export type MovedIn = MoveInResult & { problems: string[]; isEqual: boolean }
 type Settings = { source?: string; isDryRun?: boolean; dropsUnusableHashes?: boolean }
@@ -33,11 +33,9 @@ export async function moveCustomersIn(
 }
 
 export async function moveOrdersIn(store: Pick<TestStore, 'pool'>, lines: readonly unknown[], settings: Settings = {}): Promise<MovedIn> {
-  return collect(settings, async (options) => {
-    const { greatest } = await findGreatestNumber(readJsonLines(fileOf(lines)), options.now())
-    if (!options.isDryRun) await reserveNumbers(store.pool, greatest)
-    return importOrders(store.pool, readJsonLines(fileOf(lines)), { ...options, untilPublished: async () => {} })
-  })
+  return collect(settings, (options) =>
+    importOrders(store.pool, () => readJsonLines(fileOf(lines)), { ...options, untilPublished: async () => {} }),
+  )
 }
 
 type Run = (options: Parameters<typeof importOrders>[2] extends infer O ? Omit<O, 'untilPublished'> : never) => Promise<MoveInResult>
@@ -67,3 +65,12 @@ export const anOrder = (number: number, overrides: object = {}) => ({
   ],
   ...overrides,
 })
+
+const BCRYPT = '$2y$10$abcdefghijklmnopqrstuuMjqeRRMw4ZKN8D5l6vArgO1H7dflcbO'
+
+/** A store with the customers `ada`, whose password is "an old passphrase", and `ben`. */
+export async function startMoved(t: Parameters<typeof startStore>[0], overrides: Parameters<typeof startStore>[1] = {}) {
+  const store = await startStore(t, overrides)
+  await moveCustomersIn(store, [aCustomer('ada', { password: BCRYPT }), aCustomer('ben')])
+  return store
+}

@@ -70,10 +70,11 @@ export function toLine({ sku, name, quantity, total }) {
   }
 }
 
+/** A charge below 0, such as a fee by which plugins of WooCommerce take something off, is a discount. */
 export function toAdjustments(...charges) {
   return charges
     .filter(({ amount }) => amount !== 0)
-    .map(({ kind, label, amount }) => ({ kind, label: (label || kind).slice(0, 200), amount }))
+    .map(({ kind, label, amount }) => ({ kind: amount < 0 ? 'discount' : kind, label: (label || kind).slice(0, 200), amount }))
 }
 
 const PATHS = {

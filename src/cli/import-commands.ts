@@ -6,7 +6,7 @@ import { readImportLines } from '../catalogue/import/import-lines.ts'
 import { minorDigits } from '../currency.ts'
 import { OperatorError } from '../errors.ts'
 import { importCustomers } from '../move-in/import-customers.ts'
-import { findGreatestNumber, importOrders, reserveNumbers } from '../move-in/import-orders.ts'
+import { importOrders } from '../move-in/import-orders.ts'
 import { importProducts } from '../move-in/import-products.ts'
 import { readJsonLines } from '../move-in/json-lines.ts'
 import type { MoveInOptions, MoveInResult } from '../move-in/move-in.ts'
@@ -45,14 +45,12 @@ export async function moveOrdersIn(
   values: ImportValues,
 ): Promise<number> {
   const slotName = orderSlotOf(addresses.stream)
-  return report(terminal, 'orders', values, file, async (options) => {
-    const { greatest } = await findGreatestNumber(readJsonLines(open(file)), options.now())
-    if (!values.isDryRun) await reserveNumbers(pool, greatest)
-    return importOrders(pool, readJsonLines(open(file)), {
+  return report(terminal, 'orders', values, file, (options) =>
+    importOrders(pool, () => readJsonLines(open(file)), {
       ...options,
       untilPublished: (position) => untilPublished(pool, slotName, position),
-    })
-  })
+    }),
+  )
 }
 
 /** Moves products in. Status 0 only when the store has every product of the file, and the sums of the prices are equal. */

@@ -5,6 +5,7 @@ import { Compile } from 'typebox/compile'
 import { AppError, type ErrorCode, type FieldError } from '../errors.ts'
 import { type SchemaError, withoutAnyOfNoise } from './any-of-errors.ts'
 import { findExcess } from './json-limits.ts'
+import { findUnstorableText, isStorable, UNSTORABLE } from './storable-text.ts'
 import { countCodePoints } from './text-length.ts'
 
 const MAX_ERRORS = 100
@@ -76,7 +77,7 @@ export const compileValidator: FastifySchemaCompiler<TSchema> = ({ schema, httpP
     const isValid = check.Check(value)
     const unread = httpPart === 'querystring' ? (value as { [UNREAD]?: string })[UNREAD] : undefined
     if (isValid && unread === undefined && isStorable(value)) return { value }
-    const errors = unread !== undefined ? refuseParameters(unread) : isValid ? findUnstorableText(value) : describe(check.Errors(value))
+    const errors = unread !== undefined ? refuseParameters(unread) : isValid ? unstorableText(value) : describe(check.Errors(value))
     if (httpPart === 'params') return { error: new AppError(code, message) }
     return { error: new AppError(code, message, { errors: httpPart === 'body' ? errors : errors.map(asParameter) }) }
   }
@@ -123,16 +124,8 @@ function detailOf({ keyword, params, message }: SchemaError): string {
   return keyword === 'enum' && allowedValues !== undefined ? `must be one of ${allowedValues.join(', ')}` : message
 }
 
-/** Whether PostgreSQL can store every text in a value: not NUL, and in UTF-8 no lone surrogates. */
-export function isStorable(value: unknown): boolean {
-  if (typeof value === 'string') return value.isWellFormed() && !value.includes('\0')
-  return typeof value !== 'object' || value === null || Object.values(value).every(isStorable)
-}
-
-function findUnstorableText(value: unknown, pointer = '#'): FieldError[] {
-  if (typeof value === 'string') return isStorable(value) ? [] : [{ pointer, detail: 'must be well-formed Unicode without NUL' }]
-  if (typeof value !== 'object' || value === null) return []
-  return Object.entries(value).flatMap(([key, child]) => findUnstorableText(child, `${pointer}/${escapePointer(key)}`))
+function unstorableText(value: unknown): FieldError[] {
+  return findUnstorableText(value).map((path) => ({ pointer: ['#', ...path.map(escapePointer)].join('/'), detail: UNSTORABLE }))
 }
 
 // A URI fragment: its reserved characters are percent-encoded after the pointer's own escapes (RFC 6901 §6).

@@ -2,20 +2,11 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { isDeepStrictEqual } from 'node:util'
 import { eventually } from '../../test/eventually.ts'
-import { aCustomer, anOrder, moveCustomersIn, moveOrdersIn } from '../../test/move-in-harness.ts'
+import { anOrder, moveOrdersIn, startMoved } from '../../test/move-in-harness.ts'
 import { registerOperator } from '../../test/register-operator.ts'
-import { startStore } from '../../test/store.ts'
 import { encryption } from '../../test/webhook-harness.ts'
 import { expireOrders } from '../orders/expire-orders.ts'
 import { addEndpoint, removeEndpoint } from '../webhooks/webhook-endpoints.ts'
-
-const BCRYPT = '$2y$10$abcdefghijklmnopqrstuuMjqeRRMw4ZKN8D5l6vArgO1H7dflcbO'
-
-async function startMoved(t: Parameters<typeof startStore>[0], overrides: Parameters<typeof startStore>[1] = {}) {
-  const store = await startStore(t, overrides)
-  await moveCustomersIn(store, [aCustomer('ada', { password: BCRYPT }), aCustomer('ben')])
-  return store
-}
 
 test('orders keep number, times, lines and history, take no stock, and a second run changes nothing', async (t) => {
   const store = await startMoved(t)
@@ -84,52 +75,6 @@ test('orders keep number, times, lines and history, take no stock, and a second 
   assert.deepEqual(await rowsOf(), before)
 })
 
-test('refuses charges of which one version of the order could not be told, and labels of several lines', async (t) => {
-  const store = await startMoved(t)
-  const most = Number.MAX_SAFE_INTEGER
-  const beyond = [
-    { kind: 'fee', label: 'a', amount: most },
-    { kind: 'discount', label: 'b', amount: -most },
-  ]
-  const twoLines = [{ kind: 'fee', label: 'a\r\nBcc: eve@example.com', amount: 20 }]
-  const result = await moveOrdersIn(store, [
-    anOrder(1, { adjustments: beyond, total: 2_500 }),
-    anOrder(2, { adjustments: twoLines, total: 2_520 }),
-  ])
-  assert.deepEqual([result.outcomes.created, result.problems.length], [0, 2])
-  assert.match(result.problems[0] ?? '', /more than an order can cost/)
-  assert.match(result.problems[1] ?? '', /adjustments.0.label/)
-})
-
-test('shipping, tax, fee and discount are charged besides the lines, and are in the total', async (t) => {
-  const store = await startMoved(t)
-  const adjustments = [
-    { kind: 'discount', label: 'SUMMER', amount: -2_600 },
-    { kind: 'shipping', label: 'DHL', amount: 490 },
-    { kind: 'tax', label: 'VAT 19 %', amount: 90 },
-    { kind: 'fee', label: 'none', amount: 0 },
-  ]
-  const result = await moveOrdersIn(store, [anOrder(1, { adjustments, total: 480 }), anOrder(2, { adjustments, total: 2_500 })])
-  assert.deepEqual(result.problems, ['2: total is 2500, and lines and adjustments add up to 480 (minor units of EUR)'])
-  assert.deepEqual(result.store.of('EUR delivered'), { count: 1, amount: 480n })
-  const operator = await registerOperator(store)
-  const { rows } = await store.pool.query<{ id: string }>('select id from orders')
-  const { json } = await store.call('GET', `/admin/orders/${rows[0]?.id}`, { token: operator.token })
-  assert.deepEqual([json.total, json.version, json.status], [{ amount: 480, currency: 'EUR' }, 7, 'delivered'])
-  assert.deepEqual(
-    json.status_history.map(({ status, change }: { status: string; change?: { amount: number } }) => [status, change?.amount]),
-    [
-      ['pending', undefined],
-      ['pending', 490],
-      ['pending', 90],
-      ['pending', -2_600],
-      ['confirmed', undefined],
-      ['shipped', undefined],
-      ['delivered', undefined],
-    ],
-  )
-})
-
 test('refuses by line what cannot be stored, and the report shows what is missing', async (t) => {
   const store = await startMoved(t)
   const lines: [unknown, RegExp | null][] = [
@@ -172,7 +117,7 @@ test('refuses by line what cannot be stored, and the report shows what is missin
     [anOrder(14, { lines: [] }), /lines must not have fewer than 1/],
     [anOrder(15, { number: '2024-15' }), /number must be a whole number/],
     [anOrder(16, { number: 10 ** 15 }), /number/],
-    [anOrder(17, { lines: [{ sku: 'a', name: 'a\u0000', unit_price: 2_500, quantity: 1 }] }), /SQLSTATE 22|name/],
+    [anOrder(17, { lines: [{ sku: 'a', name: 'a\u0000', unit_price: 2_500, quantity: 1 }] }), /lines\.0\.name must be well-formed/],
     [anOrder(18, { shipping_address: { name: 'Ada' } }), /shipping_address/],
     ['{"number": 19', /not valid JSON/],
     [Buffer.from([0x7b, 0x22, 0xc3, 0x28, 0x22, 0x7d]), /not valid UTF-8/],
@@ -193,22 +138,6 @@ test('refuses by line what cannot be stored, and the report shows what is missin
   assert.deepEqual(rows, [{ number: 1 }, { number: 20 }])
 })
 
-test('numbers of new orders continue above those of the file, and a number of an order that was placed here is refused', async (t) => {
-  const store = await startMoved(t)
-  const ada = await store.register()
-  const lamp = await store.addProduct()
-  const place = async () => {
-    const placed = await store.call('POST', '/orders', { token: ada.token, body: { items: [{ product_id: lamp.id, quantity: 1 }] } })
-    assert.equal(placed.status, 201, placed.text)
-    return Number(placed.json.number)
-  }
-  const own = await place()
-  const result = await moveOrdersIn(store, [anOrder(own), anOrder(own + 1), anOrder(own + 5_000)])
-  assert.deepEqual(result.problems, [`1: number ${own} belongs to another order of the store`])
-  assert.equal(result.outcomes.created, 2)
-  assert.ok((await place()) > own + 5_000)
-})
-
 test('an open order that was moved in does not expire, can be moved here, and counts with the status it came with', async (t) => {
   const store = await startMoved(t)
   const file = [anOrder(1, { history: [{ status: 'pending', at: '2024-01-01T00:00:00Z' }] })]
@@ -221,25 +150,6 @@ test('an open order that was moved in does not expire, can be moved here, and co
   assert.equal(moved.json.status_history[1].imported, undefined)
   const again = await moveOrdersIn(store, file)
   assert.deepEqual([again.outcomes.unchanged, again.isEqual, again.store.groups], [1, true, ['EUR pending']])
-})
-
-test('the address and note of an imported order are erased like those of any other, and the next run leaves them erased', async (t) => {
-  const store = await startMoved(t, { retainOrderAddressDays: 30 })
-  const file = [
-    anOrder(1, {
-      note: 'Ring twice',
-      shipping_address: { name: 'Ada', line1: 'Street 1', city: 'Ulm', postal_code: '89073', country: 'DE' },
-    }),
-  ]
-  await moveOrdersIn(store, file)
-  const login = await store.call('POST', '/auth/login', { body: { email: 'ada@example.com', password: 'an old passphrase' } })
-  assert.equal((await store.call('DELETE', '/me', { token: login.json.access_token, body: { password: 'an old passphrase' } })).status, 204)
-  const again = await moveOrdersIn(store, file)
-  assert.deepEqual([again.outcomes.unchanged, again.problems], [1, []])
-  const { rows } = await store.pool.query('select shipping_address, note from orders')
-  assert.deepEqual(rows, [{ shipping_address: null, note: null }])
-  const more = await moveOrdersIn(store, [anOrder(2)])
-  assert.deepEqual(more.problems, ['1: its customer has deleted their account here'])
 })
 
 test('every change becomes an event, in order; no mail is sent and no webhook is called, but for what is changed here', async (t) => {

@@ -18,29 +18,28 @@ export interface OrderImportOptions extends MoveInOptions {
   untilPublished: (position: string) => Promise<void>
 }
 
-/** The greatest number in a file, 0 for none. Lines that will be refused count, too. */
-export async function findGreatestNumber(lines: AsyncIterable<JsonLine>, now: Date): Promise<{ lines: number; greatest: number }> {
-  let [count, greatest] = [0, 0]
-  for await (const read of lines) {
-    count++
-    const interpreted = interpret(read, (value) => readOrder(value, now))
-    if ('item' in interpreted) greatest = Math.max(greatest, interpreted.item.number)
-  }
-  return { lines: count, greatest }
-}
-
-/** Numbers of new orders continue above `greatest`, so that none is drawn that the file has. */
-export async function reserveNumbers(pool: Pool, greatest: number): Promise<void> {
-  if (greatest > 0) await pool.query(sql`select reserve_order_numbers(${greatest})`)
-}
-
 /**
  * Stores the orders of another shop as they were there: with their numbers, times and history, and without taking stock or telling anybody. Each
- * batch is one transaction, and a run can be repeated: an order is known by its id in the other shop.
+ * batch is one transaction, and a run can be repeated: an order is known by its id in the other shop. `open` reads the file from its start: it is
+ * read twice, because numbers of new orders continue above those of the file before the first order is stored.
  */
-export async function importOrders(pool: Pool, lines: AsyncIterable<JsonLine>, options: OrderImportOptions): Promise<MoveInResult> {
-  const result: MoveInResult = { outcomes: noOutcomes(), source: new Tally(), store: new Tally() }
-  const seen = { ids: new SeenSkus(), numbers: new SeenSkus() }
+export async function importOrders(pool: Pool, open: () => AsyncIterable<JsonLine>, options: OrderImportOptions): Promise<MoveInResult> {
+  if (!options.isDryRun) {
+    const { onProgress: _, ...quiet } = options
+    const { greatestNumber } = await readOrders(pool, open(), { ...quiet, isDryRun: true, onProblem: () => {} })
+    if (greatestNumber > 0) await pool.query(sql`select reserve_order_numbers(${greatestNumber})`)
+  }
+  return readOrders(pool, open(), options)
+}
+
+/** `greatestNumber`: of the orders that were stored, or would be; 0 for none. */
+async function readOrders(
+  pool: Pool,
+  lines: AsyncIterable<JsonLine>,
+  options: OrderImportOptions,
+): Promise<MoveInResult & { greatestNumber: number }> {
+  const result = { outcomes: noOutcomes(), source: new Tally(), store: new Tally(), greatestNumber: 0 }
+  const seen = { ids: new SeenSkus(), numbers: new SeenSkus(), references: new SeenSkus() }
   let batch: NumberedOrder[] = []
   let batchLines = 0
   let lineCount = 0
@@ -56,7 +55,8 @@ export async function importOrders(pool: Pool, lines: AsyncIterable<JsonLine>, o
       return stored.outcomes
     })
     for (const [index, outcome] of outcomes.entries()) {
-      const line = batch[index]?.line ?? 0
+      const { line = 0, order } = batch[index] ?? {}
+      if (outcome === 'created') result.greatestNumber = Math.max(result.greatestNumber, order?.number ?? 0)
       if (typeof outcome === 'object') refuse(line, outcome.refusal)
       else result.outcomes[outcome]++
       if (outcome === 'changed') options.onProblem(line, CHANGED)
@@ -86,8 +86,9 @@ export async function importOrders(pool: Pool, lines: AsyncIterable<JsonLine>, o
 }
 
 function numbered(line: number, order: ImportedOrder, source: string): NumberedOrder {
-  // Without what names a person, because a digest of it can be guessed; the address and the note are compared with those of the row.
-  const { shippingAddress: _address, note: _note, customer: _customer, ...content } = order
+  // Without what names a person, because a digest of it can be guessed; the address and the note are compared with those of the row. That there
+  // is one is in the digest: the row may have none because it was erased.
+  const { shippingAddress, note, customer: _customer, ...content } = order
   const { externalId, email } = order.customer
   return {
     line,
@@ -95,15 +96,20 @@ function numbered(line: number, order: ImportedOrder, source: string): NumberedO
     id: idOfSource(source, 'order', order.externalId),
     customerId: externalId === null ? null : idOfSource(source, 'customer', externalId),
     email,
-    digest: digestOf(content),
+    digest: digestOf({ ...content, hasAddress: shippingAddress !== null, hasNote: note !== null }),
   }
 }
 
-function findDouble(seen: { ids: SeenSkus; numbers: SeenSkus }, { externalId, number }: ImportedOrder, line: number): string | null {
+type Seen = Record<'ids' | 'numbers' | 'references', SeenSkus>
+
+function findDouble(seen: Seen, { externalId, number, reference, customer }: ImportedOrder, line: number): string | null {
   const withId = seen.ids.add(externalId, line)
   if (withId !== undefined) return `external_id was already on line ${withId}`
   const withNumber = seen.numbers.add(String(number), line)
-  return withNumber === undefined ? null : `number ${number} was already on line ${withNumber}`
+  if (withNumber !== undefined) return `number ${number} was already on line ${withNumber}`
+  if (reference === null) return null
+  const withReference = seen.references.add(JSON.stringify([customer.externalId ?? customer.email, reference]), line)
+  return withReference === undefined ? null : `reference was already on line ${withReference}, of the same customer`
 }
 
 /** Read after the commit, from the orders themselves. The status is the last that was moved in: the order may have moved on here. */

@@ -3,6 +3,7 @@ import type { Validator } from 'typebox/compile'
 import { decode, isBlank, splitLines } from '../catalogue/import/byte-lines.ts'
 import { InvalidLine, quote } from '../catalogue/import/imported-product.ts'
 import { findExcess } from '../http/json-limits.ts'
+import { findUnstorableText, UNSTORABLE } from '../http/storable-text.ts'
 
 /** A line of a file, numbered from 1: its JSON, or the reason why it has none. */
 export type JsonLine = { line: number; value: unknown } | { line: number; error: string }
@@ -40,7 +41,11 @@ const NOT_IN_SCHEMA = 'schema is false'
 
 /** `value` once its schema has accepted it. Throws InvalidLine with the first fault, which names the place and not what is there. */
 export function checkLine<T>(check: Validator<Record<never, never>, TSchema, unknown, unknown>, value: unknown): T {
-  if (check.Check(value)) return value as T
+  if (check.Check(value)) {
+    const [unstorable] = findUnstorableText(value)
+    if (unstorable !== undefined) throw new InvalidLine(`${unstorable.join('.')} ${UNSTORABLE}`)
+    return value as T
+  }
   const [error] = check.Errors(value)
   const { instancePath = '', message = 'is not acceptable' } = error ?? {}
   const path = instancePath.split('/').slice(1)

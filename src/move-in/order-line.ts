@@ -3,7 +3,7 @@ import { Compile } from 'typebox/compile'
 import { InvalidLine } from '../catalogue/import/imported-product.ts'
 import { countCodePoints } from '../http/text-length.ts'
 import { type ShippingAddress, ShippingAddressSchema } from '../orders/order.ts'
-import { ONE_LINE } from '../orders/order-changes.ts'
+import { ADJUSTMENT_KINDS, type AdjustmentKind, findWrongSign, ONE_LINE } from '../orders/order-changes.ts'
 import { allowedTransitions, ORDER_STATUSES, type OrderStatus } from '../orders/order-status.ts'
 import { ReferenceSchema, type Tracking, TrackingSchema } from '../orders/tracking.ts'
 import { ExternalId, readEmail } from './customer-line.ts'
@@ -15,7 +15,6 @@ const MAX_QUANTITY = 1_000_000_000
 const MAX_CHANGES = 20
 /** With these and the longest texts a history has 180 KiB, well below the 512 that `change-limits.ts` allows. */
 const MAX_ADJUSTMENTS = 50
-const ADJUSTMENT_KINDS = ['shipping', 'discount', 'tax', 'fee'] as const
 const MAX_ORDER_NUMBER = 999_999_999_999_999
 const text = (maxLength: number) => Type.String({ minLength: 1, maxLength })
 const orNull = (schema: ReturnType<typeof text>) => Type.Optional(Type.Union([schema, Type.Null()]))
@@ -90,7 +89,7 @@ export interface ImportedOrderLine {
 
 /** What was charged besides the lines; below 0 for a discount. */
 export interface ImportedAdjustment {
-  kind: (typeof ADJUSTMENT_KINDS)[number]
+  kind: AdjustmentKind
   label: string
   amount: number
 }
@@ -126,6 +125,7 @@ export function readOrder(value: unknown, now: Date): ImportedOrder {
   const line = checkLine<OrderLine>(check, value)
   const { number, text: written } = readNumber(line.number)
   const { external_id: externalId = null, email } = line.customer
+  assertSigns(line.adjustments ?? [])
   const order: ImportedOrder = {
     externalId: line.external_id,
     number,
@@ -171,6 +171,14 @@ function assertHistory(history: readonly ImportedChange[]): void {
     }
     if (change.at < before.at) throw new InvalidLine(`history.${index}.at is before the change before it`)
     if (change.tracking !== undefined && change.status !== 'shipped') throw new InvalidLine(`history.${index}: only shipped has tracking`)
+  }
+}
+
+/** Those of 0 are left out, whatever their kind. */
+function assertSigns(adjustments: readonly ImportedAdjustment[]): void {
+  for (const [index, { kind, amount }] of adjustments.entries()) {
+    const fault = amount === 0 ? null : findWrongSign(kind, amount)
+    if (fault !== null) throw new InvalidLine(`adjustments.${index}.amount: ${fault}`)
   }
 }
 

@@ -41,12 +41,14 @@ export async function storeOrders(tx: Transaction, batch: readonly NumberedOrder
   const fresh = batch.filter(({ id }) => !imported.has(id))
   const customers = await findCustomers(tx, fresh)
   const takenNumbers = await findNumbers(tx, fresh)
+  const takenReferences = await findReferences(tx, fresh, customers)
   const outcomes = batch.map((numbered): LineOutcome | Refusal => {
     const present = imported.get(numbered.id)
     if (present !== undefined) return isSame(numbered, present) ? 'unchanged' : 'changed'
     if (takenNumbers.has(numbered.order.number)) return { refusal: `number ${numbered.order.number} belongs to another order of the store` }
-    const customer = customers.get(numbered.id)
-    return customer === undefined || 'refusal' in customer ? (customer ?? { refusal: 'there is no such customer' }) : 'created'
+    const customer = customers.get(numbered.id) ?? { refusal: 'there is no such customer' }
+    if ('refusal' in customer) return customer
+    return takenReferences.has(numbered.id) ? { refusal: 'reference belongs to another order of the customer' } : 'created'
   })
   const created = batch.filter((_, index) => outcomes[index] === 'created')
   if (isDryRun || created.length === 0) return { outcomes, position: null }
@@ -80,7 +82,7 @@ async function findImported(tx: Transaction, batch: readonly NumberedOrder[]): P
   return new Map(rows.map((row) => [row.id, row]))
 }
 
-/** An address or note that is null in the store may have been erased since. */
+/** An address or note that is null in the store may have been erased since: the digest has whether there was one. */
 function isSame({ order, digest }: NumberedOrder, present: Imported): boolean {
   const hasSameAddress = present.shipping_address === null || isDeepStrictEqual(present.shipping_address, order.shippingAddress)
   return digest.equals(present.digest) && hasSameAddress && (present.note === null || present.note === order.note)
@@ -91,6 +93,23 @@ async function findNumbers(tx: Transaction, batch: readonly NumberedOrder[]): Pr
     sql`select number from orders where number = any(${batch.map(({ order }) => order.number)}::bigint[])`,
   )
   return new Set(rows.map(({ number }) => number))
+}
+
+/** The ids of orders whose reference another order of their customer has. */
+async function findReferences(
+  tx: Transaction,
+  batch: readonly NumberedOrder[],
+  customers: Awaited<ReturnType<typeof findCustomers>>,
+): Promise<Set<string>> {
+  const wanted = batch.flatMap(({ id, order: { reference } }) => {
+    const customer = customers.get(id)
+    return reference === null || customer === undefined || 'refusal' in customer ? [] : [{ id, user_id: customer.userId, reference }]
+  })
+  if (wanted.length === 0) return new Set()
+  const { rows } = await tx.query<{ id: string }>(sql`select wanted.id
+    from json_to_recordset(${JSON.stringify(wanted)}::json) as wanted (id uuid, user_id uuid, reference text)
+    join orders on orders.user_id = wanted.user_id and orders.client_reference = wanted.reference`)
+  return new Set(rows.map(({ id }) => id))
 }
 
 /** Products by sku. A product that the store does not have keeps its line; its id is made of its sku. */

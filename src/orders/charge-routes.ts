@@ -9,7 +9,7 @@ import { traceparentOf } from '../http/trace-context.ts'
 import { SignedMoneySchema } from '../money.ts'
 import { EXAMPLE_NEW_ADJUSTMENT, EXAMPLE_PAYMENT_REPORT } from './examples.ts'
 import { type Moving, moveOrder } from './move-orders.ts'
-import { ADJUSTMENT_KINDS, ONE_LINE, PAYMENT_STATES } from './order-changes.ts'
+import { ADJUSTMENT_KINDS, type AdjustmentKind, findWrongSign, ONE_LINE, PAYMENT_STATES } from './order-changes.ts'
 import { IfMatch, OrderParams } from './routes.ts'
 import { AdminOrderSchema, presentForAdmin } from './search-orders.ts'
 import { ReferenceSchema } from './tracking.ts'
@@ -171,8 +171,8 @@ export function chargeRoutes(server: HttpServer, moving: Moving, now: () => Date
 }
 
 /** Throws `invalid_body`: a schema cannot say that the sign depends on the kind. */
-function assertSign(kind: string, amount: number): void {
-  if (kind === 'discount' ? amount < 0 : amount >= 0) return
-  const detail = kind === 'discount' ? 'a discount is below 0' : 'only a discount is below 0'
+function assertSign(kind: AdjustmentKind, amount: number): void {
+  const detail = findWrongSign(kind, amount)
+  if (detail === null) return
   throw new AppError('invalid_body', 'The body is not acceptable.', { errors: [{ pointer: '#/amount/amount', detail }] })
 }

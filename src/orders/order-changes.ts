@@ -35,6 +35,12 @@ export interface ReturnedChange {
 export const ADJUSTMENT_KINDS = ['shipping', 'discount', 'tax', 'fee'] as const
 export type AdjustmentKind = (typeof ADJUSTMENT_KINDS)[number]
 
+/** The reason for refusing an amount of a kind, null for none. */
+export function findWrongSign(kind: AdjustmentKind, amount: number): string | null {
+  if (kind === 'discount') return amount < 0 ? null : 'a discount is below 0'
+  return amount >= 0 ? null : 'only a discount is below 0'
+}
+
 /** What is charged besides the lines. Its reference is that of the entry. */
 export interface AdjustedChange {
   type: 'adjusted'
