@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer'
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
 import type { Contract, Operation, Parameter, Schema } from './contract.ts'
 import type { FuzzRequest } from './request.ts'
-import { findBrokenRule } from './rules.ts'
+import { findBrokenRule, hasOwnAddress } from './rules.ts'
 
 /**
  * The verdict on a request by the document. `unsure`: it fits the schemas, but has a part that the document leaves open, such as an odd
@@ -58,7 +58,7 @@ export class Judge {
       this.#judgeBody(request) ??
       findBrokenRule(request)
     if (because !== null) return { kind: 'invalid', because }
-    return request.isOdd ? { kind: 'unsure' } : { kind: 'valid' }
+    return request.isOdd || hasOwnAddress(request) ? { kind: 'unsure' } : { kind: 'valid' }
   }
 
   #judgePath({ operation, pathValues }: FuzzRequest): string | null {

@@ -60,3 +60,9 @@ export function findBrokenRule(request: FuzzRequest): string | null {
   if (typeof body !== 'object' || body === null) return null
   return BODY_RULES.find(({ isBroken }) => isBroken(body as Body))?.because ?? null
 }
+
+/** An account is not changed to the address that it has, which is not for sure the one that it had when the fuzzer met it. */
+export function hasOwnAddress(request: FuzzRequest): boolean {
+  if (request.operation.name !== 'POST /me/email' || request.account === null) return false
+  return (parsedBody(request) as Body | null | undefined)?.email === request.account.email
+}

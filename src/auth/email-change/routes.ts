@@ -28,7 +28,7 @@ export function emailChangeRoutes(server: HttpServer, context: AuthContext): voi
         summary: "Begins to change the caller's e-mail address",
         description:
           'Mails a token to the new address, for `POST /me/email/confirm`, and one to the present address, for `POST /auth/email/revert`. The answer is the ' +
-          'same whether the new address has an account or not. It replaces an earlier request, and can be confirmed for 24 hours.',
+          'same whether the new address has an account or not, and `invalid_body` for the own one. It replaces an earlier request, and can be confirmed for 24 hours.',
         body: EmailChange,
         response: {
           202: { ...Accepted, description: 'The same answer whether the address has an account or not.' },
