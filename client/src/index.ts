@@ -1,6 +1,7 @@
 import createFetchClient, { type Client } from 'openapi-fetch'
+import { accountCalls } from './account.ts'
 import { eachItem } from './pages.ts'
-import { ProblemError, readProblem, UnexpectedResponse } from './problem.ts'
+import { dataOf, ProblemError, readProblem, UnexpectedResponse } from './problem.ts'
 import type { components, operations, paths } from './schema.ts'
 import { createSend } from './send.ts'
 import { memoryTokens, type TokenStore } from './tokens.ts'
@@ -68,6 +69,7 @@ export function createStorefront({ baseUrl: address, tokens = memoryTokens(), ..
 
   return {
     api,
+    ...accountCalls(api),
 
     /** Makes an account and logs it in. Null when the address must be confirmed first: `verifyEmail` logs in then. */
     async register(registration: Schemas['Registration'], call: CallOptions = {}): Promise<User | null> {
@@ -102,16 +104,6 @@ export function createStorefront({ baseUrl: address, tokens = memoryTokens(), ..
       return logIn(dataOf(await api.POST('/auth/passkey', { ...call, body: { passkey: await answer(options) } })))
     },
 
-    /** Registers a passkey for the account. `create` gives the options to `navigator.credentials.create` and returns its answer as JSON. */
-    async addPasskey(
-      name: string,
-      create: (options: Schemas['NewPasskeyRequest']['options']) => Promise<Schemas['NewPasskey']['passkey']>,
-      call: CallOptions = {},
-    ): Promise<Schemas['PasskeyAdded']> {
-      const { options } = dataOf(await api.POST('/me/passkeys/options', { ...call }))
-      return dataOf(await api.POST('/me/passkeys', { ...call, body: { name, passkey: await create(options) } }))
-    },
-
     /** The providers with which customers can sign in; often none. */
     async signInProviders(call: CallOptions = {}): Promise<Schemas['SignInProvider'][]> {
       return dataOf(await api.GET('/auth/oidc', { ...call })).data
@@ -137,16 +129,6 @@ export function createStorefront({ baseUrl: address, tokens = memoryTokens(), ..
       return logIn(dataOf(await api.POST('/auth/oidc/token', { ...call, body: { code, code_verifier: codeVerifier } })))
     },
 
-    /** Adds the provider, at which the customer has signed in, to the account. */
-    async linkSignIn(code: string, codeVerifier: string, call: CallOptions = {}): Promise<Schemas['LinkedSignIn']> {
-      return dataOf(await api.POST('/me/sign-ins', { ...call, body: { code, code_verifier: codeVerifier } }))
-    },
-
-    /** Removes a provider from the account. */
-    async unlinkSignIn(provider: string, call: CallOptions = {}): Promise<void> {
-      await api.DELETE('/me/sign-ins/{provider}', { ...call, params: { path: { provider } } })
-    },
-
     /** Ends the session, at the store as well if it answers. */
     async logout(call: CallOptions = {}): Promise<void> {
       try {
@@ -162,10 +144,6 @@ export function createStorefront({ baseUrl: address, tokens = memoryTokens(), ..
     /** Whether there are tokens of a session. The store may have ended it since. */
     async isLoggedIn(): Promise<boolean> {
       return (await tokens.load()) !== null
-    },
-
-    async account(call: CallOptions = {}): Promise<Schemas['Account']> {
-      return dataOf(await api.GET('/me', { ...call }))
     },
 
     async productPage(query: ProductQuery = {}, call: CallOptions = {}): Promise<Schemas['ProductPage']> {
@@ -228,12 +206,6 @@ export function createStorefront({ baseUrl: address, tokens = memoryTokens(), ..
     await tokens.save({ access_token, refresh_token })
     return user
   }
-}
-
-/** The body of an answer; refusals were thrown before. */
-function dataOf<Data>({ data, response }: { data?: Data; response: Response }): Data {
-  if (data === undefined) throw new UnexpectedResponse(response)
-  return data
 }
 
 function toBase64Url(bytes: Uint8Array): string {

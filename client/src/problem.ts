@@ -57,3 +57,9 @@ export class UnexpectedResponse extends Error {
     this.response = response
   }
 }
+
+/** The body of an answer; refusals were thrown before. */
+export function dataOf<Data>({ data, response }: { data?: Data; response: Response }): Data {
+  if (data === undefined) throw new UnexpectedResponse(response)
+  return data
+}

@@ -13,7 +13,7 @@ export interface SendOptions {
 }
 
 const BASE_DELAY_MS = 200
-/** Calls that open or renew a session: they carry no access token. */
+/** Calls that need no session, and those that open or renew one: they carry no access token. */
 const WITHOUT_TOKEN = [
   '/auth/register',
   '/auth/login',
@@ -21,6 +21,7 @@ const WITHOUT_TOKEN = [
   '/auth/verify-email',
   '/auth/password-reset',
   '/auth/password-reset/confirm',
+  '/auth/email/revert',
 ]
 
 /**
