@@ -143,7 +143,7 @@ export interface paths {
         put?: never;
         /**
          * Begins to change the caller's e-mail address
-         * @description Mails a token to the new address, for `POST /me/email/confirm`, and one to the present address, for `POST /auth/email/revert`. The answer is the same whether the new address has an account or not. It replaces an earlier request, and can be confirmed for 24 hours. A session needs a fresh proof: `POST /auth/step-up`.
+         * @description Mails a token to the new address, for `POST /me/email/confirm`, and one to the present address, for `POST /auth/email/revert`. The answer is the same whether the new address has an account or not, and `invalid_body` for the own one. It replaces an earlier request, and can be confirmed for 24 hours. A session needs a fresh proof: `POST /auth/step-up`.
          */
         post: operations["requestEmailChange"];
         delete?: never;
