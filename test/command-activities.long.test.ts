@@ -74,6 +74,7 @@ const RUNS: Record<string, () => Promise<Run> | Run> = {
 const WITHOUT: Record<string, string> = {
   serve: 'runs the store: the calls leave activities',
   migrate: 'works below the tables',
+  config: 'reads the environment',
   backup: 'changes no table',
   restore: 'works below the tables; its replay leaves one',
   'catalogue export': 'reads',

@@ -106,7 +106,7 @@ test('TRUST_PROXY is a list of addresses and networks or a number of proxies, an
     '::1/129',
     '10.0.0.0/8/8',
   ]) {
-    assert.throws(() => trusted(wrong), /^ConfigError: TRUST_PROXY must list addresses and networks/, wrong)
+    assert.throws(() => trusted(wrong), /^ConfigError: TRUST_PROXY must be addresses and networks/, wrong)
   }
 })
 

@@ -67,7 +67,7 @@ test('has an operations port on this machine, one that must be free only when it
   assert.deepEqual(readConfig({}).operations, { host: '127.0.0.1', port: 9_464, isRequired: false })
   assert.deepEqual(readConfig({ OPS_PORT: '9464' }).operations, { host: '127.0.0.1', port: 9_464, isRequired: true })
   assert.equal(readConfig({ OPS_PORT: 'off' }).operations, null)
-  assert.equal(refusal({ OPS_PORT: 'on' }), 'OPS_PORT must be a whole number from 0 to 65535')
+  assert.equal(refusal({ OPS_PORT: 'on' }), 'OPS_PORT must be off or a whole number from 0 to 65535, not "on"')
 })
 
 test('passkeys belong to the host of BASE_URL or to a domain above it', () => {
@@ -78,7 +78,10 @@ test('passkeys belong to the host of BASE_URL or to a domain above it', () => {
   )
   assert.equal(readConfig({}).passkeyDomain, 'localhost')
   for (const PASSKEY_DOMAIN of ['example', 'op.example', 'other.example', 'https://shop.example', 'x.api.shop.example'])
-    assert.match(refusal({ BASE_URL: 'https://api.shop.example', PASSKEY_DOMAIN }), /^PASSKEY_DOMAIN must be api\.shop\.example/)
+    assert.match(
+      refusal({ BASE_URL: 'https://api.shop.example', PASSKEY_DOMAIN }),
+      /^PASSKEY_DOMAIN must be the host of BASE_URL or a domain above it, not "/,
+    )
 })
 
 test('mails have the language of MAIL_LOCALE unless there is another or the store does not have it', () => {
@@ -105,7 +108,6 @@ test('takes any number of OpenID providers up to ten, each with its own settings
     assert.match(refusal({ ...ACME, OIDC_PROVIDERS }), /^OIDC_PROVIDERS must be up to 10 different names/, OIDC_PROVIDERS)
   }
   for (const issuer of [
-    '',
     'id.acme.example',
     'http://id.acme.example',
     'https://id.acme.example/?x',
@@ -113,8 +115,10 @@ test('takes any number of OpenID providers up to ten, each with its own settings
     'ftp://id.example',
   ]) {
     assert.match(refusal({ ...ACME, OIDC_ACME_ISSUER: issuer }), /^OIDC_ACME_ISSUER must be the https address of the provider/, issuer)
+    assert.doesNotMatch(refusal({ ...ACME, OIDC_ACME_ISSUER: issuer }), /secret/)
   }
-  assert.match(refusal({ ...ACME, OIDC_ACME_CLIENT_ID: '' }), /^OIDC_ACME_CLIENT_ID is required/)
+  for (const name of ['OIDC_ACME_CLIENT_ID', 'OIDC_ACME_ISSUER'])
+    assert.equal(refusal({ ...ACME, [name]: '' }), `${name} is required: OIDC_PROVIDERS names acme`)
   const twin = { OIDC_B_ISSUER: ACME.OIDC_ACME_ISSUER, OIDC_B_CLIENT_ID: 'x' }
   assert.equal(refusal({ ...ACME, ...twin, OIDC_PROVIDERS: 'acme,b' }), 'OIDC_PROVIDERS must have different issuers')
 })
@@ -224,7 +228,7 @@ test('derives the public address from port and prefix, and flushes the lake less
 
 test('refuses whole numbers that are none or out of range', () => {
   for (const PORT of ['abc', '-1', '65536', '1.5', '1e3', '0x10', '99999999999']) {
-    assert.equal(refusal({ PORT }), 'PORT must be a whole number from 0 to 65535')
+    assert.equal(refusal({ PORT }), `PORT must be a whole number from 0 to 65535, not "${PORT}"`)
   }
   assert.match(refusal({ DATABASE_POOL_SIZE: '1' }), /^DATABASE_POOL_SIZE must be a whole number from 2/)
   assert.match(refusal({ LAKE_FLUSH_SECONDS: '0' }), /^LAKE_FLUSH_SECONDS must be a whole number from 1/)
@@ -248,37 +252,40 @@ test('refuses addresses of another kind and never shows the password in them', (
 
 test('refuses a public address that no path can be appended to', () => {
   for (const BASE_URL of ['https://shop.example/?a=1', 'https://shop.example/#a', 'https://me:hunter2@shop.example']) {
-    assert.equal(refusal({ BASE_URL }), 'BASE_URL must have no query, no fragment and no credentials')
+    assert.equal(
+      refusal({ BASE_URL }),
+      'BASE_URL must be a URL that starts with http:// or https:// and has no query, no fragment and no credentials',
+    )
   }
   assert.equal(readConfig({ BASE_URL: 'https://shop.example/api/v1//' }).baseUrl, 'https://shop.example/api/v1')
 })
 
 test('refuses a database without a secret, and a short secret without showing it', () => {
   assert.equal(refusal({ DATABASE_URL }), 'STOREFRONT_SECRET is required with DATABASE_URL')
-  assert.equal(refusal({ STOREFRONT_SECRET: 'x'.repeat(31) }), 'STOREFRONT_SECRET must have at least 32 characters')
+  assert.equal(refusal({ STOREFRONT_SECRET: 'x'.repeat(31) }), 'STOREFRONT_SECRET must be at least 32 characters long')
   assert.equal(readConfig({ STOREFRONT_SECRET: 'x'.repeat(32) }).secret, 'x'.repeat(32))
 })
 
 test('refuses words that are not on the list', () => {
-  assert.match(refusal({ ROLES: 'api,kitchen' }), /^ROLES must name some of api, stream, email, lake, webhook$/)
+  assert.match(refusal({ ROLES: 'api,kitchen' }), /^ROLES must be some of api, stream, email, lake, webhook, not "api,kitchen"$/)
   assert.match(refusal({ MAIL_LOCALE: 'kitchen_' }), /^MAIL_LOCALE must be a language tag/)
   for (const DEFAULT_LANGUAGE of ['it', 'DE', 'de-AT', 'en,de']) {
-    assert.equal(refusal({ DEFAULT_LANGUAGE }), 'DEFAULT_LANGUAGE must be one of en, de, fr, es')
+    assert.equal(refusal({ DEFAULT_LANGUAGE }), `DEFAULT_LANGUAGE must be one of en, de, fr, es, not "${DEFAULT_LANGUAGE}"`)
   }
-  assert.match(refusal({ ROLES: ',' }), /^ROLES must name some of/)
-  assert.equal(refusal({ LOG_FORMAT: 'xml' }), 'LOG_FORMAT must be one of auto, pretty, json')
+  assert.match(refusal({ ROLES: ',' }), /^ROLES must be some of/)
+  assert.equal(refusal({ LOG_FORMAT: 'xml' }), 'LOG_FORMAT must be one of auto, pretty, json, not "xml"')
   assert.match(refusal({ LOG_LEVEL: 'loud' }), /^LOG_LEVEL must be one of trace, debug/)
-  assert.match(refusal({ RATE_LIMITS: 'maybe' }), /^RATE_LIMITS must be one of on, off$/)
+  assert.match(refusal({ RATE_LIMITS: 'maybe' }), /^RATE_LIMITS must be one of on, off, not "maybe"$/)
   for (const CURRENCY of ['eur', 'EURO', '€']) assert.match(refusal({ CURRENCY }), /^CURRENCY must be an ISO 4217 code/)
   for (const BASE_PATH of ['v1', '/a b', '/../x?', '//']) {
-    if (BASE_PATH !== '//') assert.equal(refusal({ BASE_PATH }), 'BASE_PATH must look like /v1')
+    if (BASE_PATH !== '//') assert.equal(refusal({ BASE_PATH }), `BASE_PATH must be a path such as /v1, not "${BASE_PATH}"`)
     else assert.equal(readConfig({ BASE_PATH }).basePath, '')
   }
 })
 
 test('takes off, and no zero, for a limit of orders that is not to be', () => {
   for (const name of ['PENDING_ORDER_TTL', 'MAX_PENDING_ORDERS_PER_USER', 'MAX_QUANTITY_PER_PRODUCT_AND_USER']) {
-    assert.match(refusal({ [name]: '0' }), new RegExp(`^${name} must be off or a whole number from 1 to \\d+$`))
+    assert.match(refusal({ [name]: '0' }), new RegExp(`^${name} must be off or a whole number from 1 to \\d+, not "0"$`))
   }
   const none = readConfig({ PENDING_ORDER_TTL: 'off', MAX_PENDING_ORDERS_PER_USER: 'off', MAX_QUANTITY_PER_PRODUCT_AND_USER: 'off' })
   assert.deepEqual([none.pendingOrderTtlSeconds, none.maxPendingOrdersPerUser, none.maxQuantityPerProductAndUser], [null, null, null])
@@ -302,14 +309,14 @@ test('takes a bucket for the lake, and refuses what is none without showing it',
     's3://bucket/a b',
   ]) {
     const message = refusal({ LAKE_URL })
-    assert.match(message, /^LAKE_URL must look like s3:\/\/bucket\/prefix/)
+    assert.match(message, /^LAKE_URL must be an address such as s3:\/\/bucket\/prefix/)
     assert.ok(!message.includes('hunter2'))
   }
   assert.match(refusal({ S3_ENDPOINT: 'http://127.0.0.1:9000' }), /^S3_ENDPOINT needs LAKE_URL/)
   assert.match(refusal({ LAKE_URL: 's3://bucket', S3_ENDPOINT: 's3.example' }), /^S3_ENDPOINT must be a URL/)
   assert.match(
     refusal({ LAKE_URL: 's3://bucket', S3_ENDPOINT: 'http://me:hunter2@s3.example' }),
-    /^S3_ENDPOINT must contain no credentials/,
+    /^S3_ENDPOINT must be a URL that starts with http:\/\/ or https:\/\/ and has no credentials$/,
   )
 })
 
@@ -319,7 +326,7 @@ test('takes several brokers, and refuses an address of anything else without sho
   const nats = readConfig({ NATS_URL: 'nats://me:hunter2@a:4222, tls://b', NATS_REPLICAS: '3', NATS_CREDENTIALS: '/run/nats.creds' }).nats
   assert.deepEqual([nats?.servers, nats?.replicas, nats?.credentialsFile], ['nats://me:hunter2@a:4222, tls://b', 3, '/run/nats.creds'])
   for (const NATS_URL of ['a:4222', 'http://me:hunter2@a', 'nats://a,', 'nats://']) {
-    assert.equal(refusal({ NATS_URL }), 'NATS_URL must list URLs that start with nats:// or tls://, with commas between')
+    assert.equal(refusal({ NATS_URL }), 'NATS_URL must be URLs that start with nats:// or tls://, with commas between')
   }
   assert.equal(refusal({ NATS_URL: 'nats://a', NATS_CERT: '/cert.pem' }), 'NATS_CERT and NATS_KEY must be set together')
   assert.deepEqual(
@@ -327,7 +334,7 @@ test('takes several brokers, and refuses an address of anything else without sho
     [1, 3, 5],
   )
   for (const NATS_REPLICAS of ['0', '2', '4', '7', 'three']) {
-    assert.equal(refusal({ NATS_URL: 'nats://a', NATS_REPLICAS }), 'NATS_REPLICAS must be one of 1, 3, 5')
+    assert.equal(refusal({ NATS_URL: 'nats://a', NATS_REPLICAS }), `NATS_REPLICAS must be one of 1, 3, 5, not "${NATS_REPLICAS}"`)
   }
 })
 
@@ -344,12 +351,15 @@ test('refuses the embedded store to one process among several, unless it is mean
   }
   // One machine's store may well send mails and have its lake in a bucket.
   assertMeant({ SMTP_URL: 'smtp://mail', LAKE_URL: 's3://bucket', STOREFRONT_SECRET: SECRET })
-  assert.match(refusal({ EMBEDDED: 'yes' }), /^EMBEDDED must be one of on, off$/)
+  assert.match(refusal({ EMBEDDED: 'yes' }), /^EMBEDDED must be one of on, off, not "yes"$/)
 })
 
 test('refuses a sender that is no address, and takes one with and without a name', () => {
   for (const MAIL_FROM of ['nope', 'Shop', 'Shop <shop>', '<a@b> x', 'a b@c', 'a@b@c', 'Shop <a@b.example>, b@c.example']) {
-    assert.equal(refusal({ MAIL_FROM }), 'MAIL_FROM must be an e-mail address, such as Store <no-reply@store.example>')
+    assert.equal(
+      refusal({ MAIL_FROM }),
+      `MAIL_FROM must be an e-mail address, such as Store <no-reply@store.example>, not ${JSON.stringify(MAIL_FROM)}`,
+    )
   }
   for (const MAIL_FROM of ['shop@shop.example', 'Shop <shop@shop.example>', '"The, Shop" <shop@shop.example>']) {
     assert.equal(readConfig({ MAIL_FROM }).mailFrom, MAIL_FROM)

@@ -43,6 +43,13 @@ export const COMMANDS: readonly Command[] = [
     run: async (context) => (await import('./database-commands.ts')).migrate(context),
   }),
   defineCommand({
+    name: 'config',
+    options: { json },
+    help: 'prints each setting with what is in effect and where it came from, secrets masked; exit status 2 when one cannot be used',
+    needs: 'nothing',
+    run: async ({ terminal }, { json }) => (await import('./config-command.ts')).printConfig(terminal, json),
+  }),
+  defineCommand({
     name: 'backup',
     arguments: [{ name: 'FOLDER' }],
     help: 'copies the embedded database and its secrets into a new folder, beside a running store or without one; not the lake',

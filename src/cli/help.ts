@@ -18,7 +18,7 @@ export function overview(commands: readonly Command[]): string {
 ${commandList(commands)}
 
 storefront help COMMAND, or COMMAND --help, shows one command with its options; storefront --version shows the version.
-Settings come from the environment; README.md lists them.`
+Settings come from the environment; docs/operations.md lists them, and storefront config shows what is in effect.`
 }
 
 /** One or two lines for each command. */

@@ -18,12 +18,13 @@ export async function runCommand(command: Command, terminal: Terminal, values: V
 }
 
 async function readSettings(terminal: Terminal): Promise<Contexts['settings']> {
-  const [{ readConfig }, { default: pino }, { serializers }] = await Promise.all([
+  const [{ readConfig, readEnvironment }, { default: pino }, { serializers }] = await Promise.all([
     import('../config.ts'),
     import('pino'),
     import('./log-serializers.ts'),
   ])
   const config = readConfig()
+  for (const line of readEnvironment().misspelt) terminal.err(`storefront: ${line}`)
   // Standard output is for the command's result; its log goes to standard error.
   const level = config.logLevel === 'info' ? 'warn' : config.logLevel
   return { terminal, config, logger: pino({ level, serializers }, pino.destination(2)) }

@@ -1,17 +1,17 @@
 import { isIP } from 'node:net'
-import { ConfigError } from './settings.ts'
+import type { Settings } from './settings.ts'
 
 const MAX_PROXIES = 10
 
-/** `TRUST_PROXY`. Throws ConfigError. */
-export function readTrustProxy(value: string | null): readonly string[] | number | false {
-  if (value === null) return false
-  if (/^\d+$/.test(value) && Number(value) >= 1 && Number(value) <= MAX_PROXIES) return Number(value)
-  const networks = value.split(',').map((network) => network.trim())
-  if (networks.every(isNetwork)) return networks
-  throw new ConfigError(
-    `TRUST_PROXY must list addresses and networks such as 10.0.0.0/8, or be a number of proxies from 1 to ${MAX_PROXIES}`,
-  )
+/** `TRUST_PROXY`. */
+export function readTrustProxy({ setting }: Settings): readonly string[] | number | false {
+  const parse = (value: string) => {
+    if (/^\d+$/.test(value) && Number(value) >= 1 && Number(value) <= MAX_PROXIES) return Number(value)
+    const networks = value.split(',').map((network) => network.trim())
+    return networks.every(isNetwork) ? networks : undefined
+  }
+  const mustBe = `addresses and networks such as 10.0.0.0/8 with commas between, or a number of proxies from 1 to ${MAX_PROXIES}`
+  return setting<readonly string[] | number>('TRUST_PROXY', { mustBe, parse }, { value: null, documented: 'none' }) ?? false
 }
 
 function isNetwork(text: string): boolean {
@@ -22,33 +22,38 @@ function isNetwork(text: string): boolean {
   )
 }
 
-/** `CORS_ORIGINS`. Throws ConfigError. */
-export function readCorsOrigins(value: string | null): readonly string[] | '*' | null {
-  if (value === null || value === '*') return value
-  const origins = value.split(',').map((origin) => origin.trim())
-  // The form that browsers send: no path, no default port, in lower case. Apps have their own schemes.
-  const isOrigin = (text: string) =>
-    /^[a-z][a-z0-9+.-]*:\/\/[^/?#@*\s]+$/.test(text) && URL.canParse(text) && isPlain(text, new URL(text).origin)
-  const isPlain = (text: string, origin: string) => origin === text || (origin === 'null' && !text.startsWith('http'))
-  if (origins.every(isOrigin)) return origins
-  throw new ConfigError('CORS_ORIGINS must be *, or origins such as https://shop.example with commas between')
+/** `CORS_ORIGINS`. */
+export function readCorsOrigins({ setting }: Settings): readonly string[] | '*' | null {
+  const parse = (value: string) => {
+    if (value === '*') return value
+    const origins = value.split(',').map((origin) => origin.trim())
+    return origins.every(isOrigin) ? origins : undefined
+  }
+  const mustBe = '*, or origins such as https://shop.example with commas between'
+  return setting<readonly string[] | '*'>('CORS_ORIGINS', { mustBe, parse, secrecy: 'url' }, { value: null, documented: '' })
+}
+
+/** The form that browsers send: no path, no default port, in lower case. Apps have their own schemes. */
+function isOrigin(text: string): boolean {
+  if (!/^[a-z][a-z0-9+.-]*:\/\/[^/?#@*\s]+$/.test(text) || !URL.canParse(text)) return false
+  const { origin } = new URL(text)
+  return origin === text || (origin === 'null' && !text.startsWith('http'))
 }
 
 const CACHES = ['varnish:', 'fastly:', 'cloudflare:']
 
-/** `CDN_PURGE_URL`. Throws ConfigError, which does not show the values: they may contain a token. */
-export function readPurgeUrls(value: string | null): readonly string[] {
-  const urls = (value ?? '')
-    .split(',')
-    .map((url) => url.trim())
-    .filter((url) => url !== '')
-  const isGood = (url: string) => {
-    if (!URL.canParse(url)) return false
-    const { protocol, hostname, password } = new URL(url)
-    return CACHES.includes(protocol) && hostname !== '' && (protocol === 'varnish:' || password !== '')
+/** `CDN_PURGE_URL`. The values may contain a token. */
+export function readPurgeUrls({ setting }: Settings): readonly string[] {
+  const parse = (value: string) => {
+    const urls = value.split(',').flatMap((url) => url.trim() || [])
+    return urls.every(isCache) ? urls : undefined
   }
-  if (urls.every(isGood)) return urls
-  throw new ConfigError(
-    'CDN_PURGE_URL must be varnish://host:port, fastly://:token@service or cloudflare://:token@zone, or several with commas',
-  )
+  const mustBe = 'varnish://host:port, fastly://:token@service or cloudflare://:token@zone, or several with commas between'
+  return setting<readonly string[]>('CDN_PURGE_URL', { mustBe, parse, secrecy: 'url' }, { value: [], documented: '' })
+}
+
+function isCache(text: string): boolean {
+  if (!URL.canParse(text)) return false
+  const { protocol, hostname, password } = new URL(text)
+  return CACHES.includes(protocol) && hostname !== '' && (protocol === 'varnish:' || password !== '')
 }

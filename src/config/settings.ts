@@ -1,66 +1,143 @@
 import { OperatorError } from '../errors.ts'
+import { maskUrl } from './mask-url.ts'
 
-/** A setting that cannot be used. The message names it; the process ends with exit status 2. */
+/** Settings that cannot be used. The message names each with what is expected; the process ends with exit status 2. */
 export class ConfigError extends OperatorError {
   override readonly name = 'ConfigError'
   override readonly exitStatus = 2
 }
 
+/** What may be shown of a value: all of it, an address without its login, or nothing. A refused address is not shown at all. */
+type Secrecy = 'none' | 'url' | 'secret'
+
+/** Which values a setting takes. */
+export interface Kind<T> {
+  /** Completes `NAME must be …`; also the column of docs/operations.md. */
+  mustBe: string
+  /** Undefined for a text that is refused. */
+  parse: (text: string) => T | undefined
+  secrecy?: Secrecy
+}
+
+/** What holds while a setting is not set. */
+export interface Unset<T> {
+  value: T
+  /** The column of docs/operations.md; also shown where `value` is null. */
+  documented: string
+  /** The settings that `value` was derived from, if it was. */
+  from?: string | null
+}
+
+/** A setting as this process has read it. */
+export interface ReadSetting {
+  name: string
+  mustBe: string
+  documented: string
+  /** What is in effect, masked. Null when there is no value, or it was refused. */
+  value: string | null
+  origin: 'environment' | 'default' | 'derived' | 'refused'
+  /** The settings that it is derived from; null for any other origin. */
+  from: string | null
+}
+
 export type Settings = ReturnType<typeof settingsOf>
 
-/** Readers of single settings by name. An empty value counts as not set. They throw ConfigError. */
+const MASK = '***'
+const LONGEST_SHOWN = 60
+
+/**
+ * Readers of single settings by name. An empty value counts as not set. A value that is refused is added to `problems`, and its reader returns
+ * what holds while it is not set: so all problems are found at once. `read` has each setting, in the order of reading.
+ */
 export function settingsOf(env: NodeJS.ProcessEnv) {
-  const optional = (name: string) => {
+  const problems: string[] = []
+  const read = new Map<string, ReadSetting>()
+
+  const given = (name: string) => {
     const value = env[name]?.trim()
     return value === undefined || value === '' ? null : value
   }
-  const oneOf = <T extends string>(name: string, allowed: readonly T[], fallback: T): T => {
-    const value = optional(name) ?? fallback
-    if (!allowed.includes(value as T)) throw new ConfigError(`${name} must be one of ${allowed.join(', ')}`)
-    return value as T
+
+  function setting<T>(name: string, kind: Kind<T>, unset: Unset<NoInfer<T>>): T
+  function setting<T>(name: string, kind: Kind<T>, unset: Unset<null>): T | null
+  function setting<T>(name: string, { mustBe, parse, secrecy = 'none' }: Kind<T>, { value, documented, from = null }: Unset<T | null>) {
+    const text = given(name)
+    const parsed = text === null ? undefined : parse(text)
+    if (text !== null && parsed === undefined) {
+      problems.push(`${name} must be ${mustBe}${secrecy === 'none' ? `, not ${JSON.stringify(text.slice(0, LONGEST_SHOWN))}` : ''}`)
+    }
+    const origin = text === null ? (from === null ? 'default' : 'derived') : parsed === undefined ? 'refused' : 'environment'
+    const effective = parsed === undefined ? value : parsed
+    // A value of a form of its own is shown as it was written.
+    const shown = origin === 'environment' && !isPlain(effective) ? text : origin === 'refused' ? null : effective
+    read.set(name, {
+      ...{ name, mustBe, documented, origin, from: origin === 'derived' ? from : null },
+      value: shown === null ? null : show(shown, secrecy) || null,
+    })
+    return effective
   }
+
+  const integer = (name: string, fallback: number | Unset<number>, min: number, max: number) =>
+    setting(name, { mustBe: `a whole number from ${min} to ${max}`, parse: wholeNumber(min, max) }, asUnset(fallback))
+
   return {
-    optional,
-    oneOf,
-    text: (name: string, fallback: string) => optional(name) ?? fallback,
-    integer(name: string, fallback: number, min: number, max: number) {
-      const value = optional(name)
-      if (value === null) return fallback
-      const number = readWholeNumber(value)
-      if (!(number >= min && number <= max)) throw new ConfigError(`${name} must be a whole number from ${min} to ${max}`)
-      return number
+    problems,
+    read,
+    setting,
+    integer,
+    /** Whether the environment has a value, also one that was refused. */
+    isSet: (name: string) => given(name) !== null,
+    text: (name: string, unset: string | Unset<string>, mustBe: string) => setting(name, { mustBe, parse: (text) => text }, asUnset(unset)),
+    optional: (name: string, mustBe: string, documented = '', secrecy: Secrecy = 'none') =>
+      setting(name, { mustBe, parse: (text) => text, secrecy }, { value: null, documented }),
+    oneOf<T extends string>(name: string, allowed: readonly T[], fallback: NoInfer<T>): T {
+      const parse = (text: string) => allowed.find((value) => value === text)
+      return setting(name, { mustBe: `one of ${allowed.join(', ')}`, parse }, asUnset(fallback))
     },
     /** A whole number from 1 to `max`; null for `off`. A zero is refused: it could mean no limit, or nothing at all. */
-    integerOrOff(name: string, fallback: number | null, max: number) {
-      const value = optional(name)
-      if (value === null) return fallback
-      if (value === 'off') return null
-      const number = readWholeNumber(value)
-      if (!(number >= 1 && number <= max)) throw new ConfigError(`${name} must be off or a whole number from 1 to ${max}`)
-      return number
+    integerOrOff(name: string, fallback: number | null, max: number, documented = String(fallback ?? 'off')) {
+      const parse = (text: string) => (text === 'off' ? null : wholeNumber(1, max)(text))
+      return setting<number | null>(name, { mustBe: `off or a whole number from 1 to ${max}`, parse }, { value: fallback, documented })
     },
-    // The value is not printed: it may contain a password.
-    url(name: string, protocols: string[]) {
-      const value = optional(name)
-      if (value === null) return null
-      if (!URL.canParse(value) || !protocols.includes(new URL(value).protocol)) {
-        throw new ConfigError(`${name} must be a URL that starts with ${protocols.map((p) => `${p}//`).join(' or ')}`)
-      }
-      return value
+    url(name: string, protocols: readonly string[], unset: string | Unset<string | null>): string | null {
+      const parse = (text: string) => (URL.canParse(text) && protocols.includes(new URL(text).protocol) ? text : undefined)
+      const mustBe = `a URL that starts with ${protocols.map((protocol) => `${protocol}//`).join(' or ')}`
+      return setting<string | null>(
+        name,
+        { mustBe, parse, secrecy: 'url' },
+        typeof unset === 'string' ? { value: null, documented: unset } : unset,
+      )
     },
     /** In the order of `allowed`, all of them by default. */
     list<T extends string>(name: string, allowed: readonly T[]): readonly T[] {
-      const value = optional(name)
-      if (value === null) return allowed
-      const wanted = value.split(',').flatMap((part) => part.trim() || [])
-      const isKnown = wanted.every((part) => allowed.includes(part as T))
-      if (!isKnown || wanted.length === 0) throw new ConfigError(`${name} must name some of ${allowed.join(', ')}`)
-      return allowed.filter((part) => wanted.includes(part))
+      const parse = (value: string) => {
+        const wanted = value.split(',').flatMap((part) => part.trim() || [])
+        const isKnown = wanted.every((part) => allowed.includes(part as T))
+        return isKnown && wanted.length > 0 ? allowed.filter((part) => wanted.includes(part)) : undefined
+      }
+      return setting<readonly T[]>(name, { mustBe: `some of ${allowed.join(', ')}`, parse }, { value: allowed, documented: 'all' })
     },
   }
 }
 
-/** NaN for anything but up to nine digits. */
-function readWholeNumber(text: string): number {
-  return /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN
+function asUnset<T extends string | number>(unset: T | Unset<T>): Unset<T> {
+  return typeof unset === 'object' ? unset : { value: unset, documented: String(unset) }
+}
+
+/** Undefined for anything but up to nine digits in the range. */
+function wholeNumber(min: number, max: number) {
+  return (text: string) => {
+    const number = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN
+    return number >= min && number <= max ? number : undefined
+  }
+}
+
+function isPlain(value: unknown): boolean {
+  return ['string', 'number'].includes(typeof value) || Array.isArray(value)
+}
+
+function show(value: unknown, secrecy: Secrecy): string {
+  if (secrecy === 'secret') return MASK
+  const parts = Array.isArray(value) ? value.map(String) : [String(value)]
+  return (secrecy === 'url' ? parts.flatMap((part) => part.split(/,\s*(?=[a-z]+:\/\/)/)).map(maskUrl) : parts).join(', ')
 }

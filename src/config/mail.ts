@@ -1,0 +1,36 @@
+import { findLocale } from '../currency.ts'
+import { isLanguage, LANGUAGES, type Language, languageOf } from '../language.ts'
+import type { Settings } from './settings.ts'
+
+const DEFAULT_SENDER = 'Storefront <no-reply@storefront.example>'
+const SENDER = /^(?:[^<>\r\n]*<[^\s<>@]+@[A-Za-z0-9.-]+>|[^\s<>@]+@[A-Za-z0-9.-]+)$/
+
+export function readMailFrom({ setting }: Settings): string {
+  const parse = (value: string) => (SENDER.test(value) ? value : undefined)
+  const mustBe = 'an e-mail address, such as Store <no-reply@store.example>'
+  return setting('MAIL_FROM', { mustBe, parse }, { value: DEFAULT_SENDER, documented: DEFAULT_SENDER })
+}
+
+/** Headers that a mail has already, or that change how it is delivered. */
+const TAKEN_HEADERS =
+  /^(?:from|to|cc|bcc|sender|reply-to|return-path|subject|date|message-id|in-reply-to|references|received|content-.*|mime-version|auto-submitted|list-.*|x-storefront-event|dkim-signature|resent-.*)$/i
+
+export function readHeaderName({ setting }: Settings): string | null {
+  const parse = (value: string) => (/^[A-Za-z][A-Za-z0-9-]{0,59}$/.test(value) && !TAKEN_HEADERS.test(value) ? value : undefined)
+  const mustBe = 'the name of a header of the mail provider, such as Resend-Idempotency-Key'
+  return setting('MAIL_IDEMPOTENCY_HEADER', { mustBe, parse }, { value: null, documented: '' })
+}
+
+export function readLocale({ setting }: Settings): string | null {
+  const parse = (value: string) => findLocale(value) ?? undefined
+  const unset = { value: null, documented: "as usual in the mail's language" }
+  return setting('MAIL_LOCALE', { mustBe: 'a language tag such as en, de-AT or fr', parse }, unset)
+}
+
+/** MAIL_LOCALE is older: a shop whose amounts are those of Austria has German mails. */
+export function readDefaultLanguage({ setting }: Settings, mailLocale: string | null): Language {
+  const derived = mailLocale === null ? null : languageOf(mailLocale)
+  const parse = (value: string) => (isLanguage(value) ? value : undefined)
+  const unset = { value: derived ?? 'en', documented: 'the language of MAIL_LOCALE, or en', from: derived && 'MAIL_LOCALE' } as const
+  return setting<Language>('DEFAULT_LANGUAGE', { mustBe: `one of ${LANGUAGES.join(', ')}`, parse }, unset)
+}
