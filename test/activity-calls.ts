@@ -138,6 +138,16 @@ export const makeCalls: Readonly<Record<string, MakeCall>> = {
     const id = await makeOperator(store)
     return { params: { id }, subject: id, states: [{ role: 'warehouse' }, { role: 'customer' }] }
   },
+  resetOperatorFactors: async (store) => {
+    const id = await makeOperator(store)
+    await store.pool.query(
+      `insert into passkeys (id, user_id, credential_id, public_key, sign_count, transports, name)
+      values (gen_random_uuid(), $1, $2, '', 0, '{}', 'Key')`,
+      [id, randomUUID()],
+    )
+    const none = { passkeys: 0, totp: 0 }
+    return { params: { id }, subject: id, states: [{ passkeys: 1, totp: 0 }, none] }
+  },
 }
 
 const NEW_KEY = { name: 'scanner', scopes: ['stock:read'] }

@@ -42,6 +42,7 @@ const SELDOM_DONE = new Set([
   'POST /admin/operators',
   'PATCH /admin/operators/{id}',
   'DELETE /admin/operators/{id}',
+  'DELETE /admin/operators/{id}/factors',
   'PATCH /me/addresses/{id}',
   'DELETE /me/addresses/{id}',
   'GET /admin/customers/{id}',

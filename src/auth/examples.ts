@@ -16,6 +16,8 @@ export const EXAMPLE_OPERATOR = {
   name: null,
   role: 'warehouse',
   is_email_verified: true,
+  is_invited: false,
+  has_second_factor: true,
   created_at: '2026-03-02T08:00:00.000Z',
 }
 

@@ -9,6 +9,7 @@ import { Passwords } from '../auth/passwords/password.ts'
 import { createEncryption } from '../auth/store-secret.ts'
 import { changeIssuer, findIssuer } from '../auth/tokens/issuer.ts'
 import { rotateSigningKeys } from '../auth/tokens/signing-keys.ts'
+import { findUserByEmail } from '../auth/users.ts'
 import { inTransaction } from '../db/transaction.ts'
 import { AppError, OperatorError } from '../errors.ts'
 import { isOperatorRole, type OperatorRole } from '../http/scopes.ts'
@@ -80,9 +81,16 @@ async function withRemedy<T>(work: Promise<T>): Promise<T> {
 export async function resetFactorsOf({ pool, jobs, addresses, config, terminal }: Contexts['jobs'], email: string): Promise<number> {
   assertEmail(email)
   const encryption = createEncryption(await openSecret(pool, addresses.api, config), 'account mail')
-  const removed = await resetFactors(pool, email, (tx, mail) => queueAccountMail(tx, jobs, encryption, mail))
-  if (removed === null) throw new OperatorError(`there is no account with the address ${email}`)
-  terminal.out(`removed: passkeys ${removed.passkeys}, authenticator apps ${removed.totp}; ended sessions: ${removed.sessions}`)
+  const removed = await inTransaction(pool, async (tx) => {
+    const user = await findUserByEmail(tx, canonicalEmail(email))
+    if (user === null) throw new OperatorError(`there is no account with the address ${email}`)
+    return resetFactors(tx, user.id, {
+      sendAccountMail: (within, mail) => queueAccountMail(within, jobs, encryption, mail),
+      doing: doingOfCommand('admin reset-factors'),
+      now: new Date(),
+    })
+  })
+  terminal.out(`removed: passkeys ${removed.passkeys}, authenticator apps ${removed.totp}; ended sessions: ${removed.ended.length}`)
   if (removed.isLastOfAdmins && config.isAdminFactorRequired)
     terminal.out('no admin has a second factor now: none is required of admins until one of them sets one up again')
   return 0

@@ -1,11 +1,9 @@
-import { recordActivity } from '../../activity/record-activity.ts'
-import type { Pool, Transaction } from '../../db/pool.ts'
+import { type Doing, recordActivity } from '../../activity/record-activity.ts'
+import type { Transaction } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
-import { inTransaction } from '../../db/transaction.ts'
 import type { AuthContext } from '../context.ts'
-import { canonicalEmail } from '../email-address.ts'
 import { revokeSessionsOf } from '../sessions.ts'
-import { findUserByEmail } from '../users.ts'
+import { getUser } from '../users.ts'
 import { hasAdminFactor } from './admin-factor-policy.ts'
 import { deleteChallengesOf } from './challenges.ts'
 import { deleteRecoveryCodes } from './recovery-codes.ts'
@@ -14,31 +12,23 @@ import { lockAccount } from './second-factors.ts'
 const NOTICE_MS = 24 * 3_600_000
 
 /**
- * Removes every factor but the password, for an owner who has lost them, and ends the account's sessions. Null without such an account.
- * `isLastOfAdmins`: it was the only admin with a second factor, so none needs one now.
+ * Removes every factor but the password, for an owner who has lost them, and ends the account's sessions, whose ids are `ended`.
+ * `isLastOfAdmins`: it was the only admin with a second factor, so none needs one now. Throws `invalid_token` without such an account.
  */
 export async function resetFactors(
-  pool: Pool,
-  email: string,
-  sendAccountMail: AuthContext['sendAccountMail'],
-): Promise<{ passkeys: number; totp: number; sessions: number; isLastOfAdmins: boolean } | null> {
-  return inTransaction(pool, async (tx) => {
-    const user = await findUserByEmail(tx, canonicalEmail(email))
-    if (user === null || (await lockAccount(tx, user.id)) === null) return null
-    const hadAdminFactor = await hasAdminFactor(tx)
-    const removed = await deleteFactors(tx, user.id, null)
-    const now = new Date()
-    const sessions = await revokeSessionsOf(tx, user.id, null, now)
-    await sendAccountMail(tx, {
-      kind: 'second_factor_removed',
-      to: user.email,
-      language: user.language,
-      expiresAt: new Date(now.getTime() + NOTICE_MS),
-    })
-    const doing = { actor: { type: 'system', id: null }, action: 'admin reset-factors', requestId: null } as const
-    await recordActivity(tx, doing, { subjectType: 'account', subjectId: user.id, before: removed, after: { passkeys: 0, totp: 0 } })
-    return { ...removed, sessions: sessions.length, isLastOfAdmins: hadAdminFactor && !(await hasAdminFactor(tx)) }
-  })
+  tx: Transaction,
+  userId: string,
+  { sendAccountMail, doing, now }: Pick<AuthContext, 'sendAccountMail'> & { doing: Doing; now: Date },
+): Promise<{ passkeys: number; totp: number; ended: string[]; isLastOfAdmins: boolean }> {
+  await lockAccount(tx, userId)
+  const { email, language } = await getUser(tx, userId)
+  const hadAdminFactor = await hasAdminFactor(tx)
+  const removed = await deleteFactors(tx, userId, null)
+  const ended = await revokeSessionsOf(tx, userId, null, now)
+  const expiresAt = new Date(now.getTime() + NOTICE_MS)
+  await sendAccountMail(tx, { kind: 'second_factor_removed', to: email, language, expiresAt })
+  await recordActivity(tx, doing, { subjectType: 'account', subjectId: userId, before: removed, after: { passkeys: 0, totp: 0 } })
+  return { ...removed, ended, isLastOfAdmins: hadAdminFactor && !(await hasAdminFactor(tx)) }
 }
 
 /** Deletes the factors besides the password that were added since a time, null for all, and the recovery codes. Returns how many there were. */

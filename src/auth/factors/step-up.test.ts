@@ -5,6 +5,8 @@ import { assertProblem } from '../../../test/problem.ts'
 import { registerOperator } from '../../../test/register-operator.ts'
 import { addPasskey, addTotp, askedForFactor, signInByPasskey } from '../../../test/second-factor.ts'
 import { startSecondProcess, startStore } from '../../../test/store.ts'
+import { doingOfCommand } from '../../activity/record-activity.ts'
+import { inTransaction } from '../../db/transaction.ts'
 import { resetFactors } from './reset-factors.ts'
 
 let now = new Date()
@@ -113,6 +115,7 @@ test('runs, API keys and operators need a fresh proof of an operator with a seco
     ['POST', '/admin/operators'],
     ['PATCH', `/admin/operators/${id}`],
     ['DELETE', `/admin/operators/${id}`],
+    ['DELETE', `/admin/operators/${id}/factors`],
   ] as const)
     assertProblem(
       await store.call(method, path, { token: operator.token, ...(method === 'DELETE' ? {} : { body: {} }) }),
@@ -129,18 +132,19 @@ test('a reset says when it was the only admin with a second factor, after which 
   const strict = await startStore(t, { now: () => now })
   const [first, second, customer] = [await registerOperator(strict), await registerOperator(strict), await strict.register()]
   const list = (token: string) => strict.call('GET', '/admin/orders', { token })
-  const reset = ({ email }: { email: string }) => resetFactors(strict.pool, email, async () => {})
+  const how = { sendAccountMail: async () => {}, doing: doingOfCommand('admin reset-factors'), now }
+  const reset = ({ id }: { id: string }) => inTransaction(strict.pool, (tx) => resetFactors(tx, id, how))
   const late = await strict.register()
-  assert.equal((await reset(late))?.isLastOfAdmins, false, 'there was none')
+  assert.equal((await reset(late)).isLastOfAdmins, false, 'there was none')
   await addTotp(strict, first.token, now)
   await addTotp(strict, customer.token, now)
-  assert.equal((await reset(customer))?.isLastOfAdmins, false)
+  assert.equal((await reset(customer)).isLastOfAdmins, false)
   assertProblem(await list(second.token), 403, 'second_factor_setup_required')
   await addTotp(strict, second.token, now)
-  assert.equal((await reset(first))?.isLastOfAdmins, false, 'the second one has one')
+  assert.equal((await reset(first)).isLastOfAdmins, false, 'the second one has one')
   const { json } = await strict.call('POST', '/auth/login', { body: { email: first.email, password: first.password } })
   assertProblem(await list(json.access_token), 403, 'second_factor_setup_required')
-  assert.equal((await reset(second))?.isLastOfAdmins, true)
+  assert.equal((await reset(second)).isLastOfAdmins, true)
   await eventually(async () => (await list(json.access_token)).status === 200, { what: 'the end of the requirement' })
 })
 

@@ -1,5 +1,6 @@
 import { type Static, Type } from 'typebox'
 import { doingOf } from '../../activity/record-activity.ts'
+import { callerOf } from '../../http/caller.ts'
 import type { HttpServer } from '../../http/http-server.ts'
 import { Cursor, DEFAULT_LIMIT, decodeCursor, encodeCursor, Limit, nextLink, PageOf, toPage } from '../../http/pagination.ts'
 import { JSON_BODY, NEEDLESS_BODY, noContentResponses, OPERATOR_ONLY, okResponses, problemResponses } from '../../http/problem.ts'
@@ -10,6 +11,7 @@ import { Email, strict } from '../schemas.ts'
 import { changeOperatorRole } from './change-operator-role.ts'
 import { inviteOperator } from './invite-operator.ts'
 import { getOperator, listOperators, type Operator } from './operators.ts'
+import { resetOperatorFactors } from './reset-operator-factors.ts'
 
 const Role = Type.Enum([...OPERATOR_ROLES], { title: 'OperatorRole' })
 const OperatorSchema = Type.Object(
@@ -21,6 +23,8 @@ const OperatorSchema = Type.Object(
     is_email_verified: Type.Boolean({
       description: 'Whether the holder of the mailbox has proven the address, as by accepting an invitation.',
     }),
+    is_invited: Type.Boolean({ description: 'Whether the invitation has not been accepted: nobody can sign in yet.' }),
+    has_second_factor: Type.Boolean({ description: 'A passkey or an authenticator app.' }),
     created_at: Type.String({ format: 'date-time' }),
   },
   { title: 'Operator', examples: [EXAMPLE_OPERATOR] },
@@ -149,6 +153,28 @@ export function operatorRoutes(server: HttpServer, context: AuthContext, baseUrl
     async (request, reply) => {
       const id = request.params.id.toLowerCase()
       await changeOperatorRole(context, id, null, doingOf(request))
+      return reply.code(204).send(null)
+    },
+  )
+
+  server.delete(
+    '/admin/operators/:id/factors',
+    {
+      // A stolen session must not open the accounts of colleagues.
+      config: { ...config, stepUp: 'always' },
+      schema: {
+        ...shared,
+        operationId: 'resetOperatorFactors',
+        summary: 'Removes the second factors of another operator',
+        description:
+          'For somebody who has lost them: passkeys, authenticator app and recovery codes go, sessions end, the password stays, and the owner gets a mail. ' +
+          "Make sure that it is the owner who asks. Nobody resets their own, and no customer's: `storefront admin reset-factors`.",
+        params: Params,
+        response: noContentResponses('The password alone signs in.', ...OPERATOR_ONLY, 'step_up_required', ...NEEDLESS_BODY, 'not_found'),
+      },
+    },
+    async (request, reply) => {
+      await resetOperatorFactors(context, request.params.id.toLowerCase(), { caller: callerOf(request), doing: doingOf(request) })
       return reply.code(204).send(null)
     },
   )

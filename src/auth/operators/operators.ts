@@ -11,10 +11,18 @@ export interface Operator {
   name: string | null
   role: OperatorRole
   is_email_verified: boolean
+  is_invited: boolean
+  has_second_factor: boolean
   created_at: Date
 }
 
-const OPERATOR_COLUMNS = sql`id, email, name, role, email_verified_at is not null as is_email_verified, created_at`
+// Accepting an invitation proves the address. Operators of a command have proven none either, but nobody has invited them.
+const OPERATOR_COLUMNS = sql`id, email, name, role, email_verified_at is not null as is_email_verified, created_at,
+  email_verified_at is null and exists (
+    select from activities where subject_id = users.id::text and action = 'createOperator'
+  ) as is_invited,
+  exists (select from passkeys where user_id = users.id)
+    or exists (select from totp_authenticators where user_id = users.id and confirmed_at is not null) as has_second_factor`
 
 /** In order of id, those after the id `after`. */
 export async function listOperators(

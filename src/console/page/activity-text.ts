@@ -26,6 +26,7 @@ export const ACTIONS: Readonly<Record<string, string>> = {
   createOperator: 'invited an operator',
   updateOperator: 'changed the role of an operator',
   removeOperator: 'removed an operator',
+  resetOperatorFactors: 'reset the second factors of an operator',
   createApiKey: 'made an API key',
   rotateApiKey: 'rotated an API key',
   revokeApiKey: 'revoked an API key',
