@@ -832,6 +832,26 @@ export interface paths {
         patch: operations["updateOperator"];
         trace?: never;
     };
+    "/admin/operators/{id}/factors": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Removes the second factors of another operator
+         * @description For somebody who has lost them: passkeys, authenticator app and recovery codes go, sessions end, the password stays, and the owner gets a mail. Make sure that it is the owner who asks. Nobody resets their own, and no customer's: `storefront admin reset-factors`. Needs the scope `access:write`. A session needs a fresh proof: `POST /auth/step-up`.
+         */
+        delete: operations["resetOperatorFactors"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/admin/activities": {
         parameters: {
             query?: never;
@@ -2623,6 +2643,10 @@ export interface components {
             role: components["schemas"]["OperatorRole"];
             /** @description Whether the holder of the mailbox has proven the address, as by accepting an invitation. */
             is_email_verified: boolean;
+            /** @description Whether the invitation has not been accepted: nobody can sign in yet. */
+            is_invited: boolean;
+            /** @description A passkey or an authenticator app. */
+            has_second_factor: boolean;
             /** Format: date-time */
             created_at: string;
         };
@@ -8071,6 +8095,8 @@ export interface operations {
                      *           "name": null,
                      *           "role": "warehouse",
                      *           "is_email_verified": true,
+                     *           "is_invited": false,
+                     *           "has_second_factor": true,
                      *           "created_at": "2026-03-02T08:00:00.000Z"
                      *         }
                      *       ],
@@ -8169,6 +8195,8 @@ export interface operations {
                      *       "name": null,
                      *       "role": "warehouse",
                      *       "is_email_verified": true,
+                     *       "is_invited": false,
+                     *       "has_second_factor": true,
                      *       "created_at": "2026-03-02T08:00:00.000Z"
                      *     }
                      */
@@ -8188,6 +8216,8 @@ export interface operations {
                      *       "name": null,
                      *       "role": "warehouse",
                      *       "is_email_verified": true,
+                     *       "is_invited": false,
+                     *       "has_second_factor": true,
                      *       "created_at": "2026-03-02T08:00:00.000Z"
                      *     }
                      */
@@ -8431,6 +8461,8 @@ export interface operations {
                      *       "name": null,
                      *       "role": "warehouse",
                      *       "is_email_verified": true,
+                     *       "is_invited": false,
+                     *       "has_second_factor": true,
                      *       "created_at": "2026-03-02T08:00:00.000Z"
                      *     }
                      */
@@ -8502,6 +8534,108 @@ export interface operations {
             };
             /** @description `invalid_body`: The body is not acceptable. */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    resetOperatorFactors: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the account. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The password alone signs in. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description `malformed_json`: The body is not valid JSON. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. `step_up_required`: A fresh proof of identity is required. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large`: The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
+            415: {
                 headers: {
                     [name: string]: unknown;
                 };
