@@ -5,6 +5,7 @@ interface QueuedMail {
   kind: string
   to?: string
   token?: string
+  isForConsole?: boolean
 }
 
 /** The account mails in the queue of a store without the role email, oldest first; those that send nothing too. */

@@ -210,10 +210,15 @@ test('with the new address come the orders of its guests', async () => {
   assertProblem(await store.call('GET', '/me', { token: guest.token }), 401, 'invalid_token')
 })
 
-test('an operator changes the address too, which is an activity without it', async () => {
+test('an operator changes the address too, by links to the console, which is an activity without it', async () => {
   const operator = await registerOperator(store)
   const email = newAddress()
   await changeEmail(store, operator, email)
+  const mails = (await readAccountMails(store)).filter(({ to }) => to === operator.email || to === email)
+  assert.deepEqual(
+    mails.map(({ kind, isForConsole }) => [kind, isForConsole]),
+    ['confirm_email', 'email_change_requested', 'email_changed'].map((kind) => [kind, true]),
+  )
   const { rows } = await store.pool.query('select action, subject_id, before, after from activities where actor_id = $1 order by id', [
     operator.id,
   ])

@@ -3,6 +3,7 @@ import type { Transaction } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import { AppError } from '../../errors.ts'
+import { isOperatorRole } from '../../http/scopes.ts'
 import type { AuthContext } from '../context.ts'
 import { deleteChallengesOf } from '../factors/challenges.ts'
 import { type Account, lockCaller } from '../factors/second-factors.ts'
@@ -53,7 +54,7 @@ export async function confirmEmailChange(context: AuthContext, token: string, { 
 async function leaveOldAddress(
   tx: Transaction,
   { sendAccountMail, now }: AuthContext,
-  { account: { id, language }, change }: { account: Account; change: ConfirmedChange },
+  { account: { id, role, language }, change }: { account: Account; change: ConfirmedChange },
 ): Promise<void> {
   const revertToken = newToken()
   const expiresAt = new Date(now().getTime() + REVERTIBLE_MS)
@@ -61,5 +62,6 @@ async function leaveOldAddress(
   await tx.query(sql`delete from password_resets where user_id = ${id}`)
   await tx.query(sql`delete from pending_registrations where email in (${change.old_email}, ${change.new_email})`)
   await deleteChallengesOf(tx, id)
-  await sendAccountMail(tx, { kind: 'email_changed', to: change.old_email, language, token: revertToken, expiresAt })
+  const isForConsole = isOperatorRole(role)
+  await sendAccountMail(tx, { kind: 'email_changed', to: change.old_email, language, token: revertToken, expiresAt, isForConsole })
 }

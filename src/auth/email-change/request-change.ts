@@ -1,6 +1,7 @@
 import { recordActivity } from '../../activity/record-activity.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import { AppError } from '../../errors.ts'
+import { isOperatorRole } from '../../http/scopes.ts'
 import type { AuthContext } from '../context.ts'
 import { parseEmail } from '../email-address.ts'
 import { lockCaller } from '../factors/second-factors.ts'
@@ -24,11 +25,11 @@ export async function requestEmailChange(context: AuthContext, address: string, 
     const holder = await findHolder(tx, email, { besides: account.id, now: now() })
     const expiresAt = new Date(now().getTime() + REQUEST_MS)
     await insertChange(tx, { userId: account.id, newEmail: email, confirmToken, noticeToken, requestedAt: now(), expiresAt })
-    const { language } = account
+    const mail = { language: account.language, expiresAt, isForConsole: isOperatorRole(account.role) }
     if (!mayMail) await sendAccountMail(tx, { kind: 'none', expiresAt })
-    else if (holder === null) await sendAccountMail(tx, { kind: 'confirm_email', to: email, language, token: confirmToken, expiresAt })
+    else if (holder === null) await sendAccountMail(tx, { kind: 'confirm_email', to: email, token: confirmToken, ...mail })
     else await sendAccountMail(tx, { kind: 'address_in_use', to: email, language: holder.language, expiresAt })
-    await sendAccountMail(tx, { kind: 'email_change_requested', to: account.email, language, token: noticeToken, expiresAt })
+    await sendAccountMail(tx, { kind: 'email_change_requested', to: account.email, token: noticeToken, ...mail })
     if (doing !== null)
       await recordActivity(tx, doing, { subjectType: 'account', subjectId: account.id, before: null, after: { email: 'change requested' } })
   })

@@ -1,5 +1,6 @@
 import { inTransaction } from '../../db/transaction.ts'
 import { AppError } from '../../errors.ts'
+import { isOperatorRole } from '../../http/scopes.ts'
 import type { AuthContext } from '../context.ts'
 import { lockCaller } from '../factors/second-factors.ts'
 import type { OwnChange } from '../own-change.ts'
@@ -16,11 +17,12 @@ export async function requestEmailProof(context: AuthContext, { caller, client }
   await throttle.countEmailChange(client, caller.userId)
   const token = newToken()
   await inTransaction(pool, async (tx) => {
-    const { id, email, language } = await lockCaller(tx, caller, now())
+    const { id, role, email, language } = await lockCaller(tx, caller, now())
     const expiresAt = new Date(now().getTime() + REQUEST_MS)
     // Nobody gets the token of a notice: there is no change to revert.
     await insertChange(tx, { userId: id, newEmail: email, confirmToken: token, noticeToken: newToken(), requestedAt: now(), expiresAt })
-    await sendAccountMail(tx, { kind: 'confirm_email', to: email, language, token, expiresAt })
+    const mail = { language, expiresAt, isForConsole: isOperatorRole(role) }
+    await sendAccountMail(tx, { kind: 'confirm_email', to: email, token, ...mail })
   })
   client.record('email_proof_requested', { user_id: caller.userId, session_id: caller.sessionId })
 }

@@ -3,19 +3,22 @@ import { call, pathOf, type Schemas } from './api.ts'
 import { confirmAction, openFormDialog } from './dialog.ts'
 import { button, create, facts, note, replaceChildren, table, timeElement } from './dom.ts'
 import { field } from './form.ts'
+import { showOwnEmail } from './own-email.ts'
 import { createPasskey, explainCeremony } from './passkey-ceremony.ts'
 import type { Screen, ScreenContext } from './screen.ts'
 
 type Factors = Schemas['AuthenticationFactors']
 
-/** The operator's own passkeys, authenticator app and recovery codes. */
+/** The operator's own e-mail address, passkeys, authenticator app and recovery codes. */
 export const account: Screen = {
   title: 'Account',
   scopes: null,
   open(content, context) {
+    const email = create('div', {})
     const shown = create('div', {})
     const codes = create('div', { attributes: { role: 'status' } })
-    replaceChildren(content, create('h2', {}, 'Account'), codes, shown)
+    replaceChildren(content, create('h2', {}, 'Account'), email, codes, shown)
+    showOwnEmail(email, context)
     const showCodes = (list: readonly string[] | null) => {
       if (list === null) return
       replaceChildren(

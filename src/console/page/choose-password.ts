@@ -1,14 +1,7 @@
 import { create, replaceChildren } from './dom.ts'
 import { addressOf } from './session.ts'
 
-const NO_ANSWER = 'The store does not answer. Try again in a moment.'
-
-/** Takes the one-time token of a mail out of the page's address, so that neither the history nor a bookmark keeps it. Null without one. */
-export function takeMailedToken(): string | null {
-  const token = /^#(?:operator-invited|reset-password)=([\w-]+)$/.exec(location.hash)?.[1] ?? null
-  if (token !== null) history.replaceState(null, '', location.pathname + location.search)
-  return token
-}
+export const NO_ANSWER = 'The store does not answer. Try again in a moment.'
 
 /** Shows the form that sets a password by a mailed token; calls `onDone` with what to tell the operator at the sign-in. */
 export function showChoosePassword(root: HTMLElement, token: string, onDone: (reason: string) => void): void {
@@ -66,7 +59,7 @@ interface Problem {
 }
 
 /** Null when the store has done it. Throws TypeError while it does not answer. */
-async function post(path: string, body: object): Promise<Problem | null> {
+export async function post(path: string, body: object): Promise<Problem | null> {
   const answer = await fetch(addressOf(path), {
     method: 'POST',
     headers: { 'content-type': 'application/json' },

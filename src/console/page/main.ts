@@ -1,12 +1,14 @@
 import { account } from './account.ts'
 import { onAway, onProofNeeded, Refusal, SignedOut } from './api.ts'
-import { showChoosePassword, takeMailedToken } from './choose-password.ts'
+import { showChoosePassword } from './choose-password.ts'
 import { create, getElement, replaceChildren } from './dom.ts'
 import { lake } from './lake.ts'
+import { takeMailedLink } from './mailed-link.ts'
 import { mails } from './mails.ts'
 import { createNames, type Names } from './names.ts'
 import { orders } from './orders.ts'
 import { overview } from './overview.ts'
+import { confirmEmail, showRevertEmail } from './own-email.ts'
 import { type Permissions, readPermissions } from './permissions.ts'
 import { pipeline } from './pipeline.ts'
 import { products } from './products.ts'
@@ -23,9 +25,11 @@ const [navigation] = document.getElementsByTagName('nav')
 let open = new AbortController()
 /** Null while nobody is signed in. */
 let permissions: (Permissions & { names: Names }) | null = null
+/** Of the mail to an operator's address, until a session has used it. */
+let tokenOfEmail: string | null = null
 
-/** Shows the screen that the address names, or the first one for a name that is unknown or not for this operator. */
-function showScreen(): void {
+/** Shows the screen that the address names, or the first one for a name that is unknown or not for this operator. `outcome`: what to tell at once. */
+function showScreen(outcome = ''): void {
   if (permissions === null) return
   const { role, scopes, names } = permissions
   open.abort()
@@ -47,6 +51,7 @@ function showScreen(): void {
   const fault = create('p', { class: 'error', attributes: { role: 'alert' } })
   const content = create('div', { class: `screen ${name}` })
   replaceChildren(root, message, fault, content)
+  message.textContent = outcome
   const report = (error: unknown) => {
     if (signal.aborted) return
     if (error === null) {
@@ -86,22 +91,29 @@ function askForSession(reason: string): void {
   showSignIn(root, reason, () => void begin())
 }
 
-/** Whether the address has the token of a mail: then asks for a password, also while somebody is signed in. */
-function choosePassword(): boolean {
-  const token = takeMailedToken()
-  if (token === null) return false
+/** Whether the address has the link of a mail, which is then followed, also while somebody is signed in. */
+function followMailedLink(): boolean {
+  const link = takeMailedLink()
+  if (link === null) return false
   open.abort()
   setSignedIn(false)
-  showChoosePassword(root, token, askForSession)
+  if (link.action === 'choose-password') showChoosePassword(root, link.token, askForSession)
+  else if (link.action === 'revert-email') showRevertEmail(root, link.token, askForSession)
+  else {
+    tokenOfEmail = link.token
+    void enter('Sign in with the e-mail address that your account has now. That of the mail is confirmed then.')
+  }
   return true
 }
 
 /** Reads what the operator may do, however long the store does not answer, and shows the screens for it. */
 async function begin(): Promise<void> {
   replaceChildren(root)
+  let outcome = ''
   for (;;) {
     try {
       const read = await readPermissions()
+      if (tokenOfEmail !== null) outcome = await confirmEmail(tokenOfEmail)
       permissions = { ...read, names: createNames((scope) => read.scopes.has(scope)) }
       break
     } catch (error) {
@@ -115,7 +127,9 @@ async function begin(): Promise<void> {
   if (navigation !== undefined) replaceChildren(navigation, ...links)
   getElement('operator').textContent = permissions.role
   setSignedIn(true)
-  showScreen()
+  if (tokenOfEmail !== null) history.replaceState(null, '', '#account')
+  tokenOfEmail = null
+  showScreen(outcome)
 }
 
 /** Says that the operator has signed out only when the store has ended the session. */
@@ -150,12 +164,16 @@ async function start(): Promise<void> {
     getElement('away').textContent = isAway ? 'The store does not answer. This page retries and comes back by itself.' : ''
   })
   window.addEventListener('hashchange', () => {
-    if (!choosePassword() && navigation?.hidden === false) showScreen()
+    if (!followMailedLink() && navigation?.hidden === false) showScreen()
   })
-  if (choosePassword()) return
+  if (!followMailedLink()) await enter('')
+}
+
+/** Begins with the session that there is, or asks for one. */
+async function enter(reason: string): Promise<void> {
   for (;;) {
     try {
-      if ((await accessToken()) === null) return askForSession('')
+      if ((await accessToken()) === null) return askForSession(reason)
       return begin()
     } catch {
       getElement('away').textContent = 'The store does not answer. This page retries and comes back by itself.'

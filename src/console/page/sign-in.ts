@@ -1,9 +1,7 @@
-import { requestNewPassword } from './choose-password.ts'
+import { NO_ANSWER, requestNewPassword } from './choose-password.ts'
 import { create, replaceChildren } from './dom.ts'
 import { answerWithPasskey, explainCeremony } from './passkey-ceremony.ts'
 import { type SecondFactorQuestion, sendSecondFactor, signIn, signInWithPasskey, type Unfinished } from './session.ts'
-
-const NO_ANSWER = 'The store does not answer. Try again in a moment.'
 
 /** Shows the form; calls `onSignedIn` after a sign-in. */
 export function showSignIn(root: HTMLElement, reason: string, onSignedIn: () => void): void {
