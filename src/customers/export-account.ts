@@ -34,7 +34,7 @@ async function* list(name: string, pages: AsyncIterable<readonly string[]>): Asy
 async function* ordersOf(pool: Pool, userId: string): AsyncGenerator<string[]> {
   for (let cursor: string | null | undefined; cursor !== null; ) {
     const page = await listOrders(pool, userId, { limit: ORDERS_AT_ONCE, ...(cursor === undefined ? {} : { cursor }) })
-    yield page.data.map((order) => JSON.stringify(order))
+    yield page.orders
     cursor = page.next_cursor
   }
 }

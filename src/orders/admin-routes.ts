@@ -7,12 +7,13 @@ import type { HttpServer } from '../http/http-server.ts'
 import { readIfMatch } from '../http/if-match.ts'
 import { nextLink, PageOf } from '../http/pagination.ts'
 import { OPERATOR_ONLY, okResponses, problemResponses } from '../http/problem.ts'
-import { sendPolled } from '../http/send-polled.ts'
+import { sendPolledText } from '../http/send-polled.ts'
 import { traceparentOf } from '../http/trace-context.ts'
 import { chargeRoutes } from './charge-routes.ts'
 import { EXAMPLE_ADMIN_ORDER_DETAIL } from './examples.ts'
 import { moveOrder } from './move-orders.ts'
 import { orderNoteRoutes } from './note-routes.ts'
+import { pageText } from './order-page.ts'
 import { getAnyOrder } from './orders.ts'
 import { partRoutes } from './part-routes.ts'
 import type { LockedRows } from './placing/locked-rows.ts'
@@ -55,7 +56,7 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
         summary: 'All orders, newest first by number, with `from` or `to` by time, in pages',
         querystring: OrderSearch,
         response: {
-          200: { ...PageOf(AdminOrderSchema), description: 'A page of the orders; it ends early when its orders have 2,000 lines.' },
+          200: { ...PageOf(AdminOrderSchema), description: 'A page of the orders; it ends early when its orders have 1 MiB.' },
           ...problemResponses(...OPERATOR_ONLY, 'invalid_query', 'invalid_cursor'),
         },
       },
@@ -64,7 +65,7 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
       const page = await searchOrders(pool, findUserIds, request.query)
       const link = nextLink(baseUrl, '/admin/orders', request.query, page.next_cursor)
       if (link !== undefined) reply.header('link', link)
-      return sendPolled(request, reply, page)
+      return sendPolledText(request, reply, pageText(page))
     },
   )
 

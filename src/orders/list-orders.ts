@@ -1,9 +1,9 @@
 import { type Static, Type } from 'typebox'
 import type { Pool } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
-import { Cursor, type Page } from '../http/pagination.ts'
-import { type OrderView, presentOrder } from './order.ts'
-import { OrderLimit, readOrderPage } from './order-page.ts'
+import { Cursor } from '../http/pagination.ts'
+import { presentOrder } from './order.ts'
+import { OrderLimit, type OrderPage, readOrderPage } from './order-page.ts'
 import { ORDER_STATUSES } from './order-status.ts'
 import { buyersOf } from './orders.ts'
 
@@ -17,7 +17,7 @@ export const OrderQuery = Type.Object(
 )
 
 /** A page of one customer's orders, newest first. Throws `invalid_cursor`. */
-export function listOrders(pool: Pool, userId: string, query: Static<typeof OrderQuery>): Promise<Page<OrderView>> {
+export function listOrders(pool: Pool, userId: string, query: Static<typeof OrderQuery>): Promise<OrderPage> {
   const { status, ...page } = query
   return readOrderPage(pool, {
     ...page,

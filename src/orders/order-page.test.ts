@@ -3,7 +3,8 @@ import { after, test } from 'node:test'
 import { addBuyers } from '../../test/buyers.ts'
 import { addProductsForLargeOrders, placeLargeOrder } from '../../test/large-orders.ts'
 import { startStore } from '../../test/store.ts'
-import { PAGE_LINES } from './order-page.ts'
+import { listOrders } from './list-orders.ts'
+import { PAGE_BYTES } from './order-page.ts'
 
 const store = await startStore({ after })
 const products = await addProductsForLargeOrders(store)
@@ -49,7 +50,7 @@ async function readPages(list: (typeof lists)[number], limit: number): Promise<S
   }
   return pages
 }
-const linesOf = (page: Shown[]) => page.reduce((lines, order) => lines + order.items.length, 0)
+const bytesOf = (page: Shown[]) => page.reduce((bytes, order) => bytes + Buffer.byteLength(JSON.stringify(order)), 0)
 
 for (const list of lists) {
   const name = `${list.path}?${list.filters.replaceAll(/[0-9a-f-]{36}/g, '…')}`
@@ -64,15 +65,37 @@ for (const list of lists) {
     }
   })
 
-  test(`ends a page with the order that fills its lines, and no sooner, of ${name}`, async () => {
+  test(`ends a page with the order that brings it to its size, and no sooner, of ${name}`, async () => {
     const pages = await readPages(list, 100)
     assert.ok(pages.length > 1)
     for (const [index, page] of pages.entries()) {
-      assert.ok(linesOf(page.slice(0, -1)) < PAGE_LINES, `page ${index} continues with ${linesOf(page.slice(0, -1))} lines`)
-      assert.ok(index === pages.length - 1 || linesOf(page) >= PAGE_LINES, `page ${index} ends with ${linesOf(page)} lines`)
+      assert.ok(bytesOf(page.slice(0, -1)) < PAGE_BYTES, `page ${index} continues with ${bytesOf(page.slice(0, -1))} bytes`)
+      assert.ok(index === pages.length - 1 || bytesOf(page) >= PAGE_BYTES, `page ${index} ends with ${bytesOf(page)} bytes`)
     }
   })
 }
+
+test('leaves out an order that is moved while the page is read and so meets the conditions no more, and no other', async () => {
+  const [, , moved = ''] = placed.adas
+  let statements = 0
+  const moving = new Proxy(store.pool, {
+    get: (pool, name) => {
+      if (name !== 'query') return Reflect.get(pool, name, pool)
+      return async (statement: never) => {
+        // The first statement finds the orders, and the next one reads the large ones.
+        if (++statements === 2) assert.equal((await store.call('POST', `/orders/${moved}/cancel`, { token: ada?.token ?? '' })).status, 200)
+        return pool.query(statement)
+      }
+    },
+  })
+  const page = await listOrders(moving, ada?.id ?? '', { status: 'pending', limit: 4 })
+  const ids = page.orders.map((order) => JSON.parse(order).id)
+  assert.deepEqual(
+    ids,
+    placed.adas.slice(0, 4).filter((id) => id !== moved),
+  )
+  assert.notEqual(page.next_cursor, null)
+})
 
 test('shows an order of which somebody emptied the products', async () => {
   await store.pool.query(`update orders set product_ids = '{}' where id = $1`, [placed.adas[0]])

@@ -1,12 +1,15 @@
 import { Type } from 'typebox'
 import type { Pool } from '../db/pool.ts'
 import { allOf, prepared, type Sql, sql } from '../db/sql.ts'
-import { DEFAULT_LIMIT, decodeCursor, encodeCursor, invalidCursor, Limit, type Page } from '../http/pagination.ts'
+import { DEFAULT_LIMIT, decodeCursor, encodeCursor, invalidCursor, Limit } from '../http/pagination.ts'
 import type { Order } from './order.ts'
 import { ORDER_COLUMNS, type OrderRow, toOrder } from './orders.ts'
 
-/** A page ends with the order that brings it to this number of lines. An order has at most 1,000. See decision 0117. */
-export const PAGE_LINES = 2_000
+/** A page ends with the order that brings it to this size as JSON. See docs/decisions/0183-pages-of-orders-are-bounded-by-bytes.md. */
+export const PAGE_BYTES = 1_048_576
+/** As stored, compressed. Lines and history that are larger are read apart, so that a page does not read more than it shows. */
+const LARGE_BYTES = 8_192
+const LARGE_AT_ONCE_BYTES = 262_144
 
 export const OrderLimit = Type.Integer({
   ...Limit,
@@ -41,31 +44,80 @@ export interface OrderPageQuery<T> {
   statementName?: string
 }
 
-/** A page of the orders that meet the conditions, newest first, bounded by orders and by lines. Throws `invalid_cursor`. */
-export async function readOrderPage<T>(pool: Pool, query: OrderPageQuery<T>): Promise<Page<T>> {
+export interface OrderPage {
+  /** The JSON of each. */
+  orders: string[]
+  next_cursor: string | null
+}
+
+/** As the API answers. */
+export function pageText({ orders, next_cursor }: OrderPage): string {
+  return `{"data":[${orders.join(',')}],"has_more":${next_cursor !== null},"next_cursor":${JSON.stringify(next_cursor)}}`
+}
+
+/** A page of the orders that meet the conditions, newest first, bounded by orders and by bytes. Throws `invalid_cursor`. */
+export async function readOrderPage<T>(pool: Pool, query: OrderPageQuery<T>): Promise<OrderPage> {
   const { scope, sort, limit = DEFAULT_LIMIT, cursor, present, statementName } = query
   const conditions = [...query.conditions]
   if (cursor !== undefined) {
     conditions.push(sort === 'number' ? await behindNumber(pool, query, cursor) : behindTime(scope, cursor))
   }
   const statement = selectPage(query.buyers, conditions, sort, limit + 1)
-  const { rows } = await pool.query<OrderRow>(statementName === undefined ? statement : prepared(statement, statementName))
-  const shown = rows.slice(0, Math.min(limit, countWithin(rows, PAGE_LINES)))
-  const last = shown.at(-1)
-  const isFollowed = rows.length > shown.length && last !== undefined
-  const nextCursor = isFollowed ? encodeCursor(scope, sort === 'number' ? [last.number] : [last.created_at.getTime(), last.id]) : null
-  return { data: shown.map((row) => present(toOrder(row))), has_more: nextCursor !== null, next_cursor: nextCursor }
+  const { rows } = await pool.query<PageRow>(statementName === undefined ? statement : prepared(statement, statementName))
+  const orders: string[] = []
+  let sizeBytes = 0
+  let next = 0
+  for (let large = new Map<string, OrderRow>(); next < Math.min(limit, rows.length) && sizeBytes < PAGE_BYTES; next++) {
+    const row = rows[next] as PageRow
+    if (row.items === null && !large.has(row.id)) large = await readLarge(pool, conditions, rows.slice(next, limit))
+    const whole = row.items === null ? large.get(row.id) : (row as OrderRow)
+    // It meets the conditions no more.
+    if (whole === undefined) continue
+    const text = JSON.stringify(present(toOrder(whole)))
+    sizeBytes += Buffer.byteLength(text)
+    orders.push(text)
+  }
+  const last = rows[next - 1]
+  const isFollowed = rows.length > next && last !== undefined
+  return {
+    orders,
+    next_cursor: isFollowed ? encodeCursor(scope, sort === 'number' ? [last.number] : [last.created_at.getTime(), last.id]) : null,
+  }
+}
+
+/** Items and history are null where they are large. */
+type PageRow = { stored_bytes: number } & Omit<OrderRow, 'items' | 'status_history'> &
+  (Pick<OrderRow, 'items' | 'status_history'> | { items: null; status_history: null })
+
+const PAGE_COLUMNS = sql`id, number, user_id, status, total_amount, currency, client_reference, shipping_address, note, attributes, version, traceparent,
+  created_at, updated_at, stored_bytes, case when stored_bytes <= ${LARGE_BYTES} then items end as items,
+  case when stored_bytes <= ${LARGE_BYTES} then status_history end as status_history`
+const SIZED_COLUMNS = sql`${ORDER_COLUMNS}, pg_column_size(items) + pg_column_size(status_history) as stored_bytes`
+
+/** The first of `rows` that are large, at least one. As they are now: those that meet the conditions no more are left out. */
+async function readLarge(pool: Pool, conditions: readonly Sql[], rows: readonly PageRow[]): Promise<Map<string, OrderRow>> {
+  const ids: string[] = []
+  let storedBytes = 0
+  for (const { id, items, stored_bytes } of rows) {
+    if (items !== null) continue
+    storedBytes += stored_bytes
+    if (ids.length > 0 && storedBytes > LARGE_AT_ONCE_BYTES) break
+    ids.push(id)
+  }
+  const { rows: large } = await pool.query<OrderRow>(
+    sql`select ${ORDER_COLUMNS} from orders where ${allOf([sql`id = any(${ids}::uuid[])`, ...conditions])}`,
+  )
+  return new Map(large.map((row) => [row.id, row]))
 }
 
 /** Of each buyer as many as the page may have, read from an index that ends in the sort key; then the newest of them. */
 function selectPage(buyers: Sql | undefined, conditions: readonly Sql[], sort: OrderSort, rows: number): Sql {
   const newest = sql`order by ${DIRECTIONS[sort]} limit ${rows}`
-  if (buyers === undefined) return sql`select ${ORDER_COLUMNS} from orders where ${allOf(conditions)} ${newest}`
-  return sql`select ${ORDER_COLUMNS}
+  const selectNewest = (all: readonly Sql[]) => sql`select ${SIZED_COLUMNS} from orders where ${allOf(all)} ${newest}`
+  if (buyers === undefined) return sql`select ${PAGE_COLUMNS} from (${selectNewest(conditions)}) as newest ${newest}`
+  return sql`select ${PAGE_COLUMNS}
     from (${buyers}) as buyer (buyer_id)
-    cross join lateral (
-      select ${ORDER_COLUMNS} from orders where ${allOf([sql`user_id = buyer_id`, ...conditions])} ${newest}
-    ) as newest
+    cross join lateral (${selectNewest([sql`user_id = buyer_id`, ...conditions])}) as newest
     ${newest}`
 }
 
@@ -94,14 +146,4 @@ async function findNumber(pool: Pool, conditions: readonly Sql[], orderId: strin
     sql`select number from orders where ${allOf([sql`id = ${orderId}`, ...conditions])}`,
   )
   return rows[0]?.number ?? null
-}
-
-/** The number of leading orders, up to and including the one with which they reach `maxLines` lines. */
-function countWithin(orders: readonly { items: unknown }[], maxLines: number): number {
-  let lines = 0
-  const index = orders.findIndex(({ items }) => {
-    lines += Array.isArray(items) ? Math.max(1, items.length) : 1
-    return lines >= maxLines
-  })
-  return index === -1 ? orders.length : index + 1
 }

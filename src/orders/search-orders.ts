@@ -2,10 +2,10 @@ import { type Static, Type } from 'typebox'
 import type { Pool } from '../db/pool.ts'
 import { type Sql, sql } from '../db/sql.ts'
 import { AppError } from '../errors.ts'
-import { Cursor, type Page } from '../http/pagination.ts'
+import { Cursor } from '../http/pagination.ts'
 import { EXAMPLE_ADMIN_ORDER } from './examples.ts'
 import { type Order, OrderSchema, presentOrder } from './order.ts'
-import { OrderLimit, readOrderPage } from './order-page.ts'
+import { OrderLimit, type OrderPage, readOrderPage } from './order-page.ts'
 import { ORDER_STATUSES } from './order-status.ts'
 import { buyersOf } from './orders.ts'
 
@@ -46,7 +46,7 @@ export function presentForAdmin(order: Order): AdminOrder {
 export type FindUserIds = (email: string) => Promise<readonly string[]>
 
 /** A page of everybody's orders that match, newest first: by number, with a period by time. Throws `invalid_cursor` or `invalid_query`. */
-export async function searchOrders(pool: Pool, findUserIds: FindUserIds, search: Static<typeof OrderSearch>): Promise<Page<AdminOrder>> {
+export async function searchOrders(pool: Pool, findUserIds: FindUserIds, search: Static<typeof OrderSearch>): Promise<OrderPage> {
   const { limit, cursor, ...filters } = search
   const scope = ['admin orders', ...Object.entries(filters).sort(([a], [b]) => (a < b ? -1 : 1))]
   const conditions: Sql[] = []
