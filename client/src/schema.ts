@@ -11235,7 +11235,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A page of the orders; it ends early when its orders have 2,000 lines. */
+            /** @description A page of the orders; it ends early when its orders have 1 MiB. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -12098,7 +12098,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A page of the orders; it ends early when its orders have 2,000 lines. */
+            /** @description A page of the orders; it ends early when its orders have 1 MiB. */
             200: {
                 headers: {
                     [name: string]: unknown;
