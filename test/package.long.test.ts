@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
+import { execFileSync, spawnSync } from 'node:child_process'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { delimiter, dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { onCleanup } from './cleanup.ts'
@@ -12,15 +12,21 @@ import { runStorefront, serve } from './store-process.ts'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 
-/** Packs the product as npm publishes it, and unpacks it as npm installs it. Returns the path of its command. */
-function install(t: TestContext): { modules: string; bin: string } {
+/** As npm publishes it. Returns the path of the archive in a new, empty folder. */
+function pack(t: TestContext): string {
   const directory = mkdtempSync(join(tmpdir(), 'storefront-test-'))
   onCleanup(t, () => rmSync(directory, { recursive: true, force: true }))
   execFileSync('npm', ['pack', '--ignore-scripts', '--pack-destination', directory], { cwd: ROOT, stdio: 'pipe' })
-  const modules = join(directory, 'node_modules')
-  mkdirSync(join(modules, 'storefront'), { recursive: true })
   const [archive = ''] = readdirSync(directory).filter((name) => name.endsWith('.tgz'))
-  execFileSync('tar', ['-xzf', join(directory, archive), '-C', join(modules, 'storefront'), '--strip-components=1'])
+  return join(directory, archive)
+}
+
+/** Unpacks the product as npm installs it, with the packages of this checkout. Returns the path of its command. */
+function install(t: TestContext): { modules: string; bin: string } {
+  const archive = pack(t)
+  const modules = join(dirname(archive), 'node_modules')
+  mkdirSync(join(modules, 'storefront'), { recursive: true })
+  execFileSync('tar', ['-xzf', archive, '-C', join(modules, 'storefront'), '--strip-components=1'])
   for (const name of readdirSync(join(ROOT, 'node_modules'))) {
     if (!name.startsWith('.')) symlinkSync(join(ROOT, 'node_modules', name), join(modules, name))
   }
@@ -73,4 +79,35 @@ test('an old Node.js hands over to the pinned one, with arguments, status and si
   assert.equal((await fetch(`${store.url}/livez`)).status, 200)
   assert.equal(await store.end('SIGTERM'), 0)
   assert.deepEqual(serverProcesses(folder.path), [])
+})
+
+test('npm installs it into an empty folder, where npx runs a store whose data is there', async (t) => {
+  const archive = pack(t)
+  const folder = join(dirname(archive), 'shop')
+  mkdirSync(folder)
+  // The Node.js that npm runs on is that of the machine, as for anybody who tries the store.
+  const env = {
+    ...process.env,
+    PATH: (process.env.PATH ?? '')
+      .split(delimiter)
+      .filter((path) => !path.includes('node_modules'))
+      .join(delimiter),
+  }
+  const npm = spawnSync('npm', ['install', '--prefix', folder, '--no-audit', '--no-fund', '--prefer-offline', archive], {
+    env,
+    encoding: 'utf8',
+  })
+  if (npm.status !== 0 && /ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ETIMEDOUT/.test(npm.stderr) && process.env.CI !== 'true')
+    return t.skip('the registry of npm cannot be reached')
+  assert.equal(npm.status, 0, npm.stderr)
+  const version = execFileSync('npx', ['--no-install', 'storefront', '--version'], { cwd: folder, env, encoding: 'utf8' })
+  assert.equal(version.trim(), JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')).version)
+  const store = await serve(t, {
+    bin: join(folder, 'node_modules/.bin/storefront'),
+    cwd: folder,
+    ...(oldNode === null ? {} : { node: oldNode }),
+  })
+  assert.equal((await fetch(`${store.url}/products`)).status, 200)
+  assert.ok(existsSync(join(folder, 'data/postgres')))
+  assert.equal(await store.end('SIGTERM'), 0)
 })

@@ -14,6 +14,7 @@ export interface CommandOptions {
   /** The Node.js that runs it, and the script. */
   node?: string
   bin?: string
+  cwd?: string
   /** The user and group who run it. */
   uid?: number
 }
@@ -24,7 +25,10 @@ export interface CommandResult {
   stderr: string
 }
 
-export function launch(args: readonly string[], { env = {}, node = process.execPath, bin = BIN, uid }: CommandOptions = {}): ChildProcess {
+export function launch(
+  args: readonly string[],
+  { env = {}, node = process.execPath, bin = BIN, cwd, uid }: CommandOptions = {},
+): ChildProcess {
   // None of the developer's own settings.
   const environment = {
     PATH: process.env.PATH,
@@ -35,7 +39,12 @@ export function launch(args: readonly string[], { env = {}, node = process.execP
     RATE_LIMITS: 'off',
     ...env,
   }
-  return spawn(node, [bin, ...args], { env: environment, stdio: 'pipe', ...(uid === undefined ? {} : { uid, gid: uid }) })
+  return spawn(node, [bin, ...args], {
+    env: environment,
+    stdio: 'pipe',
+    ...(cwd === undefined ? {} : { cwd }),
+    ...(uid === undefined ? {} : { uid, gid: uid }),
+  })
 }
 
 /** Runs `storefront` with these arguments until it ends. */
