@@ -51,6 +51,23 @@ test('a job of a time ahead that was over before the next check does not wait', 
   await waitForStates(db, { later: 'created', queued: 'completed', retried: 'completed' })
 })
 
+test('a job that began before a time ahead, and was to be retried in it, waits for its pause and no longer', async (t) => {
+  const { db, jobs } = await setUp(t)
+  await send(db, jobs, ['retried', 'paused', 'long'])
+  const set = (label: string, assignments: string) =>
+    db.pool.query(`update pgboss.job set started_on = now(), state = 'retry', ${assignments} where data ->> 'label' = $1`, [label])
+  await set('retried', `start_after = now() + ${AHEAD} + interval '1 second'`)
+  // As long as the pause after a third attempt may be: four to eight minutes.
+  await set('paused', `retry_count = 2, retry_delay = 60, retry_delay_max = 3600, start_after = now() + interval '8 minutes'`)
+  await set('long', `retry_count = 2, retry_delay = 60, retry_delay_max = 3600, start_after = now() + ${AHEAD}`)
+  await jobs.work(QUEUE.name, WORK, async () => 'done')
+  await waitForStates(db, { long: 'retry', paused: 'retry', retried: 'completed' })
+  const { rows } = await db.pool.query(
+    `select ceil(extract(epoch from start_after - now()) / 60)::integer as minutes from pgboss.job where state = 'retry'`,
+  )
+  assert.deepEqual(rows, [{ minutes: 8 }, { minutes: 8 }])
+})
+
 test('corrects the times when the clock goes back, and leaves them when it goes forward', async () => {
   let seconds = 1_000_000
   const statements: string[] = []

@@ -9,19 +9,28 @@ interface JobDatabase {
 /** Less is a correction by NTP, which delays jobs by as much. */
 const STEP_SECONDS = 60
 
+const STEP = sql`make_interval(secs => ${STEP_SECONDS})`
+/** The longest pause that pg-boss makes before the next attempt of a job. */
+const LONGEST_PAUSE = sql`make_interval(secs => least(retry_delay_max, greatest(retry_delay, 1) * 2 ^ least(16, retry_count + 1)))`
+/** Its attempt may have begun before the clock was ahead: its start alone says that it ended then. */
+const WAITS_TOO_LONG = sql`state = 'retry' and start_after > now() + ${LONGEST_PAUSE} + ${STEP}`
+
 // Times that the clock has not reached yet were written before it went back. A job that is due later than they are counts from them; one
 // that is due earlier has a time of its own.
 const CORRECT = sql`
   with corrected_jobs as (
     update pgboss.job
-    set start_after = case
-        when start_after >= greatest(created_on, started_on) then start_after - (greatest(created_on, started_on, now()) - now())
-        else start_after
-      end,
+    set start_after = least(
+        case
+          when start_after >= greatest(created_on, started_on) then start_after - (greatest(created_on, started_on, now()) - now())
+          else start_after
+        end,
+        case when state = 'retry' then now() + ${LONGEST_PAUSE} end
+      ),
       created_on = least(created_on, now()),
       started_on = least(started_on, now()),
       heartbeat_on = least(heartbeat_on, now())
-    where state <= 'active' and greatest(created_on, started_on, heartbeat_on) > now() + make_interval(secs => ${STEP_SECONDS})
+    where state <= 'active' and (greatest(created_on, started_on, heartbeat_on) > now() + ${STEP} or ${WAITS_TOO_LONG})
   ), corrected_queues as (
     update pgboss.queue
     set monitor_claim_on = least(monitor_claim_on, now()), monitor_on = least(monitor_on, now()), maintain_on = least(maintain_on, now())
@@ -37,8 +46,8 @@ const READ = sql`
   select extract(epoch from clock_timestamp())::float8 as seconds, exists (
     select from pgboss.job
     where state < 'active' and not blocked
-      and start_after > now() + make_interval(secs => ${STEP_SECONDS})
-      and greatest(created_on, started_on) > now() + make_interval(secs => ${STEP_SECONDS})
+      and start_after > now() + ${STEP}
+      and (greatest(created_on, started_on) > now() + ${STEP} or ${WAITS_TOO_LONG})
   ) as has_jobs_ahead`
 
 /**
