@@ -49,8 +49,8 @@ function checkId(request: FuzzRequest, { headers, status }: Answer, problem: Pro
   if (problem !== null && 'request_id' in problem && problem.request_id !== id) return ['request_id is not the x-request-id']
   const sent = request.headers.filter(([name]) => name === 'x-request-id')
   const [only] = sent
-  // What Node's own parser refuses has no headers yet.
-  const isRead = status !== 400 && status !== 431
+  // What Node's own parser refuses, also for taking too long, has no headers yet.
+  const isRead = ![400, 408, 431].includes(status)
   return isRead && sent.length === 1 && only !== undefined && REQUEST_ID.test(only[1]) && only[1] !== id
     ? ['the x-request-id sent is not the one answered']
     : []

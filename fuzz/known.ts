@@ -42,6 +42,8 @@ export class Known {
   readonly pages: SeenPage[] = []
   readonly refreshTokens: string[] = []
   readonly oneTimeTokens: string[] = []
+  /** The token of the newest mail to each address. */
+  readonly tokensByAddress = new Map<string, string>()
   readonly #readMails = new Set<string>()
   readonly #mailFolder: string
 
@@ -94,8 +96,12 @@ export class Known {
     for (const name of names.filter((candidate) => isOfAccount(candidate) && !this.#readMails.has(candidate))) {
       this.#readMails.add(name)
       // A token is 256 bits: 43 characters of base64url on a line of their own.
-      const [, token] = /^([\w-]{43})\r?$/m.exec(readFileSync(join(this.#mailFolder, name), 'utf8').replace(/=\r?\n/g, '')) ?? []
-      if (token !== undefined) remember(this.oneTimeTokens, token)
+      const mail = readFileSync(join(this.#mailFolder, name), 'utf8').replace(/=\r?\n/g, '')
+      const [, token] = /^([\w-]{43})\r?$/m.exec(mail) ?? []
+      if (token === undefined) continue
+      remember(this.oneTimeTokens, token)
+      const [, address] = /^To: .*?([^\s<>]+@[^\s<>]+)>?\r?$/m.exec(mail) ?? []
+      if (address !== undefined) this.tokensByAddress.set(address, token)
     }
   }
 

@@ -18,7 +18,7 @@ test('the reference shows every operation and makes a call with a token, by file
   const operations = Object.values(paths as Record<string, object>).flatMap((item) => Object.keys(item))
   assert.equal(await page.locator('.opblock').count(), operations.length)
 
-  await page.getByRole('button', { name: 'Authorize' }).click()
+  await page.getByRole('button', { name: 'Authorize', exact: true }).click()
   await page.getByLabel('auth-bearer-value').fill(ada.token)
   await page.getByRole('button', { name: 'Apply credentials' }).click()
   await page.getByRole('button', { name: 'Close' }).click()
