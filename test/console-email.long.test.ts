@@ -80,7 +80,7 @@ test('a link that is opened where nobody is signed in asks for the sign-in first
   await page.getByText('proven', { exact: true }).waitFor()
   assert.equal(await page.getByRole('button', { name: 'Prove the address' }).count(), 0)
 
-  // The answer to the confirmation is lost at first.
+  // The confirmation does not reach the store at first.
   const { json } = await login(store, operator)
   assert.equal((await requestChange(store, json.access_token, NEXT)).status, 202)
   const calls = '**/me/email/confirm'

@@ -1,26 +1,8 @@
 import { isProblem } from '@storefront/client'
 import { byId, whileDisabled } from './dom.js'
-
-/** Browsers from 2025 on read and write WebAuthn's JSON themselves; without that the buttons stay away. */
-export const hasPasskeys =
-  globalThis.PublicKeyCredential?.parseRequestOptionsFromJSON !== undefined && PublicKeyCredential.prototype.toJSON !== undefined
-
-export const answerWithPasskey = async (options) => {
-  const publicKey = PublicKeyCredential.parseRequestOptionsFromJSON(options)
-  return (await navigator.credentials.get({ publicKey })).toJSON()
-}
-const create = async (options) => {
-  const publicKey = PublicKeyCredential.parseCreationOptionsFromJSON(options)
-  return (await navigator.credentials.create({ publicKey })).toJSON()
-}
-
-function explain(error) {
-  // The customer has closed the browser's dialog, or there is no passkey of this shop.
-  if (error instanceof DOMException) return 'No passkey was used.'
-  if (isProblem(error, 'invalid_second_factor')) return 'This passkey is no longer one of your account.'
-  if (isProblem(error, 'step_up_required')) return 'Sign out and in again, and then add the passkey.'
-  return error.problem?.detail ?? 'The store cannot be reached. Try again.'
-}
+import { answerWithPasskey, createPasskey, hasPasskeys } from './passkey-ceremony.js'
+import { explain } from './problems.js'
+import { withFreshProof } from './step-up.js'
 
 /** Connects the buttons; `onSignedIn` is called after a sign-in. */
 export function connectPasskeys(shop, { report, onSignedIn }) {
@@ -33,14 +15,16 @@ export function connectPasskeys(shop, { report, onSignedIn }) {
         await shop.loginWithPasskey(answerWithPasskey)
         byId('account').close()
       } catch (problem) {
-        error.textContent = explain(problem)
+        error.textContent = isProblem(problem, 'invalid_second_factor')
+          ? 'This passkey is no longer one of your account.'
+          : explain(problem)
       }
       await onSignedIn()
     })
   byId('add-passkey').onclick = ({ target }) =>
     whileDisabled(target, async () => {
       try {
-        await shop.addPasskey(navigator.platform || 'This device', create)
+        await withFreshProof(shop, () => shop.addPasskey(navigator.platform || 'This device', createPasskey))
         report('From now on you can sign in with a passkey.')
       } catch (problem) {
         report(explain(problem))

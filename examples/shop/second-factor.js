@@ -1,6 +1,7 @@
 import { isProblem } from '@storefront/client'
 import { byId, whileDisabled } from './dom.js'
-import { answerWithPasskey, hasPasskeys } from './passkeys.js'
+import { answerWithPasskey, hasPasskeys } from './passkey-ceremony.js'
+import { explain } from './problems.js'
 
 /** Runs a sign-in, and asks for the second factor where the account has one. Answers undefined when the customer gives up. */
 export async function withSecondFactor(shop, signIn) {
@@ -23,13 +24,12 @@ async function askForSecondFactor(shop, { challenge, passkey_options }) {
       user = await shop.completeLogin({ challenge, ...(await prove()) })
       dialog.close()
     } catch (problem) {
-      error.textContent = explain(problem)
+      error.textContent = explainProof(problem)
     }
   }
   form.onsubmit = (event) => {
     event.preventDefault()
-    const code = form.elements.code.value.replace(/\s/g, '')
-    whileDisabled(event.submitter, () => complete(() => (/^\d{6}$/.test(code) ? { totp_code: code } : { recovery_code: code })))
+    whileDisabled(event.submitter, () => complete(() => proofOf(form.elements.code.value)))
   }
   byId('prove-by-passkey').hidden = passkey_options === null || !hasPasskeys
   byId('prove-by-passkey').onclick = ({ target }) =>
@@ -41,10 +41,15 @@ async function askForSecondFactor(shop, { challenge, passkey_options }) {
   return user
 }
 
-function explain(problem) {
-  if (problem instanceof DOMException) return 'No passkey was used.'
+/** Six digits are a code of the app, anything else a recovery code. */
+export function proofOf(text) {
+  const code = text.replace(/\s/g, '')
+  return /^\d{6}$/.test(code) ? { totp_code: code } : { recovery_code: code }
+}
+
+export function explainProof(problem) {
   if (isProblem(problem, 'invalid_second_factor')) return 'That is wrong, or was used already.'
   if (isProblem(problem, 'invalid_challenge')) return 'This sign-in is over. Close this, and sign in again.'
   if (isProblem(problem, 'rate_limited')) return 'Too many wrong codes. Wait a while, or use a recovery code or a passkey.'
-  return problem.problem?.detail ?? 'The store cannot be reached. Try again.'
+  return explain(problem)
 }

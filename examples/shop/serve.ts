@@ -65,7 +65,7 @@ server.listen(SHOP_PORT, 'localhost', () => {
 function startStore(): void {
   const store = spawn(process.execPath, [fileURLToPath(new URL('bin/storefront.mjs', ROOT)), 'serve'], {
     stdio: 'inherit',
-    env: { ...process.env, PORT, BASE_URL: api, CORS_ORIGINS: origin },
+    env: { ...process.env, PORT, BASE_URL: api, CORS_ORIGINS: origin, ACCOUNT_URL: origin },
   })
   // Ctrl-C reaches the store as well; it finishes what is in flight, and then this process ends.
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => store.kill(signal))

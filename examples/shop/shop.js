@@ -1,10 +1,14 @@
 import { createStorefront, isProblem, storedTokens } from '@storefront/client'
+import { showAccount } from './account.js'
 import { readBasket } from './basket.js'
 import { showCatalogue } from './catalogue.js'
 import { showBasket } from './checkout.js'
 import { byId, element, whileDisabled } from './dom.js'
+import { followMailedLink } from './mail-links.js'
 import { showOrders } from './orders.js'
-import { connectPasskeys, hasPasskeys } from './passkeys.js'
+import { hasPasskeys } from './passkey-ceremony.js'
+import { connectPasskeys } from './passkeys.js'
+import { explain } from './problems.js'
 import { finishSignIn, showProviders } from './providers.js'
 import { withSecondFactor } from './second-factor.js'
 
@@ -19,17 +23,19 @@ const reportIn = (id) => (text, retry) => {
 const report = reportIn('message')
 
 /** Asks the customer to sign in unless that is done. Answers whether it is. */
-async function signIn() {
+async function signIn(reason = '') {
   if (await shop.isLoggedIn()) return true
   const dialog = byId('account')
+  dialog.querySelector('[role=status]').textContent = reason
   dialog.showModal()
   await new Promise((resolve) => dialog.addEventListener('close', resolve, { once: true }))
   return shop.isLoggedIn()
 }
 
-const showAccount = async () => {
+const showSession = async () => {
   const isLoggedIn = await shop.isLoggedIn()
   byId('open-account').textContent = isLoggedIn ? 'Sign out' : 'Sign in'
+  byId('open-own-account').hidden = !isLoggedIn
   byId('add-passkey').hidden = !isLoggedIn || !hasPasskeys
 }
 
@@ -58,17 +64,33 @@ byId('account-form').onsubmit = (event) => {
     } catch (problem) {
       if (isProblem(problem, 'invalid_credentials')) error.textContent = 'The address or the password is wrong.'
       else if (isProblem(problem, 'email_taken')) error.textContent = 'There is an account with this address: sign in.'
-      else error.textContent = problem.problem?.detail ?? 'The store cannot be reached. Try again.'
+      else error.textContent = explain(problem)
     }
-    await showAccount()
+    await showSession()
+  })
+}
+byId('forgot-password').onclick = ({ target }) => {
+  const form = byId('account-form')
+  if (!form.elements.email.reportValidity()) return
+  whileDisabled(target, async () => {
+    const [status, error] = ['status', 'alert'].map((role) => form.querySelector(`[role=${role}]`))
+    status.textContent = error.textContent = ''
+    try {
+      await shop.requestPasswordReset(form.elements.email.value)
+      status.textContent = 'If there is an account with this address, a mail with a link is on its way.'
+    } catch (problem) {
+      error.textContent = explain(problem)
+    }
   })
 }
 byId('open-account').onclick = async () => {
   if (await shop.isLoggedIn()) await shop.logout().catch(() => {})
   else await signIn()
-  await showAccount()
+  await showSession()
 }
-connectPasskeys(shop, { report, onSignedIn: showAccount })
+byId('open-own-account').onclick = ({ target }) =>
+  whileDisabled(target, () => showAccount(shop).catch((problem) => report(explain(problem))))
+connectPasskeys(shop, { report, onSignedIn: showSession })
 byId('open-basket').onclick = () => showBasket(shop, { signIn, report })
 byId('open-orders').onclick = async () => {
   if (await signIn()) await showOrders(shop)
@@ -85,4 +107,13 @@ showProviders(shop).catch(() => {})
 showCatalogue(shop, reportIn('list-message'))
 const outcome = await finishSignIn(shop)
 if (outcome !== null) report(outcome)
-showAccount()
+
+const openLink = async () => {
+  const told = await followMailedLink(shop, { signIn })
+  if (told !== undefined) report(told)
+  await showSession()
+}
+// Also a link that is opened in the tab of the shop.
+addEventListener('hashchange', openLink)
+await showSession()
+await openLink()
