@@ -17,6 +17,7 @@ import { COMMAND_BOUNDS } from '../../src/db/session-settings.ts'
 import type { Topic } from '../../src/topic/topic.ts'
 import { type Cleanup, onCleanup } from '../../test/cleanup.ts'
 import { startNatsServer } from '../../test/nats-server.ts'
+import { parentOf } from '../orders/processor-time.ts'
 import { nowMs } from './clock.ts'
 
 export type TopicKind = 'postgres' | 'nats'
@@ -30,7 +31,9 @@ export interface Rig {
   lake: string
   countMessages(): Promise<number>
   /** Starts `storefront serve` with one role. Returns when it is active, with the time of its log line. */
-  startRole(role: 'stream' | 'lake'): Promise<{ activeAtMs: number; stop(): Promise<void> }>
+  startRole(role: 'stream' | 'lake' | 'email'): Promise<{ activeAtMs: number; pid: number; stop(): Promise<void> }>
+  /** The process of PostgreSQL whose descendants are its others. */
+  postgresPid: number
 }
 
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
@@ -39,7 +42,7 @@ const WARN = 40
 const SIGNS_OF_WORK = ['change stream is active', 'subscriber is active']
 
 /** PostgreSQL as `npm start` starts it (durable: fsync and synchronous_commit are on) and, for the topic in NATS, one server of it. */
-export async function startRig(cleanup: Cleanup, kind: TopicKind): Promise<Rig> {
+export async function startRig(cleanup: Cleanup, kind: TopicKind, moreSettings: Record<string, string> = {}): Promise<Rig> {
   const dataDir = mkdtempSync(join(tmpdir(), 'storefront-bench-'))
   onCleanup(cleanup, () => rmSync(dataDir, { recursive: true, force: true }))
   const server = await startEmbeddedPostgres(dataFolder(dataDir))
@@ -59,11 +62,14 @@ export async function startRig(cleanup: Cleanup, kind: TopicKind): Promise<Rig> 
     PORT: '0',
     OPS_PORT: '0',
     ...(broker === null ? {} : { NATS_URL: broker.servers }),
+    ...moreSettings,
   }
   const topic = createTopic(readConfig(settings), { pool, url: server.addresses.owner, logger })
   onCleanup(cleanup, () => topic.stop())
+  const { rows } = await pool.query<{ pid: number }>('select pg_backend_pid() as pid')
   return {
     url: server.addresses.owner,
+    postgresPid: parentOf(rows[0]?.pid ?? 0),
     pool,
     topic,
     lake: dataFolder(settings.DATA_DIR).lake,
@@ -91,7 +97,7 @@ async function startRole(cleanup: Cleanup, role: string, settings: Record<string
     await exit
   }
   onCleanup(cleanup, stop)
-  return { activeAtMs: await untilActive(child, role), stop }
+  return { activeAtMs: await untilActive(child, role), pid: child.pid ?? 0, stop }
 }
 
 function untilActive(child: ChildProcess, role: string): Promise<number> {

@@ -78,6 +78,21 @@ function hasKeyOf<Key extends string>({ key }: DeliveryKind<Key>, job: DeliveryJ
 }
 
 /**
+ * Stores deliveries that succeeded, in whatever state their rows are: the receivers have them.
+ */
+export async function recordDelivered<Key extends string>(
+  pool: Pool,
+  kind: DeliveryKind<Key>,
+  jobs: readonly DeliveryJob<Key>[],
+  now: Date,
+): Promise<void> {
+  const [first, ...others] = jobs.map((job) => hasKeyOf(kind, job))
+  if (first === undefined) return
+  const which = others.reduce((either, other) => sql`${either} or ${other}`, first)
+  await pool.query(sql`update ${kind.table} set last_error = null, ${kind.onDelivered(now)} where ${which}`)
+}
+
+/**
  * Stores the outcome of an attempt, and returns the outcome of its job. A row that is no longer queued or has a newer
  * job stays unchanged, unless the delivery succeeded: the receiver has it then.
  */
@@ -91,7 +106,7 @@ export async function recordOutcome<Key extends string>(
 ): Promise<JobOutcome> {
   switch (outcome.to) {
     case 'delivered':
-      await pool.query(sql`update ${kind.table} set last_error = null, ${kind.onDelivered(now)} where ${hasKeyOf(kind, job)}`)
+      await recordDelivered(pool, kind, [job], now)
       return 'done'
     case 'failed': {
       const changes = [sql`status = 'failed'`, sql`last_error = ${outcome.reason}`, ...kind.onFailed]

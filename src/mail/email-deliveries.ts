@@ -1,7 +1,7 @@
 import { type Doing, recordActivity } from '../activity/record-activity.ts'
 import type { Pool, Queryable, Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
-import { type DeliveryJob, type DeliveryKind, isCurrent, requeueDeliveries, sendDeliveryJobs } from '../jobs/deliveries.ts'
+import { type DeliveryJob, type DeliveryKind, requeueDeliveries, sendDeliveryJobs } from '../jobs/deliveries.ts'
 import { EMPTY_QUEUE, type JobQueue, type QueueDefinition, type QueueLength } from '../jobs/job-queue.ts'
 import type { Language } from '../language.ts'
 import type { OrderEvent } from '../orders/events.ts'
@@ -110,23 +110,25 @@ export interface Attempt {
   content: MailContent
 }
 
-/** Counts an attempt before it is made: one that ends the process counts too. Null unless this job is to send the mail. */
-export async function beginAttempt(pool: Pool, job: MailJob): Promise<Attempt | null> {
-  const { rows } = await pool.query<Attempt>(
+/** Counts attempts before they are made: one that ends the process counts too. Null for a job that is not to send its mail. */
+export async function beginAttempts(pool: Pool, jobs: readonly MailJob[]): Promise<(Attempt | null)[]> {
+  const { rows } = await pool.query<Attempt & { id: string }>(
     // After a guest's address was proven its mails go to the account, whose address may be another one by now.
     sql`with attempt as (
-      update email_deliveries
+      update email_deliveries as mail
       set attempts = attempts + 1
-      where ${isCurrent(MAIL_DELIVERIES, job)}
-      returning user_id, attempts, content
+      from unnest(${jobs.map((job) => job.event_id)}::text[], ${jobs.map((job) => job.number)}::int[]) as job (event_id, number)
+      where mail.event_id = job.event_id and mail.job_number = job.number and mail.status = 'queued'
+      returning job.*, user_id, attempts, content
     )
-    select attempt.attempts as number, reader.email as address,
+    select attempt.event_id || '#' || attempt.number as id, attempt.attempts as number, reader.email as address,
       case when reader.email_verified_at is not null then reader.name end as name, reader.language, attempt.content
     from attempt
     left join users as buyer on buyer.id = attempt.user_id
     left join users as reader on reader.id = coalesce(buyer.owner_id, buyer.id)`,
   )
-  return rows[0] ?? null
+  const attempts = new Map(rows.map((row) => [row.id, row]))
+  return jobs.map((job) => attempts.get(`${job.event_id}#${job.number}`) ?? null)
 }
 
 export interface RetryOptions {

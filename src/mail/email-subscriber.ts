@@ -1,7 +1,8 @@
 import type { Logger } from 'pino'
 import type { Pool, Transaction } from '../db/pool.ts'
 import { inTransaction } from '../db/transaction.ts'
-import { type DeliveryOutcome, recordOutcome } from '../jobs/deliveries.ts'
+import { type DeliveryOutcome, recordDelivered, recordOutcome } from '../jobs/deliveries.ts'
+import { groupCalls } from '../jobs/group-calls.ts'
 import type { JobQueue } from '../jobs/job-queue.ts'
 import type { Job, JobOutcome, JobWorker } from '../jobs/job-worker.ts'
 import { isImported, type OrderEvent } from '../orders/events.ts'
@@ -9,7 +10,7 @@ import { removeLostEvents } from '../topic/remove-lost-events.ts'
 import type { MessageHandler } from '../topic/topic.ts'
 import {
   type Attempt,
-  beginAttempt,
+  beginAttempts,
   EMAIL_QUEUE,
   findUnknown,
   insertDeliveries,
@@ -23,6 +24,7 @@ import { hasMail, mailKindOfEvent, type RenderMail, toMailContent } from './rend
 
 const MAX_ATTEMPTS = 16
 const WORK = { batchSize: 50, concurrency: 8, fetchers: 2 }
+const MAX_GROUP = WORK.concurrency * WORK.fetchers
 
 export interface EmailSubscriberOptions {
   pool: Pool
@@ -47,13 +49,19 @@ export interface EmailSubscriberOptions {
 export function createEmailSubscriber(options: EmailSubscriberOptions) {
   const { pool, jobs, mailer, render, logger, now, maxPerHour, maxAttempts = MAX_ATTEMPTS, onTried } = options
   let worker: JobWorker | undefined
+  // A commit for each step of each mail would take longer than the mail. See decision 0249.
+  const begin = groupCalls((group: readonly MailJob[]) => beginAttempts(pool, group), MAX_GROUP)
+  const recordSent = groupCalls(async (group: readonly MailJob[]) => {
+    await recordDelivered(pool, MAIL_DELIVERIES, group, now())
+    return group.map(() => 'done' as const)
+  }, MAX_GROUP)
 
   async function deliver({ data: job }: Job<MailJob>): Promise<JobOutcome> {
-    const attempt = await beginAttempt(pool, job)
+    const attempt = await begin(job)
     // Sent before a crash that came before the job was completed, failed before, or left to a newer job.
     if (attempt === null) return 'done'
     const outcome = await send(job.event_id, attempt)
-    const result = await recordOutcome(pool, jobs, MAIL_DELIVERIES, job, outcome, now())
+    const result = await (outcome.to === 'delivered' ? recordSent(job) : recordOutcome(pool, jobs, MAIL_DELIVERIES, job, outcome, now()))
     report(job.event_id, attempt, outcome)
     return result
   }
