@@ -85,7 +85,6 @@ async function sendByStore(rig: Rig, sink: Child, mails: number): Promise<Figure
   await eventually(async () => (await sink.ask<SinkReport>({})).mails >= accepted + mails, { ...SELDOM, what: 'every mail' })
   const { newestMs } = await sink.ask<SinkReport>({})
   const used = processorSeconds([email.pid, rig.postgresPid]) - usedBefore
-  console.log('DEBUG node', processorSeconds([email.pid]) / mails * 1000)
   await email.stop()
   return { perSecond: mails / ((newestMs - email.activeAtMs) / 1_000), processorMs: (used / mails) * 1_000 }
 }

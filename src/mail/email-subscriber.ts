@@ -23,7 +23,7 @@ import { planSendTimes } from './plan-send-times.ts'
 import { hasMail, mailKindOfEvent, type RenderMail, toMailContent } from './render-mail.ts'
 
 const MAX_ATTEMPTS = 16
-const WORK = { batchSize: 50, concurrency: 8, fetchers: 2 }
+const WORK = { batchSize: 100, concurrency: 16, fetchers: 2 }
 const MAX_GROUP = WORK.concurrency * WORK.fetchers
 
 export interface EmailSubscriberOptions {
