@@ -38,6 +38,23 @@ function readRules(): Rule[] {
   })
 }
 
+/** The expressions of the dashboard. */
+function readDashboard(): string[] {
+  const { panels } = JSON.parse(read('deploy/grafana/storefront.json')) as { panels: { targets?: { expr: string }[] }[] }
+  return panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr))
+}
+
+test('promtool understands every expression of the dashboard', { skip: promtoolMissing }, (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'storefront-dashboard-'))
+  t.after(() => rmSync(folder, { recursive: true, force: true }))
+  const rules = readDashboard().map((expr, index) => ({ record: `panel:${index}`, expr }))
+  assert.ok(rules.length > 25)
+  // JSON is YAML.
+  writeFileSync(join(folder, 'rules.yaml'), JSON.stringify({ groups: [{ name: 'dashboard', rules }] }))
+  const { status, stderr } = spawnSync('promtool', ['check', 'rules', join(folder, 'rules.yaml')], { encoding: 'utf8' })
+  assert.equal(status, 0, stderr)
+})
+
 const MINUTES = 180
 const steady = (value: number | string) => `${value}x${MINUTES}`
 /** Of a process that dies after ten minutes, and whose series end with it. */
@@ -167,7 +184,7 @@ function selectorsOf(expr: string): { name: string; labels: [string, string][] }
   }))
 }
 
-test('every series that an alert asks for is there on a store that has just begun to work', async (t) => {
+test('every series that an alert or the dashboard asks for is there on a store that has just begun to work', async (t) => {
   const smtp = await startSmtpServer(t)
   const operations = { host: '127.0.0.1', port: 0, isRequired: true }
   const store = await startStore(t, {
@@ -190,8 +207,9 @@ test('every series that an alert asks for is there on a store that has just begu
     },
     { what: 'the first file of the lake' },
   )
-  const selectors = readRules().flatMap(({ expr }) => selectorsOf(expr))
-  assert.ok(selectors.length > 30)
+  const expressions = [...readRules().map(({ expr }) => expr), ...readDashboard()]
+  const selectors = expressions.flatMap(selectorsOf)
+  assert.ok(selectors.length > 60, String(selectors.length))
   for (const { name, labels } of selectors) {
     // Prometheus adds `job`; an answer with an error may come at any time or never.
     const wanted = labels.filter(([label]) => label !== 'job' && label !== 'status').map(([label, value]) => `${label}="${value}"`)

@@ -1,12 +1,12 @@
 import { spawn, spawnSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Cleanup, onCleanup } from './cleanup.ts'
 import { eventually } from './eventually.ts'
 import { freePort } from './free-port.ts'
 
-const VCL = new URL('../deploy/varnish/default.vcl', import.meta.url)
+const VCL = new URL('../deploy/varnish/', import.meta.url)
 // Debian installs it in sbin, which is not on every user's PATH.
 const PATH = `${process.env.PATH}:/usr/local/sbin:/usr/sbin`
 const isInstalled = spawnSync('varnishd', ['-V'], { env: { ...process.env, PATH } }).error === undefined
@@ -23,8 +23,12 @@ export interface Varnish {
 export async function startVarnish(t: Cleanup, backendPorts: number | readonly [number, number], port?: number): Promise<Varnish> {
   const folder = mkdtempSync(join(tmpdir(), 'storefront-varnish-'))
   const [first, second] = typeof backendPorts === 'number' ? [backendPorts, backendPorts] : backendPorts
-  const vcl = readFileSync(VCL, 'utf8').replace('.port = "3000"', `.port = "${first}"`).replace('.port = "3001"', `.port = "${second}"`)
-  writeFileSync(join(folder, 'default.vcl'), vcl)
+  const addresses = readFileSync(new URL('addresses.vcl', VCL), 'utf8')
+  writeFileSync(
+    join(folder, 'addresses.vcl'),
+    addresses.replace('.port = "3000"', `.port = "${first}"`).replace('.port = "3001"', `.port = "${second}"`),
+  )
+  copyFileSync(new URL('default.vcl', VCL), join(folder, 'default.vcl'))
   port ??= await freePort()
   const args = [
     '-F',

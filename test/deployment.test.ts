@@ -1,0 +1,224 @@
+import assert from 'node:assert/strict'
+import { execFileSync, spawnSync } from 'node:child_process'
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { basename, join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { Ajv } from 'ajv'
+import { DockerfileParser } from 'dockerfile-ast'
+import { readConfig } from '../src/config.ts'
+import {
+  imageCommands,
+  imageSettings,
+  lastOf,
+  listVariables,
+  type Manifest,
+  ROOT,
+  readManifests,
+  readServices,
+  readYaml,
+  textOf,
+} from './deployment-files.ts'
+import { NO_NATS } from './nats-server.ts'
+import { varnishMissing } from './varnish.ts'
+
+const values = Object.fromEntries(listVariables().map((name) => [name, `a-value-of-${name}-for-tests-long-enough`]))
+const services = readServices(values)
+const PATH = `${process.env.PATH}:/usr/local/sbin:/usr/sbin`
+
+/** Why a program's test is skipped; false where it runs. With CI=true it runs or fails. */
+function missing(program: string): string | false {
+  const isThere = spawnSync(program, ['--version'], { env: { ...process.env, PATH } }).error === undefined
+  return isThere || process.env.CI === 'true' ? false : `${program} is not on the PATH`
+}
+
+function temporaryFolder(t: TestContext): string {
+  const folder = mkdtempSync(join(tmpdir(), 'storefront-deployment-'))
+  t.after(() => rmSync(folder, { recursive: true, force: true }))
+  return folder
+}
+
+test('compose.yaml fits the schema of Compose, mounts files that are there, and its variables are those of example.env', () => {
+  const validate = new Ajv({ strict: false, logger: false }).compile(JSON.parse(textOf('test/compose-spec.json')) as object)
+  const [document] = readYaml('compose.yaml', values)
+  assert.ok(validate(document), JSON.stringify(validate.errors))
+  const used = [...textOf('compose.yaml').matchAll(/\$\{(\w+):\?\}/g)].map(([, name]) => name)
+  assert.deepEqual([...new Set(used)].toSorted(), listVariables().toSorted())
+  for (const { volumes = [] } of Object.values(services))
+    for (const volume of volumes.filter((each) => each.startsWith('./')))
+      assert.ok(existsSync(join(ROOT, volume.split(':')[0] ?? '')), volume)
+})
+
+test('the settings of each process in compose.yaml are settings of the store', () => {
+  const processes = Object.entries(services).filter(([, { image }]) => image.startsWith('storefront:'))
+  const roles = processes.map(([name, { environment = {} }]) => {
+    const config = readConfig({ ...imageSettings(), ...environment })
+    if (name !== 'migrate') assert.equal(config.roles.length, 1, name)
+    return environment.ROLES
+  })
+  for (const role of ['api', 'stream', 'email', 'lake', 'webhook'])
+    assert.equal(roles.filter((each) => each === role).length, 2, `two processes with the role ${role}`)
+  const config = readConfig({ ...imageSettings(), ...kubernetesSettings() })
+  assert.equal(config.lakeBucket?.bucket, 'lake')
+})
+
+/** What the ConfigMap sets, with the Secrets that docs/deployment.md creates. */
+function kubernetesSettings(): Record<string, string> {
+  const map = readManifests().find(({ kind }) => kind === 'ConfigMap') as unknown as { data: Record<string, string> }
+  const secrets = [...textOf('docs/deployment.md').matchAll(/--from-literal=(\w+)='([^']*)'/g)]
+  assert.ok(secrets.length > 5)
+  return { ...map.data, ...Object.fromEntries(secrets.map(([, name = '', value = '']) => [name, value])) }
+}
+
+test('the Dockerfile copies what is there and not ignored, and ends as an ordinary user with commands that exist', () => {
+  const dockerfile = DockerfileParser.parse(textOf('Dockerfile'))
+  const ignored = textOf('.dockerignore')
+    .split('\n')
+    .filter((line) => line.startsWith('!'))
+    .map((line) => line.slice(1))
+  for (const copy of dockerfile.getCOPYs().filter((each) => each.getFlags().length === 0)) {
+    const sources = copy.getArguments().slice(0, -1).map(String)
+    for (const source of sources) {
+      assert.ok(existsSync(join(ROOT, source)), source)
+      assert.ok(
+        ignored.some((path) => source === path || source.startsWith(`${path}/`)),
+        `${source} is in .dockerignore`,
+      )
+    }
+  }
+  assert.equal(lastOf(dockerfile, 'USER'), '10001:10001')
+  for (const words of Object.values(imageCommands()))
+    for (const word of words.filter((each) => each.startsWith('/app/'))) assert.ok(existsSync(join(ROOT, word.slice(5))), word)
+})
+
+const INTERFACES: Record<string, string> = {
+  'v1 ConfigMap': 'v1/ConfigMap',
+  'v1 ServiceAccount': 'v1/ServiceAccount',
+  'v1 Service': 'v1/Service',
+  'apps/v1 Deployment': 'apps/v1/Deployment',
+  'autoscaling/v2 HorizontalPodAutoscaler': 'autoscaling/v2/HorizontalPodAutoscaler',
+  'batch/v1 Job': 'batch/v1/Job',
+  'networking.k8s.io/v1 NetworkPolicy': 'networking.k8s.io/v1/NetworkPolicy',
+  'policy/v1 PodDisruptionBudget': 'policy/v1/PodDisruptionBudget',
+}
+
+test("the manifests fit Kubernetes' schemas, and have no member that these do not know", async (t) => {
+  const manifests = readManifests()
+  assert.ok(manifests.length > 12)
+  const lines: string[] = []
+  for (const [index, manifest] of manifests.entries()) {
+    const path = INTERFACES[`${manifest.apiVersion} ${manifest.kind}`] ?? assert.fail(`${manifest.apiVersion} ${manifest.kind}`)
+    const kinds = (await import(`kubernetes-models/${path}`)) as Record<string, new (data: Manifest) => { validate(): void }>
+    const Kind = kinds[manifest.kind] ?? assert.fail(manifest.kind)
+    assert.doesNotThrow(() => new Kind(manifest).validate(), manifest.metadata.name)
+    lines.push(
+      `import type { I${manifest.kind} as I${index} } from 'kubernetes-models/${path}'`,
+      `export const m${index}: I${index} = ${JSON.stringify(manifest)}`,
+    )
+  }
+  // A type knows every member: TypeScript refuses any other in a literal.
+  const cache = join(ROOT, 'node_modules/.cache')
+  mkdirSync(cache, { recursive: true })
+  const folder = mkdtempSync(join(cache, 'manifests-'))
+  t.after(() => rmSync(folder, { recursive: true, force: true }))
+  const compile = (text: string) => {
+    writeFileSync(join(folder, 'manifests.ts'), text)
+    const args = [
+      '--noEmit',
+      '--ignoreConfig',
+      '--strict',
+      '--skipLibCheck',
+      '--module',
+      'esnext',
+      '--moduleResolution',
+      'bundler',
+      '--types',
+      '',
+    ]
+    return spawnSync('tsc', [...args, join(folder, 'manifests.ts')], { encoding: 'utf8' })
+  }
+  const { status, stdout } = compile(lines.join('\n'))
+  assert.equal(status, 0, stdout)
+  const misspelt = compile(lines.join('\n').replace('"readOnlyRootFilesystem"', '"readOnlyRootFileSystem"'))
+  assert.match(misspelt.stdout, /readOnlyRootFileSystem.* does not exist/)
+})
+
+test('each selector of a manifest finds a pod, and every pod is unprivileged with a read-only root', () => {
+  type Labels = Record<string, string>
+  interface Pod {
+    labels: Labels
+    spec: { securityContext: { runAsNonRoot: boolean }; containers: { args: string[]; securityContext: Record<string, unknown> }[] }
+  }
+  const manifests = readManifests() as unknown as { kind: string; metadata: { name: string }; spec: Record<string, unknown> }[]
+  const pods = manifests.flatMap(({ spec }): Pod[] => {
+    const template = spec?.template as { metadata: { labels: Labels }; spec: Pod['spec'] } | undefined
+    return template === undefined ? [] : [{ labels: template.metadata.labels, spec: template.spec }]
+  })
+  assert.equal(pods.length, 6)
+  for (const { spec } of pods) {
+    assert.equal(spec.securityContext.runAsNonRoot, true)
+    for (const { securityContext } of spec.containers)
+      assert.deepEqual(securityContext, {
+        allowPrivilegeEscalation: false,
+        readOnlyRootFilesystem: true,
+        capabilities: { drop: ['ALL'] },
+      })
+  }
+  const selectors = manifests.flatMap(({ spec }) => {
+    const selector = (spec?.selector ?? spec?.podSelector) as { matchLabels?: Labels } | Labels | undefined
+    return selector === undefined ? [] : [(selector.matchLabels ?? selector) as Labels]
+  })
+  assert.ok(selectors.length > 10)
+  for (const selector of selectors)
+    assert.ok(
+      pods.some(({ labels }) => Object.entries(selector).every(([name, value]) => labels[name] === value)),
+      JSON.stringify(selector),
+    )
+  const roles = pods.flatMap(({ spec }) => spec.containers.map(({ args }) => args.join(' ')))
+  assert.deepEqual(roles.toSorted(), ['migrate', ...['api', 'email', 'lake', 'stream', 'webhook'].map((role) => `serve --role ${role}`)])
+})
+
+test('nats-server accepts the configuration of the brokers', { skip: NO_NATS }, () => {
+  execFileSync('nats-server', ['-t', '-c', join(ROOT, 'deploy/compose/nats.conf')], { env: { ...process.env, PATH }, stdio: 'pipe' })
+})
+
+test("Prometheus accepts its configuration, with the store's rules", { skip: missing('promtool') }, (t) => {
+  const folder = temporaryFolder(t)
+  for (const file of ['deploy/compose/prometheus.yaml', 'deploy/prometheus/alerts.yaml'])
+    copyFileSync(join(ROOT, file), join(folder, basename(file)))
+  execFileSync('promtool', ['check', 'config', join(folder, 'prometheus.yaml')], { stdio: 'pipe' })
+  const [{ scrape_configs: jobs }] = readYaml('deploy/compose/prometheus.yaml') as [
+    { scrape_configs: { static_configs: { targets: string[] }[] }[] },
+  ]
+  const targets = jobs.flatMap((job) => job.static_configs.flatMap((config) => config.targets))
+  const serving = Object.entries(services).filter(([name, { image }]) => image.startsWith('storefront:') && name !== 'migrate')
+  assert.deepEqual(targets.toSorted(), serving.map(([name]) => `${name}:9464`).toSorted())
+})
+
+test('Varnish accepts the VCL with the addresses of compose.yaml', { skip: varnishMissing }, (t) => {
+  const folder = temporaryFolder(t)
+  copyFileSync(join(ROOT, 'deploy/varnish/default.vcl'), join(folder, 'default.vcl'))
+  const addresses = textOf('deploy/compose/addresses.vcl')
+  const names = [...addresses.matchAll(/"((?:api|stream)-\d)"/g)].map(([, name = '']) => name)
+  assert.deepEqual(names, ['api-1', 'api-2', 'stream-1', 'stream-2'])
+  for (const name of names) assert.ok(name in services, name)
+  // Varnish resolves names when it compiles, and here nobody has these.
+  writeFileSync(join(folder, 'addresses.vcl'), addresses.replaceAll(/"(api|stream)-\d"/g, '"127.0.0.1"'))
+  execFileSync('varnishd', ['-C', '-j', 'none', '-n', join(folder, 'work'), '-f', join(folder, 'default.vcl')], {
+    env: { ...process.env, PATH },
+    stdio: 'pipe',
+  })
+})
+
+test('systemd accepts the units, and rates them as well protected', { skip: missing('systemd-analyze') }, (t) => {
+  const folder = temporaryFolder(t)
+  for (const name of readdirSync(join(ROOT, 'deploy/systemd'))) {
+    const unit = textOf(`deploy/systemd/${name}`).replaceAll('/opt/storefront', ROOT.replace(/\/$/, ''))
+    const path = join(folder, name.replace('@', '@api'))
+    writeFileSync(path, unit)
+    const verified = spawnSync('systemd-analyze', ['verify', '--man=no', '--recursive-errors=no', path], { encoding: 'utf8' })
+    assert.equal(verified.status, 0, verified.stderr)
+    // From 0 (best) to 10, here in tenths.
+    execFileSync('systemd-analyze', ['security', '--offline=true', '--threshold=25', path], { stdio: 'pipe' })
+  }
+})
