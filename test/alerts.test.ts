@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { execFile, spawnSync } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -196,6 +197,8 @@ test('every series that an alert or the dashboard asks for is there on a store t
   const [ada, lamp] = [await store.register(), await store.addProduct()]
   const body = { items: [{ product_id: lamp.id, quantity: 1 }] }
   assert.equal((await store.call('POST', '/orders', { token: ada.token, body })).status, 201)
+  const unknown = { items: [{ product_id: randomUUID(), quantity: 1 }] }
+  assert.equal((await store.call('POST', '/orders', { token: ada.token, body: unknown })).status, 422)
   const scrape = async () => (await (await fetch(`http://127.0.0.1:${store.app.operationsPort}/metrics`)).text()).split('\n')
   const lines = await eventually(
     async () => {
