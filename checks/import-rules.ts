@@ -19,6 +19,11 @@ const PACKAGES: readonly { name: string; rooms: readonly string[]; reason: strin
     rooms: ['operations'],
     reason: 'What is measured is reported through callbacks that app.ts passes: see docs/decisions/0080.',
   },
+  {
+    name: '#scopes',
+    rooms: ['console/page'],
+    reason: 'The page is served the one list of scopes under this name; the program imports http/scopes.ts.',
+  },
   { name: '@simplewebauthn/server', rooms: ['auth'], reason: 'Passkeys are factors of accounts; it is loaded at their first use.' },
   { name: 'nodemailer', rooms: ['mail'], reason: 'A mail is sent by a Mailer.' },
   { name: 'openid-client', rooms: ['auth'], reason: 'Only accounts know the providers of sign-ins.' },

@@ -11,7 +11,7 @@ import { startStore } from './store.ts'
 /** What an operator of a role sees: the screens, and of what some roles have and others lack, what this one has. */
 const SEES: Record<
   OperatorRole,
-  { screens: string[]; order: string[]; product: string[]; products: string[]; mails: string[]; pipeline: string[] }
+  { screens: string[]; order: string[]; product: string[]; products: string[]; mails: string[]; pipeline: string[]; account: string[] }
 > = {
   support: {
     screens: ['Orders', 'Products', 'Mails'],
@@ -20,6 +20,7 @@ const SEES: Record<
     products: ['Stock of each'],
     mails: ['Retry all failed mails'],
     pipeline: [],
+    account: [],
   },
   warehouse: {
     screens: ['Orders', 'Products'],
@@ -28,6 +29,7 @@ const SEES: Record<
     products: ['Stock of each'],
     mails: [],
     pipeline: [],
+    account: [],
   },
   catalogue: {
     screens: ['Overview', 'Products'],
@@ -36,8 +38,9 @@ const SEES: Record<
     products: ['Stock of each', 'New product', 'Import a file'],
     mails: [],
     pipeline: [],
+    account: [],
   },
-  analyst: { screens: ['Overview', 'Pipeline', 'Lake'], order: [], product: [], products: [], mails: [], pipeline: [] },
+  analyst: { screens: ['Overview', 'Pipeline', 'Lake'], order: [], product: [], products: [], mails: [], pipeline: [], account: [] },
   admin: {
     screens: ['Overview', 'Orders', 'Products', 'Mails', 'Pipeline', 'Lake'],
     order: ['Move to confirmed…', 'Cancel part…', 'Add note', 'Add adjustment', 'Record payment…', 'Mail'],
@@ -45,6 +48,7 @@ const SEES: Record<
     products: ['Stock of each', 'New product', 'Import a file'],
     mails: ['Retry all failed mails'],
     pipeline: ['Run verify', 'Run replay', 'Webhooks', 'Changes by operators and keys'],
+    account: ['Operators', 'API keys'],
   },
 }
 const ROLES = Object.keys(SEES) as OperatorRole[]
@@ -71,7 +75,9 @@ async function seen(page: Page, names: readonly string[]): Promise<string[]> {
   return shown
 }
 
-const everyName = (part: 'order' | 'product' | 'products' | 'mails' | 'pipeline') => [...new Set(ROLES.flatMap((role) => SEES[role][part]))]
+const everyName = (part: 'order' | 'product' | 'products' | 'mails' | 'pipeline' | 'account') => [
+  ...new Set(ROLES.flatMap((role) => SEES[role][part])),
+]
 
 for (const view of VIEWS) {
   for (const role of ROLES) {
@@ -131,6 +137,15 @@ for (const view of VIEWS) {
           assert.equal(await page.getByRole('search', { name: 'Products' }).count(), canCreate ? 0 : 1, form)
           await page.waitForLoadState('networkidle')
         }
+      }
+      for (const hash of ['#account', '#account?operators=1', '#account?keys=1']) {
+        await open(hash, /^Account/)
+        await check(hash)
+        assert.deepEqual(
+          await seen(page, everyName('account')),
+          everyName('account').filter((name) => sees.account.includes(name)),
+          hash,
+        )
       }
       // A link that a colleague of another role has sent shows the first screen of one's own.
       for (const name of SEES.admin.screens.filter((screen) => !sees.screens.includes(screen))) {

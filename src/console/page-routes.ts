@@ -14,6 +14,7 @@ const FOLDER = new URL('page/', import.meta.url)
 /** The name in the page's addresses, and the file. */
 const SHARED_FILES = new Map<string, URL | string>([
   ['currency.ts', new URL('../currency.ts', import.meta.url)],
+  ['scopes.ts', new URL('../http/scopes.ts', import.meta.url)],
   [
     'uplot.js',
     createRequire(import.meta.url)

@@ -1,46 +1,69 @@
 import { encode } from 'uqr'
 import { call, pathOf, type Schemas } from './api.ts'
+import { showApiKeys } from './api-keys.ts'
 import { confirmAction, openFormDialog } from './dialog.ts'
-import { button, create, facts, note, replaceChildren, table, timeElement } from './dom.ts'
+import { button, create, facts, note, replaceChildren, table, timeElement, viewLink } from './dom.ts'
 import { field } from './form.ts'
+import { showOperators } from './operators.ts'
 import { showOwnEmail } from './own-email.ts'
 import { createPasskey, explainCeremony } from './passkey-ceremony.ts'
 import type { Screen, ScreenContext } from './screen.ts'
 
 type Factors = Schemas['AuthenticationFactors']
 
-/** The operator's own e-mail address, passkeys, authenticator app and recovery codes. */
+/** The operator's own factors; `#account?operators=1` and `#account?keys=1` are for operators who manage access. */
 export const account: Screen = {
   title: 'Account',
   scopes: null,
-  open(content, context) {
-    const email = create('div', {})
-    const shown = create('div', {})
-    const codes = create('div', { attributes: { role: 'status' } })
-    replaceChildren(content, create('h2', {}, 'Account'), email, codes, shown)
-    showOwnEmail(email, context)
-    const showCodes = (list: readonly string[] | null) => {
-      if (list === null) return
-      replaceChildren(
-        codes,
-        create('h3', {}, 'Recovery codes'),
-        note('Write them down now: they are shown this once. Each signs you in once when you have lost your device.'),
-        create('ul', { class: 'codes' }, ...list.map((code) => create('li', {}, create('code', {}, code)))),
-      )
-    }
-    const refresh = () => call<Factors>('GET', '/me/factors', { signal: context.signal }).then(show, context.report)
-    const change = (work: () => Promise<void>) => async () => {
-      try {
-        context.report(null)
-        await work()
-        await refresh()
-      } catch (error) {
-        context.report(explainCeremony(error) === null ? error : new Error(explainCeremony(error) ?? ''))
-      }
-    }
-    const show = (factors: Factors) => replaceChildren(shown, ...factorList(factors, context, { change, showCodes, refresh }))
-    void refresh()
+  open(root, context) {
+    const { parameters, may } = context
+    if (!may('access:write')) return showOwn(root, context)
+    const [hasOperators, hasKeys] = [parameters.has('operators'), parameters.has('keys')]
+    const content = create('div')
+    root.append(
+      create(
+        'nav',
+        { attributes: { 'aria-label': 'Views of the account' } },
+        viewLink('#account', 'My account', !hasOperators && !hasKeys),
+        viewLink('#account?operators=1', 'Operators', hasOperators),
+        viewLink('#account?keys=1', 'API keys', hasKeys),
+      ),
+      content,
+    )
+    if (hasOperators) showOperators(content, context)
+    else if (hasKeys) showApiKeys(content, context)
+    else showOwn(content, context)
   },
+}
+
+/** The operator's own e-mail address, passkeys, authenticator app and recovery codes. */
+function showOwn(content: HTMLElement, context: ScreenContext): void {
+  const email = create('div', {})
+  const shown = create('div', {})
+  const codes = create('div', { attributes: { role: 'status' } })
+  replaceChildren(content, create('h2', {}, 'Account'), email, codes, shown)
+  showOwnEmail(email, context)
+  const showCodes = (list: readonly string[] | null) => {
+    if (list === null) return
+    replaceChildren(
+      codes,
+      create('h3', {}, 'Recovery codes'),
+      note('Write them down now: they are shown this once. Each signs you in once when you have lost your device.'),
+      create('ul', { class: 'codes' }, ...list.map((code) => create('li', {}, create('code', {}, code)))),
+    )
+  }
+  const refresh = () => call<Factors>('GET', '/me/factors', { signal: context.signal }).then(show, context.report)
+  const change = (work: () => Promise<void>) => async () => {
+    try {
+      context.report(null)
+      await work()
+      await refresh()
+    } catch (error) {
+      context.report(explainCeremony(error) === null ? error : new Error(explainCeremony(error) ?? ''))
+    }
+  }
+  const show = (factors: Factors) => replaceChildren(shown, ...factorList(factors, context, { change, showCodes, refresh }))
+  void refresh()
 }
 
 interface Changes {

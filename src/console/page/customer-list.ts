@@ -2,7 +2,7 @@ import { type Schemas, withQuery } from './api.ts'
 import { customerAddress, customerState, sumsText } from './customer-parts.ts'
 import { create, timeElement } from './dom.ts'
 import { keyedTable } from './keyed-table.ts'
-import { poll } from './poll.ts'
+import { pagedList } from './paged-list.ts'
 import type { ScreenContext } from './screen.ts'
 
 type Customer = Schemas['Customer']
@@ -10,14 +10,11 @@ type Filters = Readonly<Record<string, string>>
 
 const NAMES = ['email', 'number', 'id'] as const
 const POLL_SECONDS = 30
-const PAGE_SIZE = 20
 
 /** `#orders?customers=1`: customers and guests, by address where it is searched, else the newest first. The address has filters and page. */
-export function showCustomerList(root: HTMLElement, { parameters, signal, report }: ScreenContext): void {
+export function showCustomerList(root: HTMLElement, context: ScreenContext): void {
+  const { parameters } = context
   const filters = Object.fromEntries(NAMES.flatMap((name) => (parameters.get(name) ? [[name, parameters.get(name) ?? '']] : [])))
-  const cursor = parameters.get('cursor')
-  const links = create('p', { class: 'actions' })
-  const count = create('p', { class: 'muted', attributes: { role: 'status' } })
   const columns = ['Customer', 'E-mail', 'State', { number: 'Orders' }, 'Spent', 'Last order', 'Since']
   const rows = keyedTable<Customer>('Customers', columns, {
     keyOf: ({ id }) => id,
@@ -31,27 +28,20 @@ export function showCustomerList(root: HTMLElement, { parameters, signal, report
       timeElement(customer.created_at),
     ],
   })
+  const list = pagedList(
+    {
+      ...{ path: '/admin/customers', filters, seconds: POLL_SECONDS, rows },
+      addressOf: (page) => listAddress({ ...filters, ...page }),
+      words: { more: 'More customers', none: 'No customer matches.' },
+    },
+    context,
+  )
   root.append(
     create('a', { href: '#orders' }, '← All orders'),
     create('h2', {}, 'Orders: customers'),
     searchForm(filters),
-    rows.element,
-    links,
-    count,
+    ...list.elements,
   )
-  poll<Schemas['CustomerPage']>(withQuery('/admin/customers', { ...filters, limit: PAGE_SIZE, cursor }), {
-    seconds: POLL_SECONDS,
-    signal,
-    onError: report,
-    onChange: ({ data, next_cursor }) => {
-      rows.show(data)
-      links.replaceChildren(
-        ...(cursor === null ? [] : [create('a', { href: listAddress(filters) }, 'First page')]),
-        ...(next_cursor === null ? [] : [create('a', { href: listAddress({ ...filters, cursor: next_cursor }) }, 'More customers')]),
-      )
-      count.textContent = data.length === 0 ? 'No customer matches.' : ''
-    },
-  })
 }
 
 function listAddress(filters: Filters): string {

@@ -44,6 +44,11 @@ export function button(text: string, onClick: () => unknown): HTMLButtonElement 
   return element
 }
 
+/** A link to one of the views of a screen. */
+export function viewLink(href: string, text: string, isCurrent: boolean): HTMLAnchorElement {
+  return create('a', { href, attributes: isCurrent ? { 'aria-current': 'page' } : {} }, text)
+}
+
 /** A time as the operator's browser writes it, with the exact time for programs and as a tooltip. */
 export function timeElement(time: string | null): HTMLElement {
   if (time === null) return create('span', {}, '–')

@@ -1,6 +1,6 @@
 import { call, type Schemas, withQuery } from './api.ts'
 import { confirmAction } from './dialog.ts'
-import { create, note, replaceChildren, table, timeElement } from './dom.ts'
+import { create, note, replaceChildren, table, timeElement, viewLink } from './dom.ts'
 import { choice } from './form.ts'
 import { showTemplates } from './mail-templates.ts'
 import { orderLink, showMail } from './mail-view.ts'
@@ -38,10 +38,6 @@ export const mails: Screen = {
     if (template !== null) return showTemplates(root, template, context)
     openList(root, context)
   },
-}
-
-function viewLink(href: string, text: string, isCurrent: boolean): HTMLElement {
-  return create('a', { href, attributes: isCurrent ? { 'aria-current': 'page' } : {} }, text)
 }
 
 function openMail(root: HTMLElement, eventId: string, context: ScreenContext): void {

@@ -31,7 +31,7 @@ let tokenOfEmail: string | null = null
 /** Shows the screen that the address names, or the first one for a name that is unknown or not for this operator. `outcome`: what to tell at once. */
 function showScreen(outcome = ''): void {
   if (permissions === null) return
-  const { role, scopes, names } = permissions
+  const { userId, role, scopes, names } = permissions
   open.abort()
   open = new AbortController()
   const { signal } = open
@@ -74,6 +74,7 @@ function showScreen(outcome = ''): void {
   screen.open(content, {
     parameters: new URLSearchParams(name === given ? query : ''),
     signal,
+    userId,
     may: (scope) => scopes.has(scope),
     names,
     report,

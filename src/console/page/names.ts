@@ -1,4 +1,4 @@
-import { call, type Schemas } from './api.ts'
+import { call, type Schemas, withQuery } from './api.ts'
 import { create } from './dom.ts'
 import type { Scope } from './permissions.ts'
 
@@ -10,11 +10,15 @@ export interface Names {
   actorElement(actor: Actor, customer?: string): HTMLElement
   /** The operators and keys that are known, by id. */
   list(): Promise<ReadonlyMap<string, string>>
+  /** Asks again for the next name: an operator or a key is new. */
+  forget(): void
 }
 
 const WORDS = { admin: 'operator', key: 'key', customer: 'customer' } as const
-/** The most on a page of the API. Others are shown with their ids. */
+/** The most on a page of the API. */
 const LIMIT = 100
+/** Of each list; what comes after it is shown with its id. */
+const MAX_PAGES = 10
 
 /** Asks for operators and keys once, when the first of them is shown. */
 export function createNames(may: (scope: Scope) => boolean): Names {
@@ -30,6 +34,9 @@ export function createNames(may: (scope: Scope) => boolean): Names {
   }
 
   return {
+    forget: () => {
+      names = null
+    },
     list: async () => (may('access:write') ? load() : new Map()),
     actorElement(actor, customer) {
       if (actor.type === 'system') return create('span', {}, 'the store')
@@ -52,8 +59,20 @@ export function createNames(may: (scope: Scope) => boolean): Names {
 
 async function readNames(): Promise<ReadonlyMap<string, string>> {
   const [operators, keys] = await Promise.all([
-    call<Schemas['OperatorPage']>('GET', `/admin/operators?limit=${LIMIT}`),
-    call<Schemas['ApiKeyPage']>('GET', `/admin/api-keys?limit=${LIMIT}`),
+    readPages<Schemas['Operator']>('/admin/operators'),
+    readPages<Schemas['ApiKey']>('/admin/api-keys'),
   ])
-  return new Map([...operators.data.map(({ id, email }) => [id, email] as const), ...keys.data.map(({ id, name }) => [id, name] as const)])
+  return new Map([...operators.map(({ id, email }) => [id, email] as const), ...keys.map(({ id, name }) => [id, name] as const)])
+}
+
+async function readPages<T>(path: string): Promise<T[]> {
+  const items: T[] = []
+  let cursor: string | null = null
+  for (let page = 0; page < MAX_PAGES; page++) {
+    const { data, next_cursor }: { data: T[]; next_cursor: string | null } = await call('GET', withQuery(path, { limit: LIMIT, cursor }))
+    items.push(...data)
+    cursor = next_cursor
+    if (cursor === null) break
+  }
+  return items
 }

@@ -13,6 +13,8 @@ export interface Screen {
 export interface ScreenContext {
   parameters: URLSearchParams
   signal: AbortSignal
+  /** The account of the operator. */
+  userId: string
   /** Whether the operator's role has a scope: what needs another one is neither shown nor asked for. */
   may(scope: Scope): boolean
   names: Names

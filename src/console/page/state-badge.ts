@@ -7,6 +7,7 @@ type State =
   | Schemas['AuditRun']['status']
   | Schemas['Webhook']['state']
   | Schemas['WebhookDelivery']['status']
+  | Schemas['ApiKeyState']
 
 const KINDS = {
   pending: 'waiting',
@@ -25,9 +26,12 @@ const KINDS = {
   enabled: 'good',
   failing: 'waiting',
   disabled: 'bad',
+  active: 'good',
+  expired: 'bad',
+  revoked: 'bad',
 } as const satisfies Readonly<Record<State, string>>
 
-/** A badge for the state of an order, a mail, a run or a webhook, in the same colour everywhere. */
+/** A badge for the state of an order, a mail, a run, a webhook or a key, in the same colour everywhere. */
 export function stateBadge(state: State): HTMLElement {
   return badge(state, KINDS[state])
 }
