@@ -46,7 +46,7 @@ for (const view of VIEWS) {
 
     await signOut(page)
     await page.getByRole('button', { name: 'Use a passkey' }).click()
-    await page.getByRole('navigation').waitFor()
+    await page.getByRole('navigation', { name: 'Screens' }).waitFor()
     await signOut(page)
     await page.getByLabel('E-mail').fill(operator.email)
     await page.getByLabel('Password').fill(operator.password)
@@ -54,7 +54,7 @@ for (const view of VIEWS) {
     await page.getByRole('heading', { name: 'Second step' }).waitFor()
     await assertAccessible(page, 'second step')
     await page.getByRole('button', { name: 'Use a passkey' }).click()
-    await page.getByRole('navigation').waitFor()
+    await page.getByRole('navigation', { name: 'Screens' }).waitFor()
     const { rows } = await store.pool.query(
       'select authenticated_by from sessions where user_id = $1 and revoked_at is null order by created_at desc limit 1',
       [operator.id],
@@ -72,7 +72,7 @@ for (const view of VIEWS) {
     await page.getByText('The code or the passkey is wrong').waitFor()
     await page.getByLabel('Recovery code').fill(codes[0] ?? '')
     await page.getByRole('button', { name: 'Continue' }).click()
-    await page.getByRole('navigation').waitFor()
+    await page.getByRole('navigation', { name: 'Screens' }).waitFor()
     await page.getByRole('link', { name: 'Account' }).click()
     await page.getByRole('button', { name: 'Remove the passkey Laptop' }).click()
     await page.getByRole('button', { name: 'Remove', exact: true }).click()
@@ -101,7 +101,7 @@ test('an operator sets up an authenticator app, and proves again who they are be
   await page.getByRole('button', { name: 'Sign in' }).click()
   await page.getByLabel('Code of your app, or a recovery code').fill(code(0))
   await page.getByRole('button', { name: 'Continue' }).click()
-  await page.getByRole('navigation').waitFor()
+  await page.getByRole('navigation', { name: 'Screens' }).waitFor()
 
   await store.pool.query(`update sessions set authenticated_at = now() - interval '11 minutes'`)
   await show('Pipeline')

@@ -80,5 +80,5 @@ export async function signIn(page: Page, { email, password }: { email: string; p
   await page.getByLabel('E-mail').fill(email)
   await page.getByLabel('Password').fill(password)
   await page.getByRole('button', { name: 'Sign in' }).click()
-  await page.getByRole('navigation').waitFor()
+  await page.getByRole('navigation', { name: 'Screens' }).waitFor()
 }
