@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
 import { rmSync } from 'node:fs'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
+import { eventually } from '../../test/eventually.ts'
 import { writeFiles } from '../../test/lake-harness.ts'
 import { assertProblem } from '../../test/problem.ts'
 import { registerOperator } from '../../test/register-operator.ts'
@@ -97,6 +99,53 @@ test('one query at a time for each operator, three in all', async () => {
   assert.ok(Number(fourth.headers['retry-after']) > 0)
   for (const answer of await Promise.all(running)) assert.ok([200, 422].includes(answer.status), answer.text)
   assert.equal((await send({ sql: 'select 1' }, others[2]?.token)).status, 200)
+})
+
+test('records what is asked before it runs, without values, and the outcome when there is no answer', async () => {
+  const { id, token } = await registerOperator(store)
+  const { port } = store.server.server.address() as AddressInfo
+  const ask = (sql: string, signal?: AbortSignal) =>
+    fetch(`http://127.0.0.1:${port}/admin/lake/queries`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ sql }),
+      ...(signal === undefined ? {} : { signal }),
+    })
+  const recorded = async () => {
+    const { rows } = await store.pool.query<{ after: { sql?: string; outcome?: string }; request_id: string }>(
+      `select after, request_id from activities where actor_id = $1 and action = 'queryLake' order by id`,
+      [id],
+    )
+    return rows
+  }
+  const endless = `select count(*) from range(100000000000000) where range::text <> 'Ada'`
+
+  assert.equal((await ask(`select * from nothing where name = 'Ada'`)).status, 422)
+  const refused = await recorded()
+  assert.deepEqual(
+    refused.map(({ after }) => after),
+    [{ sql: `select * from nothing where name = '…'`, limit: 1_000 }, { outcome: 'query_refused' }],
+  )
+  assert.equal(refused[0]?.request_id, refused[1]?.request_id)
+
+  const gone = new AbortController()
+  const cancelled = ask(endless, gone.signal)
+  await eventually(async () => (await recorded()).length === 3, { what: 'the query is recorded while it runs' })
+  assertProblem(await store.call('POST', '/admin/lake/queries', { token, body: { sql: 'select 1' } }), 429, 'rate_limited')
+  gone.abort()
+  await assert.rejects(cancelled, { name: 'AbortError' })
+  await eventually(async () => (await recorded()).length === 4, { what: 'its outcome' })
+  assert.deepEqual(
+    (await recorded()).slice(2).map(({ after }) => after.outcome ?? 'asked'),
+    ['asked', 'cancelled'],
+    'what has not run is not recorded',
+  )
+
+  assert.equal((await ask(endless)).status, 422)
+  assert.deepEqual(
+    (await recorded()).slice(4).map(({ after }) => after.outcome ?? 'asked'),
+    ['asked', 'query_timeout'],
+  )
 })
 
 test('lists the tables and columns that a query reads', async () => {

@@ -2,6 +2,7 @@ import { Type } from 'typebox'
 import { doingOf, recordActivity } from '../activity/record-activity.ts'
 import { strict } from '../auth/schemas.ts'
 import type { Pool } from '../db/pool.ts'
+import { AppError } from '../errors.ts'
 import { actorOf, anyCallerOf, hasScope } from '../http/caller.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { JSON_BODY, OPERATOR_ONLY, okResponses } from '../http/problem.ts'
@@ -110,12 +111,22 @@ export function lakeRoutes(server: HttpServer, { pool, queries }: { pool: Pool; 
       const gone = new AbortController()
       const onClose = () => gone.abort()
       reply.raw.once('close', onClose)
+      const { sql: text, limit = DEFAULT_ROWS } = request.body
+      const record = (after: object) =>
+        recordActivity(pool, doingOf(request), { subjectType: 'lake', subjectId: null, before: null, after })
+      let isStarted = false
+      // What is asked is recorded before it runs: an attempt that gets no answer may have been one to read somebody's data.
+      const onStart = async () => {
+        await record({ sql: withoutValues(text), limit })
+        isStarted = true
+      }
       try {
-        const { sql: text, limit = DEFAULT_ROWS } = request.body
         const mayReadActivities = hasScope(anyCallerOf(request), 'activities:read')
-        const answer = await queries.run({ operatorId: actorOf(request).id, text, limit, mayReadActivities, signal: gone.signal })
-        const after = { sql: withoutValues(text), limit }
-        await recordActivity(pool, doingOf(request), { subjectType: 'lake', subjectId: null, before: null, after })
+        const query = { operatorId: actorOf(request).id, text, limit, mayReadActivities, signal: gone.signal, onStart }
+        const answer = await queries.run(query).catch(async (error: unknown) => {
+          if (isStarted) await record({ outcome: gone.signal.aborted ? 'cancelled' : error instanceof AppError ? error.code : 'internal' })
+          throw error
+        })
         // Already JSON: this process does not read it.
         return reply
           .headers({ 'cache-control': 'no-store', 'content-type': 'application/json; charset=utf-8' })

@@ -50,6 +50,8 @@ export interface LakeQuery {
   limit: number
   mayReadActivities?: boolean
   signal: AbortSignal
+  /** Called when the query is about to run. It does not run when this throws. */
+  onStart?: () => Promise<void>
 }
 
 /** Runs queries of operators, each in a process of its own: one at a time for each operator, and a few in all. */
@@ -62,7 +64,7 @@ export class LakeQueries {
   }
 
   /** The answer as JSON. Throws `rate_limited`, `unavailable`, `query_refused` or `query_timeout`. */
-  async run({ operatorId, text, limit, mayReadActivities = false, signal }: LakeQuery): Promise<Buffer> {
+  async run({ operatorId, text, limit, mayReadActivities = false, signal, onStart }: LakeQuery): Promise<Buffer> {
     const { place, mayBeMissing, environment, timeoutMs = DEFAULT_TIMEOUT_MS, temporaryDirectory = tmpdir() } = this.#options
     if (place.bucket === null && !mayBeMissing && !existsSync(place.directory))
       throw new AppError('unavailable', 'This process sees no lake: set LAKE_URL, or DATA_DIR to that of the process with the role lake.')
@@ -73,6 +75,7 @@ export class LakeQueries {
       throw new AppError('unavailable', `${MAX_QUERIES} queries of other operators are running. Retry in a moment.`, { headers })
     this.#running.add(operatorId)
     try {
+      await onStart?.()
       const spillDirectory = await mkdtemp(join(temporaryDirectory, 'storefront-query-'))
       try {
         const bounds = { maxRows: limit, maxBytes: MAX_ROW_BYTES, memory: DUCKDB_MEMORY, spill: SPILL, spillDirectory }
