@@ -75,10 +75,9 @@ test('a change that is refused or rolled back leaves no activity', async () => {
     await store.call('POST', `/admin/products/${product.id}/stock/adjustments`, { token, body: { delta: -9, reference: 'r' } }),
     await store.call('POST', `/admin/orders/${order}/transitions`, { token, body: { to: 'delivered' } }),
     await store.call('POST', `/admin/mails/${randomUUID()}.1/retry`, { token }),
-    await store.call('POST', '/admin/lake/queries', { token, body: { sql: 'drop table orders' } }),
     await store.call('POST', '/admin/operators', { token, body: { email: operator.email, role: 'support' } }),
   ].map(({ status }) => status)
-  assert.deepEqual(statuses, [412, 412, 409, 409, 404, 422, 409])
+  assert.deepEqual(statuses, [412, 412, 409, 409, 404, 409])
   assert.deepEqual(await since(start), [])
 })
 
