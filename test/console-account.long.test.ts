@@ -33,7 +33,7 @@ for (const view of VIEWS) {
   }, async (t) => {
     const { store, page, operator, complaints } = await openConsole(t, view, await settings())
     const removeAuthenticator = await addVirtualAuthenticator(page)
-    await page.getByRole('link', { name: 'Account' }).click()
+    await page.getByRole('link', { name: 'Account', exact: true }).click()
     await page.getByText('Your password alone signs you in.').waitFor()
     await assertAccessible(page, 'account')
     await page.getByRole('button', { name: 'Add a passkey' }).click()
@@ -73,7 +73,7 @@ for (const view of VIEWS) {
     await page.getByLabel('Recovery code').fill(codes[0] ?? '')
     await page.getByRole('button', { name: 'Continue' }).click()
     await page.getByRole('navigation', { name: 'Screens' }).waitFor()
-    await page.getByRole('link', { name: 'Account' }).click()
+    await page.getByRole('link', { name: 'Account', exact: true }).click()
     await page.getByRole('button', { name: 'Remove the passkey Laptop' }).click()
     await page.getByRole('button', { name: 'Remove', exact: true }).click()
     await page.getByText('No passkeys.').waitFor()
@@ -85,7 +85,7 @@ for (const view of VIEWS) {
 
 test('an operator sets up an authenticator app, and proves again who they are before a run', { skip: NO_CHROMIUM }, async (t) => {
   const { store, page, operator, complaints, show } = await openConsole(t, {}, await settings())
-  await page.getByRole('link', { name: 'Account' }).click()
+  await page.getByRole('link', { name: 'Account', exact: true }).click()
   await page.getByRole('button', { name: 'Set up an authenticator app' }).click()
   await page.getByRole('img', { name: 'QR code' }).waitFor()
   await assertAccessible(page, 'authenticator app')

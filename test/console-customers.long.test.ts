@@ -116,7 +116,7 @@ test('an operator with a second factor types the address, proves again who they 
 }, async (t) => {
   const { page, complaints, address, operator } = await openConsoleOf(t, store)
   const { customer } = await addCustomer()
-  await page.getByRole('link', { name: 'Account' }).click()
+  await page.getByRole('link', { name: 'Account', exact: true }).click()
   await page.getByRole('button', { name: 'Set up an authenticator app' }).click()
   const secret = (await page.locator('.secret').textContent()) ?? ''
   const code = (steps: number) => totpCode(secret, totpStepOf(new Date()) + steps)

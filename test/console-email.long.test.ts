@@ -12,7 +12,7 @@ for (const view of VIEWS) {
     skip: NO_CHROMIUM,
   }, async (t) => {
     const { store, page, operator, complaints, address } = await openConsole(t, view)
-    await page.getByRole('link', { name: 'Account' }).click()
+    await page.getByRole('link', { name: 'Account', exact: true }).click()
     await page.getByText(operator.email).waitFor()
     await page.getByText('not proven').waitFor()
     await assertUsable(page, 'account')
@@ -66,7 +66,7 @@ test('a link that is opened where nobody is signed in asks for the sign-in first
   skip: NO_CHROMIUM,
 }, async (t) => {
   const { store, page, operator, complaints, address } = await openConsole(t)
-  await page.getByRole('link', { name: 'Account' }).click()
+  await page.getByRole('link', { name: 'Account', exact: true }).click()
   await page.getByRole('button', { name: 'Prove the address' }).click()
   await page.getByText('A mail with a link is on its way to your address.').waitFor()
   const proof = await mailFor(store, operator.email, 'confirm_email')

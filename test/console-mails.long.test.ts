@@ -163,6 +163,25 @@ for (const view of VIEWS) {
   })
 }
 
+test('a failed mail is sent again beside its change in the timeline of the order', { skip: NO_CHROMIUM }, async (t) => {
+  const { store, page, address, customers } = await openMailingConsole(t, { width: 1_280, isDark: false })
+  const { rows } = await store.pool.query('select id from orders where user_id = $1', [customers[1]?.id])
+  await page.goto(`${address}#orders?order=${rows[0].id}`)
+  const again = page.getByRole('button', { name: 'Send again the mail of change 1' })
+  await again.press('Enter')
+  await assertAccessible(page, 'the question before a mail is sent again')
+  await page.getByRole('dialog', { name: 'Retry this mail?' }).getByRole('button', { name: 'Retry' }).press('Enter')
+  await page.getByText('The mail is queued again.').waitFor()
+  const retried = async () =>
+    (await store.pool.query(`select count(*)::int as count from activities where action = 'retryMail'`)).rows[0].count === 1
+  await eventually(retried, { what: 'the activity' })
+  await page.goto(
+    `${address}#orders?order=${(await store.pool.query('select id from orders where user_id = $1', [customers[0]?.id])).rows[0].id}`,
+  )
+  await page.getByRole('button', { name: 'Show the mail of change 1' }).waitFor()
+  assert.equal(await again.count(), 0, 'a mail that was sent is not')
+})
+
 test('walks through older mails, and back', { skip: NO_CHROMIUM }, async (t) => {
   const prepare = async ({ pool }: TestStore) =>
     void (await pool.query(

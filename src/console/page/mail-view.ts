@@ -29,16 +29,17 @@ export function showMail(root: HTMLElement, eventId: string, { signal, may, repo
 
   const show = (mail: Schemas['Mail']) => {
     const retry = create('button', { type: 'button' }, 'Retry this mail')
-    retry.addEventListener('click', () => void retryMail().catch(report))
+    retry.addEventListener('click', () => void retryShown().catch(report))
     replaceChildren(head, headersOf(mail), mail.status === 'failed' && may('mails:send') && create('p', { class: 'actions' }, retry))
     // The frame keeps its place while only the status changes.
     const rendered = JSON.stringify(mail.rendered)
     if (rendered !== renderedBefore) replaceChildren(content, ...renderedMail(mail.rendered))
     renderedBefore = rendered
   }
-  const retryMail = async () => {
-    if (!(await confirmAction(RETRY, until))) return
-    show(await call<Schemas['Mail']>('POST', `${path}/retry`, { signal: until }))
+  const retryShown = async () => {
+    const mail = await retryMail(eventId, until)
+    if (mail === null) return
+    show(mail)
     tell('The mail is queued again.')
   }
   const onError = (error: Error | null) => {
@@ -46,6 +47,12 @@ export function showMail(root: HTMLElement, eventId: string, { signal, may, repo
     if (!signal.aborted) report(error)
   }
   poll<Schemas['Mail']>(path, { seconds: 5, signal: until, onChange: show, onError })
+}
+
+/** Queues a failed mail again when the operator confirms it; null when not. */
+export async function retryMail(eventId: string, signal: AbortSignal): Promise<Schemas['Mail'] | null> {
+  if (!(await confirmAction(RETRY, signal))) return null
+  return call<Schemas['Mail']>('POST', pathOf`/admin/mails/${eventId}/retry`, { signal })
 }
 
 /** A link to the order of a mail. */

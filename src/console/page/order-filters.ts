@@ -1,4 +1,4 @@
-import { call, type Schemas, withQuery } from './api.ts'
+import { call, pathOf, type Schemas, withQuery } from './api.ts'
 import { create } from './dom.ts'
 import { choice } from './form.ts'
 import { STATUSES } from './order-parts.ts'
@@ -25,6 +25,8 @@ export function filterForm(
     pattern: '\\s*#?[0-9]{1,18}\\s*',
     title: 'Digits, with or without #',
   })
+  const product = text('product', given('product_id'), 14)
+  void showSku(product, given('product_id'))
   const label = (name: string, control: HTMLElement) => create('label', {}, `${name} `, control)
   const reset = create('button', { type: 'button' }, 'Reset')
   const form = create(
@@ -33,7 +35,7 @@ export function filterForm(
     label('Number', number),
     label('E-mail', Object.assign(text('email', given('email'), 20), { type: 'email' })),
     label('Status', status),
-    label('Product (SKU or id)', text('product', given('product_id'), 14)),
+    label('Product (SKU or id)', product),
     label('Placed from', time('from')),
     label('Placed before', time('to')),
     create('button', { type: 'submit', class: 'primary' }, 'Search'),
@@ -75,6 +77,17 @@ async function findProductId(sku: string): Promise<string> {
   const found = data.find((product) => product.sku.toLowerCase() === sku.toLowerCase())
   if (found === undefined) throw new Error(`No product has the SKU ${sku}. An archived one is found by its id.`)
   return found.id
+}
+
+/** Replaces the id by the SKU. It stays for an archived product, which only its id finds, and where the operator has typed meanwhile. */
+async function showSku(control: HTMLInputElement, productId: string): Promise<void> {
+  if (productId === '') return
+  try {
+    const { sku } = await call<Schemas['Product']>('GET', pathOf`/products/${productId}`)
+    if (control.value === productId) control.value = sku
+  } catch {
+    // The list itself reports a store that does not answer.
+  }
 }
 
 /** The instant of a `datetime-local`; an empty one stays so. */

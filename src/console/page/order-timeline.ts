@@ -1,6 +1,6 @@
 import type { Schemas } from './api.ts'
-import { create, note, replaceChildren, table } from './dom.ts'
-import { showMail } from './mail-view.ts'
+import { button, create, note, replaceChildren, table } from './dom.ts'
+import { retryMail, showMail } from './mail-view.ts'
 import { stepElement } from './order-parts.ts'
 import type { ScreenContext } from './screen.ts'
 import { stateBadge } from './state-badge.ts'
@@ -39,7 +39,7 @@ export function timeline(orderId: string, context: ScreenContext): { element: HT
     if (text === shown) return
     shown = text
     const focused = steps.contains(document.activeElement) ? document.activeElement?.getAttribute('aria-label') : null
-    const rows = entries.map((entry) => [...cells(entry), ...(hasMails ? [mailButton(entry, entry.version === version)] : [])])
+    const rows = entries.map((entry) => [...cells(entry), ...(hasMails ? [mailCell(entry, entry.version === version)] : [])])
     const columns = ['Change', 'Made', 'Published', 'Mail', 'Mail sent', 'Lake', ...(hasMails ? ['Shown'] : [])]
     replaceChildren(steps, table('Timeline', columns, rows))
     if (focused) [...steps.querySelectorAll('button')].find((button) => button.getAttribute('aria-label') === focused)?.focus()
@@ -59,11 +59,28 @@ export function timeline(orderId: string, context: ScreenContext): { element: HT
     else showMail(content, eventId, { ...context, signal: AbortSignal.any([context.signal, showing.signal]) })
   }
 
+  function mailCell(entry: Entry, isShown: boolean): HTMLElement {
+    const canRetry = entry.mail?.status === 'failed' && context.may('mails:send')
+    return create('div', { class: 'actions' }, mailButton(entry, isShown), canRetry && retryButton(entry))
+  }
+
+  /** Queues a failed mail again, as the screen Mails does; the timeline shows the attempt when it asks the next time. */
+  function retryButton({ version, status }: Entry): HTMLButtonElement {
+    const retry = async () => {
+      try {
+        if (await retryMail(`${orderId}.${version}`, context.signal)) context.tell('The mail is queued again.')
+      } catch (error) {
+        context.report(error)
+      }
+    }
+    return Object.assign(button('Send again', retry), { ariaLabel: `Send again the mail of change ${version}, ${status}` })
+  }
+
   function mailButton({ version, status }: Entry, isShown: boolean): HTMLElement {
     const label = `Show the mail of change ${version}, ${status}`
-    const button = create('button', { type: 'button', attributes: { 'aria-label': label, 'aria-pressed': String(isShown) } }, 'Mail')
-    button.addEventListener('click', () => choose(version))
-    return button
+    const element = create('button', { type: 'button', attributes: { 'aria-label': label, 'aria-pressed': String(isShown) } }, 'Mail')
+    element.addEventListener('click', () => choose(version))
+    return element
   }
 
   return { element, show }

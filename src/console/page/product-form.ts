@@ -1,6 +1,7 @@
 import { Refusal, type Schemas, send } from './api.ts'
 import { create } from './dom.ts'
 import { sendForm } from './form.ts'
+import { readAttributes } from './product-attributes.ts'
 import { FIELD_NAMES, type ProductTexts, productFields, readPrice, textsOf } from './product-fields.ts'
 import type { ScreenContext } from './screen.ts'
 
@@ -62,11 +63,12 @@ export function productForm(
 
 /** Only what differs, so that a change by another operator of something else is not undone. */
 function changesOf(product: Product, texts: ProductTexts): Schemas['ProductChange'] {
-  const { price, currency, ...labels } = texts
+  const { price, currency, attributes, ...labels } = texts
   const saved = textsOf(product)
   const names = ['sku', 'name', 'category', 'description'] as const
   return {
     ...Object.fromEntries(names.filter((name) => labels[name] !== saved[name]).map((name) => [name, labels[name]])),
+    ...(attributes === saved.attributes ? {} : { attributes: readAttributes(attributes) }),
     ...(price === saved.price && currency === saved.currency ? {} : { price: readPrice(texts) }),
   }
 }

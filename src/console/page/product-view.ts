@@ -64,12 +64,14 @@ export function showProduct(root: HTMLElement, productId: string, context: Scree
 }
 
 /** For an operator who changes no products. */
-function productFacts({ product: { name, sku, category, price, description } }: TaggedProduct): HTMLElement {
+function productFacts({ product: { name, sku, category, price, description, attributes = {} } }: TaggedProduct): HTMLElement {
   return create(
     'div',
     {},
     create('h3', {}, 'Product'),
     facts(['Name', name], ['SKU', sku], ['Category', category], ['Price', amountText(price)], ['Description', description]),
+    Object.keys(attributes).length > 0 && create('h3', {}, 'Attributes'),
+    facts(...Object.entries(attributes).map(([name, value]) => [name, String(value)] as const)),
   )
 }
 
