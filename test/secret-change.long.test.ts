@@ -102,7 +102,7 @@ test('after the commands of the document tokens are good, webhooks keep their si
     env: { ...env, PATH: env.PATH ?? '', STOREFRONT_SECRET: next },
     input: 'short',
   })
-  assert.deepEqual(short, { status: 2, stdout: '', stderr: 'storefront: the new secret must have at least 32 characters\n' })
+  assert.deepEqual(short, { status: 2, stdout: '', stderr: 'storefront: the new secret must be at least 32 characters long\n' })
 })
 
 test('an embedded store changes the secret that it keeps, beside a running process, and survives the kill of a change', async (t) => {
