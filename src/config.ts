@@ -82,6 +82,7 @@ function readAll(read: Settings, env: NodeJS.ProcessEnv) {
     /** PEM file of the authority that signed the mail server's certificate; null for Node's own list. */
     smtpCaFile: optionalPath(read, 'SMTP_CA', 'a PEM file', 'the authorities that Node.js knows'),
     mailFrom: readMailFrom(read),
+    isSenderGiven: read.isSet('MAIL_FROM'),
     /** Carries the id of each mail, by which the provider drops a repeated one; null for none. */
     mailIdempotencyHeader: readHeaderName(read),
     /** A folder of mail templates that replace the built-in ones, or null. */

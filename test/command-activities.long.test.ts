@@ -75,6 +75,7 @@ const WITHOUT: Record<string, string> = {
   serve: 'runs the store: the calls leave activities',
   migrate: 'works below the tables',
   config: 'reads the environment',
+  doctor: 'reads',
   backup: 'changes no table',
   restore: 'works below the tables; its replay leaves one',
   'catalogue export': 'reads',

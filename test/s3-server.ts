@@ -45,9 +45,9 @@ const BUCKET = 'test-bucket'
  * A server of the part of S3's protocol that a lake needs: PUT with If-None-Match, GET, HEAD, DELETE and ListObjectsV2 in pages, path
  * style, with checked signatures. An upload that breaks off leaves nothing; objects are files on disk.
  */
-export async function startS3Server(t: Cleanup, { pageSize = 1_000 } = {}): Promise<S3Server> {
+export async function startS3Server(t: Cleanup, { pageSize = 1_000, ignoresConditions = false } = {}): Promise<S3Server> {
   const root = mkdtempSync(join(tmpdir(), 'storefront-s3-'))
-  const objects = new Objects(root)
+  const objects = new Objects(root, ignoresConditions)
   const state: Pick<S3Server, 'fault' | 'requests'> = { fault: () => undefined, requests: [] }
   const server = createServer((request, response) => {
     answer(request, response).catch(() => response.destroy())
@@ -95,9 +95,11 @@ interface Result {
 class Objects {
   readonly folder: string
   readonly #uploads: string
+  readonly #ignoresConditions: boolean
   readonly #metadata = new Map<string, Record<string, string>>()
 
-  constructor(root: string) {
+  constructor(root: string, ignoresConditions: boolean) {
+    this.#ignoresConditions = ignoresConditions
     this.folder = join(root, 'objects')
     this.#uploads = join(root, 'uploads')
     mkdirSync(this.folder)
@@ -142,7 +144,7 @@ class Objects {
     const upload = join(this.#uploads, randomUUID())
     writeFileSync(upload, body)
     mkdirSync(dirname(path), { recursive: true })
-    if (headers['if-none-match'] !== '*') rmSync(path, { force: true })
+    if (this.#ignoresConditions || headers['if-none-match'] !== '*') rmSync(path, { force: true })
     try {
       linkSync(upload, path)
     } catch {

@@ -189,6 +189,7 @@ test('takes each setting it knows', () => {
     smtpUrl: 'smtps://me:hunter2@mail.example',
     smtpCaFile: '/etc/mail-ca.pem',
     mailFrom: 'Shop <shop@shop.example>',
+    isSenderGiven: true,
     mailIdempotencyHeader: 'Resend-Idempotency-Key',
     lakeBucket: null,
     lakeFlushSeconds: 5,

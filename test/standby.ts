@@ -3,7 +3,6 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type DataFolder, dataFolder } from '../src/db/embedded/data-folder.ts'
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../src/db/embedded/embedded-postgres.ts'
-import type { Queryable } from '../src/db/pool.ts'
 import { type Cleanup, onCleanup } from './cleanup.ts'
 
 /** Copies a cluster whose server is stopped, for a physical standby. */
@@ -42,21 +41,4 @@ export async function startStandby(
 function toConnInfo(url: string): string {
   const { hostname, port, username, password } = new URL(url)
   return `host=${hostname} port=${port} user=${username} password=${password} dbname=storefront`
-}
-
-/**
- * Why a standby (PostgreSQL 17 or later) could not continue with the slot if it were promoted now; null when it could. A temporary copy
- * has not caught up with the primary yet, and the promotion drops it.
- */
-export async function findStandbyReason(standby: Queryable, slotName: string): Promise<string | null> {
-  const { rows } = await standby.query<{ synced: boolean; temporary: boolean; invalidation_reason: string | null }>(
-    'select synced, temporary, invalidation_reason from pg_replication_slots where slot_name = $1',
-    [slotName],
-  )
-  const slot = rows[0]
-  if (slot === undefined) return `the standby has no copy of the replication slot ${slotName}`
-  if (slot.invalidation_reason !== null)
-    return `the standby's copy of the replication slot ${slotName} is invalid: ${slot.invalidation_reason}`
-  if (slot.temporary) return `the standby's copy of the replication slot ${slotName} has not caught up yet`
-  return slot.synced ? null : `the replication slot ${slotName} on the standby is not synchronized from a primary`
 }

@@ -26,7 +26,7 @@ export function watchStore(metrics: Metrics, config: Pick<Config, 'roles' | 'exp
 }
 
 /** Null while the folder does not exist: with DATABASE_URL nothing may be written to it. */
-async function readDisk(folder: string): Promise<{ freeBytes: number; sizeBytes: number } | null> {
+export async function readDisk(folder: string): Promise<{ freeBytes: number; sizeBytes: number } | null> {
   try {
     const { bsize, bavail, blocks } = await statfs(folder)
     return { freeBytes: bsize * bavail, sizeBytes: bsize * blocks }

@@ -119,3 +119,20 @@ export async function readSlotStatus(db: Queryable, slotName: string): Promise<S
   const { active = false, retainedBytes = null, lagBytes = null } = rows[0] ?? {}
   return lostReason === null ? { active, retainedBytes, lagBytes, lostReason } : { active, retainedBytes: null, lagBytes: null, lostReason }
 }
+
+/**
+ * Why a standby (PostgreSQL 17 or later) could not continue with the slot if it were promoted now; null when it could. A temporary copy
+ * has not caught up with the primary yet, and the promotion drops it.
+ */
+export async function findStandbyReason(standby: Queryable, slotName: string): Promise<string | null> {
+  const { rows } = await standby.query<{ synced: boolean; temporary: boolean; invalidation_reason: string | null }>(
+    'select synced, temporary, invalidation_reason from pg_replication_slots where slot_name = $1',
+    [slotName],
+  )
+  const slot = rows[0]
+  if (slot === undefined) return `the standby has no copy of the replication slot ${slotName}`
+  if (slot.invalidation_reason !== null)
+    return `the standby's copy of the replication slot ${slotName} is invalid: ${slot.invalidation_reason}`
+  if (slot.temporary) return `the standby's copy of the replication slot ${slotName} has not caught up yet`
+  return slot.synced ? null : `the replication slot ${slotName} on the standby is not synchronized from a primary`
+}

@@ -3,10 +3,10 @@ import { test } from 'node:test'
 import { onCleanup } from '../../test/cleanup.ts'
 import { makeDataFolder } from '../../test/data-folders.ts'
 import { eventually } from '../../test/eventually.ts'
-import { copyForStandby, findStandbyReason, startStandby } from '../../test/standby.ts'
+import { copyForStandby, startStandby } from '../../test/standby.ts'
 import { startEmbeddedPostgres } from '../db/embedded/embedded-postgres.ts'
 import { connectClient, type Queryable } from '../db/pool.ts'
-import { createReplicationSlot } from './replication-slot.ts'
+import { createReplicationSlot, findStandbyReason } from './replication-slot.ts'
 
 const SLOT = 'storefront_orders'
 

@@ -50,6 +50,13 @@ export const COMMANDS: readonly Command[] = [
     run: async ({ terminal }, { json }) => (await import('./config-command.ts')).printConfig(terminal, json),
   }),
   defineCommand({
+    name: 'doctor',
+    options: { json },
+    help: 'examines settings, database, replication slot, clocks, disks, broker, mail server and bucket, and prints what to do; changes nothing; exit status 1 when there is a problem',
+    needs: 'nothing',
+    run: async ({ terminal }, { json }) => (await import('./doctor-command.ts')).printDiagnosis(terminal, json),
+  }),
+  defineCommand({
     name: 'backup',
     arguments: [{ name: 'FOLDER' }],
     help: 'copies the embedded database and its secrets into a new folder, beside a running store or without one; not the lake',

@@ -64,6 +64,21 @@ export const API_RIGHTS: Readonly<Record<string, readonly Right[]>> = {
   figure_checkpoints: ['select', 'insert', 'delete'],
 }
 
+/** The rights that the role of this connection lacks, as `right on table`. */
+export async function findMissingRights(db: Queryable): Promise<string[]> {
+  const wanted = Object.entries(API_RIGHTS).flatMap(([name, rights]) => rights.map((right) => ({ name, right })))
+  const { rows } = await db.query<{ missing: string }>(
+    `select format('%s on %s', wanted.right, wanted.name) as missing
+    from unnest($1::text[], $2::text[]) as wanted (name, "right")
+    left join pg_class on oid = to_regclass(wanted.name)
+    where case relkind when 'S' then not has_sequence_privilege(oid, wanted.right)
+      else oid is null or not has_table_privilege(oid, wanted.right) end
+    order by missing`,
+    [wanted.map(({ name }) => name), wanted.map(({ right }) => right)],
+  )
+  return rows.map(({ missing }) => missing)
+}
+
 type Right = 'select' | 'insert' | 'update' | 'delete' | 'usage'
 
 // Created by the package pg-boss, which does not document the rights it needs: all rights on rows.

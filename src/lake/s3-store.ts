@@ -129,6 +129,22 @@ export class S3LakeStore implements LakeStore {
     }
   }
 
+  /** Whether the server refuses to replace a file. Offers the file's own bytes, so that a server that replaces it changes nothing. */
+  async refusesOverwriting(name: string): Promise<boolean> {
+    const { bytes, digest } = await this.#get(name)
+    const metadata = digest === undefined ? {} : { Metadata: { sha256: digest } }
+    try {
+      await this.#client.send(
+        new PutObjectCommand({ ...this.#object(name), Body: bytes, IfNoneMatch: '*', ...metadata }),
+        this.#options(bytes.length),
+      )
+      return false
+    } catch (error) {
+      if (statusOf(error) === 412) return true
+      throw error
+    }
+  }
+
   async delete(name: string): Promise<void> {
     await this.#client.send(new DeleteObjectCommand(this.#object(name)), this.#options())
   }

@@ -63,6 +63,11 @@ export async function probe(url: string): Promise<Error | null> {
   }
 }
 
+/** Whether a process has this id. */
+export function isRunning(pid: number): boolean {
+  return sendSignal(pid, 0)
+}
+
 /** Whether the process exists. The signal 0 only asks. */
 function sendSignal(pid: number, signal: NodeJS.Signals | 0): boolean {
   try {

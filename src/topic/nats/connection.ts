@@ -18,7 +18,7 @@ export interface NatsSettings {
 
 const CONNECT_TIMEOUT_MS = 5_000
 /** The default of a server. The largest event of a usual shop needs two thirds of it: see decision 0246. */
-const NEEDED_PAYLOAD_BYTES = 1024 * 1024
+export const NEEDED_PAYLOAD_BYTES = 1024 * 1024
 const RECONNECT_MS = 250
 // A server that is cut off is detected after two intervals.
 const PING_INTERVAL_MS = 2_500

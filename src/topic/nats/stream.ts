@@ -16,7 +16,7 @@ import { OperatorError } from '../../errors.ts'
 import { EPOCH_SEQUENCES } from '../topic.ts'
 import { type Jetstream, jetstreamErrorCode } from './connection.ts'
 
-const STREAM_NOT_FOUND = 10_059
+export const STREAM_NOT_FOUND = 10_059
 const STREAM_NAME_IN_USE = 10_058
 const DUPLICATE_WINDOW_MS = 120_000
 
@@ -105,18 +105,21 @@ async function ensureStream(jetstream: Jetstream, { name, replicas, logger }: St
       info = await streams.info(streamName)
     }
   }
-  const config = info.config as unknown as Record<string, unknown>
-  const wrong = Object.entries(required).filter(([key, value]) => JSON.stringify(config[key]) !== JSON.stringify(value))
-  if (wrong.length > 0) {
-    throw new StreamMisconfigured(
-      `the NATS stream ${streamName} must have ${wrong.map(([key, value]) => `${key}=${JSON.stringify(value)}`).join(', ')}`,
-    )
-  }
+  const wrong = findMisconfiguration(info, name)
+  if (wrong !== null) throw new StreamMisconfigured(wrong)
   if (info.config.num_replicas < replicas) {
     logger.info({ stream: streamName, from: info.config.num_replicas, to: replicas }, 'the stream gets more replicas')
     info = await streams.update(streamName, { num_replicas: replicas })
   }
   return info
+}
+
+/** Which settings the stream must have, so that no message is lost or stored twice; null when it has them. */
+export function findMisconfiguration(info: StreamInfo, name: string): string | null {
+  const config = info.config as unknown as Record<string, unknown>
+  const wrong = Object.entries(requiredSettings(name)).filter(([key, value]) => JSON.stringify(config[key]) !== JSON.stringify(value))
+  if (wrong.length === 0) return null
+  return `the NATS stream ${info.config.name} must have ${wrong.map(([key, value]) => `${key}=${JSON.stringify(value)}`).join(', ')}`
 }
 
 /** A recreated stream counts from 1 again, so it gets a new epoch. Its creation time identifies it. */

@@ -1,0 +1,32 @@
+import type { Config } from '../../config.ts'
+import { check, type Finding, ok, problem } from './finding.ts'
+
+const RECENT_DAYS = 60
+const DAY_MS = 86_400_000
+const LARGEST_BYTES = 8_000_000
+
+/** The bucket of the lake: whether it can be listed and read, and refuses to overwrite. No file is added, changed or removed. */
+export function examineLake(config: Config, timeoutMs: number): Promise<Finding[]> {
+  const { lakeBucket, dataDir } = config
+  if (lakeBucket === null) return Promise.resolve([ok('lake', `files in ${dataDir}/lake`)])
+  const remedy =
+    'check LAKE_URL, S3_ENDPOINT, the region, and that the credentials may list, read and write: The lake in S3, in docs/operations.md'
+  return check('lake', { remedy, timeoutMs }, async (signal) => {
+    const { S3LakeStore } = await import('../../lake/s3-store.ts')
+    const store = new S3LakeStore({ ...lakeBucket, cacheDirectory: `${dataDir}/lake-cache`, attempts: 2, timeoutMs })
+    signal.addEventListener('abort', () => store.close())
+    try {
+      const since = new Date(Date.now() - RECENT_DAYS * DAY_MS).toISOString().slice(0, 10)
+      const files = await store.list('orders/', `orders/ingest_date=${since}`)
+      const file = files.findLast(({ sizeBytes }) => sizeBytes <= LARGEST_BYTES)
+      const place = store.locate('')
+      if (file === undefined) return [ok('lake', `${place} can be listed; whether it refuses to overwrite shows with the first file`)]
+      if (await store.refusesOverwriting(file.name))
+        return [ok('lake', `${place} can be listed, read and written, and refuses to overwrite (If-None-Match)`)]
+      const needed = 'use a server with conditional writes (If-None-Match: *): two processes could replace the files of each other'
+      return [problem('lake', `${place} ignores If-None-Match and overwrites files`, needed)]
+    } finally {
+      store.close()
+    }
+  })
+}

@@ -1,0 +1,78 @@
+import { accessSync, constants, existsSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Config } from '../../config.ts'
+import { dataFolder } from '../../db/embedded/data-folder.ts'
+import { findFullDisk } from '../../db/embedded/full-disk.ts'
+import { readDisk } from '../watch-store.ts'
+import { describeBytes } from './examine-slot.ts'
+import { check, type Finding, ok, problem, warning } from './finding.ts'
+
+// As the alert DiskFillsUp.
+const LITTLE_FREE = 0.1
+
+/** The disks of DATA_DIR, the embedded database and the lake, each once. */
+export function examineDisks({ dataDir, databaseAddresses, lakeBucket }: Config, timeoutMs: number): Promise<Finding[]> {
+  const folder = dataFolder(dataDir)
+  const remedy = 'make room on it, or move the folder to a larger disk; storefront lake compact and old logs give some'
+  return check('disk', { remedy, timeoutMs }, async () => {
+    const wal = join(folder.cluster, 'pg_wal')
+    const used = [dataDir, ...(databaseAddresses === null ? [folder.cluster, wal] : []), ...(lakeBucket === null ? [folder.lake] : [])]
+    const existing = used.filter((path) => existsSync(path))
+    if (existing.length === 0) return [ok('disk', `${dataDir} does not exist`)]
+    const closed = existing.filter((path) => !isWritable(path))
+    // When root starts the store, the cluster belongs to another user, which is right.
+    if (closed.length > 0)
+      return [
+        problem(
+          'disk',
+          `this user may not write to ${closed.join(', ')}`,
+          'run this as the user of the store, or give the folder to that user',
+        ),
+      ]
+    const full = findFullDisk(folder)
+    if (full !== null) return [problem('disk', full.replace(/: make room on it$/, ''), remedy)]
+    const disks = existing.filter((path, index) => existing.findIndex((other) => statSync(other).dev === statSync(path).dev) === index)
+    return Promise.all(disks.map(async (path) => examineDisk(path, await readDisk(path), remedy)))
+  })
+}
+
+function isWritable(path: string): boolean {
+  try {
+    accessSync(path, constants.W_OK)
+    return true
+  } catch {
+    return false
+  }
+}
+
+function examineDisk(path: string, disk: { freeBytes: number; sizeBytes: number } | null, remedy: string): Finding {
+  if (disk === null) return ok('disk', `${path} does not exist`)
+  const { freeBytes, sizeBytes } = disk
+  const found = `${describeBytes(freeBytes)} of ${describeBytes(sizeBytes)} are free on the disk of ${path}`
+  return freeBytes < LITTLE_FREE * sizeBytes ? warning('disk', found, remedy) : ok('disk', found)
+}
+
+const EVERY_ADDRESS: Record<string, string> = { '0.0.0.0': '127.0.0.1', '::': '::1' }
+
+/** What the process at the operations port of these settings says about itself. */
+export function examineProcess({ operations }: Config, timeoutMs: number): Promise<Finding[]> {
+  if (operations === null || operations.port === 0) return Promise.resolve([ok('process', 'not asked: OPS_PORT names no port')])
+  const host = EVERY_ADDRESS[operations.host] ?? operations.host
+  const place = `${host.includes(':') ? `[${host}]` : host}:${operations.port}`
+  return check('process', { remedy: 'look at the log of the process, and restart it', timeoutMs }, async (signal) => {
+    const response = await fetch(`http://${place}/readyz`, { signal }).catch((error: Error) => {
+      if ((error.cause as NodeJS.ErrnoException | undefined)?.code !== 'ECONNREFUSED') throw error
+      return null
+    })
+    const start = 'start it (storefront serve), or run this where it runs, with its settings'
+    if (response === null) return [warning('process', `no process of the store answers at ${place}`, start)]
+    const body = (await response.json().catch(() => null)) as { status?: string; failing?: { name: string; reason: string }[] } | null
+    if (body?.status === 'ok') return [ok('process', `the process at ${place} is ready`)]
+    const failing = body?.failing ?? []
+    if (failing.length === 0)
+      return [warning('process', `what answers at ${place} is no process of the store`, 'set OPS_PORT to that of the store')]
+    return failing.map(({ name, reason }) =>
+      problem('process', `${name} at ${place}: ${reason}`, 'see Is it healthy?, in docs/operations.md'),
+    )
+  })
+}

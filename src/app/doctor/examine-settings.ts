@@ -1,0 +1,46 @@
+import type { Config } from '../../config.ts'
+import { findUnsuitableSettings } from '../warn-about-settings.ts'
+import { type Finding, ok, problem, splitRemedy, warning } from './finding.ts'
+
+const MIN_NODE = 26
+
+/** Settings that are valid and do not go together, and the versions of store and Node.js. `misspelt`: names that resemble a setting. */
+export function examineSettings(config: Config, misspelt: readonly string[], versions: { store: string; node: string }): Finding[] {
+  const unsuitable = findUnsuitableSettings(config).map((message) =>
+    splitRemedy(message, 'see the table of settings in docs/operations.md'),
+  )
+  const warnings = [
+    ...misspelt.map((line) => warning('settings', line, 'correct the name, or ignore this where another program reads it')),
+    ...unsuitable.map(({ found, remedy }) => warning('settings', found, remedy)),
+  ]
+  const isNew = Number(versions.node.split('.')[0]) >= MIN_NODE
+  const found = `Storefront ${versions.store} on Node.js ${versions.node}`
+  return [
+    isNew
+      ? ok('versions', found)
+      : problem('versions', found, `run it on Node.js ${MIN_NODE} or later, such as the one that npm ci installs`),
+    ...(warnings.length > 0 ? warnings : [ok('settings', 'they go together')]),
+    ...(config.roles.includes('api') ? [examineProxies(config)] : []),
+  ]
+}
+
+/** The API itself speaks plain HTTP, so an address with https means a proxy in front of it. */
+function examineProxies({ baseUrl, isBaseUrlGiven, trustProxy }: Config): Finding {
+  const { protocol, hostname } = new URL(baseUrl)
+  const isLocal = ['localhost', '127.0.0.1', '[::1]'].includes(hostname)
+  if (protocol === 'https:' && trustProxy === false) {
+    const remedy = 'set TRUST_PROXY to the addresses of the proxies, or to their number'
+    return warning('proxies', 'BASE_URL is https, and no proxy is trusted: all clients share one rate limit', remedy)
+  }
+  if (trustProxy !== false && (!isBaseUrlGiven || isLocal))
+    return warning('proxies', `TRUST_PROXY is set, and BASE_URL is ${baseUrl}`, 'set BASE_URL to the address that clients use')
+  if (protocol === 'http:' && !isLocal)
+    return warning(
+      'proxies',
+      'BASE_URL is plain http: passwords and tokens can be read on the way',
+      'put TLS in front, and set BASE_URL to https',
+    )
+  const trusted =
+    trustProxy === false ? 'no proxy is trusted' : `trusted: ${Array.isArray(trustProxy) ? trustProxy.join(', ') : trustProxy}`
+  return ok('proxies', `BASE_URL is ${baseUrl}, ${trusted}`)
+}

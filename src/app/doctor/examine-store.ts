@@ -1,0 +1,95 @@
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { assertEmbeddedIsMeant, type Config } from '../../config.ts'
+import type { DatabaseAddresses } from '../../db/addresses.ts'
+import { dataFolder, hasCluster } from '../../db/embedded/data-folder.ts'
+import { findEmbeddedPostgres } from '../../db/embedded/embedded-postgres.ts'
+import { isRunning, readPidFile } from '../../db/embedded/running-postgres.ts'
+import { examineDatabase, examineRoles } from './examine-database.ts'
+import { examineLake } from './examine-lake.ts'
+import { examineDisks, examineProcess } from './examine-machine.ts'
+import { examineBroker, examineMailServer } from './examine-services.ts'
+import { examineSettings } from './examine-settings.ts'
+import { examineSlot } from './examine-slot.ts'
+import { check, type Finding, problem, warning } from './finding.ts'
+
+const TIMEOUT_MS = 10_000
+
+interface Options {
+  /** Lines about names that resemble a setting. */
+  misspelt?: readonly string[]
+  versions: { store: string; node: string }
+  timeoutMs?: number
+  now?: () => number
+}
+
+/** Looks at everything that a store needs, at once and each with a bound, and changes nothing. */
+export async function examineStore(
+  config: Config,
+  { misspelt = [], versions, timeoutMs = TIMEOUT_MS, now = Date.now }: Options,
+): Promise<Finding[]> {
+  const findings = await Promise.all([
+    check('settings', { remedy: 'set DATABASE_URL', timeoutMs }, async () => {
+      assertEmbeddedIsMeant(config)
+      return []
+    }),
+    examineSettings(config, misspelt, versions),
+    examineProcess(config, timeoutMs),
+    examineDisks(config, timeoutMs),
+    examineDatabases(config, timeoutMs, now),
+    examineBroker(config, timeoutMs, now),
+    examineMailServer(config, timeoutMs),
+    examineLake(config, timeoutMs),
+  ])
+  return findings.flat()
+}
+
+async function examineDatabases(config: Config, timeoutMs: number, now: () => number): Promise<Finding[]> {
+  const found = config.databaseAddresses ?? (await findEmbedded(config, timeoutMs))
+  if (Array.isArray(found)) return found
+  const addresses = found as DatabaseAddresses
+  const examined = [
+    examineDatabase(config, addresses, timeoutMs, now),
+    examineRoles(addresses, timeoutMs),
+    examineSlot(config, addresses, timeoutMs),
+  ]
+  const [database = [], roles = [], slot = []] = await Promise.all(examined)
+  // Of a database that cannot be reached one line is enough.
+  const isReached = database.some(({ status }) => status !== 'problem') || database.length > 1
+  return isReached ? [...database, ...roles, ...slot] : [...database, ...roles.filter(({ found: line }) => line !== database[0]?.found)]
+}
+
+/** The embedded server, which is not started for this: a start recovers a crashed cluster, and that is a change. */
+async function findEmbedded({ dataDir }: Config, timeoutMs: number): Promise<DatabaseAddresses | Finding[]> {
+  const folder = dataFolder(dataDir)
+  const log = join(dataDir, 'postgres.log')
+  if (!hasCluster(folder)) {
+    const remedy = existsSync(folder.path)
+      ? 'start one there, mount its disk, or run storefront restore'
+      : 'set DATA_DIR to the folder of the store, or start one there'
+    return [warning('database', `there is no store in ${dataDir}`, remedy)]
+  }
+  let addresses: DatabaseAddresses | null = null
+  const failed = await check('database', { remedy: `look at the end of ${log}`, timeoutMs }, async () => {
+    addresses = await findEmbeddedPostgres(folder)
+    return []
+  })
+  if (addresses !== null || failed.length > 0) return addresses ?? failed
+  const server = readPidFile(folder)
+  if (server !== null && isRunning(server.pid))
+    return [
+      problem(
+        'database',
+        `the embedded PostgreSQL (process ${server.pid}) does not answer`,
+        `look at the end of ${log}, and restart the store`,
+      ),
+    ]
+  const stopped = server === null ? 'is stopped' : 'was killed; its next start recovers it'
+  return [
+    warning(
+      'database',
+      `the embedded PostgreSQL ${stopped}, so nothing in it was examined`,
+      'start the store, and run this again while it runs',
+    ),
+  ]
+}

@@ -1,0 +1,46 @@
+import { OperatorError } from '../../errors.ts'
+
+/** What one check has found. `remedy` is null where there is nothing to do. */
+export interface Finding {
+  check: string
+  status: 'ok' | 'warning' | 'problem'
+  found: string
+  remedy: string | null
+}
+
+export const ok = (check: string, found: string): Finding => ({ check, status: 'ok', found, remedy: null })
+export const warning = (check: string, found: string, remedy: string): Finding => ({ check, status: 'warning', found, remedy })
+export const problem = (check: string, found: string, remedy: string): Finding => ({ check, status: 'problem', found, remedy })
+
+/** A message of the store, `what is wrong; what to do`, in its two parts. */
+export function splitRemedy(message: string, otherwise: string): { found: string; remedy: string } {
+  const [found = '', ...remedy] = message.split(/; |: (?=set |run |raise |restore )/)
+  return { found, remedy: remedy.join('; ') || otherwise }
+}
+
+/**
+ * Runs a check with a bound. What it throws, and the end of its time, are problems with this remedy: a server that hangs does not hang the
+ * others. `signal` is aborted at the end of the time.
+ */
+export async function check(
+  name: string,
+  { remedy, timeoutMs }: { remedy: string; timeoutMs: number },
+  work: (signal: AbortSignal) => Promise<Finding[]>,
+): Promise<Finding[]> {
+  const ending = new AbortController()
+  const late = Promise.withResolvers<Finding[]>()
+  const timer = setTimeout(() => {
+    late.resolve([problem(name, `no answer within ${timeoutMs / 1_000} s`, remedy)])
+    ending.abort()
+  }, timeoutMs)
+  const working = work(ending.signal).catch((error: unknown) => [problem(name, ...describe(error, remedy))])
+  return Promise.race([working, late.promise]).finally(() => clearTimeout(timer))
+}
+
+function describe(error: unknown, otherwise: string): [found: string, remedy: string] {
+  const { code, message } = error as { code?: unknown; message?: string }
+  const text = (message || String(code ?? error)).replaceAll(/\s*\n\s*/g, ' ')
+  if (!(error instanceof OperatorError)) return [text, otherwise]
+  const { found, remedy } = splitRemedy(text, otherwise)
+  return [found, remedy]
+}

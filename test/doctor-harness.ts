@@ -1,0 +1,42 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { type AddressInfo, createServer, type Socket } from 'node:net'
+import { examineStore } from '../src/app/doctor/examine-store.ts'
+import type { Finding } from '../src/app/doctor/finding.ts'
+import { readConfig } from '../src/config.ts'
+import { type Cleanup, onCleanup } from './cleanup.ts'
+import { TEST_SECRET } from './store.ts'
+
+/** What doctor finds with these settings; no process is asked. */
+export function examine(env: Record<string, string>, options: { timeoutMs?: number; now?: () => number } = {}): Promise<Finding[]> {
+  const config = readConfig({ OPS_PORT: 'off', STOREFRONT_SECRET: TEST_SECRET, DATA_DIR: '/nonexistent', ...env })
+  return examineStore(config, { versions: { store: '0.1.0', node: process.versions.node }, timeoutMs: 30_000, ...options })
+}
+
+/** Asserts that a check ends so; `found` and `remedy` match its only finding of that status. */
+export function assertFinding(
+  findings: readonly Finding[],
+  check: string,
+  status: Finding['status'],
+  found: RegExp,
+  remedy?: RegExp,
+): void {
+  const all = findings.filter((finding) => finding.check === check)
+  const [one, ...others] = all.filter((finding) => finding.status === status)
+  assert.ok(one !== undefined && others.length === 0, `${check} is not ${status}: ${JSON.stringify(all)}`)
+  assert.match(one.found, found)
+  assert.equal(one.remedy === null, status === 'ok')
+  if (remedy !== undefined) assert.match(one.remedy ?? '', remedy)
+}
+
+/** A port that accepts connections and never answers. */
+export async function openHungPort(t: Cleanup): Promise<number> {
+  const sockets = new Set<Socket>()
+  const server = createServer((socket) => void sockets.add(socket.on('error', () => {}))).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  onCleanup(t, () => {
+    server.close()
+    for (const socket of sockets) socket.destroy()
+  })
+  return (server.address() as AddressInfo).port
+}
