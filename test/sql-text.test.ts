@@ -17,8 +17,7 @@ const EXCEPTIONS: Record<string, string> = {
   'src/lake/bounded-query.ts prepare(0)': 'the first statement of a text that was checked',
   'src/jobs/job-queue.ts start(superviseSeconds)': 'starts a timer, no statement',
   'src/console/audit-routes.ts run(request.body.kind)': 'starts verify or replay, no statement',
-  'src/console/lake-routes.ts run({ operatorId: actorOf(request).id, text, limit, mayReadActivities, signal: gone.signal })':
-    'the SQL of an operator, which the process of the query checks and confines',
+  'src/console/lake-routes.ts run(query)': 'the SQL of an operator, which the process of the query checks and confines',
   'src/lake/lake-query.ts extractStatements(text)': 'the SQL that an operator typed at `storefront lake query`',
 }
 
