@@ -157,7 +157,7 @@ test('a query is recorded without the values in it', async () => {
   while (answer.json.code === 'query_timeout') answer = await ask()
   assert.equal(answer.status, 200, answer.text)
   const [{ after: recorded }] = await since(start)
-  assert.match(recorded.sql, /^select '…' as a, '…' as b \n, count\(\*\) from orders {2}where status = '…'$/)
+  assert.match(recorded.sql, /^select '…' as a, '…' as b , count\(\*\) from orders where status = '…'$/)
 })
 
 async function placeOrder(productId: string, token?: string): Promise<string> {

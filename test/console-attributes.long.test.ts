@@ -44,8 +44,7 @@ for (const view of VIEWS) {
 
     await page.goto(`${address}#orders?product_id=${id}`)
     const product = page.getByRole('textbox', { name: 'Product (SKU or id)' })
-    await page.waitForFunction(`document.querySelector('input[name=product]')?.value === ${JSON.stringify(sku)}`)
-    assert.equal(await product.inputValue(), sku)
+    await eventually(async () => (await product.inputValue()) === sku, { what: 'the SKU in the place of the id' })
     assert.deepEqual(
       complaints.filter((text) => !/status of 422/.test(text)),
       [],

@@ -5,6 +5,7 @@ import { rollUpOrders } from '../src/figures/roll-up-orders.ts'
 import { addBuyers } from './buyers.ts'
 import { assertAccessible, NO_CHROMIUM } from './chromium.ts'
 import { openConsole, VIEWS } from './console-harness.ts'
+import { eventually } from './eventually.ts'
 import type { TestStore } from './store.ts'
 
 const HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(2)>'
@@ -135,13 +136,14 @@ for (const view of VIEWS) {
     )
 
     await page.setViewportSize({ width: view.width === 390 ? 500 : 700, height: 900 })
-    await page.waitForFunction('document.querySelector(".plot .uplot").clientWidth <= document.querySelector(".plot .canvas").clientWidth')
+    const fits = 'document.querySelector(".plot .uplot").clientWidth <= document.querySelector(".plot .canvas").clientWidth'
+    await eventually(() => page.evaluate(fits), { what: 'a plot as wide as its place' })
     await page.emulateMedia({ colorScheme: view.isDark ? 'light' : 'dark' })
     assert.equal(await isDrawn(page, 'Orders per minute'), true, 'in the other colours')
 
     for (const name of ['Last day', 'Last week']) {
       await page.getByRole('link', { name }).click()
-      await page.waitForFunction(`document.querySelector('a[aria-current="true"]')?.textContent === ${JSON.stringify(name)}`)
+      await page.locator('a[aria-current="true"]', { hasText: name }).waitFor()
       await page.getByText(HOSTILE).first().waitFor()
     }
     assert.match(page.url(), /#overview\?range=week$/)

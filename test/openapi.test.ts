@@ -28,7 +28,7 @@ interface Operation {
   tags?: string[]
   security?: object[]
   parameters?: { name: string; in: string; required?: boolean }[]
-  requestBody?: { content: Record<string, Media> }
+  requestBody?: { required?: boolean; content: Record<string, Media> }
   responses: Record<string, Response>
 }
 interface Document {
@@ -138,6 +138,14 @@ test('describes each call: what it does, what it takes, who may, and how it fail
     }
     if (operation.security?.length !== 0) assert.ok(refusals.includes('401'), name)
   }
+})
+
+test('a body may be left out only where that can do no harm', () => {
+  const optional = operations.filter(({ operation }) => operation.requestBody?.required === false)
+  assert.deepEqual(
+    optional.map(({ name }) => name),
+    ['POST /admin/api-keys/{id}/rotate', 'POST /admin/api-keys/{id}/revoke'],
+  )
 })
 
 test('has a body for each call that takes one, and the version of the package', async () => {

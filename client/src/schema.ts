@@ -2066,7 +2066,9 @@ export interface components {
             has_more: boolean;
             next_cursor: string | null;
         };
+        /** @default {} */
         ApiKeyRevocation: Record<string, unknown>;
+        /** @default {} */
         ApiKeyRotation: {
             /**
              * @description For how long the present secret stays valid. 0: it ends at once.
@@ -3625,7 +3627,7 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
-        requestBody?: {
+        requestBody: {
             content: {
                 /**
                  * @example {
@@ -9134,7 +9136,7 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: {
+        requestBody: {
             content: {
                 /**
                  * @example {
@@ -12625,7 +12627,7 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: {
+        requestBody: {
             content: {
                 /**
                  * @example {
@@ -12846,7 +12848,7 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: {
+        requestBody: {
             content: {
                 /**
                  * @example {

@@ -168,7 +168,7 @@ export class Throttle {
   }
 
   /** Counts a mail to `email` that a stranger can cause, apart from those of other kinds. Returns false past the limit. */
-  async countMail(email: string, kind: 'registration' | 'password reset' | 'new address'): Promise<boolean> {
+  async countMail(email: string, kind: 'registration' | 'password reset' | 'new address' | 'own address'): Promise<boolean> {
     if (!this.#isEnabled) return true
     const { consumedPoints } = await this.#limiter(MAILS).penalty(this.#hash(email, kind))
     return consumedPoints <= MAILS.points

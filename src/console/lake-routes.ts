@@ -8,6 +8,7 @@ import type { HttpServer } from '../http/http-server.ts'
 import { JSON_BODY, OPERATOR_ONLY, okResponses } from '../http/problem.ts'
 import { ACTIVITY_TABLE, LAKE_TABLES } from '../lake/lake-tables.ts'
 import { type LakeQueries, MAX_QUERY_CHARACTERS, MAX_QUERY_ROWS } from '../lake/run-query.ts'
+import { withoutValues } from '../lake/without-values.ts'
 
 const DEFAULT_ROWS = 1_000
 const EXAMPLE_QUERY = { sql: 'select status, count(*) as orders from orders group by status', limit: DEFAULT_ROWS }
@@ -117,7 +118,7 @@ export function lakeRoutes(server: HttpServer, { pool, queries }: { pool: Pool; 
       let isStarted = false
       // What is asked is recorded before it runs: an attempt that gets no answer may have been one to read somebody's data.
       const onStart = async () => {
-        await record({ sql: withoutValues(text), limit })
+        await record(recordOf(text, limit))
         isStarted = true
       }
       try {
@@ -139,12 +140,12 @@ export function lakeRoutes(server: HttpServer, { pool, queries }: { pool: Pool; 
   )
 }
 
-const MAX_RECORDED_CHARACTERS = 1_000
-const VALUES_AND_COMMENTS = /\be'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|\d{3,}|\$(\w*)\$[\s\S]*?\$\1\$|--[^\n]*|\/\*[\s\S]*?\*\//gi
+const MAX_RECORDED_CHARACTERS = 4_000
 
-/** The query for the log of activities, which must not contain what an operator has typed about a person. */
-function withoutValues(text: string): string {
-  return text
-    .replace(VALUES_AND_COMMENTS, (part) => (part.startsWith('-') || part.startsWith('/') ? '' : "'…'"))
-    .slice(0, MAX_RECORDED_CHARACTERS)
+/** The query for the log of activities; one that is cut has its length, too. */
+function recordOf(text: string, limit: number): object {
+  const sql = withoutValues(text)
+  return sql.length <= MAX_RECORDED_CHARACTERS
+    ? { sql, limit }
+    : { sql: sql.slice(0, MAX_RECORDED_CHARACTERS), limit, characters: text.length }
 }

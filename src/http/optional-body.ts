@@ -1,7 +1,9 @@
-/** Whether a call may leave its body out, which then counts as `{}`: where the schema is of an object that needs no member. */
+/**
+ * Whether a call may leave its body out, which then counts as `{}`: where the schema says so by `default: {}`. Never where no member means all
+ * that there is, such as the open lines of an order: a body that got lost on its way would cancel them.
+ */
 export function isBodyOptional(schema: unknown): boolean {
-  const { type, required = [], minProperties = 0 } = schema as { type?: string; required?: readonly string[]; minProperties?: number }
-  return type === 'object' && required.length === 0 && minProperties === 0
+  return 'default' in (schema as object)
 }
 
 interface DocumentOperation {

@@ -64,10 +64,10 @@ const Rotation = Type.Object(
       }),
     ),
   },
-  { title: 'ApiKeyRotation', examples: [{ overlap_seconds: 3_600 }], ...strict },
+  { title: 'ApiKeyRotation', examples: [{ overlap_seconds: 3_600 }], default: {}, ...strict },
 )
 /** Nothing may be said of a revocation yet: what is sent is refused, not dropped. */
-const Revocation = Type.Object({}, { title: 'ApiKeyRevocation', examples: [{}], ...strict })
+const Revocation = Type.Object({}, { title: 'ApiKeyRevocation', examples: [{}], default: {}, ...strict })
 const Params = Type.Object({ id: Type.String({ format: 'uuid' }) })
 const PageQuery = Type.Object({ limit: Type.Optional(Limit), cursor: Type.Optional(Cursor) }, strict)
 

@@ -1,10 +1,17 @@
 import type { Queryable, Transaction } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import type { Language } from '../../language.ts'
+import type { AuthContext } from '../context.ts'
 import { hashToken } from '../tokens/opaque-token.ts'
 
 /** How long a token mailed to the new address counts. */
 export const REQUEST_MS = 24 * 3_600_000
+
+/** Counts a mail to the account's own address, which may be a stranger's. Returns false past the limit. */
+export async function mayMailOwner({ pool, throttle }: Pick<AuthContext, 'pool' | 'throttle'>, userId: string): Promise<boolean> {
+  const { rows } = await pool.query<{ email: string }>(sql`select email from users where id = ${userId}`)
+  return rows[0] === undefined || throttle.countMail(rows[0].email, 'own address')
+}
 
 interface NewChange {
   userId: string

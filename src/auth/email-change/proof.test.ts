@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, test } from 'node:test'
 import { readAccountMails } from '../../../test/account-mails.ts'
-import { askForChange, changeEmail, confirmChange, login, mailFor, revertChange } from '../../../test/email-changes.ts'
+import { askForChange, changeEmail, confirmChange, login, mailFor, requestChange, revertChange } from '../../../test/email-changes.ts'
 import { createGuest, placeOrder } from '../../../test/guests.ts'
 import { assertProblem } from '../../../test/problem.ts'
 import { registerOperator } from '../../../test/register-operator.ts'
@@ -109,6 +109,21 @@ test('a guest has no account to prove an address for, and nobody gets more than 
   const statuses = []
   for (let i = 0; i < 6; i++) statuses.push((await requestProof(limited, ada.token)).status)
   assert.deepEqual(statuses, [202, 202, 202, 202, 202, 429])
+})
+
+test('accounts that come and go with one address cause no more mails there than one', async (t) => {
+  const limited = await startStore(t, { isRateLimited: true })
+  const email = newAddress()
+  for (let round = 0; round < 3; round++) {
+    const { token } = await limited.register({ email })
+    for (let i = 0; i < 4; i++) {
+      const { status } = await (i % 2 ? requestProof(limited, token) : requestChange(limited, token, newAddress()))
+      assert.equal(status, 202)
+    }
+    assert.equal((await limited.call('DELETE', '/me', { token })).status, 204)
+  }
+  const mails = await readAccountMails(limited)
+  assert.equal(mails.filter(({ to, kind }) => to === email && ['confirm_email', 'email_change_requested'].includes(kind)).length, 10)
 })
 
 test('an operator proves the address too, which is an activity', async () => {

@@ -7,7 +7,7 @@ import { parseEmail } from '../email-address.ts'
 import { lockCaller } from '../factors/second-factors.ts'
 import type { OwnChange } from '../own-change.ts'
 import { newToken } from '../tokens/opaque-token.ts'
-import { findHolder, insertChange, REQUEST_MS } from './email-changes.ts'
+import { findHolder, insertChange, mayMailOwner, REQUEST_MS } from './email-changes.ts'
 
 /**
  * Mails a token to the new address, which confirms it, and one to the present address, which says that nobody asked. Does the same work for an
@@ -18,6 +18,7 @@ export async function requestEmailChange(context: AuthContext, address: string, 
   const email = parseEmail(address)
   await throttle.countEmailChange(client, caller.userId)
   const mayMail = await throttle.countMail(email, 'new address')
+  const mayNotify = await mayMailOwner(context, caller.userId)
   const [confirmToken, noticeToken] = [newToken(), newToken()]
   await inTransaction(pool, async (tx) => {
     const account = await lockCaller(tx, caller, now())
@@ -29,7 +30,8 @@ export async function requestEmailChange(context: AuthContext, address: string, 
     if (!mayMail) await sendAccountMail(tx, { kind: 'none', expiresAt })
     else if (holder === null) await sendAccountMail(tx, { kind: 'confirm_email', to: email, token: confirmToken, ...mail })
     else await sendAccountMail(tx, { kind: 'address_in_use', to: email, language: holder.language, expiresAt })
-    await sendAccountMail(tx, { kind: 'email_change_requested', to: account.email, token: noticeToken, ...mail })
+    if (!mayNotify) await sendAccountMail(tx, { kind: 'none', expiresAt })
+    else await sendAccountMail(tx, { kind: 'email_change_requested', to: account.email, token: noticeToken, ...mail })
     if (doing !== null)
       await recordActivity(tx, doing, { subjectType: 'account', subjectId: account.id, before: null, after: { email: 'change requested' } })
   })

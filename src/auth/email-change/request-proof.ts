@@ -5,7 +5,7 @@ import type { AuthContext } from '../context.ts'
 import { lockCaller } from '../factors/second-factors.ts'
 import type { OwnChange } from '../own-change.ts'
 import { newToken } from '../tokens/opaque-token.ts'
-import { insertChange, REQUEST_MS } from './email-changes.ts'
+import { insertChange, mayMailOwner, REQUEST_MS } from './email-changes.ts'
 
 /**
  * Mails a token to the account's own address, with which `confirmEmailChange` proves it: a change to the same address. Also for one that is
@@ -15,6 +15,7 @@ export async function requestEmailProof(context: AuthContext, { caller, client }
   const { pool, throttle, sendAccountMail, now } = context
   if (caller.role === 'guest') throw new AppError('forbidden', 'Guests have no account: register with the address first.')
   await throttle.countEmailChange(client, caller.userId)
+  const mayMail = await mayMailOwner(context, caller.userId)
   const token = newToken()
   await inTransaction(pool, async (tx) => {
     const { id, role, email, language } = await lockCaller(tx, caller, now())
@@ -22,7 +23,7 @@ export async function requestEmailProof(context: AuthContext, { caller, client }
     // Nobody gets the token of a notice: there is no change to revert.
     await insertChange(tx, { userId: id, newEmail: email, confirmToken: token, noticeToken: newToken(), requestedAt: now(), expiresAt })
     const mail = { language, expiresAt, isForConsole: isOperatorRole(role) }
-    await sendAccountMail(tx, { kind: 'confirm_email', to: email, token, ...mail })
+    await sendAccountMail(tx, mayMail ? { kind: 'confirm_email', to: email, token, ...mail } : { kind: 'none', expiresAt })
   })
   client.record('email_proof_requested', { user_id: caller.userId, session_id: caller.sessionId })
 }

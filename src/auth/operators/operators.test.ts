@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
+import { changeEmail, revertChange } from '../../../test/email-changes.ts'
 import { eventually } from '../../../test/eventually.ts'
 import { assertProblem } from '../../../test/problem.ts'
 import { registerOperator } from '../../../test/register-operator.ts'
@@ -107,6 +108,16 @@ test('a link mailed before a change or a removal of the role sets no password; a
   )
   assert.equal(rows[0].count, 0)
   assert.deepEqual([linksTo(email).filter(({ role }) => role).length, linksTo(removed.email).length], [2, 1])
+})
+
+test('whoever has a former mailbox of an account does not get it back with a role that it was given since', async (t) => {
+  const store = await startStore(t)
+  const [boss, customer] = [await registerOperator(store), await store.register()]
+  const { notice, revert } = await changeEmail(store, customer, 'bob@shop.example')
+  const body = { email: 'bob@shop.example', role: 'admin' }
+  const promoted = await store.call('POST', '/admin/operators', { token: boss.token, body })
+  assert.equal(promoted.status, 200, promoted.text)
+  for (const token of [notice, revert]) assertProblem(await revertChange(store, token), 422, 'invalid_one_time_token')
 })
 
 test('a customer becomes an operator only with a proven address, and an operator not again', async (t) => {

@@ -78,7 +78,8 @@ export async function lockRoleHolder(tx: Transaction, which: { id: string } | { 
 }
 
 /**
- * Gives a locked account a role, which ends its sessions and the tokens that were mailed for a new password: those were meant for the role before.
+ * Gives a locked account a role, which ends its sessions and the tokens that were mailed for a new password or to a former address: those were
+ * meant for the role before.
  * Throws `forbidden` for the operator's own account, `address_unproven` for a customer whose address nobody has proven, and `last_admin`.
  */
 export async function setRole(
@@ -100,6 +101,8 @@ export async function setRole(
     throw translateConstraint(error)
   }
   const { rowCount } = await tx.query(sql`delete from password_resets where user_id = ${id}`)
+  // Else the holder of a former mailbox, perhaps a stranger's, takes back the account with its new role.
+  await tx.query(sql`delete from email_changes where user_id = ${id}`)
   await recordActivity(tx, doing, { subjectType: 'account', subjectId: id, before: { role: before }, after: { role } })
   return { endedSessions: rows.map((session) => session.id), endedTokens: rowCount ?? 0 }
 }

@@ -36,7 +36,9 @@ export function readAttributes(text: string): Attributes {
 function readValue(text: string): string | number | boolean {
   if (!/^(?:true|false|-?\d.*|".*")$/s.test(text)) return text
   try {
-    return JSON.parse(text)
+    const value = JSON.parse(text)
+    // A number that JavaScript would write otherwise stays a text: 18 digits, or 1.0.
+    return typeof value === 'number' && String(value) !== text ? text : value
   } catch {
     // Such as 12 V, or a text with a quote at either end.
     return text
