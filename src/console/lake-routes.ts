@@ -144,8 +144,7 @@ const MAX_RECORDED_CHARACTERS = 4_000
 
 /** The query for the log of activities; one that is cut has its length, too. */
 function recordOf(text: string, limit: number): object {
-  const sql = withoutValues(text)
-  return sql.length <= MAX_RECORDED_CHARACTERS
-    ? { sql, limit }
-    : { sql: sql.slice(0, MAX_RECORDED_CHARACTERS), limit, characters: text.length }
+  const shown = withoutValues(text)
+  const cut = shown.length > MAX_RECORDED_CHARACTERS ? { characters: text.length } : {}
+  return { sql: shown.slice(0, MAX_RECORDED_CHARACTERS), limit, ...cut }
 }

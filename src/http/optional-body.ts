@@ -1,5 +1,5 @@
 /**
- * Whether a call may leave its body out, which then counts as `{}`: where the schema says so by `default: {}`. Never where no member means all
+ * Whether a call may leave its body out, which then counts as `{}`: where the schema has `default: {}`. Never where no member means all
  * that there is, such as the open lines of an order: a body that got lost on its way would cancel them.
  */
 export function isBodyOptional(schema: unknown): boolean {

@@ -110,7 +110,7 @@ test('a link mailed before a change or a removal of the role sets no password; a
   assert.deepEqual([linksTo(email).filter(({ role }) => role).length, linksTo(removed.email).length], [2, 1])
 })
 
-test('whoever has a former mailbox of an account does not get it back with a role that it was given since', async (t) => {
+test('the holder of a former mailbox does not get an account back with a role that it was given since', async (t) => {
   const store = await startStore(t)
   const [boss, customer] = [await registerOperator(store), await store.register()]
   const { notice, revert } = await changeEmail(store, customer, 'bob@shop.example')
