@@ -109,7 +109,13 @@ export async function changeSecretTo(next: string, setting: string, { pool, url 
   if (next === setting) throw new WrongSecret('the new secret is the present STOREFRONT_SECRET: nothing was changed')
   const isDone = (fingerprint: string | null) => fingerprint === fingerprintOf(next)
   if (isDone(await findFingerprint(pool))) return null
-  await openSecret(pool, url, { secret: setting, dataDir: '' })
+  try {
+    await openSecret(pool, url, { secret: setting, dataDir: '' })
+  } catch (error) {
+    // Another process has just made the same change.
+    if (error instanceof WrongSecret && isDone(await findFingerprint(pool))) return null
+    throw error
+  }
   return whileNobodyChangesSecret(url, () =>
     inTransaction(pool, async (tx) => {
       const fingerprint = await lockFingerprint(tx, 'update')
