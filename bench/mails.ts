@@ -2,7 +2,7 @@
 // Options: --mails 20000 --rounds 3
 import { randomUUID } from 'node:crypto'
 import { parseArgs } from 'node:util'
-import type { Cleanup } from '../test/cleanup.ts'
+import { type Cleanup, onCleanup, withCleanup } from '../test/cleanup.ts'
 import { eventually } from '../test/eventually.ts'
 import type { BareLoad } from './mails/bare-mailer.ts'
 import type { SinkReport } from './mails/sink.ts'
@@ -27,11 +27,9 @@ export async function run(args: string[]): Promise<void> {
     options: { mails: { type: 'string', default: '20000' }, rounds: { type: 'string', default: '3' } },
   })
   const [mails, rounds] = [Number(options.mails), Number(options.rounds)]
-  const ends: (() => Promise<void> | void)[] = []
-  try {
-    const cleanup = { after: (end: () => Promise<void> | void) => void ends.push(end) }
+  await withCleanup(async (cleanup) => {
     const sink = startChild('../mails/sink.ts')
-    cleanup.after(() => sink.stop())
+    onCleanup(cleanup, () => sink.stop())
     const { port } = await sink.ask<SinkReport>({})
     const rig = await startBacklog(cleanup, port)
     const rows: (string | number)[][] = []
@@ -44,9 +42,7 @@ export async function run(args: string[]): Promise<void> {
       `\n${mails} mails of orders of three lines; one process of the role email with five connections; queueing and sending are timed.\n`,
     )
     printTable(['round', 'bare mails/s', 'CPU ms/mail', 'store mails/s', 'CPU ms/mail with PostgreSQL', 'ratio'], rows)
-  } finally {
-    for (const end of ends.reverse()) await end()
-  }
+  })
 }
 
 function columns({ perSecond, processorMs }: Figures): string[] {

@@ -2,7 +2,7 @@
 // Options: --seconds 10 --events 100000 --only latency|drain --topic postgres|nats
 import { availableParallelism } from 'node:os'
 import { parseArgs } from 'node:util'
-import type { Cleanup } from '../test/cleanup.ts'
+import { withCleanup } from '../test/cleanup.ts'
 import { NO_NATS } from '../test/nats-server.ts'
 import { measureDrain } from './pipeline/drain.ts'
 import { measureLatency } from './pipeline/latency.ts'
@@ -30,14 +30,5 @@ export async function run(args: string[]): Promise<void> {
     }
     if (options.only !== 'drain') await withCleanup((cleanup) => measureLatency(cleanup, kind, Number(options.seconds)))
     if (options.only !== 'latency') await withCleanup((cleanup) => measureDrain(cleanup, kind, Number(options.events)))
-  }
-}
-
-async function withCleanup(work: (cleanup: Cleanup) => Promise<void>): Promise<void> {
-  const ends: (() => Promise<void> | void)[] = []
-  try {
-    await work({ after: (end) => void ends.push(end) })
-  } finally {
-    for (const end of ends) await end()
   }
 }

@@ -20,3 +20,13 @@ export function onCleanup(t: Cleanup, work: () => Promise<void> | void): void {
     if (failures.length > 0) throw failures.length === 1 ? failures[0] : new AggregateError(failures)
   })
 }
+
+/** Cleans up after work outside a test, such as a benchmark. */
+export async function withCleanup(work: (cleanup: Cleanup) => Promise<void>): Promise<void> {
+  const ends: (() => Promise<void> | void)[] = []
+  try {
+    await work({ after: (end) => void ends.push(end) })
+  } finally {
+    for (const end of ends) await end()
+  }
+}
