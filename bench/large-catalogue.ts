@@ -7,6 +7,7 @@ import { createPool, type Pool } from '../src/db/pool.ts'
 import { COMMAND_BOUNDS } from '../src/db/session-settings.ts'
 import { encodeCursor } from '../src/http/pagination.ts'
 import { wordOfRank } from './generate-products.ts'
+import { percentile } from './rig/measurement.ts'
 
 type Query = Parameters<typeof readListing>[0]
 
@@ -100,8 +101,4 @@ async function time(pool: Pool, query: Query): Promise<number> {
 
 function summary(times: readonly number[]) {
   return { p50: percentile(times, 0.5).toFixed(2), p99: percentile(times, 0.99).toFixed(2), max: Math.max(...times).toFixed(2) }
-}
-
-function percentile(values: readonly number[], share: number): number {
-  return values.toSorted((a, b) => a - b)[Math.min(values.length - 1, Math.floor(values.length * share))] ?? Number.NaN
 }

@@ -1,52 +1,66 @@
-import { atRate, percentile, type StoreUnderLoad, startStoreUnderLoad } from './store-under-load.ts'
+// How many customers log in, beside bare argon2id on all cores, and the pages that are read meanwhile.
+import { availableParallelism } from 'node:os'
+import { withCleanup } from '../test/cleanup.ts'
+import type { BareHashes } from './logins/bare-argon2.ts'
+import { startChild } from './rig/child.ts'
+import type { HttpLoad } from './rig/http-load.ts'
+import { loadHttp } from './rig/load-http.ts'
+import { gettingConnections, register } from './rig/shop.ts'
+import { openStore } from './rig/store.ts'
+import { inTurns, type Row, readOptions } from './row.ts'
 
-// Short turns, so that other load on the machine affects both alike.
-const SECONDS = 3
-const ROUNDS = 5
-const PRODUCTS_PER_SECOND = 200
-const LOGINS_PER_SECOND = 40
-const GOAL = 3
-
+const LISTS_PER_SECOND = 200
+const LIST_CONNECTIONS = 32
 const credentials = { email: 'bench@example.com', password: 'a long enough passphrase' }
 
-/** p99 of GET /products while 40 logins a second run, against its p99 without them, in turns on one store. */
-export async function run(): Promise<void> {
-  const store = await startStoreUnderLoad()
-  try {
-    await expectStatus(store.call('POST', '/auth/register', credentials), 201)
-    await readProducts(store, 3)
-    const idle: number[] = []
-    const busy: number[] = []
-    const logins: number[] = []
-    for (let round = 1; round <= ROUNDS; round++) {
-      idle.push(...(await readProducts(store, SECONDS)))
-      const [products, done] = await Promise.all([
-        readProducts(store, SECONDS),
-        atRate(LOGINS_PER_SECOND, SECONDS, () => expectStatus(store.call('POST', '/auth/login', credentials), 200)),
-      ])
-      busy.push(...products)
-      logins.push(...done)
+export async function run(args: string[]): Promise<Row[]> {
+  const { rounds, isQuick } = readOptions(args, {})
+  const seconds = isQuick ? 2 : 4
+  const atOnce = 4 * availableParallelism()
+  const rows: Row[] = []
+  await withCleanup(async (cleanup) => {
+    const store = await openStore(cleanup)
+    const { port } = await store.start('api')
+    await register(port, credentials)
+    const [client, reader] = [startChild(cleanup, 'rig/http-load.ts'), startChild(cleanup, 'rig/http-load.ts')]
+    const bare = startChild(cleanup, 'logins/bare-argon2.ts', { UV_THREADPOOL_SIZE: String(availableParallelism()) })
+    const logins: HttpLoad = {
+      ...{ port, warmUpSeconds: 0.5, seconds, status: 200 },
+      connections: Array.from({ length: atOnce }, () => ({
+        head: 'POST /auth/login HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n',
+        bodies: [JSON.stringify(credentials)],
+      })),
     }
-    const ratio = percentile(busy, 0.99) / percentile(idle, 0.99)
-    console.log(`GET /products at ${PRODUCTS_PER_SECOND}/s, idle:              ${describe(idle)}`)
-    console.log(`GET /products beside ${LOGINS_PER_SECOND} logins/s:          ${describe(busy)}`)
-    console.log(`POST /auth/login at ${LOGINS_PER_SECOND}/s:                   ${describe(logins)}`)
-    console.log(`p99 beside logins / p99 idle: ${ratio.toFixed(2)} (goal: at most ${GOAL})`)
-  } finally {
-    await store.stop()
-  }
-}
-
-function readProducts(store: StoreUnderLoad, seconds: number): Promise<number[]> {
-  return atRate(PRODUCTS_PER_SECOND, seconds, () => expectStatus(store.call('GET', '/products?limit=20'), 200))
-}
-
-async function expectStatus(answer: ReturnType<StoreUnderLoad['call']>, expected: number): Promise<number> {
-  const { status, ms } = await answer
-  if (status !== expected) throw new Error(`expected ${expected}, got ${status}`)
-  return ms
-}
-
-function describe(times: readonly number[]): string {
-  return [0.5, 0.95, 0.99].map((share) => `p${share * 100} ${percentile(times, share).toFixed(2)} ms`).join(', ')
+    const lists: HttpLoad = {
+      ...{ port, warmUpSeconds: 0.5, seconds, status: 200, perSecond: LISTS_PER_SECOND },
+      connections: gettingConnections(LIST_CONNECTIONS, '/products?limit=20'),
+    }
+    const hashes = { atOnce, seconds, password: credentials.password } satisfies BareHashes
+    await loadHttp(client, logins)
+    await loadHttp(reader, lists)
+    rows.push({
+      work: `logins, ${atOnce} at once`,
+      heldAgainst: `bare argon2id on ${availableParallelism()} cores`,
+      goal: { atLeast: 0.9 },
+      unit: 'logins/s',
+      rounds: await inTurns(
+        rounds,
+        async () => (await loadHttp(client, logins)).perSecond,
+        () => bare.ask<number>(hashes),
+      ),
+    })
+    rows.push({
+      work: `p99 of \`GET /products\` at ${LISTS_PER_SECOND}/s while ${atOnce} customers log in all the time`,
+      heldAgainst: 'the same without logins',
+      goal: { atMost: 3 },
+      unit: 'ms',
+      rounds: await inTurns(
+        rounds,
+        async () => (await Promise.all([loadHttp(reader, lists), loadHttp(client, { ...logins, seconds: seconds + 0.5 })]))[0].p99,
+        async () => (await loadHttp(reader, lists)).p99,
+      ),
+      note: 'An open loop: latency counts from when a request was due.',
+    })
+  })
+  return rows
 }

@@ -40,9 +40,8 @@ if (Number(process.versions.node.split('.')[0]) < MINIMUM_MAJOR) {
       setTimeout(() => setImmediate(forward), GROUP_SIGNAL_MS)
     })
   }
-  child.on('exit', (code, signal) => {
-    process.exitCode = code ?? 128 + (signal === 'SIGKILL' ? 9 : 15)
-  })
+  // At once: signals that come now start timers, and have no handler while Node.js ends by itself.
+  child.on('exit', (code, signal) => process.exit(code ?? 128 + (signal === 'SIGKILL' ? 9 : 15)))
 } else {
   await import('./strip-types.mjs')
   await import(main.href)

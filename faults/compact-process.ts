@@ -10,9 +10,11 @@ hookLakeSteps((step) => {
 const { openLake } = await import('../src/app/open-lake.ts')
 const { readConfig } = await import('../src/config.ts')
 const { compactLake } = await import('../src/lake/compact-lake.ts')
+const { compactWithTables } = await import('../src/lake/iceberg/compact-with-tables.ts')
 const { withLakeLock } = await import('../src/lake/lake-lock.ts')
 
 const config = readConfig()
 const store = await openLake(config)
-await withLakeLock(config.databaseAddresses?.api ?? '', (assertAlone) => compactLake({ store, isWanted: () => true, assertAlone }))
+const merge = config.lakeTableSeconds > 0 ? compactWithTables : compactLake
+await withLakeLock(config.databaseAddresses?.api ?? '', (assertAlone) => merge({ store, isWanted: () => true, assertAlone }))
 store.close()

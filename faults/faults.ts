@@ -13,6 +13,7 @@ import { LOCK_FAULTS } from './locks.ts'
 import { MAIL_FAULTS } from './mail.ts'
 import { NATS_FAULTS } from './nats.ts'
 import { RESTORE_FAULTS } from './restore.ts'
+import { TABLE_FAULTS } from './table.ts'
 import { WEBHOOK_FAULT } from './webhooks.ts'
 
 export const FAULTS: Fault[] = [
@@ -22,6 +23,7 @@ export const FAULTS: Fault[] = [
   KILLED_REPLAY_FAULT,
   ...FAILOVER_FAULTS,
   ...LAKE_FAULTS,
+  ...TABLE_FAULTS,
   DAMAGED_LAKE_FAULT,
   ...BUCKET_FAULTS,
   ...MAIL_FAULTS,

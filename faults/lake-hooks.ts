@@ -3,17 +3,28 @@ import { syncBuiltinESMExports } from 'node:module'
 
 // Wraps the calls that change a lake in a folder. Must run before src/ is loaded, which would import the original calls.
 
-/** `before claim`, `after claim`: of the link that decides which file is next; `before link`, `after link`: of the link that publishes it. */
+const LAKE_FILE = /\/orders\/ingest_date=[^/]+\/[^/]+\.parquet$/
+const STEPS = [
+  [/\/\.pending\//, 'claim'],
+  [LAKE_FILE, 'link'],
+  [/\/iceberg\/\w+\/data\//, 'data'],
+  [/\/iceberg\/\w+\/metadata\/v\d+\./, 'metadata'],
+] as const
+
+/**
+ * `before claim`, `after claim`: of the link that decides which file is next; `before link`, `after link`: of the link that publishes it; `before
+ * data`, `after data`: of a file that the Iceberg table gets; `before metadata`, `after metadata`: of a version of that table.
+ */
 export function hookLakeSteps(dieAt: (step: string) => void): void {
   const { link, rm } = fs.promises
   fs.promises.link = async (from, to) => {
-    const step = String(to).includes('/.pending/') ? 'claim' : /\/orders\/.*\.parquet$/.test(String(to)) ? 'link' : null
-    if (step !== null) dieAt(`before ${step}`)
+    const step = STEPS.find(([pattern]) => pattern.test(String(to)))?.[1]
+    if (step !== undefined) dieAt(`before ${step}`)
     await link(from, to)
-    if (step !== null) dieAt(`after ${step}`)
+    if (step !== undefined) dieAt(`after ${step}`)
   }
   fs.promises.rm = async (path, options) => {
-    const isLakeFile = /\/orders\/.*\.parquet$/.test(String(path))
+    const isLakeFile = LAKE_FILE.test(String(path))
     if (isLakeFile) dieAt('before delete')
     await rm(path, options)
     if (isLakeFile) dieAt('after delete')

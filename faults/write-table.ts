@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
-import { delimiter } from 'node:path'
+import { PROGRAM_PATH } from '../test/programs.ts'
 import { FAULTS } from './faults.ts'
 import type { FaultResult } from './run-fault.ts'
 
@@ -78,7 +78,6 @@ function withoutFaults(run: string, names: readonly string[]): string[] {
 }
 
 function natsVersion(): string {
-  const PATH = `${process.env.PATH}${delimiter}/usr/local/sbin${delimiter}/usr/sbin`
-  const { stdout } = spawnSync(NATS_SERVER, ['--version'], { encoding: 'utf8', env: { ...process.env, PATH } })
+  const { stdout } = spawnSync(NATS_SERVER, ['--version'], { encoding: 'utf8', env: { ...process.env, PATH: PROGRAM_PATH } })
   return stdout?.trim().replace(': v', ' ') || `no ${NATS_SERVER}`
 }

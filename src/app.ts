@@ -1,6 +1,7 @@
 import type { Logger } from 'pino'
-import { authOptions, createApi, createCatalogue, createListener } from './app/create-api.ts'
+import { authOptions, createApi, createCatalogue } from './app/create-api.ts'
 import { createConsoleParts } from './app/create-console.ts'
+import { createListener, workerConfigs } from './app/create-listener.ts'
 import { createEmail, createLake, createWebhook, type Watched } from './app/create-subscribers.ts'
 import { createTopic } from './app/create-topic.ts'
 import { ensureIncarnationAtStart, ensureIncarnationOf } from './app/ensure-incarnation.ts'
@@ -29,11 +30,13 @@ import { assertReachable, assertServer } from './db/assert-suitable.ts'
 import { assertMigrated } from './db/migrate.ts'
 import { type OpenDatabase, openOwnDatabase } from './db/open-database.ts'
 import { connectClient, createPool, type Pool } from './db/pool.ts'
+import type { ReadinessCheck } from './http/health.ts'
 import type { HttpServer } from './http/http-server.ts'
 import { createJobQueue } from './jobs/job-queue.ts'
 import { queueAccountMail } from './mail/account-mail.ts'
 import { Metrics } from './operations/metrics.ts'
 import { OperationsServer } from './operations/operations-server.ts'
+import type { TracedPart } from './operations/tracing.ts'
 import { deleteKeysOf, eraseAddressesOf } from './orders/erase-addresses.ts'
 import { CONNECTIONS_FOR_PLACING } from './orders/placing/order-batcher.ts'
 import { DeliveryLog } from './topic/delivery-log.ts'
@@ -57,10 +60,12 @@ export interface AppOptions {
   database?: OpenDatabase
   /** Runs commands for the console; without it the console refuses to. */
   runCommand?: RunCommand
+  /** Runs further processes of the API, one for each config, that share its port; without it there are none. */
+  createWorkers?: (configs: readonly Config[]) => Service
 }
 
 /** Composes a store from its configuration, with the embedded database and its schema. Starts no role yet. */
-export async function createApp({ config, logger, now = () => new Date(), runCommand, ...given }: AppOptions): Promise<App> {
+export async function createApp({ config, logger, now = () => new Date(), runCommand, createWorkers, ...given }: AppOptions): Promise<App> {
   warnAboutSettings(config, logger)
   const isEmbedded = config.databaseAddresses === null
   const database = given.database ?? (await openOwnDatabase(config))
@@ -100,6 +105,8 @@ export async function createApp({ config, logger, now = () => new Date(), runCom
     // Other roles encrypt nothing and run with any secret.
     const secret = hasApi || hasEmail || hasWebhook ? await openSecret(pool, url, config) : ''
     const secretWatch = secret === '' ? null : createSecretWatch({ pool, secret, logger })
+    // OpenTelemetry is loaded only when traces are on.
+    const tracing = config.traces && (await import('./operations/open-telemetry.ts')).createTracing(config.traces, logger)
     const metrics = new Metrics(logger)
     metrics.watchPools({ general: pool, placing: placingPool })
     watchStore(metrics, config, pool, url)
@@ -109,12 +116,20 @@ export async function createApp({ config, logger, now = () => new Date(), runCom
       ? createOrderStreamHandler({
           ...{ pool, topic, logger, url: addresses.stream, slotName: orderSlotOf(addresses.stream) },
           onPublished: metrics.eventsPublished,
+          ...(tracing === null
+            ? {}
+            : {
+                onPublishing: (events: readonly TracedPart[]) =>
+                  tracing.startBatch('publish', events, { 'messaging.system': config.nats === null ? 'postgresql' : 'nats' }),
+              }),
           beforePublishing: () => ensureIncarnationOf(config, { pool, url, logger }),
         })
       : null
     if (stream !== null) metrics.watchChangeStream(stream)
     const watched: Watched = { metrics, subscriptions: new Map(), mailServer: null, lake: null }
-    const check = readinessCheck(pool, stream, database)
+    let isStopping = false
+    const canWork = readinessCheck(pool, stream, database)
+    const check: ReadinessCheck = async () => (isStopping ? [{ name: 'process', reason: 'the process is stopping' }] : canWork())
     if (secretWatch !== null) metrics.watchSecret(secretWatch)
     const checkAll = checkEveryRole(check, watched, hasEmail || hasWebhook ? secretWatch : null)
     const operations = config.operations === null ? null : new OperationsServer({ ...config.operations, metrics, check: checkAll, logger })
@@ -123,6 +138,8 @@ export async function createApp({ config, logger, now = () => new Date(), runCom
       operations === null || config.operations === null
         ? [deliveryLog]
         : [explainListenErrors(operations, config.operations, 'OPS_'), deliveryLog]
+    // Stops last.
+    if (tracing !== null) services.unshift({ start: async () => {}, stop: () => tracing.stop() })
     if (secretWatch !== null) services.push(secretWatch)
     const encryption = createEncryption(secret, 'account mail')
     const purgers = stream === null ? [] : createPurgers(config.cdnPurgeUrls)
@@ -132,13 +149,13 @@ export async function createApp({ config, logger, now = () => new Date(), runCom
     // An API alone opens it at the first look: for the figures, or for an operator.
     services.push(hasPipeline ? topic : { start: async () => {}, stop: () => topic.stop() })
     if (config.roles.includes('lake'))
-      services.push(createLake(config, { pool, store: await openLake(config), topic, deliveryLog, logger, watched }))
+      services.push(createLake(config, { pool, store: await openLake(config), topic, deliveryLog, logger, watched, tracing }))
     const mailTemplates = hasApi || hasEmail ? openMailTemplates(config, logger) : null
     if (hasEmail && mailTemplates !== null)
-      services.push(createEmail(config, { pool, topic, jobs, templates: mailTemplates, encryption, logger, now, watched }))
+      services.push(createEmail(config, { pool, topic, jobs, templates: mailTemplates, encryption, logger, now, watched, tracing }))
     if (hasWebhook)
       services.push(
-        createWebhook(config, { pool, topic, jobs, encryption: createEncryption(secret, 'webhook secret'), logger, now, watched }),
+        createWebhook(config, { pool, topic, jobs, encryption: createEncryption(secret, 'webhook secret'), logger, now, watched, tracing }),
       )
     if (stream !== null) {
       const connect = (signal: AbortSignal) => connectClient(url, 'storefront-purge', signal)
@@ -164,8 +181,10 @@ export async function createApp({ config, logger, now = () => new Date(), runCom
       const consoleParts = createConsoleParts(config, { pool, url, topic, subscriptions, runCommand, logger })
       server = await createApi({
         ...{ config, pool, placingPool, auth, catalogue, jobs },
-        ...{ mailTemplates, consoleParts, logger, now, check, metrics },
+        ...{ mailTemplates, consoleParts, logger, now, check, metrics, tracing },
       })
+      const workersAt =
+        createWorkers === undefined ? null : (port: number) => createWorkers(workerConfigs({ ...config, port }, { addresses, secret }))
       const housekeeping = createHousekeeping(config, { pool, jobs, logger, now })
       services.push(
         auth,
@@ -173,7 +192,7 @@ export async function createApp({ config, logger, now = () => new Date(), runCom
         housekeeping,
         consoleParts.pipeline,
         consoleParts.audits,
-        explainListenErrors(createListener(server, config, logger), config),
+        explainListenErrors(createListener(server, config, logger, workersAt), config),
       )
     }
     const all = inOrder(services, close)
@@ -187,6 +206,7 @@ export async function createApp({ config, logger, now = () => new Date(), runCom
         if (operations !== null) operations.phase = 'started'
       },
       async stop() {
+        isStopping = true
         if (operations !== null) operations.phase = 'stopping'
         await all.stop()
       },

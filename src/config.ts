@@ -7,7 +7,8 @@ import { readNats } from './config/nats.ts'
 import { readCorsOrigins, readPurgeUrls, readTrustProxy } from './config/network.ts'
 import { readOidcProviders } from './config/oidc.ts'
 import { ConfigError, type ReadSetting, type Settings, settingsOf } from './config/settings.ts'
-import { isCurrency } from './money.ts'
+import { readTraces } from './config/traces.ts'
+import { isCurrency } from './currency.ts'
 
 export const ROLES = ['api', 'stream', 'email', 'lake', 'webhook'] as const
 export type Role = (typeof ROLES)[number]
@@ -110,6 +111,8 @@ function readAll(read: Settings, env: NodeJS.ProcessEnv) {
       86_400,
     ),
     lakeFlushRows: read.integer('LAKE_FLUSH_ROWS', 50_000, 1, 1_000_000),
+    /** The pause between two snapshots of the lake's Iceberg table; 0 for none. */
+    lakeTableSeconds: read.integer('LAKE_TABLE_SECONDS', 300, 0, 86_400),
     refreshGraceSeconds: read.integer('REFRESH_GRACE_SECONDS', 10, 0, 300),
     /** Whether an account is created only after a mailed token verifies its address. */
     isEmailVerificationRequired: read.oneOf('EMAIL_VERIFICATION', ['off', 'required'], 'off') === 'required',
@@ -139,6 +142,10 @@ function readAll(read: Settings, env: NodeJS.ProcessEnv) {
     sharedCacheSeconds: read.integer('CDN_MAX_AGE_SECONDS', 60, 0, 31_536_000),
     /** Caches to purge after changes. They may contain a token: not for logs. */
     cdnPurgeUrls: readPurgeUrls(read),
+    /** Open connections of this process's API; further ones are closed at once. */
+    maxConnections: read.integer('MAX_CONNECTIONS', 5_000, 10, 1_000_000),
+    /** Between the signal to stop, from which `/readyz` is 503, and the end of listening. */
+    drainDelaySeconds: read.integer('DRAIN_DELAY_SECONDS', 0, 0, 60),
     /** Pieces of one product that a customer can buy in all; null for no limit. */
     maxQuantityPerProductAndUser: read.integerOrOff('MAX_QUANTITY_PER_PRODUCT_AND_USER', null, 1_000_000),
     /** Age in seconds at which a pending order is cancelled; null for never. */
@@ -154,6 +161,10 @@ function readAll(read: Settings, env: NodeJS.ProcessEnv) {
     retainOrderAddressDays: read.integer('RETAIN_ORDER_ADDRESS_DAYS', 3_650, 30, 36_500),
     /** Address of metrics and health, null for none. */
     operations: readOperations(read),
+    /** Processes of the API that share the port, this one included. */
+    webConcurrency: read.integer('WEB_CONCURRENCY', 1, 1, 64),
+    /** Where traces go; null when they are off. Contains secrets: not for logs. */
+    traces: readTraces(read),
     roles: read.list('ROLES', ROLES),
     /** The roles of all processes of the store; an alert names one that no process has. */
     expectedRoles: read.list('EXPECTED_ROLES', ROLES),

@@ -1,4 +1,4 @@
-// Decimals of amounts. Browsers run this file, too, and client/src/currency.ts is a copy of it (npm run openapi), so it imports nothing.
+// Currencies and the decimals of their amounts. Browsers run this file, too, and client/src/currency.ts is a copy of it (npm run openapi), so it imports nothing.
 
 interface Money {
   /** Minor units. */
@@ -13,6 +13,13 @@ const MINOR_DIGITS: Readonly<Record<string, number>> = Object.freeze({
   ...{ BIF: 0, CLP: 0, DJF: 0, GNF: 0, ISK: 0, JPY: 0, KMF: 0, KRW: 0, PYG: 0, RWF: 0, UGX: 0, VND: 0, VUV: 0, XAF: 0, XOF: 0, XPF: 0 },
   ...{ BHD: 3, IQD: 3, JOD: 3, KWD: 3, LYD: 3, OMR: 3, TND: 3 },
 })
+
+const CURRENCIES: ReadonlySet<string> = new Set(Intl.supportedValuesOf('currency'))
+
+/** Whether `code` is an ISO 4217 code, in capitals. */
+export function isCurrency(code: string): boolean {
+  return CURRENCIES.has(code)
+}
 
 /** The currencies with this number of decimals, of those that do not have two. */
 export function currenciesWithDigits(digits: number): string[] {

@@ -66,6 +66,7 @@ export type ErrorCode =
   | 'if_match_required'
   | 'rate_limited'
   | 'unavailable'
+  | 'overloaded'
   | 'internal'
 
 /** One fault in the input: `pointer` is an RFC 6901 JSON pointer as a URI fragment, `parameter` a query or header name. */

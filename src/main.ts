@@ -17,6 +17,9 @@ for (const stream of [process.stdout, process.stderr]) {
   })
 }
 
+// Node.js ends by itself only after it has removed the handlers of signals: a repeated signal would then end the process with another status.
+process.once('beforeExit', () => process.exit())
+
 try {
   const request = readCommandLine(process.argv.slice(2), packageJson.version)
   if (request.kind === 'print') terminal.out(request.text)

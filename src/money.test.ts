@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { parseMajorUnits } from './currency.ts'
+import { isCurrency, parseMajorUnits } from './currency.ts'
 import { AppError, type ErrorCode } from './errors.ts'
-import { isCurrency, multiply, sum } from './money.ts'
+import { multiply, sum } from './money.ts'
 
 const LIMIT = BigInt(Number.MAX_SAFE_INTEGER)
 const amount = fc.oneof(fc.nat(), fc.maxSafeNat())

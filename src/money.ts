@@ -24,13 +24,6 @@ export const SignedMoneySchema = Type.Object(
   { title: 'SignedMoney' },
 )
 
-const CURRENCIES: ReadonlySet<string> = new Set(Intl.supportedValuesOf('currency'))
-
-/** Whether `code` is an ISO 4217 code, in capitals. */
-export function isCurrency(code: string): boolean {
-  return CURRENCIES.has(code)
-}
-
 /** `price` × `quantity`. Throws `total_too_large` past 2^53 − 1, where JSON numbers lose units. */
 export function multiply(price: Money, quantity: number): Money {
   return { amount: assertSafe(price.amount * quantity), currency: price.currency }

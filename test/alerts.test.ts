@@ -9,16 +9,13 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { onCleanup } from './cleanup.ts'
 import { eventually } from './eventually.ts'
+import { missingProgram } from './programs.ts'
 import { startSmtpServer } from './smtp-server.ts'
 import { startStore } from './store.ts'
 
 const read = (path: string) => readFileSync(new URL(`../${path}`, import.meta.url), 'utf8')
 const RULES = fileURLToPath(new URL('../deploy/prometheus/alerts.yaml', import.meta.url))
-const isInstalled = spawnSync('promtool', ['--version']).error === undefined
-const promtoolMissing =
-  isInstalled || process.env.CI === 'true'
-    ? false
-    : 'promtool is not on the PATH (Debian: apt-get install --no-install-recommends prometheus)'
+const promtoolMissing = missingProgram('promtool', 'prometheus')
 
 interface Rule {
   name: string
@@ -85,6 +82,7 @@ for (const [instance, roles] of Object.entries({ api: ['api'], rest: ['stream', 
   WELL[`storefront_secret_outdated{${of()}}`] = steady(0)
   WELL[`storefront_database_pool_waiting_requests{${of(',pool="placing"')}}`] = steady(3)
   WELL[`nodejs_eventloop_lag_p99_seconds{${of()}}`] = steady(0.02)
+  WELL[`storefront_requests_shed_total{${of(',class="search"')}}`] = steady(40)
   for (const kind of ['order', 'account']) WELL[`storefront_mails_total{${of(`,kind="${kind}",outcome="failed"`)}}`] = steady(7)
   WELL[`storefront_webhooks_total{${of(',outcome="failed"')}}`] = steady(7)
   for (const subscriber of roles.filter((role) => role !== 'api' && role !== 'stream')) {
@@ -134,6 +132,7 @@ const FAULTS: Record<string, { series: Record<string, string>; labels: Record<st
   DiskFillsUp: { series: changed('2e9-5e7x60', 'disk_free', '"rest"'), labels: { instance: 'rest' } },
   StoreAnswersWithErrors: { series: changed('0+90x60', 'status="5xx"'), labels: {} },
   RequestsWaitForConnections: { series: changed('3x10 40x50', 'waiting_requests'), labels: { pool: 'placing' } },
+  StoreOverloaded: { series: changed('40x5 40+6000x50', 'requests_shed', '"api"'), labels: { instance: 'api' } },
   EventLoopLags: { series: changed('0.02x10 0.9x50', 'eventloop_lag', '"api"'), labels: { instance: 'api' } },
   SecretOutdated: { series: changed('0x10 1x50', 'secret_outdated', '"mail1"'), labels: { instance: 'mail1' } },
 }

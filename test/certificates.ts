@@ -1,16 +1,16 @@
-import { execFileSync, spawnSync } from 'node:child_process'
+import { execFileSync } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Cleanup, onCleanup } from './cleanup.ts'
+import { missingProgram } from './programs.ts'
 
 const KEY = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes']
 // The system's own configuration would add extensions of its choice.
 const CONFIG = '[req]\ndistinguished_name = name\n[name]\n[authority]\nbasicConstraints = critical, CA:true\n'
 
 /** Why a test that needs certificates is skipped; false when they can be made, and in CI. */
-export const NO_CERTIFICATES =
-  process.env.CI === 'true' || spawnSync('openssl', ['version']).error === undefined ? false : 'openssl is not on the PATH'
+export const NO_CERTIFICATES = missingProgram('openssl')
 
 /** Paths of PEM files. */
 export interface Certificate {

@@ -3,21 +3,12 @@ import { execFileSync } from 'node:child_process'
 import axe from 'axe-core'
 import { chromium, type Page } from 'playwright-core'
 import { type Cleanup, onCleanup } from './cleanup.ts'
+import { missingProgram } from './programs.ts'
 
 const PROGRAM = 'chromium'
 
-function isOnPath(): boolean {
-  try {
-    execFileSync(PROGRAM, ['--version'], { stdio: 'ignore' })
-    return true
-  } catch {
-    return false
-  }
-}
-
 /** Why a test in a browser cannot run; false when it can. With CI=true it runs, and fails without a browser. */
-export const NO_CHROMIUM =
-  process.env.CI === 'true' || isOnPath() ? false : `${PROGRAM} is not on the PATH (Debian: apt-get install chromium)`
+export const NO_CHROMIUM = missingProgram(PROGRAM, 'chromium')
 
 /** A page of the system's Chromium, with what went wrong in it: errors, warnings of the console, requests to hosts other than this machine. */
 export interface BrowserPage {

@@ -39,10 +39,13 @@ function connect(fault: (request: Request, send: Send, count: number) => Promise
 
 const newcomer = () => ({ email: `${randomUUID()}@example.com`, password: PASSWORD })
 const problem = (status: number, code: string, headers: Record<string, string> = {}) =>
-  new Response(JSON.stringify({ type: `${baseUrl}/problems/${code}`, title: code, status, detail: code, code, request_id: 'a' }), {
-    status,
-    headers: { 'content-type': 'application/problem+json', ...headers },
-  })
+  new Response(
+    JSON.stringify({ type: `${baseUrl}/problems/${code}`, title: code, status, detail: code, code, request_id: 'a', trace_id: 'b' }),
+    {
+      status,
+      headers: { 'content-type': 'application/problem+json', ...headers },
+    },
+  )
 const countOrders = async () => Number((await store.pool.query('select count(*) from orders')).rows[0].count)
 
 test('registers, reads the account, logs out and in again', async () => {

@@ -23,6 +23,10 @@ const WITH_SECRETS = {
   OIDC_ACME_ISSUER: 'https://id.example',
   OIDC_ACME_CLIENT_ID: 'shop',
   OIDC_ACME_CLIENT_SECRET: SECRET,
+  OTEL_EXPORTER_OTLP_ENDPOINT: `https://me:${SECRET}@otel.example`,
+  OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: `https://otel.example/?key=${SECRET}`,
+  OTEL_EXPORTER_OTLP_HEADERS: `api-key=${SECRET}`,
+  OTEL_EXPORTER_OTLP_TRACES_HEADERS: `api-key=${SECRET}`,
 }
 
 test('config prints each setting with its value and its origin', async (t) => {

@@ -10,21 +10,23 @@ export async function openDeadWire(t: Cleanup, url: string) {
   const target = new URL(url)
   const sockets = new Set<Socket>()
   const clients = new Set<Socket>()
+  const dead = new WeakSet<Socket>()
   let isDead = false
   const server = createServer((client) => {
     const upstream = connect(Number(target.port), target.hostname)
     clients.add(client)
     for (const socket of [client, upstream]) {
       sockets.add(socket)
+      if (isDead) dead.add(socket)
       socket.on('error', () => {})
       socket.on('close', () => {
         sockets.delete(socket)
         clients.delete(client)
-        if (!isDead) for (const other of [client, upstream]) other.destroy()
+        if (!dead.has(socket)) for (const other of [client, upstream]) other.destroy()
       })
     }
-    client.on('data', (bytes) => void (isDead || upstream.write(bytes)))
-    upstream.on('data', (bytes) => void (isDead || client.write(bytes)))
+    client.on('data', (bytes) => void (dead.has(client) || upstream.write(bytes)))
+    upstream.on('data', (bytes) => void (dead.has(client) || client.write(bytes)))
   }).listen(0, '127.0.0.1')
   await once(server, 'listening')
   onCleanup(t, () => {
@@ -34,8 +36,14 @@ export async function openDeadWire(t: Cleanup, url: string) {
   const { port } = server.address() as AddressInfo
   return {
     url: Object.assign(new URL(url), { hostname: '127.0.0.1', port: String(port) }).href,
+    /** Until `recover`. */
     die() {
       isDead = true
+      for (const socket of sockets) dead.add(socket)
+    },
+    /** For new connections; the others stay dead. */
+    recover() {
+      isDead = false
     },
     /** Connections that a client holds open. */
     open: () => clients.size,

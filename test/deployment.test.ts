@@ -20,17 +20,11 @@ import {
   textOf,
 } from './deployment-files.ts'
 import { NO_NATS } from './nats-server.ts'
+import { missingProgram, PROGRAM_PATH } from './programs.ts'
 import { varnishMissing } from './varnish.ts'
 
 const values = Object.fromEntries(listVariables().map((name) => [name, `a-value-of-${name}-for-tests-long-enough`]))
 const services = readServices(values)
-const PATH = `${process.env.PATH}:/usr/local/sbin:/usr/sbin`
-
-/** Why a program's test is skipped; false where it runs. With CI=true it runs or fails. */
-function missing(program: string): string | false {
-  const isThere = spawnSync(program, ['--version'], { env: { ...process.env, PATH } }).error === undefined
-  return isThere || process.env.CI === 'true' ? false : `${program} is not on the PATH`
-}
 
 function temporaryFolder(t: TestContext): string {
   const folder = mkdtempSync(join(tmpdir(), 'storefront-deployment-'))
@@ -179,10 +173,13 @@ test('each selector of a manifest finds a pod, and every pod is unprivileged wit
 })
 
 test('nats-server accepts the configuration of the brokers', { skip: NO_NATS }, () => {
-  execFileSync('nats-server', ['-t', '-c', join(ROOT, 'deploy/compose/nats.conf')], { env: { ...process.env, PATH }, stdio: 'pipe' })
+  execFileSync('nats-server', ['-t', '-c', join(ROOT, 'deploy/compose/nats.conf')], {
+    env: { ...process.env, PATH: PROGRAM_PATH },
+    stdio: 'pipe',
+  })
 })
 
-test("Prometheus accepts its configuration, with the store's rules", { skip: missing('promtool') }, (t) => {
+test("Prometheus accepts its configuration, with the store's rules", { skip: missingProgram('promtool', 'prometheus') }, (t) => {
   const folder = temporaryFolder(t)
   for (const file of ['deploy/compose/prometheus.yaml', 'deploy/prometheus/alerts.yaml'])
     copyFileSync(join(ROOT, file), join(folder, basename(file)))
@@ -205,12 +202,12 @@ test('Varnish accepts the VCL with the addresses of compose.yaml', { skip: varni
   // Varnish resolves names when it compiles, and here nobody has these.
   writeFileSync(join(folder, 'addresses.vcl'), addresses.replaceAll(/"(api|stream)-\d"/g, '"127.0.0.1"'))
   execFileSync('varnishd', ['-C', '-j', 'none', '-n', join(folder, 'work'), '-f', join(folder, 'default.vcl')], {
-    env: { ...process.env, PATH },
+    env: { ...process.env, PATH: PROGRAM_PATH },
     stdio: 'pipe',
   })
 })
 
-test('systemd accepts the units, and rates them as well protected', { skip: missing('systemd-analyze') }, (t) => {
+test('systemd accepts the units, and rates them as well protected', { skip: missingProgram('systemd-analyze') }, (t) => {
   const folder = temporaryFolder(t)
   for (const name of readdirSync(join(ROOT, 'deploy/systemd'))) {
     const unit = textOf(`deploy/systemd/${name}`).replaceAll('/opt/storefront', ROOT.replace(/\/$/, ''))

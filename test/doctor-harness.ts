@@ -8,9 +8,13 @@ import { type Cleanup, onCleanup } from './cleanup.ts'
 import { TEST_SECRET } from './store.ts'
 
 /** What doctor finds with these settings; no process is asked. */
-export function examine(env: Record<string, string>, options: { timeoutMs?: number; now?: () => number } = {}): Promise<Finding[]> {
+export function examine(
+  env: Record<string, string>,
+  options: { timeoutMs?: number; now?: () => number; node?: string } = {},
+): Promise<Finding[]> {
   const config = readConfig({ OPS_PORT: 'off', STOREFRONT_SECRET: TEST_SECRET, DATA_DIR: '/nonexistent', ...env })
-  return examineStore(config, { versions: { store: '0.1.0', node: process.versions.node }, timeoutMs: 30_000, ...options })
+  const { node = process.versions.node, ...others } = options
+  return examineStore(config, { versions: { store: '0.1.0', node }, timeoutMs: 30_000, ...others })
 }
 
 /** Asserts that a check ends so; `found` and `remedy` match its only finding of that status. */

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { orderSlotOf } from '../src/app/prepare-database.ts'
@@ -66,7 +66,7 @@ test('everything is well in a store that is complete, and nothing is changed by 
     'secret',
     'issuer',
   ]
-  const others = ['stream role', 'owner role', 'slot', 'standby', 'broker', 'mail server', 'lake']
+  const others = ['stream role', 'owner role', 'slot', 'standby', 'broker', 'mail server', 'lake', 'cache']
   assert.deepEqual(
     findings.map(({ check }) => check),
     [...checks, ...others],
@@ -100,12 +100,13 @@ test('servers that hang are problems after a bounded time, all at once', async (
   const env = {
     ...{ DATABASE_URL: `postgres://me@127.0.0.1:${port}/shop`, NATS_URL: `nats://127.0.0.1:${port}`, SMTP_URL: `smtp://127.0.0.1:${port}` },
     ...{ LAKE_URL: 's3://bucket/lake', S3_ENDPOINT: `http://127.0.0.1:${port}`, OPS_PORT: String(port) },
+    CDN_PURGE_URL: `varnish://127.0.0.1:${port}`,
   }
   Object.assign(process.env, { AWS_ACCESS_KEY_ID: 'x', AWS_SECRET_ACCESS_KEY: 'x' })
   const stopwatch = new Stopwatch(t)
   const findings = await examine(env, { timeoutMs: 1_000 })
   assert.ok(stopwatch.ms < 5_000)
-  for (const check of ['database', 'broker', 'mail server', 'lake', 'process'])
+  for (const check of ['database', 'broker', 'mail server', 'lake', 'process', 'cache'])
     assertFinding(findings, check, 'problem', /^no answer within 1 s$/)
 })
 
@@ -173,6 +174,45 @@ test('a bucket that does not exist, refuses the key, or overwrites', async (t) =
   assert.equal(readFileSync(careless.file, 'utf8'), 'the bytes of a file')
 })
 
+test('a bucket whose rights lack listing, reading or writing', async (t) => {
+  const { server, file, env } = await makeBucket(t)
+  const refusing = async (isRefused: (request: { method: string; key: string }) => boolean) => {
+    server.fault = (request) => (isRefused(request) ? { status: 403 } : undefined)
+    return examine(env)
+  }
+  const remedy = /the credentials may list, read and write: The lake in S3, in docs\/operations\.md$/
+  for (const isRefused of [
+    ({ key }: { key: string }) => key === '',
+    ({ method, key }: { method: string; key: string }) => method === 'GET' && key !== '',
+    ({ method }: { method: string }) => method === 'PUT',
+  ])
+    assertFinding(await refusing(isRefused), 'lake', 'problem', /AccessDenied/, remedy)
+  assertFinding(await refusing(() => false), 'lake', 'ok', /listed, read and written/)
+  assert.equal(readFileSync(file, 'utf8'), 'the bytes of a file')
+})
+
+test('a file that a merge deletes meanwhile says nothing against the bucket', async (t) => {
+  const { server, file, env } = await makeBucket(t)
+  const merged = file.replace('0000000000000001-', '0000000000000000-')
+  writeFileSync(merged, 'the merged file')
+  const deleteAfter = (isMoment: (request: { method: string; key: string }) => boolean) => {
+    writeFileSync(file, 'the bytes of a file')
+    server.fault = (request) => {
+      if (!isMoment(request) || !existsSync(file)) return undefined
+      return { after: () => rmSync(file) }
+    }
+    return examine(env)
+  }
+  const gone = await deleteAfter(({ key }) => key === '')
+  assertFinding(gone, 'lake', 'ok', /refuses to overwrite/)
+  let reads = 0
+  const goneAfterReading = await deleteAfter(({ method, key }) => method === 'GET' && key !== '' && reads++ === 0)
+  assertFinding(goneAfterReading, 'lake', 'ok', /refuses to overwrite/)
+  server.fault = ({ method }) => (method === 'PUT' ? { status: 409 } : undefined)
+  assertFinding(await examine(env), 'lake', 'ok', /refuses to overwrite/)
+  assert.equal(readFileSync(merged, 'utf8'), 'the merged file')
+})
+
 test('a disk with little room is a warning, and a full one a problem', { skip: NO_TMPFS }, async (t) => {
   const { path } = makeDataFolder(t)
   assert.equal(mountTmpfs(t, path, 400), null)
@@ -190,4 +230,10 @@ test('the public address and the trusted proxies must go together', async () => 
   assertFinding(await examine({ BASE_URL: 'http://shop.example' }), 'proxies', 'warning', /plain http/, /TLS/)
   assertFinding(await examine({ ...env, TRUST_PROXY: '10.0.0.0/8' }), 'proxies', 'ok', /trusted: 10\.0\.0\.0\/8$/)
   assertFinding(await examine({ NATS_URL: 'nats://127.0.0.1:1' }), 'settings', 'problem', /NATS_URL is set/, /EMBEDDED=on/)
+})
+
+test('a Node.js that is too old', async () => {
+  const old = await examine({ EMBEDDED: 'on' }, { node: '24.11.0' })
+  assertFinding(old, 'versions', 'problem', /^Storefront 0\.1\.0 on Node\.js 24\.11\.0$/, /^run it on Node\.js 26 or later/)
+  assertFinding(await examine({ EMBEDDED: 'on' }, { node: '26.0.0' }), 'versions', 'ok', /26\.0\.0$/)
 })

@@ -32,7 +32,10 @@ const NOT_RUN_HERE: Record<string, string> = {
   'README.md: # 1. Some products. Reading the catalogue needs no account.': 'test/readme.long.test.ts',
   'CONTRIBUTING.md: npm ci && npm test     # starts a real PostgreSQL for the run; nothing to install':
     'it is the whole run of which this test is a part',
+  'bench/README.md: npm run bench                            # everything: five rounds, about 50 minutes; writes bench/RESULTS.md':
+    'measurements, of up to an hour',
   'docs/events.md: psql "$DATABASE_URL" --no-align --tuples-only --command "': 'test/erase-in-nats.long.test.ts',
+  'docs/operations.md: export STOREFRONT_SECRET="$(cat "${DATA_DIR:-data}/secret")"': 'src/cli/move-database.long.test.ts',
   ...Object.fromEntries(
     [
       'pg_dump --format custom --file "$BACKUP/shop.dump" "$ADMIN/shop"',

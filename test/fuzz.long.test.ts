@@ -64,6 +64,11 @@ const SELDOM_DONE = new Set([
   'POST /admin/mails/{event_id}/retry',
   'GET /admin/mail-templates/{name}',
   'POST /admin/lake/queries',
+  'GET /iceberg/v1/config',
+  'GET /iceberg/v1/namespaces',
+  'GET /iceberg/v1/namespaces/{namespace}',
+  'GET /iceberg/v1/namespaces/{namespace}/tables',
+  'GET /iceberg/v1/namespaces/{namespace}/tables/{table}',
 ])
 
 for (const seed of seeds) {

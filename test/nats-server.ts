@@ -1,19 +1,18 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { accessSync, constants, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
-import { delimiter, join } from 'node:path'
+import { join } from 'node:path'
 import { type Cleanup, onCleanup } from './cleanup.ts'
 import { eventually } from './eventually.ts'
 import { freePort } from './free-port.ts'
+import { missingProgram, PROGRAM_PATH } from './programs.ts'
 
 const PROGRAM = 'nats-server'
-// Debian's package installs it in a folder that is not on every user's PATH.
-const PATH = `${process.env.PATH}${delimiter}/usr/local/sbin${delimiter}/usr/sbin`
 
-/** Why a test that needs the broker is skipped. False when the broker is installed, and in CI, where a skip would hide a gap. */
-export const NO_NATS = process.env.CI === 'true' || isOnPath() ? false : `${PROGRAM} is not on the PATH`
+/** Why a test that needs the broker is skipped; false where it runs. */
+export const NO_NATS = missingProgram(PROGRAM)
 
 export interface NatsServer {
   url: string
@@ -43,7 +42,7 @@ export async function startNatsServer(t: Cleanup, config = ''): Promise<NatsServ
     port,
     directory,
     async start() {
-      const started = spawn(PROGRAM, ['-c', file], { stdio: ['ignore', 'ignore', 'pipe'], env: { ...process.env, PATH } })
+      const started = spawn(PROGRAM, ['-c', file], { stdio: ['ignore', 'ignore', 'pipe'], env: { ...process.env, PATH: PROGRAM_PATH } })
       child = started
       let log = ''
       started.stderr.setEncoding('utf8').on('data', (text) => {
@@ -74,17 +73,6 @@ export async function startNatsServer(t: Cleanup, config = ''): Promise<NatsServ
   })
   await server.start()
   return server
-}
-
-function isOnPath(): boolean {
-  return PATH.split(delimiter).some((folder) => {
-    try {
-      accessSync(join(folder, PROGRAM), constants.X_OK)
-      return true
-    } catch {
-      return false
-    }
-  })
 }
 
 async function answers(port: number): Promise<boolean> {

@@ -4,12 +4,15 @@ import { readFile } from 'node:fs/promises'
 import { after, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import SerializerSelector from '@fastify/fast-json-stringify-compiler'
 import { createConfig, lintFromString } from '@redocly/openapi-core'
 import spectral from '@stoplight/spectral-core'
 import rulesets from '@stoplight/spectral-rulesets'
+import type { TSchema } from 'typebox'
 import { readContract } from '../fuzz/contract.ts'
 import { Judge } from '../fuzz/judge.ts'
 import { PROBLEMS } from '../src/http/problem.ts'
+import { compileValidator } from '../src/http/validation.ts'
 import { startStore } from './store.ts'
 
 interface Media {
@@ -83,6 +86,25 @@ test('is OpenAPI 3.1 and has every call of the contract', () => {
     CONTRACT.filter((name) => !operations.some((operation) => operation.name === name)),
     [],
   )
+})
+
+test('has schemas that compile, each of which a store compiles only for the first request', () => {
+  const compile = SerializerSelector()(store.server.getSchemas())
+  let compiled = 0
+  for (const { method, url, schema } of store.server.listedRoutes) {
+    for (const httpPart of ['body', 'querystring', 'params', 'headers'] as const) {
+      const part = schema[httpPart] as TSchema | undefined
+      if (part !== undefined) assert.doesNotThrow(() => compileValidator({ method, url, httpPart, schema: part }), `${method} ${url}`)
+    }
+    for (const [httpStatus, answer] of Object.entries((schema.response ?? {}) as Record<string, Response>)) {
+      const schemas = answer.content === undefined ? [answer] : Object.values(answer.content).map((media) => media.schema)
+      for (const part of schemas) {
+        assert.doesNotThrow(() => compile({ method, url, httpStatus, schema: part as never }), `${method} ${url}`)
+        compiled++
+      }
+    }
+  }
+  assert.ok(compiled > operations.length)
 })
 
 test('has all methods of each of its paths, and no other', async () => {

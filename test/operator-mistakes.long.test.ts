@@ -149,6 +149,10 @@ const MISTAKES: Record<string, (t: TestContext) => Promise<Mistake | string> | M
     writeFileSync(folderOf('no-cluster/secret'), 'x'.repeat(43))
     return { args: ['serve'], env: { DATA_DIR: folderOf('no-cluster') } }
   },
+  'a store that was moved is started without its new addresses'() {
+    mkdirSync(folderOf('moved/postgres.moved-1'), { recursive: true })
+    return { args: ['serve'], env: { DATA_DIR: folderOf('moved') } }
+  },
   '`--role` or `NATS_URL` without `DATABASE_URL`': () => ({ args: ['serve', '--role', 'api'], status: 2 }),
   'the port is taken': async (t) => ({ args: ['serve', '--role', 'api'], env: { ...LOGIN, PORT: String(await takePort(t)) } }),
   'the operations port is taken': async (t) => ({

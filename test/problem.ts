@@ -22,6 +22,7 @@ export function assertProblem(
   assert.ok(problem.title.length > 0 && problem.detail.length > 0, context)
   assert.ok(answer.headers['x-request-id'] !== undefined, context)
   assert.equal(problem.request_id, answer.headers['x-request-id'], context)
+  assert.match(problem.trace_id, /^[0-9a-f]{32}$/, context)
   assert.doesNotMatch(answer.text, INTERNALS, context)
   return problem
 }

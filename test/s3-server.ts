@@ -12,7 +12,7 @@ export interface S3Fault {
   /** Awaited before the request is processed: delays a request, even when its client has gone. */
   before?: () => Promise<void> | void
   /** Sent instead of processing the request. */
-  status?: 409 | 500 | 503
+  status?: 403 | 409 | 500 | 503
   /** Awaited after processing, before the answer. */
   after?: () => Promise<void> | void
   /** Processes the request, and cuts the connection instead of answering. */
@@ -38,7 +38,7 @@ export interface S3Server {
 }
 
 const CREDENTIALS = { accessKeyId: 'TESTKEY', secretAccessKey: 'a secret of tests', region: 'test-region-1' }
-const CODES = { 409: 'ConditionalRequestConflict', 500: 'InternalError', 503: 'SlowDown' }
+const CODES = { 403: 'AccessDenied', 409: 'ConditionalRequestConflict', 500: 'InternalError', 503: 'SlowDown' }
 const BUCKET = 'test-bucket'
 
 /**

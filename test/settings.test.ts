@@ -37,7 +37,10 @@ test('needs no setting: the embedded store on this machine', () => {
       logLevel: 'info',
     },
   )
-  assert.deepEqual([rest.lakeFlushSeconds, rest.lakeFlushRows, rest.refreshGraceSeconds, rest.databasePoolSize], [10, 50_000, 10, 10])
+  assert.deepEqual(
+    [rest.lakeFlushSeconds, rest.lakeFlushRows, rest.lakeTableSeconds, rest.refreshGraceSeconds, rest.databasePoolSize],
+    [10, 50_000, 300, 10, 10],
+  )
   assert.deepEqual([rest.isRateLimited, rest.isEmailVerificationRequired, rest.trustProxy, rest.accountUrl], [true, false, false, null])
   assert.match(rest.mailFrom, /@/)
   assert.deepEqual([rest.mailTemplates, rest.mailLocale, rest.mailMaxPerHour, rest.isPrivateWebhookAllowed], [null, null, 200, false])
@@ -149,6 +152,7 @@ test('takes each setting it knows', () => {
     EMBEDDED: 'on',
     LAKE_FLUSH_SECONDS: '5',
     LAKE_FLUSH_ROWS: '100',
+    LAKE_TABLE_SECONDS: '0',
     REFRESH_GRACE_SECONDS: '0',
     CURRENCY: 'JPY',
     ROLES: 'lake, api,lake',
@@ -158,7 +162,10 @@ test('takes each setting it knows', () => {
     RATE_LIMITS: 'off',
     ADMIN_SECOND_FACTOR: 'off',
     PASSKEY_DOMAIN: 'shop.example',
+    MAX_CONNECTIONS: '700',
+    DRAIN_DELAY_SECONDS: '5',
     PAGE_CACHE_MB: '0',
+    WEB_CONCURRENCY: '4',
     CDN_MAX_AGE_SECONDS: '3600',
     CDN_PURGE_URL: 'varnish://cache:6081',
     MAIL_TEMPLATES: 'mails',
@@ -194,10 +201,13 @@ test('takes each setting it knows', () => {
     lakeBucket: null,
     lakeFlushSeconds: 5,
     lakeFlushRows: 100,
+    lakeTableSeconds: 0,
     refreshGraceSeconds: 0,
     isRateLimited: false,
     isAdminFactorRequired: false,
     passkeyDomain: 'shop.example',
+    maxConnections: 700,
+    drainDelaySeconds: 5,
     pageCacheBytes: 0,
     sharedCacheSeconds: 3_600,
     cdnPurgeUrls: ['varnish://cache:6081'],
@@ -215,6 +225,8 @@ test('takes each setting it knows', () => {
     corsOrigins: ['https://shop.example', 'http://localhost:5173', 'capacitor://localhost'],
     currency: 'JPY',
     operations: { host: '0.0.0.0', port: 9_000, isRequired: true },
+    webConcurrency: 4,
+    traces: null,
     roles: ['api', 'lake'],
     expectedRoles: ['api', 'stream', 'lake'],
     logLevel: 'debug',
@@ -234,6 +246,7 @@ test('refuses whole numbers that are none or out of range', () => {
   assert.match(refusal({ DATABASE_POOL_SIZE: '1' }), /^DATABASE_POOL_SIZE must be a whole number from 2/)
   assert.match(refusal({ LAKE_FLUSH_SECONDS: '0' }), /^LAKE_FLUSH_SECONDS must be a whole number from 1/)
   assert.match(refusal({ LAKE_FLUSH_ROWS: '1000001' }), /^LAKE_FLUSH_ROWS must be a whole number from 1 to 1000000/)
+  assert.match(refusal({ LAKE_TABLE_SECONDS: '86401' }), /^LAKE_TABLE_SECONDS must be a whole number from 0 to 86400/)
   assert.match(refusal({ REFRESH_GRACE_SECONDS: '301' }), /^REFRESH_GRACE_SECONDS must be a whole number from 0 to 300/)
 })
 

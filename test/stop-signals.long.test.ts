@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
 import { execFileSync, spawn } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
+import { request } from 'node:http'
 import { connect } from 'node:net'
 import { delimiter, join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -15,13 +17,18 @@ import { BIN } from './store-process.ts'
 const folder = makeDataFolder({ after })
 /** Longer than the time within which two signals count as one. */
 const NEXT_PRESS_MS = 400
+const PROCESSES = 3
+/** Enough that the kernel gives each process some. */
+const SLOW_REQUESTS = 48
 
 /** A store in a process group of its own, as a terminal or systemd starts it. */
-async function serveInGroup(t: TestContext, node: string) {
-  const env = { PATH: process.env.PATH, HOME: process.env.HOME, DATA_DIR: folder.path, PORT: '0', OPS_PORT: 'off' }
-  const child = spawn(node, [BIN, 'serve'], { env, stdio: ['ignore', 'pipe', 'inherit'], detached: true })
-  const ended = once(child, 'exit') as Promise<[number | null, NodeJS.Signals | null]>
-  const logs: { msg: string; level: number; addresses?: { port: number }[] }[] = []
+async function serveInGroup(t: TestContext, node: string, settings: Record<string, string> = {}) {
+  const env = { PATH: process.env.PATH, HOME: process.env.HOME, DATA_DIR: folder.path, PORT: '0', OPS_PORT: 'off', ...settings }
+  const child = spawn(node, [BIN, 'serve'], { env, stdio: ['ignore', 'pipe', 'pipe'], detached: true })
+  const ended = once(child, 'close') as Promise<[number | null, NodeJS.Signals | null]>
+  const logs: { msg: string; level: number; pid: number; request_id?: string; addresses?: { port: number }[] }[] = []
+  const errors: string[] = []
+  if (child.stderr !== null) createInterface(child.stderr).on('line', (line) => errors.push(line))
   if (child.stdout !== null) createInterface(child.stdout).on('line', (line) => logs.push(JSON.parse(line)))
   const press = (signal: NodeJS.Signals) => {
     try {
@@ -37,7 +44,27 @@ async function serveInGroup(t: TestContext, node: string) {
   })
   await eventually(async () => logs.some(({ addresses }) => addresses !== undefined))
   const port = logs.find(({ addresses }) => addresses !== undefined)?.addresses?.[0]?.port ?? 0
-  return { port, logs, press, pid: child.pid ?? 0, ended }
+  return { port, logs, errors, press, pid: child.pid ?? 0, ended }
+}
+
+/** Sends a request but not the end of its body, and returns when a process has taken it. */
+async function startSlowRequest(port: number): Promise<{ id: string; finish(): Promise<number | string> }> {
+  const id = randomUUID()
+  const headers = { 'content-type': 'application/json', 'content-length': '2', expect: '100-continue', 'x-request-id': id }
+  const sent = request({ port, host: '127.0.0.1', method: 'POST', path: '/auth/login', headers, agent: false })
+  const { promise: answer, resolve } = Promise.withResolvers<number | string>()
+  sent.on('error', ({ message }) => resolve(message))
+  sent.on('response', (response) => resolve(response.resume().statusCode ?? 0))
+  sent.flushHeaders()
+  await once(sent, 'continue')
+  sent.write('{')
+  return {
+    id,
+    finish() {
+      sent.end('}')
+      return answer
+    },
+  }
 }
 
 /** A Node.js that does not run the store itself but starts the pinned one. */
@@ -76,9 +103,47 @@ for (const [name, node] of [
     })
   }
 
+  test(`SIGTERM to the group twice cuts no request of further API processes, by ${name}`, { skip }, async (t) => {
+    const store = await serveInGroup(t, node ?? '', { WEB_CONCURRENCY: String(PROCESSES), RATE_LIMITS: 'off' })
+    const pidsOf = (message: RegExp) => new Set(store.logs.flatMap(({ msg, pid }) => (message.test(msg) ? [pid] : [])))
+    await eventually(async () => pidsOf(/^Storefront answers/).size === PROCESSES, { what: 'all processes that answer' })
+    const requests = await Promise.all(Array.from({ length: SLOW_REQUESTS }, () => startSlowRequest(store.port)))
+    store.press('SIGTERM')
+    await eventually(async () => pidsOf(/^stopping$/).size === PROCESSES, { what: 'all processes that stop' })
+    await delay(NEXT_PRESS_MS)
+    store.press('SIGTERM')
+    await delay(NEXT_PRESS_MS)
+    const answers = await Promise.all(requests.map(({ finish }) => finish()))
+    assert.deepEqual(new Set(answers), new Set([422]))
+    assert.deepEqual(await store.ended, [0, null])
+    const ids = new Set(requests.map(({ id }) => id))
+    const answered = store.logs.filter(({ request_id }) => ids.has(request_id ?? ''))
+    assert.deepEqual([answered.length, new Set(answered.map(({ pid }) => pid)).size], [SLOW_REQUESTS, PROCESSES])
+    assert.deepEqual(store.errors, [])
+    assert.deepEqual(
+      store.logs.filter(({ level }) => level > 30),
+      [],
+    )
+  })
+
   test(`a signal to one process alone ends the store, by ${name}`, { skip }, async (t) => {
     const store = await serveInGroup(t, node ?? '')
     process.kill(store.pid, 'SIGTERM')
+    assert.deepEqual(await store.ended, [0, null])
+    assert.deepEqual(serverProcesses(folder.path), [])
+  })
+
+  test(`signals until its very end change nothing: the status is 0, by ${name}`, { skip }, async (t) => {
+    const store = await serveInGroup(t, node ?? '')
+    let isOver = false
+    void store.ended.finally(() => {
+      isOver = true
+    })
+    // So close together that they count as one.
+    while (!isOver) {
+      store.press('SIGINT')
+      await delay(1)
+    }
     assert.deepEqual(await store.ended, [0, null])
     assert.deepEqual(serverProcesses(folder.path), [])
   })

@@ -1,32 +1,37 @@
-import { spawn, spawnSync } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Cleanup, onCleanup } from './cleanup.ts'
 import { eventually } from './eventually.ts'
 import { freePort } from './free-port.ts'
+import { missingProgram, PROGRAM_PATH } from './programs.ts'
 
 const VCL = new URL('../deploy/varnish/', import.meta.url)
-// Debian installs it in sbin, which is not on every user's PATH.
-const PATH = `${process.env.PATH}:/usr/local/sbin:/usr/sbin`
-const isInstalled = spawnSync('varnishd', ['-V'], { env: { ...process.env, PATH } }).error === undefined
 
 /** Why tests with Varnish are skipped here, false where they run. With CI=true they run or fail. */
-export const varnishMissing: string | false =
-  isInstalled || process.env.CI === 'true' ? false : 'varnishd is not on the PATH (Debian: apt-get install varnish)'
+export const varnishMissing = missingProgram('varnishd', 'varnish')
 
 export interface Varnish {
   url: string
 }
 
-/** A real Varnish with the shipped VCL in front of backends on two local ports, or on one port for both. */
-export async function startVarnish(t: Cleanup, backendPorts: number | readonly [number, number], port?: number): Promise<Varnish> {
+/** A real Varnish with the shipped VCL in front of backends on two local ports, or on one port for both. `purger`: the address that may purge. */
+export async function startVarnish(
+  t: Cleanup,
+  backendPorts: number | readonly [number, number],
+  port?: number,
+  purger = '127.0.0.1',
+): Promise<Varnish> {
   const folder = mkdtempSync(join(tmpdir(), 'storefront-varnish-'))
   const [first, second] = typeof backendPorts === 'number' ? [backendPorts, backendPorts] : backendPorts
   const addresses = readFileSync(new URL('addresses.vcl', VCL), 'utf8')
   writeFileSync(
     join(folder, 'addresses.vcl'),
-    addresses.replace('.port = "3000"', `.port = "${first}"`).replace('.port = "3001"', `.port = "${second}"`),
+    addresses
+      .replace('.port = "3000"', `.port = "${first}"`)
+      .replace('.port = "3001"', `.port = "${second}"`)
+      .replace('  "127.0.0.1";', `  "${purger}";`),
   )
   copyFileSync(new URL('default.vcl', VCL), join(folder, 'default.vcl'))
   port ??= await freePort()
@@ -43,7 +48,7 @@ export async function startVarnish(t: Cleanup, backendPorts: number | readonly [
     '-j',
     'none',
   ]
-  const child = spawn('varnishd', args, { env: { ...process.env, PATH }, stdio: ['ignore', 'ignore', 'pipe'] })
+  const child = spawn('varnishd', args, { env: { ...process.env, PATH: PROGRAM_PATH }, stdio: ['ignore', 'ignore', 'pipe'] })
   let said = ''
   child.stderr.on('data', (text) => {
     said += text

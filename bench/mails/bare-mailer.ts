@@ -5,7 +5,7 @@ import { mailLanguages } from '../../src/mail/mail-languages.ts'
 import { toMessage } from '../../src/mail/mailer.ts'
 import { createMailRenderer } from '../../src/mail/render-mail.ts'
 import { createTemplateReader } from '../../src/mail/templates.ts'
-import { nowMs } from '../pipeline/clock.ts'
+import { nowMs } from '../rig/clock.ts'
 
 export interface BareLoad {
   port: number

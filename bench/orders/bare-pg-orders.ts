@@ -1,8 +1,8 @@
-// The floor of placing orders: the rows that the store writes for an order, written by bare `pg`, one transaction each, with prepared
-// statements. No HTTP, no validation, no prices: the lines and the answer are made beforehand.
+// The floor of placing orders: the rows that the store writes for an order, or only the order's own, written by bare `pg`, one transaction each,
+// with prepared statements. No HTTP, no validation, no prices: the lines and the answer are made beforehand.
 import { createHash, randomUUID, randomUUIDv7 } from 'node:crypto'
 import pg from 'pg'
-import { type Measurement, summarise } from './measurement.ts'
+import { type Measurement, summarise } from '../rig/measurement.ts'
 
 export interface BareOrdersLoad {
   url: string
@@ -11,6 +11,8 @@ export interface BareOrdersLoad {
   warmUpSeconds: number
   seconds: number
   userIds: string[]
+  /** Only the row of the order. */
+  isOrderOnly: boolean
   /** For each client its baskets, placed round and round. */
   baskets: { product_id: string; quantity: number }[][][]
 }
@@ -38,7 +40,7 @@ process.on('message', async (message: BareOrdersLoad | Record<never, never>) => 
       const order = mine[index % mine.length]
       if (order === undefined) throw new Error('no order')
       const began = performance.now()
-      await place(pool, userId, order)
+      await (load.isOrderOnly ? insertOrder(pool, userId, order) : place(pool, userId, order))
       const now = performance.now()
       if (now >= measureFrom && now < end) latencies.push(now - began)
     }
@@ -80,8 +82,6 @@ function prepare(userId: string, lines: { product_id: string; quantity: number }
 
 async function place(pool: pg.Pool, userId: string, basket: ReturnType<typeof prepare>): Promise<void> {
   const client = await pool.connect()
-  const id = randomUUIDv7()
-  const now = new Date()
   await client.query('begin')
   await client.query({
     name: 'lock',
@@ -95,17 +95,7 @@ async function place(pool: pg.Pool, userId: string, basket: ReturnType<typeof pr
     where inventory.product_id = line.product_id`,
     values: [basket.productIds, basket.quantities],
   })
-  await client.query({
-    name: 'insert_order',
-    text: `insert into orders (id, user_id, status, items, total_amount, currency, version, status_history, traceparent, created_at, updated_at,
-      product_ids)
-    values ($1, $2, 'pending', $3, $4, 'EUR', 1, $5, $6, $7, $7, $8)
-    returning number`,
-    values: [
-      ...[id, userId, basket.items, basket.total, basket.history, '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00', now],
-      basket.productIds,
-    ],
-  })
+  const id = await insertOrder(client, userId, basket)
   await client.query({
     name: 'insert_key',
     text: 'insert into idempotency_keys (user_id, key, fingerprint, order_id, response) values ($1, $2, $3, $4, $5)',
@@ -113,4 +103,20 @@ async function place(pool: pg.Pool, userId: string, basket: ReturnType<typeof pr
   })
   await client.query('commit')
   client.release()
+}
+
+async function insertOrder(db: pg.Pool | pg.PoolClient, userId: string, basket: ReturnType<typeof prepare>): Promise<string> {
+  const id = randomUUIDv7()
+  await db.query({
+    name: 'insert_order',
+    text: `insert into orders (id, user_id, status, items, total_amount, currency, version, status_history, traceparent, created_at, updated_at,
+      product_ids)
+    values ($1, $2, 'pending', $3, $4, 'EUR', 1, $5, $6, $7, $7, $8)
+    returning number`,
+    values: [
+      ...[id, userId, basket.items, basket.total, basket.history, '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00', new Date()],
+      basket.productIds,
+    ],
+  })
+  return id
 }

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import type { StoreProcess } from './store-process.ts'
+import type { Pool } from '../../src/db/pool.ts'
+import { registerOperator } from '../rig/shop.ts'
 
 /** What the screens of the console poll, and every how many seconds; in a browser one of them is open at a time. */
 const POLLS: readonly (readonly [path: string, seconds: number])[] = [
@@ -12,13 +13,13 @@ const POLLS: readonly (readonly [path: string, seconds: number])[] = [
 ]
 
 /** The console with all of its screens open at once: sends what they poll, with entity tags as they do, until the function that it returns is called. */
-export async function openConsole(store: StoreProcess): Promise<() => Promise<void>> {
-  const token = await store.registerOperator()
+export async function openConsole(port: number, pool: Pool): Promise<() => Promise<void>> {
+  const { token } = await registerOperator(port, pool)
   const closed = new AbortController()
   const polls = POLLS.map(async ([path, seconds]) => {
     let etag = ''
     while (!closed.signal.aborted) {
-      const answer = await fetch(`http://127.0.0.1:${store.port}${path}`, {
+      const answer = await fetch(`http://127.0.0.1:${port}${path}`, {
         headers: { authorization: `Bearer ${token}`, ...(etag === '' ? {} : { 'if-none-match': etag }) },
       })
       await answer.arrayBuffer()

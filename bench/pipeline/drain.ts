@@ -1,50 +1,68 @@
 import { randomUUID } from 'node:crypto'
-import { readdir } from 'node:fs/promises'
-import { parseName } from '../../src/lake/lake-names.ts'
-import { EPOCH_SEQUENCES } from '../../src/topic/topic.ts'
 import type { Cleanup } from '../../test/cleanup.ts'
 import { eventually } from '../../test/eventually.ts'
-import { printTable } from '../orders/measurement.ts'
-import { nowMs } from './clock.ts'
+import { nowMs } from '../rig/clock.ts'
+import { median } from '../rig/measurement.ts'
+import { processorSeconds } from '../rig/processor-time.ts'
+import { openStore, type Store, type TopicKind } from '../rig/store.ts'
+import { newestInLake } from '../rig/whole-store.ts'
+import type { Row } from '../row.ts'
 import { orderText } from './order-text.ts'
-import { type Rig, startRig, type TopicKind } from './rig.ts'
 
 const PATIENCE_MS = 600_000
 // Each check takes time from the processes that are measured.
 const SELDOM = { timeoutMs: PATIENCE_MS, pauseMs: 100 }
 
-/** How fast a backlog is drained into topic and lake, one after the other and both at once. */
-export async function measureDrain(cleanup: Cleanup, kind: TopicKind, events: number): Promise<void> {
-  const rig = await startRig(cleanup, kind)
-  const rows: (string | number)[][] = []
-  const add = (what: string, fromMs: number, toMs: number) => {
-    const seconds = (toMs - fromMs) / 1_000
-    rows.push([what, Math.round(events / seconds), seconds.toFixed(1)])
-  }
+/** How fast a backlog is drained into topic and lake at once; and each of them alone, once. */
+export async function measureDrain(
+  cleanup: Cleanup,
+  kind: TopicKind,
+  { events, rounds }: { events: number; rounds: number },
+): Promise<Row> {
+  const store = await openStore(cleanup, { topic: kind })
+  const rate = (fromMs: number, toMs: number) => events / ((toMs - fromMs) / 1_000)
 
-  await commitBacklog(rig, events)
-  const stream = await rig.startRole('stream')
-  add('stream alone: into the topic', stream.activeAtMs, await untilInTopic(rig, events))
-  await untilForgotten(rig)
+  await commitBacklog(store, events)
+  const stream = await store.start('stream')
+  const streamAlone = rate(stream.activeAtMs, await untilInTopic(store, events))
+  await untilForgotten(store)
   await stream.stop()
-  const lake = await rig.startRole('lake')
-  add('lake alone: from the topic into files', lake.activeAtMs, await untilInLake(rig, events))
+  const lake = await store.start('lake')
+  const lakeAlone = rate(lake.activeAtMs, await untilInLake(store.lake, events))
   await lake.stop()
 
-  await commitBacklog(rig, events)
-  const both = await Promise.all([rig.startRole('lake'), rig.startRole('stream')])
-  const startedMs = Math.min(...both.map(({ activeAtMs }) => activeAtMs))
-  const [inTopicMs, inLakeMs] = await Promise.all([untilInTopic(rig, 2 * events), untilInLake(rig, 2 * events)])
-  add('both at once: into the topic', startedMs, inTopicMs)
-  add('both at once: into topic and files', startedMs, inLakeMs)
-  for (const role of both) await role.stop()
+  const both: number[] = []
+  const processorMicroseconds: number[] = []
+  for (let round = 1; round <= rounds; round++) {
+    const total = (round + 1) * events
+    await commitBacklog(store, events)
+    const roles = await Promise.all([store.start('lake'), store.start('stream')])
+    const pids = [store.postgresPid, ...roles.map(({ pid }) => pid)]
+    const usedBefore = processorSeconds(pids)
+    const startedMs = Math.min(...roles.map(({ activeAtMs }) => activeAtMs))
+    const [, inLakeMs] = await Promise.all([untilInTopic(store, total), untilInLake(store.lake, total)])
+    both.push(rate(startedMs, inLakeMs))
+    processorMicroseconds.push(((processorSeconds(pids) - usedBefore) / events) * 1e6)
+    await untilForgotten(store)
+    for (const role of roles) await role.stop()
+  }
+  return {
+    work: `drain of ${events.toLocaleString('en')} events into topic and lake at once, ${kind}`,
+    goal: { atLeast: 20_000 },
+    unit: 'events/s',
+    rounds: both.map((value) => ({ value })),
+    note:
+      `a process for each role, orders of three lines, one transaction each; timed from when the first role is at work. The stream alone ${perSecond(streamAlone)}, the lake alone ` +
+      `${perSecond(lakeAlone)} a second, each once. Processor time of an event, with PostgreSQL and without the broker, ${median(processorMicroseconds).toFixed(0)} µs.`,
+  }
+}
 
-  console.log(`\n${kind}: draining ${events} committed orders, one transaction each.\n`)
-  printTable(['drained', 'events/s', 'seconds'], rows)
+function perSecond(value: number): string {
+  return Math.round(value).toLocaleString('en')
 }
 
 /** Does not wait for the disk at each commit: the backlog is ready sooner, and the log to read is the same. */
-async function commitBacklog({ pool }: Rig, orders: number): Promise<void> {
+async function commitBacklog({ pool }: Store, orders: number): Promise<void> {
   const client = await pool.connect()
   try {
     const userId = randomUUID()
@@ -72,7 +90,7 @@ async function commitBacklog({ pool }: Rig, orders: number): Promise<void> {
  * Waits until PostgreSQL has logged a snapshot of the running transactions, which it does from time to time. Until then the next reader of
  * the slot decodes the drained changes again; a backlog after a quiet time has no such work before it.
  */
-async function untilForgotten({ pool }: Rig): Promise<void> {
+async function untilForgotten({ pool }: Store): Promise<void> {
   const { rows } = await pool.query<{ written: string }>('select pg_current_wal_lsn()::text as written')
   await eventually(
     async () => {
@@ -87,18 +105,12 @@ async function untilForgotten({ pool }: Rig): Promise<void> {
   )
 }
 
-async function untilInTopic(rig: Rig, messages: number): Promise<number> {
-  await eventually(async () => (await rig.countMessages()) >= messages, { ...SELDOM, what: 'the backlog in the topic' })
+async function untilInTopic(store: Store, messages: number): Promise<number> {
+  await eventually(async () => (await store.countMessages()) >= messages, { ...SELDOM, what: 'the backlog in the topic' })
   return nowMs()
 }
 
-/** Each published file is complete, and its name is the range of its sequences. */
-async function untilInLake({ lake }: Rig, events: number): Promise<number> {
+async function untilInLake(lake: string, events: number): Promise<number> {
   await eventually(async () => (await newestInLake(lake)) >= events, { ...SELDOM, what: 'the backlog in the lake' })
   return nowMs()
-}
-
-async function newestInLake(lake: string): Promise<number> {
-  const names = await readdir(`${lake}/orders`, { recursive: true }).catch(() => [])
-  return Math.max(0, ...names.map((name) => (parseName(`orders/${name}`)?.last ?? 0) % EPOCH_SEQUENCES))
 }

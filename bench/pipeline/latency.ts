@@ -1,10 +1,11 @@
 import type { Cleanup } from '../../test/cleanup.ts'
 import { eventually } from '../../test/eventually.ts'
-import { startChild } from '../orders/child.ts'
-import { printTable, summarise } from '../orders/measurement.ts'
-import { nowMs } from './clock.ts'
-import type { WriterLoad, WriterReport, WrittenOrder } from './order-writer.ts'
-import { startRig, type TopicKind } from './rig.ts'
+import { startChild } from '../rig/child.ts'
+import { nowMs } from '../rig/clock.ts'
+import { median, percentile, summarise } from '../rig/measurement.ts'
+import { openStore, type TopicKind } from '../rig/store.ts'
+import type { Row } from '../row.ts'
+import type { WriterLoad, WriterReport } from './order-writer.ts'
 
 const PER_SECOND = 500
 const CONNECTIONS = 8
@@ -12,40 +13,44 @@ const WARM_UP_SECONDS = 2
 const PATIENCE_MS = 60_000
 
 /** Time from an order's commit to its message at a subscriber of the topic. */
-export async function measureLatency(cleanup: Cleanup, kind: TopicKind, seconds: number): Promise<void> {
-  const rig = await startRig(cleanup, kind)
-  const stream = await rig.startRole('stream')
+export async function measureLatency(
+  cleanup: Cleanup,
+  kind: TopicKind,
+  { seconds, rounds }: { seconds: number; rounds: number },
+): Promise<Row> {
+  const store = await openStore(cleanup, { topic: kind })
+  await store.start('stream')
   const seenAtMs = new Map<string, number>()
-  const reader = rig.topic.subscribe('bench', async (messages) => {
+  const reader = store.topic.subscribe('bench', async (messages) => {
     const at = nowMs()
     for (const { event } of messages) seenAtMs.set(event.data.order.id, at)
   })
   await reader.start()
-  const writer = startChild('../pipeline/order-writer.ts')
-  try {
-    const load: WriterLoad = { url: rig.url, connections: CONNECTIONS, perSecond: PER_SECOND, warmUpSeconds: WARM_UP_SECONDS, seconds }
+  const writer = startChild(cleanup, 'pipeline/order-writer.ts')
+  const load: WriterLoad = { url: store.url, connections: CONNECTIONS, perSecond: PER_SECOND, warmUpSeconds: WARM_UP_SECONDS, seconds }
+  const all = []
+  const lateMs: number[] = []
+  for (let round = 0; round < rounds; round++) {
     const { orders, latestMs } = await writer.ask<WriterReport>(load)
-    await eventually(async () => seenAtMs.size >= orders.length, { what: 'every message', timeoutMs: PATIENCE_MS })
+    await eventually(async () => orders.every(({ id }) => seenAtMs.has(id)), { what: 'every message', timeoutMs: PATIENCE_MS })
     const counted = orders.filter(({ isWarmUp }) => !isWarmUp)
-    console.log(`\n${kind}: commit → message seen by a subscriber, ms; ${counted.length} orders at ${PER_SECOND}/s, one transaction each.`)
-    console.log(`The load sent its latest order ${latestMs.toFixed(1)} ms behind its time.\n`)
-    const seen = ({ id }: WrittenOrder) => seenAtMs.get(id) ?? Number.NaN
-    printTable(
-      ['from', 'p50', 'p95', 'p99', 'max'],
-      [
-        ['statement with the commit sent', ...columns(counted.map((order) => seen(order) - order.sentAtMs))],
-        ['commit acknowledged', ...columns(counted.map((order) => seen(order) - order.committedAtMs))],
-      ],
+    all.push(
+      summarise(
+        counted.map(({ id, sentAtMs }) => (seenAtMs.get(id) ?? Number.NaN) - sentAtMs),
+        seconds,
+      ),
     )
-  } finally {
-    await writer.stop()
-    await reader.stop()
-    await stream.stop()
+    lateMs.push(latestMs)
   }
-}
-
-function columns(latenciesMs: number[]): string[] {
-  const { p50, p95, p99 } = summarise(latenciesMs, 1, 0)
-  const max = latenciesMs.reduce((most, ms) => Math.max(most, ms), Number.NEGATIVE_INFINITY)
-  return [p50, p95, p99, max].map((ms) => ms.toFixed(1))
+  await reader.stop()
+  return {
+    work: `commit → message at a subscriber, ${kind}, ${PER_SECOND} orders/s, p99`,
+    goal: { atMost: 50 },
+    unit: 'ms',
+    rounds: all.map(({ p99 }) => ({ value: p99 })),
+    note: `from when the statement that commits was sent; p50 ${median(all.map(({ p50 }) => p50)).toFixed(1)} ms, the longest ${percentile(
+      all.map(({ max }) => max),
+      1,
+    ).toFixed(0)} ms; the load was at most ${Math.max(...lateMs).toFixed(0)} ms late.`,
+  }
 }

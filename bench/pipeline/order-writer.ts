@@ -2,7 +2,7 @@
 import { randomUUID, randomUUIDv7 } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import { createPool } from '../../src/db/pool.ts'
-import { nowMs } from './clock.ts'
+import { nowMs } from '../rig/clock.ts'
 import { orderText } from './order-text.ts'
 
 export interface WriterLoad {

@@ -30,6 +30,11 @@ export class ProblemError extends Error {
   get requestId(): string {
     return this.problem.request_id
   }
+
+  /** Names the trace of the request, in the logs of the store and in its traces. */
+  get traceId(): string {
+    return this.problem.trace_id
+  }
 }
 
 /** Whether an error is the refusal with this code. */

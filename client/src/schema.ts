@@ -1828,6 +1828,106 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/iceberg/v1/config": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What the Iceberg REST catalogue of the lake supports
+         * @description Clients get the address up to `/iceberg` as the URI of the catalogue, and a key as the token. The catalogue is read-only. Needs the scope `figures:read`.
+         */
+        get: operations["getIcebergConfiguration"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/iceberg/v1/namespaces": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The namespaces of the Iceberg REST catalogue
+         * @description Needs the scope `figures:read`.
+         */
+        get: operations["listIcebergNamespaces"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/iceberg/v1/namespaces/{namespace}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * A namespace of the Iceberg REST catalogue
+         * @description Needs the scope `figures:read`.
+         */
+        get: operations["getIcebergNamespace"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/iceberg/v1/namespaces/{namespace}/tables": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The tables of the Iceberg REST catalogue that have been written
+         * @description Needs the scope `figures:read`.
+         */
+        get: operations["listIcebergTables"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/iceberg/v1/namespaces/{namespace}/tables/{table}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The newest metadata of a table, with which a reader finds its files
+         * @description The reader needs access to the files themselves. Send the `ETag` as `If-None-Match`: without a new version the answer is 304. Needs the scope `figures:read`.
+         */
+        get: operations["loadIcebergTable"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/admin/products/import": {
         parameters: {
             query?: never;
@@ -2279,6 +2379,43 @@ export interface components {
             status: "ok" | "unavailable";
             /** @description The reasons are at the operations port. */
             failing?: {
+                name: string;
+            }[];
+        };
+        IcebergConfiguration: {
+            defaults: {
+                [key: string]: string;
+            };
+            overrides: {
+                [key: string]: string;
+            };
+            endpoints: string[];
+        };
+        IcebergNamespace: {
+            /** @description The levels of its name: it has one. */
+            namespace: string[];
+            properties: {
+                [key: string]: string;
+            };
+        };
+        IcebergNamespaces: {
+            namespaces: string[][];
+        };
+        IcebergTable: {
+            /** @description Address of the metadata file in the lake: `s3://…` or `file:///…`. */
+            "metadata-location": string;
+            /** @description The table metadata of format v2, as that file has them. */
+            metadata: {
+                [key: string]: unknown;
+            };
+            config: {
+                [key: string]: string;
+            };
+        };
+        IcebergTables: {
+            identifiers: {
+                /** @description The levels of its name: it has one. */
+                namespace: string[];
                 name: string;
             }[];
         };
@@ -3001,8 +3138,10 @@ export interface components {
              * @description Stable; listed in docs/errors.md.
              * @enum {unknown}
              */
-            code: "malformed_request" | "malformed_json" | "invalid_header" | "invalid_query" | "invalid_cursor" | "unauthenticated" | "invalid_token" | "invalid_credentials" | "invalid_sign_in" | "invalid_refresh_token" | "forbidden" | "second_factor_required" | "second_factor_setup_required" | "step_up_required" | "account_blocked" | "not_found" | "method_not_allowed" | "email_taken" | "last_admin" | "address_unproven" | "passkey_taken" | "too_many_passkeys" | "totp_active" | "sign_in_taken" | "provider_linked" | "last_sign_in" | "insufficient_stock" | "stock_not_tracked" | "adjustment_reference_taken" | "sku_taken" | "total_negative" | "too_many_changes" | "order_erased" | "illegal_transition" | "quantity_exceeded" | "change_reference_taken" | "client_reference_taken" | "mail_not_failed" | "price_changed" | "too_many_pending_orders" | "too_many_addresses" | "purchase_limit" | "request_in_progress" | "webhook_disabled" | "api_key_ended" | "too_many_api_keys" | "precondition_failed" | "payload_too_large" | "unsupported_media_type" | "invalid_body" | "password_too_common" | "invalid_one_time_token" | "invalid_challenge" | "invalid_second_factor" | "unknown_product" | "mixed_currencies" | "total_too_large" | "idempotency_key_reused" | "query_refused" | "query_timeout" | "if_match_required" | "rate_limited" | "unavailable" | "internal";
+            code: "malformed_request" | "malformed_json" | "invalid_header" | "invalid_query" | "invalid_cursor" | "unauthenticated" | "invalid_token" | "invalid_credentials" | "invalid_sign_in" | "invalid_refresh_token" | "forbidden" | "second_factor_required" | "second_factor_setup_required" | "step_up_required" | "account_blocked" | "not_found" | "method_not_allowed" | "email_taken" | "last_admin" | "address_unproven" | "passkey_taken" | "too_many_passkeys" | "totp_active" | "sign_in_taken" | "provider_linked" | "last_sign_in" | "insufficient_stock" | "stock_not_tracked" | "adjustment_reference_taken" | "sku_taken" | "total_negative" | "too_many_changes" | "order_erased" | "illegal_transition" | "quantity_exceeded" | "change_reference_taken" | "client_reference_taken" | "mail_not_failed" | "price_changed" | "too_many_pending_orders" | "too_many_addresses" | "purchase_limit" | "request_in_progress" | "webhook_disabled" | "api_key_ended" | "too_many_api_keys" | "precondition_failed" | "payload_too_large" | "unsupported_media_type" | "invalid_body" | "password_too_common" | "invalid_one_time_token" | "invalid_challenge" | "invalid_second_factor" | "unknown_product" | "mixed_currencies" | "total_too_large" | "idempotency_key_reused" | "query_refused" | "query_timeout" | "if_match_required" | "rate_limited" | "unavailable" | "overloaded" | "internal";
             request_id: string;
+            /** @description The W3C trace of the request: of its `traceparent`, if it had a valid one. */
+            trace_id: string;
             errors?: {
                 /** @description RFC 6901 JSON pointer as a URI fragment. */
                 pointer?: string;
@@ -3510,7 +3649,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -3591,6 +3730,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description `invalid_body`: The body is not acceptable. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description `rate_limited`: Too many tries. */
             429: {
                 headers: {
@@ -3609,7 +3757,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -3731,7 +3879,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -3840,7 +3988,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -3937,7 +4085,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4019,7 +4167,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4113,7 +4261,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4197,6 +4345,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description `invalid_body`: The body is not acceptable. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description `rate_limited`: Too many tries. */
             429: {
                 headers: {
@@ -4215,7 +4372,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4330,7 +4487,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4409,6 +4566,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description `invalid_body`: The body is not acceptable. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description `rate_limited`: Too many tries. */
             429: {
                 headers: {
@@ -4427,7 +4593,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4557,7 +4723,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4647,7 +4813,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4734,7 +4900,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4823,6 +4989,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description `invalid_body`: The body is not acceptable. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description `rate_limited`: Too many tries. */
             429: {
                 headers: {
@@ -4841,7 +5016,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4922,6 +5097,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description `invalid_body`: The body is not acceptable. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description `rate_limited`: Too many tries. */
             429: {
                 headers: {
@@ -4940,7 +5124,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -5058,7 +5242,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -5155,6 +5339,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description `invalid_body`: The body is not acceptable. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description `rate_limited`: Too many tries. */
             429: {
                 headers: {
@@ -5173,7 +5366,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -5316,7 +5509,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -5409,6 +5602,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description `invalid_body`: The body is not acceptable. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description `rate_limited`: Too many tries. */
             429: {
                 headers: {
@@ -5427,7 +5629,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -5557,7 +5759,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -5648,6 +5850,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description `invalid_body`: The body is not acceptable. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description `rate_limited`: Too many tries. */
             429: {
                 headers: {
@@ -5666,7 +5877,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -5786,7 +5997,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -5853,6 +6064,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description `invalid_body`: The body is not acceptable. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description `rate_limited`: Too many tries. */
             429: {
                 headers: {
@@ -5871,7 +6091,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -5992,7 +6212,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -6082,6 +6302,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description `invalid_body`: The body is not acceptable. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description `rate_limited`: Too many tries. */
             429: {
                 headers: {
@@ -6100,7 +6329,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -6208,7 +6437,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -6344,7 +6573,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -6454,7 +6683,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -6583,7 +6812,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -6712,7 +6941,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -6813,7 +7042,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -6885,6 +7114,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description `invalid_body`: The body is not acceptable. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description `rate_limited`: Too many tries. */
             429: {
                 headers: {
@@ -6903,7 +7141,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -6964,7 +7202,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -7022,7 +7260,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -7098,7 +7336,7 @@ export interface operations {
                     "text/html": string;
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -7169,7 +7407,7 @@ export interface operations {
                     "text/html": string;
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -7290,7 +7528,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -7416,7 +7654,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -7509,6 +7747,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description `invalid_body`: The body is not acceptable. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description `rate_limited`: Too many tries. */
             429: {
                 headers: {
@@ -7527,7 +7774,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -7630,7 +7877,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -7773,7 +8020,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -7922,7 +8169,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -8057,7 +8304,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -8154,7 +8401,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -8307,7 +8554,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -8400,6 +8647,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description `invalid_body`: The body is not acceptable. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description `rate_limited`: Too many tries. */
             429: {
                 headers: {
@@ -8418,7 +8674,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -8561,7 +8817,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -8645,6 +8901,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description `invalid_body`: The body is not acceptable. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description `rate_limited`: Too many tries. */
             429: {
                 headers: {
@@ -8663,7 +8928,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -8781,7 +9046,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -8864,7 +9129,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -9013,7 +9278,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -9097,6 +9362,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description `invalid_body`: The body is not acceptable. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description `rate_limited`: Too many tries. */
             429: {
                 headers: {
@@ -9115,7 +9389,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -9251,7 +9525,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -9335,7 +9609,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -9450,7 +9724,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -9552,7 +9826,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -9636,6 +9910,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description `invalid_body`: The body is not acceptable. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description `rate_limited`: Too many tries. */
             429: {
                 headers: {
@@ -9654,7 +9937,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -9774,7 +10057,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -9858,6 +10141,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description `invalid_body`: The body is not acceptable. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description `rate_limited`: Too many tries. */
             429: {
                 headers: {
@@ -9876,7 +10168,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -9980,7 +10272,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -10061,7 +10353,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -10137,7 +10429,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -10300,7 +10592,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -10396,6 +10688,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description `invalid_body`: The body is not acceptable. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description `rate_limited`: Too many tries. */
             429: {
                 headers: {
@@ -10414,7 +10715,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -10595,7 +10896,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -10683,7 +10984,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -10767,7 +11068,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -10920,7 +11221,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -11034,7 +11335,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -11210,7 +11511,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -11363,7 +11664,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -11569,7 +11870,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -11711,7 +12012,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -11884,6 +12185,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description `invalid_body`: The body is not acceptable. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description `rate_limited`: Too many tries. */
             429: {
                 headers: {
@@ -11902,7 +12212,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -12061,7 +12371,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -12227,7 +12537,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -12387,7 +12697,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -12603,7 +12913,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -12824,7 +13134,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -13041,7 +13351,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -13259,7 +13569,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -13475,7 +13785,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -13651,7 +13961,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `total_too_large`: The total is too large. */
+            /** @description `total_too_large`: The total is too large. `invalid_body`: The body is not acceptable. */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -13678,7 +13988,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -13878,7 +14188,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -13986,7 +14296,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -14128,7 +14438,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -14434,7 +14744,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -14557,7 +14867,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -14657,7 +14967,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -14765,7 +15075,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -14900,7 +15210,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -15002,7 +15312,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -15136,7 +15446,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -15227,7 +15537,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -15339,7 +15649,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -15438,7 +15748,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -15555,6 +15865,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description `invalid_body`: The body is not acceptable. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description `rate_limited`: Too many tries. */
             429: {
                 headers: {
@@ -15573,7 +15892,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -15653,6 +15972,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description `invalid_body`: The body is not acceptable. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description `rate_limited`: Too many tries. */
             429: {
                 headers: {
@@ -15671,7 +15999,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -15750,7 +16078,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -15856,7 +16184,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -15945,7 +16273,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -16082,7 +16410,466 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    getIcebergConfiguration: {
+        parameters: {
+            query?: {
+                /** @description Ignored: there is one. */
+                warehouse?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The configuration. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "defaults": {},
+                     *       "overrides": {},
+                     *       "endpoints": [
+                     *         "GET /v1/{prefix}/namespaces",
+                     *         "GET /v1/{prefix}/namespaces/{namespace}",
+                     *         "HEAD /v1/{prefix}/namespaces/{namespace}",
+                     *         "GET /v1/{prefix}/namespaces/{namespace}/tables",
+                     *         "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}",
+                     *         "HEAD /v1/{prefix}/namespaces/{namespace}/tables/{table}"
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["IcebergConfiguration"];
+                };
+            };
+            /** @description `invalid_query`: A query parameter is not valid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    listIcebergNamespaces: {
+        parameters: {
+            query?: {
+                /** @description Only namespaces in this one: there are none. */
+                parent?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The namespaces. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "namespaces": [
+                     *         [
+                     *           "storefront"
+                     *         ]
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["IcebergNamespaces"];
+                };
+            };
+            /** @description `invalid_query`: A query parameter is not valid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    getIcebergNamespace: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description `storefront`. */
+                namespace: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The namespace. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "namespace": [
+                     *         "storefront"
+                     *       ],
+                     *       "properties": {}
+                     *     }
+                     */
+                    "application/json": components["schemas"]["IcebergNamespace"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    listIcebergTables: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description `storefront`. */
+                namespace: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The tables. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "identifiers": [
+                     *         {
+                     *           "namespace": [
+                     *             "storefront"
+                     *           ],
+                     *           "name": "order_events"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["IcebergTables"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    loadIcebergTable: {
+        parameters: {
+            query?: {
+                /** @description `refs`: only the newest snapshot. */
+                snapshots?: "all" | "refs";
+            };
+            header?: never;
+            path: {
+                /** @description `storefront`. */
+                namespace: string;
+                /** @description `order_events`, `orders` or `order_lines`. */
+                table: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The metadata. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "metadata-location": "s3://bucket/lake/iceberg/order_events/metadata/v12.metadata.json",
+                     *       "metadata": {
+                     *         "format-version": 2,
+                     *         "table-uuid": "0f6ed9f4-4d8a-4f4c-9a39-6f0f1a4f3f52"
+                     *       },
+                     *       "config": {}
+                     *     }
+                     */
+                    "application/json": components["schemas"]["IcebergTable"];
+                };
+            };
+            /** @description The version with this entity tag is the newest one. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description `invalid_query`: A query parameter is not valid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -16162,7 +16949,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -16259,7 +17046,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `unavailable`: The store cannot answer now. */
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
             503: {
                 headers: {
                     [name: string]: unknown;

@@ -25,7 +25,6 @@ import { customerRoutes } from '../customers/admin-routes.ts'
 import type { Pool } from '../db/pool.ts'
 import type { Connect } from '../db/with-reconnect.ts'
 import { publicCorsHeaders } from '../http/cors.ts'
-import { drain } from '../http/drain.ts'
 import { healthRoutes, type ReadinessCheck } from '../http/health.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { problemPages } from '../http/problem-pages.ts'
@@ -33,34 +32,35 @@ import { referenceRoutes } from '../http/reference.ts'
 import { createHttpServer, openApiRoute, requestId } from '../http/server.ts'
 import { addShortcut } from '../http/shortcut.ts'
 import { createJobQueue, type JobQueue } from '../jobs/job-queue.ts'
+import { Catalogue } from '../lake/iceberg/catalogue.ts'
 import { retryFailed } from '../mail/email-deliveries.ts'
 import type { MailTemplates } from '../mail/mail-templates.ts'
 import type { Metrics } from '../operations/metrics.ts'
+import type { TracedPart, Tracing } from '../operations/tracing.ts'
 import { adminOrderRoutes } from '../orders/admin-routes.ts'
 import { LockedRows } from '../orders/placing/locked-rows.ts'
-import { createOrderBatcher } from '../orders/placing/order-batcher.ts'
+import { createOrderBatcher, type OrderBatcher } from '../orders/placing/order-batcher.ts'
 import { orderRoutes } from '../orders/routes.ts'
 import type { FindDeliveries } from '../orders/timeline.ts'
 import { findDeliveries } from '../topic/delivery-log.ts'
 import { createConsoleParts } from './create-console.ts'
+import { createShedder } from './create-shedder.ts'
 import { createSignIns } from './create-sign-ins.ts'
 import { createTopic } from './create-topic.ts'
-import { createLakeQueries } from './open-lake.ts'
-import type { Service } from './service.ts'
+import { createLakeQueries, openLake } from './open-lake.ts'
 
-const DRAIN_MS = 5_000
 const BROWSER_CACHE_SECONDS = 15
 const MAX_WAITING_HASHES = 200
 // After a change of the catalogue every requested page is read again: such a burst takes well under two seconds.
 const WAITING_READS = { maxWaiting: 500, waitMs: 2_000 }
 // One core is left for everything else, which a low priority alone does not ensure; see docs/decisions/0012.
-const hashingThreads = () => Math.max(1, availableParallelism() - 1)
+const hashingThreads = (processes: number) => Math.max(1, Math.floor((availableParallelism() - 1) / processes))
 
 /** The settings of accounts. */
 export function authOptions(config: Config, pool: Pool, logger: Logger, now: () => Date) {
   return {
     pool,
-    hashing: { threads: hashingThreads(), maxWaiting: MAX_WAITING_HASHES },
+    hashing: { threads: hashingThreads(config.webConcurrency), maxWaiting: MAX_WAITING_HASHES },
     refreshGraceSeconds: config.refreshGraceSeconds,
     isVerificationRequired: config.isEmailVerificationRequired,
     isThrottled: config.isRateLimited,
@@ -127,16 +127,41 @@ interface ApiOptions {
   now: () => Date
   check: ReadinessCheck
   metrics?: Metrics
+  /** Null when traces are off. */
+  tracing?: Tracing | null
 }
 
 /** The HTTP API with every route. Uses the database only to answer requests. */
 export async function createApi(options: ApiOptions): Promise<HttpServer> {
-  const { config, pool, placingPool, auth, catalogue, jobs, mailTemplates, consoleParts, logger, now, check, metrics } = options
-  const { baseUrl, basePath, trustProxy, corsOrigins } = config
-  const counting = metrics === undefined ? {} : { onAnswered: metrics.requestAnswered }
+  const {
+    config,
+    pool,
+    placingPool,
+    auth,
+    catalogue,
+    jobs,
+    mailTemplates,
+    consoleParts,
+    logger,
+    now,
+    check,
+    metrics,
+    tracing = null,
+  } = options
+  const { baseUrl, basePath, trustProxy, corsOrigins, maxQuantityPerProductAndUser, maxPendingOrdersPerUser } = config
+  const reporting = { ...(metrics === undefined ? {} : { onAnswered: metrics.requestAnswered }), ...(tracing === null ? {} : { tracing }) }
   const { authenticate, sessionGuard } = auth
-  const server = await createHttpServer({ logger, baseUrl, basePath, trustProxy, corsOrigins, authenticate, sessionGuard, ...counting })
-  const shortcut = { logger, requestIdOf: requestId, headers: publicCorsHeaders(corsOrigins), ...counting }
+  const shared = { lockedRows: new LockedRows(placingPool), baseUrl, now }
+  const limits = { maxQuantityPerProductAndUser, maxPendingOrdersPerUser }
+  const onStore = tracing === null ? undefined : (requests: readonly TracedPart[]) => tracing.startBatch('storeOrders', requests)
+  const batcher = createOrderBatcher({ ...shared, ...limits, pool: placingPool, logger, observer: metrics, onStore })
+  const shedder = createShedder({ pool, batcher, catalogue, onShed: metrics?.requestShed })
+  const server = await createHttpServer({
+    ...{ logger, baseUrl, basePath, trustProxy, corsOrigins, authenticate, sessionGuard, shedder, maxConnections: config.maxConnections },
+    onConnectionDropped: () => metrics?.connectionDropped(),
+    ...reporting,
+  })
+  const shortcut = { logger, requestIdOf: requestId, headers: publicCorsHeaders(corsOrigins), ...reporting }
   addShortcut(server, catalogueShortcut(catalogue), shortcut)
   await server.register(
     async (scope) => {
@@ -150,15 +175,8 @@ export async function createApi(options: ApiOptions): Promise<HttpServer> {
       catalogueRoutes(scope, catalogue)
       catalogueAdminRoutes(scope, catalogue, config.currency)
       stockRoutes(scope, catalogue)
-      const { maxQuantityPerProductAndUser, maxPendingOrdersPerUser } = config
-      const shared = { lockedRows: new LockedRows(placingPool), baseUrl, now }
-      const limits = { maxQuantityPerProductAndUser, maxPendingOrdersPerUser }
-      const orders = {
-        ...shared,
-        pool,
-        batcher: createOrderBatcher({ ...shared, ...limits, pool: placingPool, logger, observer: metrics }),
-        findDeliveries: ((order) => findDeliveries(pool, order)) satisfies FindDeliveries,
-      }
+      const findDeliveriesOf: FindDeliveries = (order) => findDeliveries(pool, order)
+      const orders = { ...shared, pool, batcher: traceOrders(batcher, tracing), findDeliveries: findDeliveriesOf }
       orderRoutes(scope, orders)
       const findUserIds = (email: string) => findUserIdsByEmail(pool, canonicalEmail(email))
       adminOrderRoutes(scope, { ...orders, findUserIds })
@@ -173,11 +191,31 @@ export async function createApi(options: ApiOptions): Promise<HttpServer> {
           retryFailed(pool, jobs, { eventId, maxPerHour: config.mailMaxPerHour, now: now(), atMost, doing }),
       }
       const lakeQueries = createLakeQueries(config)
-      consoleRoutes(scope, { ...consoleParts, pool, jobs, now, auth: auth.context, baseUrl, basePath, mails, lakeQueries })
+      const lakeCatalogue = new Catalogue(() => openLake(config))
+      scope.addHook('onClose', () => lakeCatalogue.close())
+      consoleRoutes(scope, { ...consoleParts, pool, jobs, now, auth: auth.context, baseUrl, basePath, mails, lakeQueries, lakeCatalogue })
     },
     { prefix: basePath },
   )
   return server
+}
+
+/** Gives each order a span from its acceptance to its commit. What follows from the order is below it. */
+function traceOrders(batcher: OrderBatcher, tracing: Tracing | null): Pick<OrderBatcher, 'place'> {
+  if (tracing === null) return batcher
+  return {
+    async place(request, countedFor) {
+      const span = tracing.start('placeOrder', request.traceparent)
+      try {
+        const placed = await batcher.place({ ...request, traceparent: span.traceparent }, countedFor)
+        span.end()
+        return placed
+      } catch (error) {
+        span.end(error)
+        throw error
+      }
+    },
+  }
 }
 
 /** The dependencies of the catalogue's routes, on this pool and one more connection. */
@@ -191,23 +229,9 @@ export function createCatalogue(config: Config, pool: Pool, logger: Logger, conn
     version: new CatalogueVersion({ pool, connect, logger, onWentBack: () => pages.clear() }),
     pages,
     limits: {
-      reads: new ReadLimiter({ places, ...WAITING_READS }),
-      searches: new ReadLimiter({ places: Math.max(1, places - 1), ...WAITING_READS }),
+      reads: new ReadLimiter({ loadClass: 'lists', places, ...WAITING_READS }),
+      searches: new ReadLimiter({ loadClass: 'search', places: Math.max(1, places - 1), ...WAITING_READS }),
     },
     lifetimes: { browserSeconds: BROWSER_CACHE_SECONDS, sharedSeconds: config.sharedCacheSeconds },
-  }
-}
-
-/** The listener of the API. */
-export function createListener(server: HttpServer, config: Config, logger: Logger): Service {
-  return {
-    async start() {
-      // For `localhost` Fastify opens a second listener, which `drain` does not know.
-      await server.listen({ host: config.host === 'localhost' ? '127.0.0.1' : config.host, port: config.port })
-      logger.info({ addresses: server.addresses() }, `Storefront answers at ${config.baseUrl}`)
-    },
-    async stop() {
-      await drain(server, DRAIN_MS)
-    },
   }
 }

@@ -6,6 +6,7 @@ import { dataFolder } from '../db/embedded/data-folder.ts'
 import type { Pool } from '../db/pool.ts'
 import type { JobQueue } from '../jobs/job-queue.ts'
 import { ActivityWriter } from '../lake/activity-writer.ts'
+import { TableWriter } from '../lake/iceberg/table-writer.ts'
 import { LakeAhead } from '../lake/lake-files.ts'
 import { LakeSink } from '../lake/lake-sink.ts'
 import type { LakeStore } from '../lake/lake-store.ts'
@@ -16,9 +17,11 @@ import type { MailTemplates } from '../mail/mail-templates.ts'
 import { createSmtpMailer } from '../mail/smtp-mailer.ts'
 import { SmtpWatch } from '../mail/smtp-watch.ts'
 import type { Metrics } from '../operations/metrics.ts'
+import type { TracedPart, Tracing } from '../operations/tracing.ts'
 import type { DeliveryLog } from '../topic/delivery-log.ts'
 import { lagBehind, readSubscriberLag, type SubscriberLag } from '../topic/subscriber-lag.ts'
-import type { SubscribeOptions, Subscription, Topic } from '../topic/topic.ts'
+import type { MessageHandler, SubscribeOptions, Subscription, Topic, TopicMessage } from '../topic/topic.ts'
+import { isSampled, isTraceparent } from '../traceparent.ts'
 import { createWebhookSender } from '../webhooks/webhook-sender.ts'
 import { createWebhookSubscriber } from '../webhooks/webhook-subscriber.ts'
 import { inOrder, type Service } from './service.ts'
@@ -31,6 +34,29 @@ export interface Watched {
   mailServer: { readonly awayReason: string | null } | null
   /** Null where this process writes no lake. */
   lake: { findFailure(): Promise<string | null> } | null
+}
+
+/** At most as many as a batch has spans. */
+const MAX_WAITING_SPANS = 256
+
+/** Gives each traced event a span when its file of the lake is written. */
+function traceLake(tracing: Tracing | null, { nats }: Config) {
+  const waiting = new Map<number, TracedPart>()
+  const handled = (messages: readonly TopicMessage[]) => {
+    for (const { sequence, event } of messages) {
+      if (waiting.size < MAX_WAITING_SPANS && isTraceparent(event.traceparent) && isSampled(event.traceparent))
+        waiting.set(sequence, { id: event.id, traceparent: event.traceparent })
+    }
+  }
+  const stored = (events: number, upTo: number, since: number) => {
+    const written = [...waiting].filter(([sequence]) => sequence <= upTo)
+    for (const [sequence] of written) waiting.delete(sequence)
+    const parts = written.map(([, part]) => part)
+    const attributes: Record<string, string | number> = { 'messaging.system': nats === null ? 'postgresql' : 'nats' }
+    if (events > 1) attributes['messaging.batch.message_count'] = events
+    tracing?.startBatch('lake', parts, attributes, since)()
+  }
+  return tracing === null ? null : { handled, stored }
 }
 
 type ReadPosition = () => Promise<SubscriberLag | null>
@@ -53,18 +79,21 @@ interface LakeOptions {
   deliveryLog: DeliveryLog
   logger: Logger
   watched: Watched
+  tracing: Tracing | null
 }
 
 /** The subscriber that writes the data lake. */
-export function createLake(config: Config, { pool, store, topic, deliveryLog, logger, watched }: LakeOptions): Service {
+export function createLake(config: Config, { pool, store, topic, deliveryLog, logger, watched, tracing }: LakeOptions): Service {
   let stored: number | null = null
+  const traced = traceLake(tracing, config)
   const sink = new LakeSink({
     store,
     flushSeconds: config.lakeFlushSeconds,
     flushRows: config.lakeFlushRows,
     logger,
-    onStored(sequences, upTo) {
+    onStored(sequences, upTo, since) {
       deliveryLog.inLake(sequences)
+      traced?.stored(sequences.length, upTo, since)
       stored = upTo
     },
     onFileWritten: watched.metrics.lakeFileWritten,
@@ -76,12 +105,17 @@ export function createLake(config: Config, { pool, store, topic, deliveryLog, lo
     if (stored > published) throw new LakeAhead(stored, published)
     return stored
   }
-  const subscription = topic.subscribe('lake', sink.handle, { lastSequence, ...countCorrupt(watched, 'lake') })
+  const handle: MessageHandler = (messages, signal, fence) => {
+    traced?.handled(messages)
+    return sink.handle(messages, signal, fence)
+  }
+  const subscription = topic.subscribe('lake', handle, { lastSequence, ...countCorrupt(watched, 'lake') })
   // The position is in the lake's files: only the process that writes them knows it.
   const readPosition = async () =>
     subscription.state === 'standby' || stored === null ? null : lagBehind(stored, await topic.newestSequence())
   const activities = new ActivityWriter({ pool, store, flushSeconds: config.lakeFlushSeconds, logger })
-  return inOrder([activities, sink, watch(watched, 'lake', subscription, readPosition)], async () => store.close())
+  const tables = config.lakeTableSeconds === 0 ? [] : [new TableWriter({ store, seconds: config.lakeTableSeconds, logger })]
+  return inOrder([activities, ...tables, sink, watch(watched, 'lake', subscription, readPosition)], async () => store.close())
 }
 
 interface JobsOptions {
@@ -92,12 +126,13 @@ interface JobsOptions {
   logger: Logger
   now: () => Date
   watched: Watched
+  tracing: Tracing | null
 }
 
 /** The subscriber that mails customers, and the worker that sends account mails with the same mailer. */
 export function createEmail(
   config: Config,
-  { pool, topic, jobs, templates, encryption, logger, now, watched }: JobsOptions & { templates: MailTemplates },
+  { pool, topic, jobs, templates, encryption, logger, now, watched, tracing }: JobsOptions & { templates: MailTemplates },
 ): Service {
   const { mailFrom: from } = config
   const { smtpCaFile: caFile, mailIdempotencyHeader: idempotencyHeader } = config
@@ -110,7 +145,7 @@ export function createEmail(
   }
   const { mailTried } = watched.metrics
   const subscriber = createEmailSubscriber({
-    ...{ pool, jobs, mailer, render: templates.render, logger, now },
+    ...{ pool, jobs, mailer, render: templates.render, logger, now, tracing },
     maxPerHour: config.mailMaxPerHour,
     onTried: (outcome) => mailTried('order', outcome),
   })
@@ -126,9 +161,10 @@ export function createEmail(
 }
 
 /** The subscriber that posts events to the endpoints. */
-export function createWebhook(config: Config, { pool, topic, jobs, encryption, logger, now, watched }: JobsOptions): Service {
+export function createWebhook(config: Config, { pool, topic, jobs, encryption, logger, now, watched, tracing }: JobsOptions): Service {
   const sender = createWebhookSender({ isPrivateAllowed: config.isPrivateWebhookAllowed })
-  const subscriber = createWebhookSubscriber({ pool, jobs, sender, encryption, logger, now, onTried: watched.metrics.webhookTried })
+  const { webhookTried: onTried } = watched.metrics
+  const subscriber = createWebhookSubscriber({ pool, jobs, sender, encryption, logger, now, onTried, tracing })
   const subscription = topic.subscribe('webhook', subscriber.handle, countCorrupt(watched, 'webhook'))
   return inOrder([subscriber, watch(watched, 'webhook', subscription, () => readSubscriberLag(pool, topic, 'webhook'))])
 }

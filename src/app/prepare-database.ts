@@ -2,11 +2,10 @@ import type { Logger } from 'pino'
 import { PURGE_QUEUE } from '../catalogue/purge/purge-catalogue.ts'
 import { ensureReplicationSlot, slotNameFor } from '../change-stream/replication-slot.ts'
 import { type DatabaseAddresses, roleOf } from '../db/addresses.ts'
-import { assertOwner, assertReachable, assertServer, explainMissingReplication } from '../db/assert-suitable.ts'
-import { migrate } from '../db/migrate.ts'
+import { assertOwner, assertReachable, assertServer, explainMissingSlot } from '../db/assert-suitable.ts'
+import { isOfLaterRelease, migrate } from '../db/migrate.ts'
 import { connectClient, type Queryable } from '../db/pool.ts'
 import { grantRights } from '../db/rights.ts'
-import { INSUFFICIENT_PRIVILEGE, sqlState } from '../db/sql-state.ts'
 import { installJobQueues } from '../jobs/job-queue.ts'
 import { ACCOUNT_MAIL_QUEUE } from '../mail/account-mail.ts'
 import { EMAIL_QUEUE } from '../mail/email-deliveries.ts'
@@ -34,12 +33,14 @@ export async function prepareDatabase(addresses: DatabaseAddresses, logger: Logg
         try {
           await create(stream)
         } catch (error) {
-          throw sqlState(error) === INSUFFICIENT_PRIVILEGE ? await explainMissingReplication(stream, error) : error
+          throw await explainMissingSlot(stream, error)
         }
       }),
     )
     if (slot === 'lost') logger.error('the replication slot of the order stream is gone: order changes since then are not published')
     const role = roleOf(addresses.api)
+    // This release would revoke the rights on tables that it does not know, under the processes of the later one.
+    if (await isOfLaterRelease(owner)) return
     if (role !== roleOf(addresses.owner) && (await grantRights(owner, role))) logger.info({ role }, "changed the rights of the API's role")
   })
 }

@@ -2,7 +2,7 @@ import { Type } from 'typebox'
 import { callerOf } from '../http/caller.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { Cursor, Limit, PageOf } from '../http/pagination.ts'
-import { CALLER_ONLY, JSON_BODY, NEEDLESS_BODY, noContentResponses, okResponses, problemResponses } from '../http/problem.ts'
+import { CALLER_ONLY, JSON_BODY, noContentResponses, okResponses, problemResponses } from '../http/problem.ts'
 import { clientOf } from './client.ts'
 import type { AuthContext } from './context.ts'
 import { deleteAccount } from './delete-account.ts'
@@ -121,7 +121,7 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
           'The account and all its sessions are gone.',
           ...CALLER_ONLY,
           'step_up_required',
-          ...NEEDLESS_BODY,
+          ...JSON_BODY,
           'last_admin',
         ),
       },
@@ -237,7 +237,7 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
         tags,
         summary: "Ends one of the caller's sessions",
         params: SessionParams,
-        response: noContentResponses('The session and all its tokens are revoked.', ...CALLER_ONLY, 'not_found', ...NEEDLESS_BODY),
+        response: noContentResponses('The session and all its tokens are revoked.', ...CALLER_ONLY, 'not_found', ...JSON_BODY),
       },
     },
     async (request, reply) => {

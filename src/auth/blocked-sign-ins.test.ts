@@ -20,7 +20,7 @@ const decide = (id: string, what: 'block' | 'unblock') =>
 const logIn = ({ email, password }: { email: string; password: string }) => store.call('POST', '/auth/login', { body: { email, password } })
 const sessionsOf = async (id: string) =>
   (await store.pool.query('select from sessions where user_id = $1 and revoked_at is null', [id])).rowCount
-const withoutId = ({ json: { request_id: _, ...problem } }: Answer) => problem
+const withoutIds = ({ json: { request_id: _, trace_id: __, ...problem } }: Answer) => problem
 
 async function signInByProvider(): Promise<Answer> {
   const browser = new Browser(store)
@@ -43,7 +43,7 @@ test('a blocked customer gets one answer to every way of signing in, and no sess
   assert.equal((await decide(ada.id, 'block')).status, 204)
   const byPassword = await logIn(ada)
   assertProblem(byPassword, 403, 'account_blocked')
-  for (const [way, signIn] of Object.entries(ways)) assert.deepEqual(withoutId(await signIn()), withoutId(byPassword), way)
+  for (const [way, signIn] of Object.entries(ways)) assert.deepEqual(withoutIds(await signIn()), withoutIds(byPassword), way)
   assert.equal(await sessionsOf(ada.id), 0)
   assert.equal((await decide(ada.id, 'unblock')).status, 204)
   for (const [way, signIn] of Object.entries(ways)) assert.equal((await signIn()).status, 200, way)
@@ -60,7 +60,7 @@ test('a blocked customer with a second factor gets the same answer after it, and
   assertProblem(refused, 403, 'account_blocked')
   const plain = await store.register()
   assert.equal((await decide(plain.id, 'block')).status, 204)
-  assert.deepEqual(withoutId(refused), withoutId(await logIn(plain)))
+  assert.deepEqual(withoutIds(refused), withoutIds(await logIn(plain)))
   assert.equal(await sessionsOf(ada.id), 0)
   assert.equal((await decide(ada.id, 'unblock')).status, 204)
   assert.equal((await store.call('POST', '/auth/second-factor', { body })).status, 200)

@@ -1,5 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import { clientAddress } from '../http/client-address.ts'
+import { traceIdOfRequest } from '../http/trace-context.ts'
 import { type Language, preferredLanguage } from '../language.ts'
 
 /** Names in the security log. They are stable, because alerts depend on them; docs/security.md lists them. */
@@ -75,7 +76,7 @@ export function clientOf(request: FastifyRequest): Client {
     userAgent: request.headers['user-agent'] ?? null,
     language: preferredLanguage(request.headers['accept-language']),
     record(event, fields = {}) {
-      request.log.info({ event, ...fields, client_address: address }, 'security event')
+      request.log.info({ trace_id: traceIdOfRequest(request.raw), event, ...fields, client_address: address }, 'security event')
     },
   }
 }

@@ -76,8 +76,8 @@ test('nobody logs in as a guest, resets its password or changes it, and an accou
     await login(),
     await store.call('POST', '/auth/login', { body: { email: 'no@example.com', password: PASSWORD } }),
   ]
-  const { request_id: _a, ...first } = assertProblem(ofGuest, 401, 'invalid_credentials')
-  const { request_id: _b, ...second } = assertProblem(ofNobody, 401, 'invalid_credentials')
+  const { request_id: _a, trace_id: _b, ...first } = assertProblem(ofGuest, 401, 'invalid_credentials')
+  const { request_id: _c, trace_id: _d, ...second } = assertProblem(ofNobody, 401, 'invalid_credentials')
   assert.deepEqual(first, second)
   for (const current_password of ['', PASSWORD]) {
     const body = { current_password, new_password: 'another long passphrase' }

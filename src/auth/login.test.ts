@@ -13,7 +13,7 @@ const login = (store: TestStore, email: unknown, password: unknown) => store.cal
 test('answers a wrong password and an unknown address with the same bytes', async (t) => {
   const store = await startStore(t)
   const ada = await store.register()
-  const headers = { 'x-request-id': 'same' }
+  const headers = { 'x-request-id': 'same', traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01' }
   const ask = (email: string) => store.call('POST', '/auth/login', { body: { email, password: 'a wrong passphrase' }, headers })
   const [wrong, unknown, nonsense] = [await ask(ada.email), await ask('nobody@example.com'), await ask('no address\r\nat all')]
   assertProblem(wrong, 401, 'invalid_credentials')

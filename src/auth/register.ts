@@ -34,7 +34,7 @@ export async function register(
     ...{ passwordHash: await passwords.hash(input.password), isEmailVerified: false },
   }
   if (!isVerificationRequired) return openAccount(context, account, client)
-  await sendVerification(context, account)
+  await sendVerification(context, account, client)
   client.record('registration_pending')
   return null
 }
@@ -70,9 +70,9 @@ export async function insertAccount(tx: Transaction, { tokens, now }: AuthContex
 }
 
 // The same statements for a new and for a taken address, so that neither the answer nor its time shows which it is.
-async function sendVerification({ pool, throttle, sendAccountMail, now }: AuthContext, account: NewAccount): Promise<void> {
+async function sendVerification({ pool, throttle, sendAccountMail, now }: AuthContext, account: NewAccount, client: Client): Promise<void> {
   const { email, language } = account
-  const mayMail = await throttle.countMail(email, 'registration')
+  const mayMail = await throttle.countRegistrationMail(client, email)
   const expiresAt = new Date(now().getTime() + VERIFICATION_MS)
   const token = newToken()
   await inTransaction(pool, async (tx) => {

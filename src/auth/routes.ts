@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 import { callerOf } from '../http/caller.ts'
 import type { HttpServer } from '../http/http-server.ts'
-import { CALLER_ONLY, JSON_BODY, NEEDLESS_BODY, noContentResponses, okResponses, problemResponses } from '../http/problem.ts'
+import { CALLER_ONLY, JSON_BODY, noContentResponses, okResponses, problemResponses } from '../http/problem.ts'
 import { LANGUAGES } from '../language.ts'
 import { accountRoutes } from './account-routes.ts'
 import { clientOf } from './client.ts'
@@ -188,7 +188,7 @@ export function authRoutes(server: HttpServer, context: AuthContext): void {
         description: 'Access and refresh tokens of the session stop working at once.',
         tags,
         summary: "Ends the caller's session",
-        response: noContentResponses('The session and all its tokens are revoked.', ...CALLER_ONLY, ...NEEDLESS_BODY),
+        response: noContentResponses('The session and all its tokens are revoked.', ...CALLER_ONLY, ...JSON_BODY),
       },
     },
     async (request, reply) => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { mock, type TestContext, test } from 'node:test'
-import { readAccountMails } from '../../test/account-mails.ts'
+import { newestToken, readAccountMails } from '../../test/account-mails.ts'
 import { assertProblem } from '../../test/problem.ts'
 import { type Answer, type StoreOverrides, startSecondProcess, startStore, TEST_SECRET, type TestStore } from '../../test/store.ts'
 import { Passwords } from './passwords/password.ts'
@@ -197,10 +197,24 @@ test('registrations with an address use up none of the reset mails of its owner'
   const email = 'ada@example.com'
   await store.pool.query(`insert into users (id, email, role, created_at) values (gen_random_uuid(), $1, 'customer', now())`, [email])
   const body = { email, password: 'the passphrase of a stranger' }
-  for (let i = 0; i < 12; i++) assert.equal((await store.call('POST', '/auth/register', { body, from: ATTACKER })).status, 202)
+  for (const network of ['192.0.2.1', '192.0.2.2', '192.0.2.3'])
+    for (let i = 0; i < 4; i++) assert.equal((await store.call('POST', '/auth/register', { body, from: network })).status, 202)
   assert.equal((await store.call('POST', '/auth/password-reset', { body: { email }, from: OWNER })).status, 202)
   const kinds = Object.groupBy(await readAccountMails(store), ({ kind }) => kind)
   assert.deepEqual([kinds.already_registered?.length, kinds.reset_password?.length], [10, 1])
+})
+
+test("one network uses up four of the ten mails about registrations with an address, so that its owner's own gets one", async (t) => {
+  const store = await startThrottledStore(t, { isEmailVerificationRequired: true })
+  const email = 'ada@example.com'
+  const register = (password: string, from: string) => store.call('POST', '/auth/register', { body: { email, password }, from })
+  const mails = async () => (await readAccountMails(store)).filter(({ to, kind }) => to === email && kind === 'verify_email').length
+  for (let i = 0; i < 12; i++) assert.equal((await register('the passphrase of a stranger', ATTACKER)).status, 202)
+  assert.equal(await mails(), 4)
+  assert.equal((await register('the passphrase of ada', OWNER)).status, 202)
+  assert.equal(await mails(), 5)
+  const body = { token: await newestToken(store, 'verify_email'), password: 'the passphrase of ada' }
+  assert.equal((await store.call('POST', '/auth/verify-email', { body, from: OWNER })).status, 200)
 })
 
 test('counts clients behind a proxy only where TRUST_PROXY names the proxy', async (t) => {

@@ -14,6 +14,7 @@ import {
   GUESTS_OF_MAILBOX,
   type Limit,
   MAILS,
+  MAILS_BY_ONE,
   MAX_DELAY_SECONDS,
   PASSKEY_CHALLENGES,
   REGISTRATIONS,
@@ -55,7 +56,7 @@ export class Throttle {
       ({ address, site }) => [address, site],
     )
     const ofCodes = [WRONG_CODES, CODE_TURN, WRONG_CODES_OF_ACCOUNT, WORRYING_CODES, SECOND_FACTOR_CHALLENGES]
-    const all = [WRONG_PASSWORDS, TURN, ...ofCodes, RESETS, GUESTS_OF_MAILBOX, EXPORTS, EMAIL_CHANGES, MAILS, ...ofAddresses]
+    const all = [WRONG_PASSWORDS, TURN, ...ofCodes, RESETS, GUESTS_OF_MAILBOX, EXPORTS, EMAIL_CHANGES, MAILS, MAILS_BY_ONE, ...ofAddresses]
     this.#limiters = new Map(all.map((limit) => [limit.name, createLimiter(pool, limit)]))
   }
 
@@ -167,11 +168,31 @@ export class Throttle {
     if (this.#isEnabled) await this.#countAddress(SIGN_INS, client)
   }
 
+  /** Counts a mail to `email` with the token of a registration, as `countMail`, and by the client's network. */
+  countRegistrationMail(client: Client, email: string): Promise<boolean> {
+    return this.#countMailBy(networkOf(client.address), email, 'registration')
+  }
+
+  /** Counts a mail to an address that an account asks for, as `countMail`, and by account. */
+  countNewAddressMail(userId: string, email: string): Promise<boolean> {
+    return this.#countMailBy(userId, email, 'new address')
+  }
+
   /** Counts a mail to `email` that a stranger can cause, apart from those of other kinds. Returns false past the limit. */
   async countMail(email: string, kind: 'registration' | 'password reset' | 'new address' | 'own address'): Promise<boolean> {
     if (!this.#isEnabled) return true
-    const { consumedPoints } = await this.#limiter(MAILS).penalty(this.#hash(email, kind))
-    return consumedPoints <= MAILS.points
+    return this.#countBelow(MAILS, this.#hash(email, kind))
+  }
+
+  /** Past its own limit, `who` uses up none of the address's. */
+  async #countMailBy(who: string, email: string, kind: 'registration' | 'new address'): Promise<boolean> {
+    if (!this.#isEnabled) return true
+    return (await this.#countBelow(MAILS_BY_ONE, this.#hash(email, kind, who))) && (await this.countMail(email, kind))
+  }
+
+  async #countBelow(limit: Limit, key: string): Promise<boolean> {
+    const { consumedPoints } = await this.#limiter(limit).penalty(key)
+    return consumedPoints <= limit.points
   }
 
   /** Lets the free attempts through, and then one after each delay. Returns whether this attempt is past the free ones. */

@@ -6,7 +6,7 @@ import { AppError } from '../errors.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { type IfMatch, readIfMatch } from '../http/if-match.ts'
 import { NO_BODY_LIMIT } from '../http/limit-chunks.ts'
-import { isBrokenOff, JSON_BODY, NEEDLESS_BODY, OPERATOR_ONLY, problemResponses } from '../http/problem.ts'
+import { isBrokenOff, JSON_BODY, OPERATOR_ONLY, problemResponses } from '../http/problem.ts'
 import { archiveProduct, changeProduct } from './change-product.ts'
 import { createProduct } from './create-product.ts'
 import type { ImportFormat } from './import/import-lines.ts'
@@ -101,7 +101,7 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
         headers: IfMatchHeader,
         response: {
           204: Type.Null({ description: 'The product is archived.' }),
-          ...problemResponses(...OPERATOR_ONLY, 'not_found', 'invalid_header', 'precondition_failed', ...NEEDLESS_BODY),
+          ...problemResponses(...OPERATOR_ONLY, 'not_found', 'invalid_header', 'precondition_failed', ...JSON_BODY),
         },
       },
     },

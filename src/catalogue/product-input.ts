@@ -1,6 +1,6 @@
 import { type Static, type TSchema, Type } from 'typebox'
 import { AttributesInput } from '../attributes.ts'
-import { isCurrency } from '../money.ts'
+import { isCurrency } from '../currency.ts'
 import { EXAMPLE_NEW_PRODUCT, EXAMPLE_PRODUCT_CHANGE } from './examples.ts'
 
 /** Pieces that a product can have in stock: far below 2^53, so that what orders return on top of it is exact. */

@@ -30,7 +30,11 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
   server.get(
     '/products',
     {
-      config: { access: 'public', isReadableByAnyOrigin: true },
+      config: {
+        access: 'public',
+        isReadableByAnyOrigin: true,
+        loadClass: ({ q, include }) => ((q ?? include) === undefined ? 'lists' : 'search'),
+      },
       schema: {
         operationId: 'listProducts',
         description:
@@ -58,7 +62,7 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
   server.get(
     '/products/facets',
     {
-      config: { access: 'public', isReadableByAnyOrigin: true },
+      config: { access: 'public', isReadableByAnyOrigin: true, loadClass: 'search' },
       schema: {
         operationId: 'listFacets',
         description: 'Takes the filters of the list. Counts are exact for small results and estimated from a sample for large ones.',

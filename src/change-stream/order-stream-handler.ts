@@ -1,6 +1,7 @@
 import type { Logger } from 'pino'
 import type { Queryable } from '../db/pool.ts'
-import { findDefect, hasWholeHistory, type OrderEvent, type OrderRecord, toOrderEvent, toOrderEvents } from '../orders/events.ts'
+import { findDefect } from '../orders/event-defects.ts'
+import { hasWholeHistory, type OrderEvent, type OrderRecord, toOrderEvent, toOrderEvents } from '../orders/events.ts'
 import { listIncarnations } from '../topic/incarnations.ts'
 import { publishAcceptable } from '../topic/publish-acceptable.ts'
 import type { OutgoingMessage, Topic } from '../topic/topic.ts'
@@ -18,13 +19,15 @@ export interface OrderStreamHandlerOptions {
   logger: Logger
   /** Called with the number of events that were just published. */
   onPublished?: (events: number) => void
+  /** Called with the events that are about to be published. Its result is called at the end, with an error, or null for none. */
+  onPublishing?: (events: readonly OrderEvent[]) => (error: unknown) => void
   /** Called each time the slot has been opened. Throws when nothing may be published yet. */
   beforePublishing?: () => Promise<void>
 }
 
 /** Reads order changes from the change stream and publishes an event for each to the notification topic. */
 export function createOrderStreamHandler(options: OrderStreamHandlerOptions): ChangeStream {
-  const { url, pool, slotName, topic, logger, onPublished, beforePublishing } = options
+  const { url, pool, slotName, topic, logger, onPublished, onPublishing, beforePublishing } = options
   let newest: string | null = null
   let incarnation = 0
   return new ChangeStream({
@@ -54,6 +57,7 @@ export function createOrderStreamHandler(options: OrderStreamHandlerOptions): Ch
       const messages = await withoutRepeats(pool, sound)
       if (messages.length === 0) return
       let published: number
+      const onEnd = onPublishing?.(messages.map(({ event }) => event))
       try {
         published = await publishAcceptable(topic, messages, (refused, reason) => {
           logger.error({ events: refused.map(({ event }) => event.id), reason }, 'events of an order are left out')
@@ -65,8 +69,10 @@ export function createOrderStreamHandler(options: OrderStreamHandlerOptions): Ch
       } catch (error) {
         // Some of the messages may be stored: ask the topic again before the retry.
         newest = null
+        onEnd?.(error)
         throw error
       }
+      onEnd?.(null)
       newest = commits.at(-1)?.position ?? newest
       onPublished?.(published)
       logger.debug({ events: published, position: newest }, 'published')

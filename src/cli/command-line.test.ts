@@ -22,13 +22,14 @@ const TEXTS: Record<string, { right: string; wrong?: string }> = {
   'YYYY-MM-DD': { right: '2026-03-01', wrong: '2026-3-1' },
   'email|webhook|lake': { right: 'email', wrong: 'nobody' },
   FOLDER: { right: 'folder' },
-  HOURS: { right: '0', wrong: '169' },
+  HOURS: { right: '0', wrong: '87601' },
   'SCOPE,…': { right: 'orders:read, stock:write', wrong: 'orders:read,access:write' },
   'support|warehouse|catalogue|analyst|admin': { right: 'support', wrong: 'customer' },
   'ID|system': { right: 'system' },
   ACTION: { right: 'setStock' },
   SHOP: { right: 'old-shop', wrong: 'Old shop' },
   SUBJECT_ID: { right: 'signing key' },
+  URL: { right: 'postgres://shop@db.example/shop', wrong: 'https://db.example/shop' },
 }
 
 /** A call of the command with all arguments and no options. */

@@ -1,5 +1,7 @@
 import { resolve } from 'node:path'
 import { ensureIncarnationOf, RestoreUnfinished } from '../app/ensure-incarnation.ts'
+import { moveDatabase } from '../app/move-database.ts'
+import { openEmbeddedSource, openExternalSource } from '../app/move-source.ts'
 import { prepareDatabase } from '../app/prepare-database.ts'
 import { assertEmbeddedIsMeant, type Config } from '../config.ts'
 import { backUpCluster, restoreCluster } from '../db/embedded/backup.ts'
@@ -9,8 +11,10 @@ import { createPool } from '../db/pool.ts'
 import { COMMAND_BOUNDS } from '../db/session-settings.ts'
 import { OperatorError } from '../errors.ts'
 import type { Contexts } from './command.ts'
+import { explainError } from './explain-error.ts'
 import { reportRestoredKeys } from './key-commands.ts'
 import { replayOrders } from './pipeline-commands.ts'
+import { withProgress } from './progress.ts'
 
 /** Brings the database's schema, replication slot, job queue and rights up to date. */
 export async function migrate({ config, terminal, logger }: Contexts['settings']): Promise<number> {
@@ -68,6 +72,40 @@ async function finish(settings: Contexts['settings']): Promise<number> {
   } finally {
     await pool.end()
     await database.close()
+  }
+}
+
+/** Moves the embedded store, or that of another server, into the database of the settings, and fills its replication slot. */
+export async function moveStore(settings: Contexts['settings'], from: string | undefined): Promise<number> {
+  const { config, terminal, logger } = settings
+  const target = config.databaseAddresses
+  if (target === null)
+    throw new OperatorError('DATABASE_URL is not set: set it, and STOREFRONT_SECRET, as for the store on its new database')
+  const source = from === undefined ? await openEmbeddedSource(config) : await openExternalSource(from)
+  let hasMoved = false
+  let left = ''
+  try {
+    const { tables, rows } = await withProgress('Moving the store', ({ show }) =>
+      moveDatabase({ source, target, secret: config.secret, logger, onStep: show }),
+    )
+    hasMoved = true
+    terminal.out(`copied ${rows} rows of ${tables} tables`)
+  } finally {
+    left = await source.close(hasMoved ? 'moved' : 'unchanged')
+  }
+  terminal.out(left)
+  const pool = createPool({ url: target.api, size: 4, applicationName: 'storefront-command', bounds: COMMAND_BOUNDS, onError: () => {} })
+  try {
+    const everything = { since: undefined, orderId: undefined, subscriber: undefined }
+    const status = await replayOrders({ ...settings, pool, addresses: target }, { ...everything, command: 'storefront database move' })
+    terminal.out('start the store with the settings of this command, then run storefront verify')
+    return status
+  } catch (error) {
+    const reason = explainError(error)?.message
+    if (reason === undefined) throw error
+    throw new OperatorError(`the store was moved, and its change stream waits: ${reason}; then run storefront replay`, { cause: error })
+  } finally {
+    await pool.end()
   }
 }
 

@@ -1,6 +1,11 @@
 import { doingOfCommand, recordActivity } from '../activity/record-activity.ts'
 import { openLake } from '../app/open-lake.ts'
-import { compactLake } from '../lake/compact-lake.ts'
+import { commitOrderEvents } from '../lake/iceberg/commit-order-events.ts'
+import { compactWithTables } from '../lake/iceberg/compact-with-tables.ts'
+import { expireSnapshots } from '../lake/iceberg/expire-snapshots.ts'
+import { CATALOGUE_TABLES } from '../lake/iceberg/lake-table.ts'
+import { TableStore } from '../lake/iceberg/table-store.ts'
+import { writeDerivedTables } from '../lake/iceberg/write-derived-tables.ts'
 import { withLakeLock } from '../lake/lake-lock.ts'
 import { queryLake } from '../lake/lake-query.ts'
 import type { Contexts } from './command.ts'
@@ -31,9 +36,11 @@ export async function compact({ config, terminal, addresses, pool }: Contexts['d
   try {
     const report = await withProgress('Merging the files of the lake', (progress) =>
       withLakeLock(addresses.api, (assertAlone) =>
-        compactLake({
+        compactWithTables({
           store,
           assertAlone,
+          // `lake tables` may have written them: then their files must not be deleted under them.
+          isForExisting: config.lakeTableSeconds === 0,
           isWanted: (day) => (date === undefined ? day < today : day === date),
           onMerged({ name, files, rows }) {
             progress.clear()
@@ -45,6 +52,40 @@ export async function compact({ config, terminal, addresses, pool }: Contexts['d
     for (const failure of report.failures) terminal.err(`not merged: ${failure}`)
     terminal.out(`merged into ${report.merged} files, deleted ${report.deleted}`)
     return report.failures.length === 0 ? 0 : 1
+  } finally {
+    store.close()
+  }
+}
+
+const KEEP_HOURS = 120
+const HOUR_MS = 3_600_000
+
+/** Status 1 when a file of the lake is damaged, which the table then lacks. */
+export async function updateTables({ lake, terminal }: Contexts['lake']): Promise<number> {
+  const { snapshots, damaged } = await commitOrderEvents(lake, { checksFiles: true })
+  const written = await writeDerivedTables(lake, { checksFiles: true })
+  for (const [name, reason] of damaged) terminal.err(`not in the table: ${lake.locate(name)}: ${reason}; run storefront lake repair`)
+  terminal.out(`${snapshots} new snapshots of order_events, ${written} tables written again`)
+  return damaged.size === 0 ? 0 : 1
+}
+
+/** Ends the snapshots of every table that are older than this number of hours. */
+export async function expireOldSnapshots({ config, terminal, pool }: Contexts['database'], hours = KEEP_HOURS): Promise<number> {
+  await recordActivity(pool, doingOfCommand('lake expire-snapshots'), {
+    subjectType: 'lake',
+    subjectId: null,
+    before: null,
+    after: { keep_hours: hours },
+  })
+  const store = await openLake(config)
+  try {
+    // A snapshot of this very moment is older than the next one.
+    const before = new Date(Date.now() - hours * HOUR_MS + (hours === 0 ? HOUR_MS : 0))
+    for (const { name } of CATALOGUE_TABLES) {
+      const { snapshots, files } = await expireSnapshots(new TableStore(store, name), before)
+      terminal.out(`${name}: ended ${snapshots} snapshots, deleted ${files} files`)
+    }
+    return 0
   } finally {
     store.close()
   }

@@ -7,6 +7,7 @@ const MAX_LIMIT = 10_000
 const MAX_DEMO_ORDERS = 100_000
 const MAX_KEY_DAYS = 731
 const MAX_OVERLAP_HOURS = 168
+const MAX_KEEP_HOURS = 87_600
 export const DEFAULT_LIMIT = 50
 
 export function flag(help: string): Flag {
@@ -57,6 +58,11 @@ export const overlapHours = wholeNumber(
   { min: 0, value: 'HOURS' },
 )
 
+export const keepHours = wholeNumber(MAX_KEEP_HOURS, 'keeps snapshots of these hours, 120 by default; 0: the newest of each table', {
+  min: 0,
+  value: 'HOURS',
+})
+
 /** Separated by commas. */
 export const scopes: Option<Scope[]> = {
   value: 'SCOPE,…',
@@ -75,6 +81,13 @@ export const day: Option<string> = {
   help: 'only this day, which may be today',
   must: 'be a day such as 2026-03-01',
   read: (given) => (isDay(given) ? given : undefined),
+}
+
+export const databaseUrl: Option<string> = {
+  value: 'URL',
+  help: "moves this database instead of the embedded one; its owner's address",
+  must: 'be an address that starts with postgres:// or postgresql://',
+  read: (given) => (URL.canParse(given) && /^postgres(ql)?:$/.test(new URL(given).protocol) ? given : undefined),
 }
 
 export const since: Option<Date> = {

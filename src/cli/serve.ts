@@ -1,19 +1,22 @@
-import pino, { type Logger } from 'pino'
-import type { App } from '../app.ts'
+import pino, { type DestinationStream, type Logger } from 'pino'
+import { connectionsOf } from '../app/warn-about-settings.ts'
+import type { App, AppOptions } from '../app.ts'
 import { assertEmbeddedIsMeant, type Config, ROLES, type Role } from '../config.ts'
 import type { DatabaseAddresses } from '../db/addresses.ts'
 import { dataFolder, hasCluster } from '../db/embedded/data-folder.ts'
 import { type DatabaseOptions, openOwnDatabase } from '../db/open-database.ts'
+import { createApiWorkers } from './api-workers.ts'
 import { EXIT_INTERRUPTED, type Terminal } from './command.ts'
 import { serializers } from './log-serializers.ts'
 import { createProgress } from './progress.ts'
-import { createReadableLog } from './readable-log.ts'
+import { createReadableLog, type ReadableLog } from './readable-log.ts'
 import { runCommandProcess as runCommand } from './run-command-process.ts'
 import { startSummary } from './start-summary.ts'
 import { onStopSignal } from './stop-signal.ts'
 
 const EXIT_FAILURE = 1
 const STOP_PATIENCE_MS = 9_500
+const PIPE_BUF_BYTES = 4_096
 
 /**
  * Runs the store until a signal. `roles` of the command line replace those of the setting. On a terminal the log is readable, and a summary
@@ -27,11 +30,8 @@ export async function serve(
 ): Promise<number> {
   const config = Object.freeze({ ...settings, roles: ROLES.filter((role) => roles.includes(role)) })
   assertEmbeddedIsMeant(config)
-  // Lines logged during a write are written together: not one write for each request.
-  const destination = pino.destination({ fd: 1, sync: false })
   const progress = createProgress()
-  const readable = isReadable(config) ? createReadableLog(destination, progress.clear) : null
-  const logger = pino({ level: config.logLevel, serializers }, readable ?? destination)
+  const { logger, destination, readable } = createLog(config, progress.clear)
   const ended = Promise.withResolvers<number>()
   const stopping = new AbortController()
   onStopSignal(
@@ -62,13 +62,55 @@ export async function serve(
     logger.info('stopping')
     return status
   } finally {
-    const impatience = setTimeout(() => {
+    await stopInTime(app, config, logger, exit)
+  }
+}
+
+/** Runs a further process of the API until a signal, or until its parent disconnects or ends. */
+export async function serveApiWorker(config: Config, exit: Terminal['exit']): Promise<number> {
+  const { logger, readable } = createLog(config)
+  const stopped = Promise.withResolvers<void>()
+  onStopSignal(stopped.resolve, () => exit(EXIT_INTERRUPTED))
+  process.once('disconnect', stopped.resolve)
+  if (readable !== null) readable.isBrief = config.logLevel === 'info'
+  const { createApp } = await import('../app.ts')
+  const app = await createApp({ config, logger, runCommand })
+  try {
+    await app.start()
+    if (readable !== null) readable.isBrief = false
+    await stopped.promise
+    logger.info('stopping')
+    return 0
+  } finally {
+    await stopInTime(app, config, logger, exit)
+  }
+}
+
+async function stopInTime(app: App, { drainDelaySeconds }: Config, logger: Logger, exit: Terminal['exit']): Promise<void> {
+  const impatience = setTimeout(
+    () => {
       logger.fatal('did not stop in time')
       exit(EXIT_FAILURE)
-    }, STOP_PATIENCE_MS)
-    await app.stop()
-    clearTimeout(impatience)
-  }
+    },
+    STOP_PATIENCE_MS + 1_000 * drainDelaySeconds,
+  )
+  await app.stop()
+  clearTimeout(impatience)
+}
+
+interface Log {
+  logger: Logger
+  destination: DestinationStream
+  /** On a terminal. */
+  readable: ReadableLog | null
+}
+
+function createLog(config: Config, beforeLine?: () => void): Log {
+  // Lines logged during a write are written together: not one write for each request. Writes of processes that share a pipe do not mix
+  // up to this size: https://man7.org/linux/man-pages/man7/pipe.7.html
+  const destination = pino.destination({ fd: 1, sync: false, ...(config.webConcurrency > 1 ? { maxWrite: PIPE_BUF_BYTES } : {}) })
+  const readable = isReadable(config) ? createReadableLog(destination, beforeLine) : null
+  return { logger: pino({ level: config.logLevel, serializers }, readable ?? destination), destination, readable }
 }
 
 function isReadable({ logFormat }: Config): boolean {
@@ -78,11 +120,13 @@ function isReadable({ logFormat }: Config): boolean {
 async function createStore(config: Config, logger: Logger): Promise<{ app: App; addresses: DatabaseAddresses }> {
   const { createApp, database } = await loadStore({
     ...config,
+    extraConnections: (config.webConcurrency - 1) * connectionsOf(config.databasePoolSize),
     onUnexpectedExit: (message) => logger.error(`${message}; it is started again with pauses`),
     onRestarted: () => logger.info('the embedded PostgreSQL runs again'),
     onWarning: (message) => logger.warn(message),
   })
-  return { app: await createApp({ config, logger, database, runCommand }), addresses: database.addresses }
+  const createWorkers: AppOptions['createWorkers'] = (configs) => createApiWorkers(configs, logger)
+  return { app: await createApp({ config, logger, database, runCommand, createWorkers }), addresses: database.addresses }
 }
 
 /** Starts PostgreSQL while the code of the store is imported: each takes about a second. */

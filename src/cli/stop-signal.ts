@@ -12,7 +12,8 @@ export function onStopSignal(onStop: () => void, onForce: () => void): void {
   let lastAt = Number.NEGATIVE_INFINITY
   for (const signal of SIGNALS) {
     process.on(signal, () => {
-      process.send?.(signal)
+      // The parent may have disconnected: without a callback, the error would end the process.
+      process.send?.(signal, undefined, undefined, () => {})
       const isRepeated = performance.now() - lastAt < SAME_MS
       lastAt = performance.now()
       if (isRepeated) return

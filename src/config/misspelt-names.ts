@@ -1,5 +1,5 @@
-// Of AWS's SDK, which has many more than the store reads.
-const FOREIGN = /^AWS_/
+// Of AWS's SDK, which has many more than the store reads, and of OpenTelemetry's logs and metrics.
+const FOREIGN = /^(?:AWS_|OTEL_(?:BLRP|LOGS|METRICS|METRIC)_|OTEL_EXPORTER_OTLP_(?:LOGS|METRICS)_)/
 const LONG_NAME = 10
 
 /** A line for each name of the environment that is no setting but resembles one of `known`, with the nearest. Never shows a value. */

@@ -1,6 +1,7 @@
 import { getOrderRecords } from '../audit/verify/read-orders.ts'
 import type { Pool } from '../db/pool.ts'
-import { findDefect, hasWholeHistory, type OrderEvent, toOrderEvents } from '../orders/events.ts'
+import { findDefect } from '../orders/event-defects.ts'
+import { hasWholeHistory, type OrderEvent, toOrderEvents } from '../orders/events.ts'
 
 /** An event, made again from its order's row; null when the row is gone, or something other than the store has written it. */
 export async function findOrderEvent(pool: Pool, orderId: string, eventId: string): Promise<OrderEvent | null> {

@@ -5,7 +5,7 @@ import type { Pool } from '../db/pool.ts'
 import { AppError, notFound } from '../errors.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { DEFAULT_LIMIT, decodeCursor, encodeCursor, type Page, PageOf, toPage } from '../http/pagination.ts'
-import { NEEDLESS_BODY, OPERATOR_ONLY, okResponses, problemResponses } from '../http/problem.ts'
+import { JSON_BODY, OPERATOR_ONLY, okResponses, problemResponses } from '../http/problem.ts'
 import { sendPolled } from '../http/send-polled.ts'
 import { type FoundMail, findMail, findMails, hasFailedMails, type MailWithContent } from '../mail/find-mails.ts'
 import type { MailTemplates } from '../mail/mail-templates.ts'
@@ -87,7 +87,7 @@ export function mailRoutes(server: HttpServer, options: MailRoutesOptions): void
           MailSchema,
           'The mail after it was queued again; it may be sent already.',
           ...OPERATOR_ONLY,
-          ...NEEDLESS_BODY,
+          ...JSON_BODY,
           'not_found',
           'mail_not_failed',
         ),
@@ -113,7 +113,7 @@ export function mailRoutes(server: HttpServer, options: MailRoutesOptions): void
         summary: 'Queues all failed mails again',
         response: {
           200: { ...MailRetrySchema, description: 'The number of mails that are queued again.' },
-          ...problemResponses(...OPERATOR_ONLY, ...NEEDLESS_BODY),
+          ...problemResponses(...OPERATOR_ONLY, ...JSON_BODY),
         },
       },
     },

@@ -2,7 +2,7 @@ import { Type } from 'typebox'
 import { Cursor, Limit } from '../http/pagination.ts'
 import { LANGUAGES } from '../language.ts'
 import { ORDER_MAIL_KINDS } from '../mail/render-mail.ts'
-import { UUID_PATTERN } from '../orders/events.ts'
+import { UUID_PATTERN } from '../orders/event-defects.ts'
 import {
   EXAMPLE_MAIL,
   EXAMPLE_MAIL_RETRY,

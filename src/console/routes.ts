@@ -2,10 +2,12 @@ import type { AuthContext } from '../auth/context.ts'
 import type { Pool } from '../db/pool.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import type { JobQueue } from '../jobs/job-queue.ts'
+import type { Catalogue } from '../lake/iceberg/catalogue.ts'
 import type { LakeQueries } from '../lake/run-query.ts'
 import { auditRoutes } from './audit-routes.ts'
 import type { AuditRunner } from './audit-runner.ts'
 import { figuresRoutes } from './figures-routes.ts'
+import { icebergRoutes } from './iceberg-routes.ts'
 import { lakeRoutes } from './lake-routes.ts'
 import { type MailRoutesOptions, mailRoutes } from './mail-routes.ts'
 import { mailTemplateRoutes } from './mail-template-routes.ts'
@@ -30,11 +32,12 @@ export interface ConsoleOptions extends ConsoleParts {
   basePath: string
   mails: Omit<MailRoutesOptions, 'pool'>
   lakeQueries: LakeQueries
+  lakeCatalogue: Catalogue
 }
 
 /** The console: its page, its sessions, and the calls of operators that the page is made of. Those are in the API's document, for other tools. */
 export function consoleRoutes(server: HttpServer, options: ConsoleOptions): void {
-  const { pool, jobs, now, auth, baseUrl, basePath, pipeline, audits, mails, lakeQueries } = options
+  const { pool, jobs, now, auth, baseUrl, basePath, pipeline, audits, mails, lakeQueries, lakeCatalogue } = options
   consolePageRoutes(server)
   consoleSessionRoutes(server, { auth, baseUrl, basePath })
   figuresRoutes(server, { pool, now })
@@ -44,4 +47,5 @@ export function consoleRoutes(server: HttpServer, options: ConsoleOptions): void
   mailRoutes(server, { ...mails, pool })
   mailTemplateRoutes(server, mails)
   lakeRoutes(server, { pool, queries: lakeQueries })
+  icebergRoutes(server, { catalogue: lakeCatalogue })
 }

@@ -4,7 +4,7 @@ import { clientOf } from '../auth/client.ts'
 import type { AuthContext } from '../auth/context.ts'
 import { callerOf } from '../http/caller.ts'
 import type { HttpServer } from '../http/http-server.ts'
-import { CALLER_ONLY, JSON_BODY, NEEDLESS_BODY, noContentResponses, okResponses, problemResponses } from '../http/problem.ts'
+import { CALLER_ONLY, JSON_BODY, noContentResponses, okResponses, problemResponses } from '../http/problem.ts'
 import { ShippingAddressSchema } from '../orders/order.ts'
 import { AddressSchema, addAddress, changeAddress, deleteAddress, listAddresses } from './addresses.ts'
 import { EXAMPLE_ADDRESS } from './examples.ts'
@@ -105,7 +105,7 @@ export function ownDataRoutes(server: HttpServer, { pool, throttle, now }: AuthC
         ...shared,
         summary: "Deletes one of the caller's addresses",
         params: Params,
-        response: noContentResponses('The address is deleted.', ...CALLER_ONLY, 'not_found', ...NEEDLESS_BODY),
+        response: noContentResponses('The address is deleted.', ...CALLER_ONLY, 'not_found', ...JSON_BODY),
       },
     },
     async (request, reply) => {
@@ -117,7 +117,7 @@ export function ownDataRoutes(server: HttpServer, { pool, throttle, now }: AuthC
   server.get(
     '/me/export',
     {
-      config: { access: 'caller' },
+      config: { access: 'caller', loadClass: 'search' },
       schema: {
         operationId: 'exportAccount',
         description:

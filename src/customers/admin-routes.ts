@@ -3,7 +3,7 @@ import { doingOf } from '../activity/record-activity.ts'
 import type { AuthContext } from '../auth/context.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { nextLink, PageOf } from '../http/pagination.ts'
-import { JSON_BODY, NEEDLESS_BODY, noContentResponses, OPERATOR_ONLY, okResponses, problemResponses } from '../http/problem.ts'
+import { JSON_BODY, noContentResponses, OPERATOR_ONLY, okResponses, problemResponses } from '../http/problem.ts'
 import { blockCustomer, eraseCustomer, unblockCustomer } from './block-customer.ts'
 import { CustomerSchema } from './customers.ts'
 import { CustomerSearch, getCustomer, searchCustomers } from './search-customers.ts'
@@ -101,7 +101,7 @@ export function customerRoutes(server: HttpServer, { auth, baseUrl }: CustomerRo
         ...shared,
         summary: 'Unblocks a customer or guest',
         params: Params,
-        response: noContentResponses('The customer is not blocked.', ...OPERATOR_ONLY, 'not_found', ...NEEDLESS_BODY),
+        response: noContentResponses('The customer is not blocked.', ...OPERATOR_ONLY, 'not_found', ...JSON_BODY),
       },
     },
     async (request, reply) => {
@@ -125,7 +125,7 @@ export function customerRoutes(server: HttpServer, { auth, baseUrl }: CustomerRo
           ...OPERATOR_ONLY,
           'step_up_required',
           'not_found',
-          ...NEEDLESS_BODY,
+          ...JSON_BODY,
         ),
       },
     },

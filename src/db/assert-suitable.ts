@@ -3,6 +3,7 @@ import type { DatabaseAddresses } from './addresses.ts'
 import { explainConnection, explainRefusal, quote } from './connection-refusal.ts'
 import { isDatabaseOutage } from './failures.ts'
 import { connectClient, type Queryable } from './pool.ts'
+import { CONFIGURATION_LIMIT_EXCEEDED, INSUFFICIENT_PRIVILEGE, sqlState } from './sql-state.ts'
 
 const MIN_VERSION = 150_000
 
@@ -98,8 +99,15 @@ export async function assertOwner(db: Queryable, apiRole: string): Promise<void>
   )
 }
 
-/** Explains why a replication slot could not be created with this role. */
-export async function explainMissingReplication(stream: Queryable, cause: unknown): Promise<OperatorError> {
+/** Explains why a replication slot could not be created with this role; any other error stays as it is. */
+export async function explainMissingSlot(stream: Queryable, cause: unknown): Promise<unknown> {
+  if (sqlState(cause) === CONFIGURATION_LIMIT_EXCEEDED) {
+    return new OperatorError(
+      'the server has no replication slot left: raise max_replication_slots, or drop a slot that nobody reads (pg_replication_slots)',
+      { cause },
+    )
+  }
+  if (sqlState(cause) !== INSUFFICIENT_PRIVILEGE) return cause
   const { rows } = await stream.query<{ role: string }>('select current_user as role')
   const role = rows[0]?.role ?? ''
   return new OperatorError(

@@ -2,7 +2,6 @@ import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { runner } from 'node-pg-migrate'
 import { OperatorError } from '../errors.ts'
 import { connectClient, type Queryable } from './pool.ts'
 import { MIGRATION_BOUNDS } from './session-settings.ts'
@@ -27,7 +26,8 @@ export class DevelopmentSchema extends OperatorError {
 export async function migrate(url: string): Promise<string[]> {
   // A connection of the runner's own would end the process when it breaks, and outlive the call.
   await using client = await connectClient(url, 'storefront-migrate', undefined, MIGRATION_BOUNDS)
-  await countPending(client)
+  if ((await countPending(client)).pending === 0) return []
+  const { runner } = await import('node-pg-migrate')
   const applied = await runner({
     dbClient: client,
     dir: DIRECTORY,
@@ -44,6 +44,11 @@ export async function migrate(url: string): Promise<string[]> {
 export async function assertMigrated(db: Queryable): Promise<void> {
   const { pending, total } = await countPending(db)
   if (pending > 0) throw new MigrationsPending(`the database lacks ${pending} of ${total} migrations; run storefront migrate`)
+}
+
+/** Whether a later release has migrated the database. */
+export async function isOfLaterRelease(db: Queryable): Promise<boolean> {
+  return !(await listApplied(db)).isSubsetOf(await listKnown())
 }
 
 /** A migration that a database has. `sha256`: of its file, in hex; null when the program that wrote this has no such file. */

@@ -2,12 +2,14 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { OperatorError } from '../errors.ts'
 import type { DatabaseAddresses } from './addresses.ts'
 import { DataFolderInUse, dataFolder, hasCluster } from './embedded/data-folder.ts'
-import { findEmbeddedPostgres, startEmbeddedPostgres } from './embedded/embedded-postgres.ts'
+import { assertNotMoved, findEmbeddedPostgres, startEmbeddedPostgres } from './embedded/embedded-postgres.ts'
 
 export interface DatabaseOptions {
   /** Null means the embedded server in `dataDir`. */
   databaseAddresses: DatabaseAddresses | null
   dataDir: string
+  /** Connections that an embedded server allows besides those of one process with every role and of commands. */
+  extraConnections?: number
   /** Called when the embedded server exits, and each time a restart fails. */
   onUnexpectedExit?: (message: string) => void
   onRestarted?: () => void
@@ -72,6 +74,7 @@ class StoreMissing extends OperatorError {
 /** As `openSharedDatabase`, but never creates a store. Throws StoreMissing. */
 export async function openExistingDatabase(options: DatabaseOptions): Promise<OpenDatabase> {
   if (options.databaseAddresses === null && !hasCluster(dataFolder(options.dataDir))) {
+    assertNotMoved(dataFolder(options.dataDir))
     throw new StoreMissing(`there is no store in ${options.dataDir}; start one there, or run storefront migrate`)
   }
   return openSharedDatabase(options)

@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net'
 import pg from 'pg'
 import { COMMAND_BOUNDS, SERVING_BOUNDS, type SessionBounds, setUpSession } from './session-settings.ts'
 
@@ -47,8 +48,15 @@ class ClosingClient extends pg.Client {
   }
 }
 
+/** The server ends each statement earlier: a connection in use on which no byte moves for longer is dead, though no packet reports it. */
+const DEAD_AFTER_STATEMENTS = 1.5
+/** Until the kernel asks the other side of a connection that nobody uses; it gives up ten seconds later. */
+const KEEP_ALIVE_DELAY_MS = 10_000
+
 /** A pool of connections. `onError` is called when an idle connection breaks; otherwise that would end the process. */
 export function createPool(options: PoolOptions): Pool {
+  const bounds = options.bounds ?? SERVING_BOUNDS
+  const deadAfterMs = DEAD_AFTER_STATEMENTS * bounds.statement
   const pool = new pg.Pool({
     Client: ClosingClient,
     connectionString: options.url,
@@ -56,13 +64,25 @@ export function createPool(options: PoolOptions): Pool {
     application_name: options.applicationName,
     connectionTimeoutMillis: 5_000,
     keepAlive: true,
+    keepAliveInitialDelayMillis: KEEP_ALIVE_DELAY_MS,
     types,
-    onConnect: (client) => setUpSession(client, options.bounds ?? SERVING_BOUNDS),
+    onConnect(client) {
+      const socket = socketOf(client)
+      socket.setTimeout(deadAfterMs).on('timeout', () => socket.destroy())
+      return setUpSession(client, bounds)
+    },
   })
   pool.on('error', options.onError)
+  pool.on('acquire', (client) => void socketOf(client).setTimeout(deadAfterMs))
+  pool.on('release', (_error, client) => void socketOf(client).setTimeout(0))
   // Without a listener a connection that breaks during a transaction would end the process. Its statement rejects too.
   pool.on('connect', (client) => void client.on('error', () => {}))
   return pool
+}
+
+/** `pg` types it as any stream. */
+function socketOf(client: pg.ClientBase): Socket {
+  return (client as pg.Client).connection.stream as Socket
 }
 
 const CONNECT_TIMEOUT_MS = 30_000

@@ -11,6 +11,9 @@ export const DEADLOCK_DETECTED = '40P01'
 export const INSUFFICIENT_PRIVILEGE = '42501'
 export const DUPLICATE_OBJECT = '42710'
 export const UNDEFINED_TABLE = '42P01'
+export const TOO_MANY_CONNECTIONS = '53300'
+/** Such as when all replication slots are in use. */
+export const CONFIGURATION_LIMIT_EXCEEDED = '53400'
 /** A database, or a replication slot that another connection reads. */
 export const OBJECT_IN_USE = '55006'
 export const LOCK_NOT_AVAILABLE = '55P03'

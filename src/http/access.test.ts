@@ -120,6 +120,8 @@ test('every route of the store that is not public answers 401 without a token, a
       .replace(':version', '2')
       .replace(':event_id', `${ID}.1`)
       .replace(':provider', 'acme')
+      .replace(':namespace', 'storefront')
+      .replace(':table', 'order_events')
       .replace(':name', 'order-pending')
       .replace(':file', 'start.js')
       .replace(':code', 'not_found')

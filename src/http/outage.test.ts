@@ -137,18 +137,20 @@ test('answers with Retry-After while the database is unavailable, and continues 
 })
 
 test('logs an outage by one line for each reason, without a stack, however many requests it refuses', async (t) => {
-  const lines: { level: number; msg: string; reason?: string; refused?: number; err?: unknown; request_id?: string }[] = []
+  const lines: { level: number; msg: string; reason?: string; refused?: number; err?: unknown; request_id?: string; trace_id?: string }[] =
+    []
   t.mock.timers.enable({ apis: ['setTimeout'] })
   const refusals = new RefusalLog(pino({}, { write: (line: string) => void lines.push(JSON.parse(line)) }))
   const outage = Object.assign(new Error('connect ECONNREFUSED 127.0.0.1:5432'), { code: 'ECONNREFUSED' })
-  for (let i = 0; i < 5_000; i++) refusals.add(outage, `request-${i}`)
-  refusals.add(new AppError('unavailable', 'Too many wait.'), 'request-x')
+  const ids = (request_id: string) => ({ request_id, trace_id: `trace of ${request_id}` })
+  for (let i = 0; i < 5_000; i++) refusals.add(outage, ids(`request-${i}`))
+  refusals.add(new AppError('unavailable', 'Too many wait.'), ids('request-x'))
   const [reason, other] = ['ECONNREFUSED: connect ECONNREFUSED 127.0.0.1:5432', 'unavailable: Too many wait.']
   assert.deepEqual(
-    lines.map((line) => [line.level, line.reason, line.request_id]),
+    lines.map((line) => [line.level, line.reason, line.request_id, line.trace_id]),
     [
-      [40, reason, 'request-0'],
-      [40, other, 'request-x'],
+      [40, reason, 'request-0', 'trace of request-0'],
+      [40, other, 'request-x', 'trace of request-x'],
     ],
   )
   assert.ok(!lines.some((line) => JSON.stringify(line).includes('at ')))
@@ -158,9 +160,9 @@ test('logs an outage by one line for each reason, without a stack, however many 
     [[reason, 4_999]],
   )
   t.mock.timers.tick(10_000)
-  refusals.add(outage, 'request-y')
+  refusals.add(outage, ids('request-y'))
   assert.equal(lines.length, 4, 'the next outage begins with a line again')
-  for (let i = 0; i < 100; i++) refusals.add(new Error(`reason ${i}`), 'request-z')
+  for (let i = 0; i < 100; i++) refusals.add(new Error(`reason ${i}`), ids('request-z'))
   assert.ok(lines.length < 30, 'reasons that are never the same are one')
 })
 

@@ -67,6 +67,7 @@ export const TRANSLATED_TITLES: Readonly<Record<Exclude<Language, 'en'>, Readonl
     if_match_required: 'If-Match ist erforderlich',
     rate_limited: 'Zu viele Versuche',
     unavailable: 'Der Shop kann gerade nicht antworten',
+    overloaded: 'Der Shop hat gerade zu viele Anfragen',
     internal: 'Etwas ist schiefgegangen',
   },
   fr: {
@@ -133,6 +134,7 @@ export const TRANSLATED_TITLES: Readonly<Record<Exclude<Language, 'en'>, Readonl
     if_match_required: 'If-Match est nécessaire',
     rate_limited: 'Trop de tentatives',
     unavailable: 'La boutique ne peut pas répondre pour le moment',
+    overloaded: 'La boutique reçoit trop de requêtes en ce moment',
     internal: 'Une erreur s’est produite',
   },
   es: {
@@ -199,6 +201,7 @@ export const TRANSLATED_TITLES: Readonly<Record<Exclude<Language, 'en'>, Readonl
     if_match_required: 'If-Match es necesario',
     rate_limited: 'Demasiados intentos',
     unavailable: 'La tienda no puede responder en este momento',
+    overloaded: 'La tienda recibe demasiadas peticiones en este momento',
     internal: 'Se ha producido un error',
   },
 }

@@ -7,6 +7,7 @@ import { AppError, type ErrorCode } from '../errors.ts'
 import { type Language, preferredLanguage } from '../language.ts'
 import { TRANSLATED_TITLES } from './problem-titles.ts'
 import type { RefusalLog } from './refusal-log.ts'
+import { traceIdOfRequest } from './trace-context.ts'
 
 /** Status and title of every error code. A test verifies that `docs/errors.md` lists the same. */
 export const PROBLEMS: Record<ErrorCode, { status: number; title: string }> = {
@@ -73,6 +74,7 @@ export const PROBLEMS: Record<ErrorCode, { status: number; title: string }> = {
   if_match_required: { status: 428, title: 'If-Match is required' },
   rate_limited: { status: 429, title: 'Too many tries' },
   unavailable: { status: 503, title: 'The store cannot answer now' },
+  overloaded: { status: 503, title: 'The store has too many requests' },
   internal: { status: 500, title: 'Something went wrong' },
 }
 
@@ -88,6 +90,7 @@ export const Problem = Type.Object(
     detail: Type.String(),
     code: Type.Enum(Object.keys(PROBLEMS), { description: 'Stable; listed in docs/errors.md.' }),
     request_id: Type.String(),
+    trace_id: Type.String({ description: 'The W3C trace of the request: of its `traceparent`, if it had a valid one.' }),
     errors: Type.Optional(
       Type.Array(
         Type.Object({
@@ -101,11 +104,8 @@ export const Problem = Type.Object(
   { $id: 'Problem', description: 'RFC 9457 problem details; some codes add members.' },
 )
 
-/** Of calls without a body, which read one that is sent nevertheless: any but GET. */
-export const NEEDLESS_BODY = ['malformed_json', 'payload_too_large', 'unsupported_media_type'] as const
-
-/** Of calls with a JSON body. */
-export const JSON_BODY = [...NEEDLESS_BODY, 'invalid_body'] as const
+/** Of calls that read a body: any but GET. Those without one refuse all but `{}`. */
+export const JSON_BODY = ['malformed_json', 'payload_too_large', 'unsupported_media_type', 'invalid_body'] as const
 
 /** Of calls that need the session of an account. An API key is refused, and too many requests with wrong ones are too. */
 export const CALLER_ONLY = ['unauthenticated', 'invalid_token', 'forbidden', 'rate_limited'] as const
@@ -113,7 +113,7 @@ export const CALLER_ONLY = ['unauthenticated', 'invalid_token', 'forbidden', 'ra
 /** Of calls that need a scope, which an operator or an API key has. */
 export const OPERATOR_ONLY = [...CALLER_ONLY, 'second_factor_setup_required'] as const
 
-const ANY_ROUTE = ['unavailable', 'internal'] as const
+const ANY_ROUTE = ['unavailable', 'overloaded', 'internal'] as const
 
 /** Response schemas of a route's refusals, and of those that every route has, for the OpenAPI document. */
 export function problemResponses(...codes: ErrorCode[]) {
@@ -156,6 +156,7 @@ export function problemExamples() {
         detail: `${title}.`,
         code,
         request_id: EXAMPLE_REQUEST_ID,
+        trace_id: EXAMPLE_TRACE_ID,
       }
       return [[code, { summary: title, value }]]
     }),
@@ -164,6 +165,8 @@ export function problemExamples() {
 
 const EXAMPLE_BASE_URL = 'https://shop.example'
 const EXAMPLE_REQUEST_ID = '01997a5e-4b1c-7d3a-9f60-2c8a1b0e7d44'
+// That of the examples of W3C Trace Context.
+const EXAMPLE_TRACE_ID = '4bf92f3577b34da6a3ce929d0e0e4736'
 
 /** For the log and the metrics, when the client disconnects while its body is read; nobody receives the answer. */
 const BROKEN_OFF = new AppError('malformed_request', 'The connection ended before the body did.')
@@ -194,8 +197,9 @@ export function sendError(
   const known = isBrokenOff(error, request) ? BROKEN_OFF : toAppError(error, request)
   const { status } = PROBLEMS[known.code]
   const language = preferredLanguage(request.headers['accept-language']) ?? 'en'
-  if (status === 503) refusals.add(error, request.id)
-  else if (status >= 500) request.log.error({ err: loggableError(error), code: known.code }, 'request failed')
+  const traceId = traceIdOfRequest(request.raw)
+  if (status === 503) refusals.add(error, { request_id: request.id, trace_id: traceId })
+  else if (status >= 500) request.log.error({ trace_id: traceId, err: loggableError(error), code: known.code }, 'request failed')
   const { errors, members, headers } = known.details
   const problem = {
     type: `${baseUrl}/problems/${known.code}`,
@@ -204,6 +208,7 @@ export function sendError(
     detail: known.message,
     code: known.code,
     request_id: request.id,
+    trace_id: traceId,
     ...(errors === undefined ? {} : { errors }),
     ...members,
   }

@@ -20,12 +20,12 @@ export class RefusalLog {
     this.#logger = logger
   }
 
-  add(error: unknown, requestId: string): void {
+  add(error: unknown, ids: { request_id: string; trace_id: string }): void {
     const reason = this.#reasonOf(error)
     const before = this.#refused.get(reason)
     this.#refused.set(reason, (before ?? -1) + 1)
     if (before !== undefined) return
-    this.#logger.warn({ reason, request_id: requestId }, 'a request was refused; others with this reason are counted for 10 s')
+    this.#logger.warn({ reason, ...ids }, 'a request was refused; others with this reason are counted for 10 s')
     this.#countLater(reason)
   }
 

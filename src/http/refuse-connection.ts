@@ -1,4 +1,6 @@
 import { randomUUIDv7 } from 'node:crypto'
+import type { Logger } from 'pino'
+import { newTraceId } from '../traceparent.ts'
 import { PROBLEMS, REALM } from './problem.ts'
 
 interface ParserError extends Error {
@@ -17,22 +19,30 @@ interface Connection {
 // Half of Node's maximum of headers.
 const LONG_TOKEN = /\r\nauthorization:[^\r\n]{8192}/i
 
-/** Answers bytes that Node's parser could not read as a request, for which no reply object exists. */
-export function refuseConnection(error: ParserError, socket: Connection, baseUrl: string): void {
+/** Answers bytes that Node's parser could not read as a request, for which no reply object exists, and logs it. */
+export function refuseConnection(error: ParserError, socket: Connection, { baseUrl, logger }: { baseUrl: string; logger: Logger }): void {
   if (error.code === 'ECONNRESET' || socket.destroyed || !socket.writable) {
     socket.destroy()
     return
   }
   const { status, phrase, code, detail, headers } = refusalFor(error)
-  const id = randomUUIDv7()
+  const ids = { request_id: randomUUIDv7(), trace_id: newTraceId() }
   const { title } = PROBLEMS[code]
-  const problem = JSON.stringify({ type: `${baseUrl}/problems/${code}`, title, status, detail, code, request_id: id })
+  const problem = JSON.stringify({
+    type: `${baseUrl}/problems/${code}`,
+    title,
+    status,
+    detail,
+    code,
+    ...ids,
+  })
+  logger.info({ ...ids, status, reason: error.code }, 'request')
   const head = [
     `HTTP/1.1 ${status} ${phrase}`,
     'content-type: application/problem+json',
     'content-language: en',
     `content-length: ${Buffer.byteLength(problem)}`,
-    `x-request-id: ${id}`,
+    `x-request-id: ${ids.request_id}`,
     'cache-control: no-store',
     ...headers,
     'connection: close',

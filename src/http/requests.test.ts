@@ -32,6 +32,19 @@ test('refuses a body that is not UTF-8', async () => {
   assert.equal(await countOrders(), before)
 })
 
+test('a call without a body accepts {} and refuses members, which would be dropped silently', async () => {
+  const { token } = await store.register()
+  const logOut = (options: CallOptions) => store.call('POST', '/auth/logout', { token, ...options })
+  assert.deepEqual(faults(assertProblem(await logOut({ body: { session_id: 'another' } }), 422, 'invalid_body')), ['#/session_id'])
+  for (const raw of ['null', '[]', '"now"']) assert.deepEqual(faults(assertProblem(await logOut({ raw }), 422, 'invalid_body', raw)), ['#'])
+  assert.equal((await store.call('GET', '/me', { token })).status, 200, 'nothing was done')
+  const forgotten = await store.call('DELETE', `/me/addresses/${UNKNOWN_ID}`, { token, body: { reason: 'moved' } })
+  assert.deepEqual(faults(assertProblem(forgotten, 422, 'invalid_body')), ['#/reason'])
+  assertProblem(await store.call('DELETE', `/me/addresses/${UNKNOWN_ID}`, { token, body: {} }), 404, 'not_found')
+  assert.equal((await logOut({ body: {} })).status, 204)
+  assert.equal((await store.call('POST', '/auth/logout', { token: (await store.register()).token, raw: '' })).status, 204)
+})
+
 test('refuses JSON that is not an object, however deep, naming the body itself', async () => {
   for (const raw of ['null', '1', '"text"', '[]', 'true', '['.repeat(100_000) + ']'.repeat(100_000)]) {
     assert.deepEqual(faults(assertProblem(await order({ raw }), 422, 'invalid_body', raw.slice(0, 20))), ['#'])
@@ -187,13 +200,16 @@ test('a problem has every member and is not cached', async () => {
   const answer = await store.call('GET', '/products?limit=0')
   assert.equal(answer.headers['content-type'], 'application/problem+json')
   assert.equal(answer.headers['cache-control'], 'no-store')
-  assert.deepEqual(answer.json ?? JSON.parse(answer.text), {
+  const problem = answer.json ?? JSON.parse(answer.text)
+  assert.match(problem.trace_id, /^[0-9a-f]{32}$/)
+  assert.deepEqual(problem, {
     type: 'http://localhost:3000/problems/invalid_query',
     title: 'A query parameter is not valid',
     status: 400,
     detail: 'A query parameter is not valid.',
     code: 'invalid_query',
     request_id: answer.headers['x-request-id'],
+    trace_id: problem.trace_id,
     errors: [{ parameter: 'limit', detail: 'must be >= 1' }],
   })
 })

@@ -27,6 +27,20 @@ test('answers malformed HTTP with a problem and closes the connection', async ()
   }
 })
 
+test('a request that cannot be read is a line in the log with the ids of its problem', async (t) => {
+  const lines: Record<string, unknown>[] = []
+  const logger = pino({ level: 'info' }, { write: (line: string) => void lines.push(JSON.parse(line)) })
+  const server = await createHttpServer({ logger, baseUrl: 'http://localhost', authenticate: () => Promise.reject(new Error('unused')) })
+  t.after(() => server.close())
+  await server.listen({ host: '127.0.0.1', port: 0 })
+  lines.length = 0
+  const { request_id, trace_id } = assertProblem(await sendRaw({ server }, 'garbage\r\n\r\n'), 400, 'malformed_request')
+  assert.deepEqual(
+    lines.map((line) => [line.request_id, line.trace_id, line.status, line.reason]),
+    [[request_id, trace_id, 400, 'HPE_INVALID_METHOD']],
+  )
+})
+
 test('refuses headers that are too large', async () => {
   const answer = await sendRaw(store, `GET /products HTTP/1.1\r\nHost: x\r\nX: ${'x'.repeat(40_000)}\r\n\r\n`)
   assertProblem(answer, 431, 'malformed_request')
@@ -91,9 +105,10 @@ test('hides an internal error from the client and logs it in full', async (t) =>
     const { statusCode, headers, body } = await server.inject(path)
     const problem = assertProblem({ status: statusCode, headers: headers as Record<string, string>, text: body }, 500, 'internal', path)
     assert.doesNotMatch(body, /hunter2|users|23505/, path)
-    assert.deepEqual(Object.keys(problem).sort(), ['code', 'detail', 'request_id', 'status', 'title', 'type'])
+    assert.deepEqual(Object.keys(problem).sort(), ['code', 'detail', 'request_id', 'status', 'title', 'trace_id', 'type'])
     assert.equal(lines.length, 1, path)
-    assert.equal(JSON.parse(lines[0] ?? '').request_id, problem.request_id)
+    const { request_id, trace_id } = JSON.parse(lines[0] ?? '')
+    assert.deepEqual([request_id, trace_id], [problem.request_id, problem.trace_id])
     if (path === '/row') assert.doesNotMatch(lines[0] ?? '', /hunter2/)
   }
 })

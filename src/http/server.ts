@@ -3,13 +3,16 @@ import swagger from '@fastify/swagger'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import Fastify, { type FastifyBaseLogger, type FastifyReply, type FastifyRequest, LogController } from 'fastify'
 import type { Logger } from 'pino'
+import { Type } from 'typebox'
 import { AppError } from '../errors.ts'
 import { enforceAccess } from './access.ts'
 import type { Authenticate } from './caller.ts'
+import { compilersWhenUsed } from './compile-when-used.ts'
 import { type CorsOrigins, createCors } from './cors.ts'
 import { findHostFault, toOriginForm } from './host.ts'
 import type { HttpServer } from './http-server.ts'
 import { limitChunks } from './limit-chunks.ts'
+import type { LoadShedder } from './load-shedder.ts'
 import { openApiOptions } from './openapi.ts'
 import { isBodyOptional } from './optional-body.ts'
 import { Problem, sendError } from './problem.ts'
@@ -17,6 +20,7 @@ import { RefusalLog } from './refusal-log.ts'
 import { refuseConnection } from './refuse-connection.ts'
 import { listRoutes } from './route-list.ts'
 import type { SessionGuard } from './session-guard.ts'
+import { addTracing, type RequestTracing, traceIdOfRequest } from './trace-context.ts'
 import { compileValidator, parseJson, parseQuery } from './validation.ts'
 
 export interface HttpServerOptions {
@@ -33,6 +37,13 @@ export interface HttpServerOptions {
   /** What sessions must have proven besides; none by default. */
   sessionGuard?: SessionGuard
   onAnswered?: OnAnswered
+  /** Without it requests have no spans. */
+  tracing?: RequestTracing
+  /** Open connections; without it any number. The next one is closed at once, and counted. */
+  maxConnections?: number
+  onConnectionDropped?: () => void
+  /** What an overloaded process refuses; nothing by default. */
+  shedder?: LoadShedder
 }
 
 /** Called after each answer with the route's pattern, undefined for an unknown address, and the time it took. */
@@ -42,7 +53,16 @@ export type OnAnswered = (method: string, route: string | undefined, status: num
 const BODY_LIMIT_BYTES = 16_384
 /** Of a route without a body: some clients send `{}` with every POST. */
 const NO_BODY_LIMIT_BYTES = 1_024
+/** A connection ends when a request, or its headers alone, take longer to arrive; at most one interval of the checks later. */
 const REQUEST_TIMEOUT_MS = 30_000
+const HEADERS_TIMEOUT_MS = 20_000
+const TIMEOUT_CHECKS_MS = 2_000
+/** Longer than proxies keep connections that they do not use (60 s), so that they end them and send nothing into a closed one. */
+const KEEP_ALIVE_TIMEOUT_MS = 75_000
+/** A connection ends when no byte has moved for so long, such as that of a client who reads nothing. */
+const IDLE_TIMEOUT_MS = 120_000
+/** While connections are refused, those without a request are closed this often: their clients connect again. */
+const CLOSE_IDLE_EVERY_MS = 1_000
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
 
 /** The HTTP shell, without a route: parsing, validation, problems, request ids, the log line of each request. */
@@ -55,23 +75,34 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
     bodyLimit: BODY_LIMIT_BYTES,
     trustProxy: trustedProxies(options.trustProxy ?? false),
     requestTimeout: REQUEST_TIMEOUT_MS,
+    keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
+    connectionTimeout: IDLE_TIMEOUT_MS,
     // Requests on open connections are still answered while the server drains; idle connections are closed.
     forceCloseConnections: 'idle',
     return503OnClosing: false,
     genReqId: requestId,
     // `findHostFault` refuses a request without a host, as a problem.
-    http: { requireHostHeader: false },
+    http: { requireHostHeader: false, headersTimeout: HEADERS_TIMEOUT_MS, connectionsCheckingInterval: TIMEOUT_CHECKS_MS },
     rewriteUrl: ({ url = '' }) => toOriginForm(url),
+    schemaController: { compilersFactory: compilersWhenUsed },
     routerOptions: { querystringParser: parseQuery as never },
     // They occur before any hook.
     frameworkErrors: (error, request, reply) => {
       cors.allow(request, identify(request, reply))
       sendError(error, request, reply, problems)
     },
-    clientErrorHandler: (error, socket) => refuseConnection(error, socket, options.baseUrl),
+    clientErrorHandler: (error, socket) => refuseConnection(error, socket, options),
   }).withTypeProvider<TypeBoxTypeProvider>()
+  if (options.maxConnections !== undefined) server.server.maxConnections = options.maxConnections
+  let closedIdleAt = Number.NEGATIVE_INFINITY
+  server.server.on('drop', () => {
+    options.onConnectionDropped?.()
+    // Clients that send nothing must not keep others away.
+    if (performance.now() - closedIdleAt < CLOSE_IDLE_EVERY_MS) return
+    closedIdleAt = performance.now()
+    server.server.closeIdleConnections()
+  })
   server.addSchema(Problem)
-  server.setValidatorCompiler(compileValidator as never)
   server.removeAllContentTypeParsers()
   server.addContentTypeParser('application/json', { parseAs: 'buffer' }, (_request, body, done) => {
     try {
@@ -86,16 +117,27 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
     route.bodyLimit ??= route.schema?.body === undefined ? NO_BODY_LIMIT_BYTES : BODY_LIMIT_BYTES
   })
   const { allowedMethods } = listRoutes(server)
+  // First: the other hooks may refuse the request.
+  if (options.tracing !== undefined) addTracing(server, options.tracing)
   server.addHook('onRequest', (request, reply, done) => {
     cors.allow(request, identify(request, reply))
     if (cors.answerPreflight(request, reply)) return
     // In this hook: a handler runs only after the body was read and validated.
-    done(findHostFault(request.raw) ?? (request.is404 ? refuseAddress(allowedMethods(request.url)) : undefined))
+    if (request.is404) done(findHostFault(request.raw) ?? refuseAddress(allowedMethods(request.url)))
+    else done(findHostFault(request.raw) ?? options.shedder?.refusalOf(request))
   })
+  options.shedder?.watch(server)
   enforceAccess(server, options.authenticate, options.sessionGuard ?? null)
   limitChunks(server)
+  // Compiled for the first request that needs it.
+  let checkNoMembers: ReturnType<typeof compileValidator> | undefined
   server.addHook('preValidation', (request, _reply, done) => {
-    const { body: schema } = request.routeOptions.schema ?? {}
+    const { body: schema, consumes } = request.routeOptions.schema ?? {}
+    // Of a call without a body, one with members means something that would be dropped silently. Some clients send `{}` with every POST.
+    if (schema === undefined && consumes === undefined && request.body !== undefined) {
+      checkNoMembers ??= compileValidator({ schema: Type.Object({}, { additionalProperties: false }), method: '', url: '' })
+      return done((checkNoMembers(request.body) as { error?: AppError }).error)
+    }
     if (request.body !== undefined || schema === undefined) return done()
     // Fastify validates a missing body as null, which would be reported as a wrong type.
     if (!isBodyOptional(schema)) return done(refuseMissingBody(request))
@@ -106,8 +148,9 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
     options.onAnswered?.(request.method, request.routeOptions.url, reply.statusCode, reply.elapsedTime)
     if (options.logger.isLevelEnabled('info')) {
       // The route's pattern, not the URL: paths and queries can contain personal data.
-      const entry = { method: request.method, route: request.routeOptions.url, status: reply.statusCode, ms: Math.round(reply.elapsedTime) }
-      request.log.info(entry, 'request')
+      const { method, routeOptions, raw } = request
+      const answered = { status: reply.statusCode, ms: Math.round(reply.elapsedTime) }
+      request.log.info({ trace_id: traceIdOfRequest(raw), method, route: routeOptions.url, ...answered }, 'request')
     }
     done()
   })

@@ -4,6 +4,7 @@ import type { Logger } from 'pino'
 import { findHostFault } from './host.ts'
 import type { HttpServer } from './http-server.ts'
 import type { OnAnswered } from './server.ts'
+import { type RequestTracing, startSpan, traceIdOfRequest } from './trace-context.ts'
 
 /** Browsers and proxies do not pipeline; the few programs that do wait for some answers in between. */
 const MAX_UNANSWERED = 64
@@ -24,6 +25,7 @@ export interface ShortcutOptions {
   /** Headers of every answer, in the form of `Shortcut`. */
   headers?: readonly string[]
   onAnswered?: OnAnswered
+  tracing?: RequestTracing
 }
 
 /** An unread body would precede the next request of the connection; Fastify reads it to its end. */
@@ -35,7 +37,7 @@ function hasBody({ headers }: IncomingMessage): boolean {
 export function addShortcut(
   server: HttpServer,
   shortcut: Shortcut,
-  { logger, requestIdOf, headers = [], onAnswered }: ShortcutOptions,
+  { logger, requestIdOf, headers = [], onAnswered, tracing }: ShortcutOptions,
 ): void {
   const listeners = server.server.listeners('request') as ((request: IncomingMessage, response: ServerResponse) => void)[]
   const isOverLimit = createPipeliningLimit()
@@ -59,7 +61,11 @@ export function addShortcut(
     if (sent === null) return false
     const ms = performance.now() - beganAt
     onAnswered?.(method, sent.route, sent.status, ms)
-    if (logger.isLevelEnabled('info')) logger.info({ request_id: id, method, ...sent, ms: Math.round(ms) }, 'request')
+    if (tracing !== undefined) startSpan(request, tracing, beganAt).end({ method, ...sent })
+    if (logger.isLevelEnabled('info')) {
+      const ids = { request_id: id, trace_id: traceIdOfRequest(request) }
+      logger.info({ ...ids, method, ...sent, ms: Math.round(ms) }, 'request')
+    }
     return true
   }
 }

@@ -1,18 +1,53 @@
-import { randomUUID } from 'node:crypto'
+import type { IncomingMessage } from 'node:http'
 import type { FastifyRequest } from 'fastify'
+import type { RequestSpan, Tracing } from '../operations/tracing.ts'
+import { newTraceparent, readTraceparent, traceIdOf } from '../traceparent.ts'
+import type { HttpServer } from './http-server.ts'
 
-// https://www.w3.org/TR/trace-context/#traceparent-header; all-zero ids are invalid.
-const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/
+const CONTEXT = Symbol('traceparent')
+const SPAN = Symbol('span')
 
-/** The W3C trace context of a request: the caller's if it sent a valid one, else a new trace. */
-export function traceparentOf(request: FastifyRequest): string {
-  const sent = request.headers.traceparent
-  if (typeof sent === 'string' && TRACEPARENT.test(sent)) return sent
-  return newTraceparent()
+interface Traced {
+  headers: IncomingMessage['headers']
+  [CONTEXT]?: string
+  [SPAN]?: RequestSpan
 }
 
-/** A new trace, not sampled. Its ids are parts of UUIDv4s, which the runtime generates in batches; neither can be zero. */
-export function newTraceparent(): string {
-  const [trace, span] = [randomUUID(), randomUUID()]
-  return `00-${trace.replaceAll('-', '')}-${span.slice(0, 8)}${span.slice(9, 13)}${span.slice(14, 18)}-00`
+/** The W3C trace context of a request: that of its span, else the caller's if it sent a valid one, else a new trace. */
+export function traceparentOf({ raw }: Pick<FastifyRequest, 'raw'>): string {
+  return contextOf(raw)
+}
+
+/** The trace of a request, for its log lines and its problem. */
+export function traceIdOfRequest(raw: IncomingMessage): string {
+  return traceIdOf(contextOf(raw))
+}
+
+function contextOf(raw: Traced): string {
+  raw[CONTEXT] ??= readTraceparent(raw.headers.traceparent) ?? newTraceparent()
+  return raw[CONTEXT]
+}
+
+/** What the HTTP server needs of tracing. */
+export type RequestTracing = Pick<Tracing, 'startRequest'>
+
+/** Records a span for each request that reaches a hook. */
+export function addTracing(server: HttpServer, tracing: RequestTracing): void {
+  server.addHook('onRequest', ({ raw }, _reply, done) => {
+    startSpan(raw, tracing)
+    done()
+  })
+  server.addHook('onResponse', ({ raw, method, routeOptions }, reply, done) => {
+    const { [SPAN]: span } = raw as Traced
+    span?.end({ method, route: routeOptions.url, status: reply.statusCode })
+    done()
+  })
+}
+
+/** Begins the span of a request, whose trace context is that of the request from now on. */
+export function startSpan(raw: Traced, tracing: RequestTracing, startTime?: number): RequestSpan {
+  const span = tracing.startRequest(readTraceparent(raw.headers.traceparent), startTime)
+  raw[SPAN] = span
+  raw[CONTEXT] = span.traceparent
+  return span
 }

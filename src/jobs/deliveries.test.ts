@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { QUEUE, setUp } from '../../test/job-queue-harness.ts'
 import { sql } from '../db/sql.ts'
-import { type DeliveryJob, type DeliveryKind, type DeliveryOutcome, isCurrent, recordOutcome, requeueDeliveries } from './deliveries.ts'
+import { createOutcomeRecorder, type DeliveryJob, type DeliveryKind, isCurrent, requeueDeliveries } from './deliveries.ts'
 
 const KIND: DeliveryKind<'street' | 'house'> = {
   queueName: QUEUE.name,
@@ -27,7 +27,7 @@ async function startLetters(t: TestContext) {
   await db.pool.query(`insert into letters (street, house) values ('Elm', '1'), ('Elm', '2'), ('Oak', '1')`)
   return {
     pool: db.pool,
-    record: (job: typeof FIRST, outcome: DeliveryOutcome) => recordOutcome(db.pool, jobs, KIND, job, outcome, NOW),
+    record: createOutcomeRecorder(KIND, { pool: db.pool, jobs, now: () => NOW, maxGroup: 2 }),
     requeue: (which = sql`status = 'failed'`) => requeueDeliveries(db.pool, jobs, KIND, { which }),
     async letter({ street, house } = FIRST) {
       const { rows } = await db.pool.query(

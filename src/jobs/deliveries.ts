@@ -1,6 +1,7 @@
 import type { Pool, Transaction } from '../db/pool.ts'
 import { allOf, commaList, identifier, type Sql, sql } from '../db/sql.ts'
 import { inTransaction } from '../db/transaction.ts'
+import { groupCalls } from './group-calls.ts'
 import { type JobQueue, jobIdOf, type NewJob } from './job-queue.ts'
 import type { JobOutcome } from './job-worker.ts'
 
@@ -77,10 +78,8 @@ function hasKeyOf<Key extends string>({ key }: DeliveryKind<Key>, job: DeliveryJ
   return allOf(key.map((column) => sql`${identifier(column)} = ${job[column]}`))
 }
 
-/**
- * Stores deliveries that succeeded, in whatever state their rows are: the receivers have them.
- */
-export async function recordDelivered<Key extends string>(
+/** Stores deliveries that succeeded, in whatever state their rows are: the receivers have them. */
+async function recordDelivered<Key extends string>(
   pool: Pool,
   kind: DeliveryKind<Key>,
   jobs: readonly DeliveryJob<Key>[],
@@ -92,22 +91,35 @@ export async function recordDelivered<Key extends string>(
   await pool.query(sql`update ${kind.table} set last_error = null, ${kind.onDelivered(now)} where ${which}`)
 }
 
+/** `maxGroup`: the number of deliveries that are in flight in this process. */
+export interface RecorderOptions {
+  pool: Pool
+  jobs: JobQueue
+  now: () => Date
+  maxGroup: number
+}
+
 /**
- * Stores the outcome of an attempt, and returns the outcome of its job. A row that is no longer queued or has a newer
- * job stays unchanged, unless the delivery succeeded: the receiver has it then.
+ * Returns a function that stores the outcome of an attempt and returns the outcome of its job. A row that is no longer queued or has a newer
+ * job stays unchanged, unless the delivery succeeded: the receiver has it then. Deliveries that succeed at once share a commit: decision 0249.
  */
-export async function recordOutcome<Key extends string>(
+export function createOutcomeRecorder<Key extends string>(kind: DeliveryKind<Key>, { pool, jobs, now, maxGroup }: RecorderOptions) {
+  const recordSuccess = groupCalls(async (group: readonly DeliveryJob<Key>[]): Promise<JobOutcome[]> => {
+    await recordDelivered(pool, kind, group, now())
+    return group.map(() => 'done')
+  }, maxGroup)
+  return (job: DeliveryJob<Key>, outcome: DeliveryOutcome): Promise<JobOutcome> =>
+    outcome.to === 'delivered' ? recordSuccess(job) : recordFailure(pool, jobs, kind, job, outcome)
+}
+
+async function recordFailure<Key extends string>(
   pool: Pool,
   jobs: JobQueue,
   kind: DeliveryKind<Key>,
   job: DeliveryJob<Key>,
-  outcome: DeliveryOutcome,
-  now: Date,
+  outcome: Exclude<DeliveryOutcome, { to: 'delivered' }>,
 ): Promise<JobOutcome> {
   switch (outcome.to) {
-    case 'delivered':
-      await recordDelivered(pool, kind, [job], now)
-      return 'done'
     case 'failed': {
       const changes = [sql`status = 'failed'`, sql`last_error = ${outcome.reason}`, ...kind.onFailed]
       await pool.query(sql`update ${kind.table} set ${commaList(changes)} where ${isCurrent(kind, job)}`)
@@ -147,7 +159,7 @@ export interface RequeueOptions<Key extends string> {
   onRequeued?: ((tx: Transaction, deliveries: readonly DeliveryJob<Key>[]) => Promise<void>) | undefined
 }
 
-/** Queues deliveries like new ones, in transactions of 1,000. Returns their number. A worker finds them within a second. */
+/** Queues deliveries like new ones, in transactions of 1,000. Returns their number. A worker finds them at its next poll. */
 export async function requeueDeliveries<Key extends string>(
   pool: Pool,
   jobs: JobQueue,

@@ -6,7 +6,7 @@ import type { Queryable, Transaction } from '../db/pool.ts'
 import { COMMAND_BOUNDS, SERVING_BOUNDS, type SessionBounds, setUpSession } from '../db/session-settings.ts'
 import { sql } from '../db/sql.ts'
 import { DatabaseClock } from './database-clock.ts'
-import { type Job, type JobOutcome, type JobWorker, POLL_SECONDS, startWorker, type WorkOptions } from './job-worker.ts'
+import { type Job, type JobOutcome, type JobWorker, startWorker, type WorkOptions } from './job-worker.ts'
 
 /** A queue. Its jobs are retried after `retryDelaySeconds`, and then each time after about twice as long. */
 export interface QueueDefinition {
@@ -57,7 +57,9 @@ const APPLICATION_NAME = 'storefront-jobs'
 const CONNECTIONS = 3
 // pg-boss deletes old jobs by one statement.
 const JOB_BOUNDS: SessionBounds = { ...SERVING_BOUNDS, statement: 600_000, transaction: 600_000 }
-const SCHEDULED_WORK: WorkOptions = { batchSize: 1, concurrency: 1, fetchers: 1 }
+// Scheduled jobs are due each minute or less often.
+const SCHEDULE_POLL_SECONDS = 5
+const SCHEDULED_WORK: WorkOptions = { batchSize: 1, concurrency: 1, fetchers: 1, pollSeconds: SCHEDULE_POLL_SECONDS }
 // After a missed heartbeat the job of a dead process is released. 10 s is the least that pg-boss allows.
 const HEARTBEAT_SECONDS = 10
 // How often scheduled jobs are checked.
@@ -194,7 +196,7 @@ function createBoss(options: JobQueueOptions, { migrate }: { migrate: boolean })
     migrate,
     schedule: runsScheduler,
     cronMonitorIntervalSeconds: CLOCK_SECONDS,
-    cronWorkerIntervalSeconds: POLL_SECONDS,
+    cronWorkerIntervalSeconds: SCHEDULE_POLL_SECONDS,
     supervise,
     superviseIntervalSeconds: superviseSeconds,
     monitorIntervalSeconds: superviseSeconds,

@@ -18,18 +18,19 @@ export interface WorkOptions {
   fetchers: number
   /** Jobs of one group that run at once in this process, at most `fetchers`; unbounded when missing. */
   perGroup?: number
+  /** How often each fetcher looks for jobs; POLL_SECONDS when missing. */
+  pollSeconds?: number
 }
 
 /** The worker of this process on one queue. */
 export interface JobWorker {
-  /** Fetches jobs now instead of within a second. */
+  /** Fetches jobs now instead of at the next poll. */
   wake(): void
   /** Fetches no more jobs and waits for the running ones, five seconds at most. Idempotent. */
   stop(): Promise<void>
 }
 
-/** How often a worker fetches jobs. */
-export const POLL_SECONDS = 1
+const POLL_SECONDS = 1
 const STOP_PATIENCE_MS = 5_000
 
 /** Starts a worker on a queue. When the handler throws, the error is logged and the job retried. */
@@ -40,13 +41,13 @@ export async function startWorker<Data extends object>(
   options: WorkOptions,
   handler: (job: Job<Data>) => Promise<JobOutcome>,
 ): Promise<JobWorker> {
-  const { batchSize, fetchers, perGroup } = options
+  const { batchSize, fetchers, perGroup, pollSeconds = POLL_SECONDS } = options
   // pg-boss applies a group's bound to the fetchers of one call, of which `wake` reaches only the first.
   const calls = perGroup === undefined ? fetchers : 1
   const fetching = {
     batchSize,
     burstWhenBatchFull: true,
-    pollingIntervalSeconds: POLL_SECONDS,
+    pollingIntervalSeconds: pollSeconds,
     ...(perGroup === undefined ? {} : { localConcurrency: fetchers, localGroupConcurrency: perGroup }),
   }
   const ids: string[] = []

@@ -15,6 +15,8 @@ export interface CompactOptions {
   isWanted: (ingestDate: string) => boolean
   /** Throws when the lock may be held by another process by now. */
   assertAlone: () => Promise<void>
+  /** Called before superseded files of a day are deleted. When it throws, they stay. */
+  beforeDelete?: () => Promise<void>
   /** Called for each merged file after it has superseded the others. */
   onMerged?: (merged: { name: string; files: number; rows: number }) => void
 }
@@ -42,19 +44,24 @@ export async function compactLake({ store, isWanted, ...options }: CompactOption
   for (const day of [...days].filter((day) => day !== '' && isWanted(day)).sort()) {
     try {
       // Files that a killed run has left would otherwise lie in the range of the next merged file.
-      if (!(await clearDay(store, day, report))) continue
+      if (!(await clearDay(store, day, options, report))) continue
       report.merged += await mergeDay(store, day, options)
+      await clearDay(store, day, options, report)
     } catch (error) {
       report.failures.push(`${day}: ${(error as Error).message.split('\n')[0]}`)
     }
-    await clearDay(store, day, report)
   }
   return report
 }
 
 /** False when a file supersedes others by its name alone: the day stays unchanged. */
-async function clearDay(store: LakeStore, day: string, report: CompactReport): Promise<boolean> {
-  const { deleted, faults } = await deleteSuperseded(store, day)
+async function clearDay(
+  store: LakeStore,
+  day: string,
+  { beforeDelete }: Pick<CompactOptions, 'beforeDelete'>,
+  report: CompactReport,
+): Promise<boolean> {
+  const { deleted, faults } = await deleteSuperseded(store, day, beforeDelete)
   report.deleted += deleted
   for (const { reason } of faults) report.failures.push(`${day}: ${reason}; run storefront lake repair`)
   return faults.length === 0

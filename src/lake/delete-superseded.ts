@@ -23,14 +23,15 @@ export interface SupersedingFault {
 
 /**
  * Deletes the superseded files of a day. The names only suggest them: the superseding file is read first, and must be
- * undamaged, written under its own name, and contain every event of the file that is deleted.
+ * undamaged, written under its own name, and contain every event of the file that is deleted. `beforeDelete` is called
+ * when there are such files; nothing is deleted when it throws.
  */
-export async function deleteSuperseded(store: LakeStore, day: string): Promise<DeleteReport> {
+export async function deleteSuperseded(store: LakeStore, day: string, beforeDelete = async () => {}): Promise<DeleteReport> {
   // Another process may delete too.
-  return repeatWhenGone(MAX_ATTEMPTS, () => deleteListed(store, day))
+  return repeatWhenGone(MAX_ATTEMPTS, () => deleteListed(store, day, beforeDelete))
 }
 
-async function deleteListed(store: LakeStore, day: string): Promise<DeleteReport> {
+async function deleteListed(store: LakeStore, day: string, beforeDelete: () => Promise<void>): Promise<DeleteReport> {
   const files = (await listLake(store, `orders/ingest_date=${day}/`)).filter(({ name }) => parseName(name)?.ingestDate === day)
   const covered = new Set<string>()
   const faults: SupersedingFault[] = []
@@ -40,6 +41,7 @@ async function deleteListed(store: LakeStore, day: string): Promise<DeleteReport
     if (reason !== null) faults.push({ name: file.name, reason, superseded: names })
     else for (const name of names) covered.add(name)
   }
+  if (covered.size > 0) await beforeDelete()
   for (const name of covered) await store.delete(name)
   // Two overlapping files may both supersede a third one. It is enough that one of them has its events.
   const isOpen = ({ superseded }: SupersedingFault) => superseded.some((name) => !covered.has(name))

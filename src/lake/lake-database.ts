@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
+import type { DuckDBConnection } from '@duckdb/node-api'
 import { commaList, type Sql, sql } from '../db/sql.ts'
 
 /** Runs `work` in a separate DuckDB in memory, without network access. DuckDB creates `spillDirectory` when it needs it. */
@@ -10,6 +10,8 @@ export async function withDuckDB<T>(
   work: (connection: DuckDBConnection) => Promise<T>,
   settings: Readonly<Record<string, string>> = {},
 ): Promise<T> {
+  // With its first use: it takes longer to load than anything else that a start does not need.
+  const { DuckDBInstance } = await import('@duckdb/node-api')
   using resources = new DisposableStack()
   const instance = await DuckDBInstance.create(':memory:', {
     threads: '2',

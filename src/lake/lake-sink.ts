@@ -13,8 +13,11 @@ export interface LakeSinkOptions {
   flushRows: number
   logger: Logger
   now?: () => Date
-  /** Called with the sequences of messages that are in the lake's files now, and the sequence up to which all are. */
-  onStored?: (sequences: number[], upTo: number) => void
+  /**
+   * Called with the sequences of messages that are in the lake's files now, the sequence up to which all are, and when writing began, by
+   * `performance.now`.
+   */
+  onStored?: (sequences: number[], upTo: number, since: number) => void
   /** Called for each file that this process wrote: it contains only events that the lake did not have. */
   onFileWritten?: (rows: number) => void
 }
@@ -156,7 +159,7 @@ export class LakeSink {
     try {
       for (let rows = this.#nextFile(upTo); rows.length > 0; rows = this.#nextFile(upTo)) {
         const stored = await this.#files.store(rows, this.#fence)
-        this.#forgetUpTo(stored)
+        this.#forgetUpTo(stored, since)
         this.#options.logger.debug({ rows: rows.length, stored, durationMs: Math.round(performance.now() - since) }, 'lake file written')
       }
       this.#failures = 0
@@ -205,12 +208,12 @@ export class LakeSink {
     }, QUIET_MS)
   }
 
-  #forgetUpTo(sequence: number): void {
+  #forgetUpTo(sequence: number, since: number): void {
     const kept = this.#buffer.findIndex((row) => row.sequence > sequence)
     const gone = this.#buffer.splice(0, kept === -1 ? this.#buffer.length : kept)
     for (const row of gone) this.#bufferedCharacters -= row.json.length
     const sequences = gone.map((row) => row.sequence)
-    this.#options.onStored?.(sequences, sequence)
+    this.#options.onStored?.(sequences, sequence, since)
   }
 
   #isFull(): boolean {

@@ -8,6 +8,13 @@ export interface LakeFile {
   tag: string
 }
 
+const COMPLETE = /\.(parquet|avro|metadata\.json)$/
+
+/** Whether a name is that of a complete file: others are in progress, set aside, or strange. */
+export function isCompleteName(name: string): boolean {
+  return COMPLETE.test(name)
+}
+
 /** A listed file has been replaced meanwhile: list again. */
 export class LakeFileGone extends Error {
   override readonly name = 'LakeFileGone'
@@ -38,6 +45,10 @@ export interface LakeStore {
    * has the name. The same bytes again are `stored`, so that a call can be repeated after a lost response.
    */
   put(name: string, path: string): Promise<'stored' | 'taken'>
+  /** Stores a finished file in place of the one that has the name. Only for hints: nothing else of the lake is replaced. */
+  replace(name: string, path: string): Promise<void>
+  /** The bytes of a small file. Throws LakeFileGone. */
+  read(name: string): Promise<Uint8Array>
   /** Deletes a file. A missing one is no error. */
   delete(name: string): Promise<void>
   /** Copies a file to a name that no reader of the lake reads, so that it can be replaced. Returns it. Idempotent. */

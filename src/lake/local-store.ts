@@ -1,10 +1,9 @@
 import type { Stats } from 'node:fs'
 import { link, mkdir, mkdtemp, open, readdir, readFile, rename, rm, stat, unlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { type LakeFile, LakeFileGone, type LakeStore } from './lake-store.ts'
+import { isCompleteName, type LakeFile, LakeFileGone, type LakeStore } from './lake-store.ts'
 
 const TEMPORARY_FOLDER = '.tmp'
-const COMPLETE = '.parquet'
 const ASIDE = '.corrupt'
 const LEFT_OVER_MS = 86_400_000
 
@@ -47,6 +46,22 @@ export class LocalLakeStore implements LakeStore {
       throw error
     }
     return 'stored'
+  }
+
+  async replace(name: string, path: string): Promise<void> {
+    const target = this.locate(name)
+    await makeDirectory(dirname(target))
+    await rename(path, target)
+    await syncDirectory(dirname(target))
+  }
+
+  async read(name: string): Promise<Uint8Array> {
+    try {
+      return await readFile(this.locate(name))
+    } catch (error) {
+      if (isMissing(error)) throw new LakeFileGone(`${this.locate(name)} is gone`)
+      throw error
+    }
   }
 
   async delete(name: string): Promise<void> {
@@ -100,7 +115,7 @@ export class LocalLakeStore implements LakeStore {
       const name = `${folder}${entry.name}`
       const isOnTheWay = name.startsWith(prefix) || prefix.startsWith(`${name}/`)
       if (entry.isDirectory() && isOnTheWay && `${name}/\uffff` > after) names.push(...(await this.#walk(`${name}/`, prefix, after)))
-      else if (entry.isFile() && name.endsWith(COMPLETE) && name.startsWith(prefix) && name > after) names.push(name)
+      else if (entry.isFile() && isCompleteName(name) && name.startsWith(prefix) && name > after) names.push(name)
     }
     return names
   }

@@ -1,10 +1,11 @@
 import type { DuckDBConnection } from '@duckdb/node-api'
-import { commaList, identifier, type Sql, sql } from '../db/sql.ts'
+import { commaList, identifier, noSql, type Sql, sql } from '../db/sql.ts'
+import { fieldIdOption } from './iceberg/field-ids.ts'
 import { jsonRows, writeJsonLines } from './json-lines.ts'
 import { checksumMetadata, stampChecksum } from './lake-checksum.ts'
 import { readablePath, toDuckDB, withDuckDB } from './lake-database.ts'
 import { LAKE_COLUMNS, LAKE_SCHEMA_VERSION } from './lake-row.ts'
-import { queryDuckDB } from './query-duckdb.ts'
+import { queryDuckDB, selectRows } from './query-duckdb.ts'
 
 /**
  * Writes rows, each a line of JSON, as one Parquet file, synced to disk, with its checksum and its future name in its
@@ -27,6 +28,8 @@ export async function writeParquet(
 
 /** Writes the rows of a query like `writeParquet`. Returns their number. */
 export async function copyToParquet(connection: DuckDBConnection, select: Sql, path: string, name: string): Promise<number> {
+  const columns = await selectRows(connection, sql`describe ${select}`)
+  const fieldIds = fieldIdOption(columns.map(([column, type]) => ({ name: String(column), type: String(type) })))
   const written = await connection.run(
     toDuckDB(sql`
       copy (${select})
@@ -34,6 +37,7 @@ export async function copyToParquet(connection: DuckDBConnection, select: Sql, p
         format parquet,
         compression zstd,
         use_tmp_file false,
+        ${fieldIds === null ? noSql : sql`field_ids ${fieldIds},`}
         kv_metadata { schema_version: ${String(LAKE_SCHEMA_VERSION)}, name: ${name}, ${checksumMetadata()} }
       )`),
   )

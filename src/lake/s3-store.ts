@@ -12,7 +12,7 @@ import {
   S3ServiceException,
 } from '@aws-sdk/client-s3'
 import { FileCache } from './file-cache.ts'
-import { type LakeFile, LakeFileGone, type LakeStore } from './lake-store.ts'
+import { isCompleteName, type LakeFile, LakeFileGone, type LakeStore } from './lake-store.ts'
 import { removeOldEntries, withTemporaryFolder } from './local-store.ts'
 
 export interface S3LakeOptions {
@@ -39,7 +39,6 @@ const ATTEMPTS = 4
 const PAUSE_MS = 200
 const DOWNLOADS = 8
 const BYTES_PER_MS = 1_000
-const COMPLETE = '.parquet'
 const TEMPORARY_FOLDER = '.tmp'
 
 /**
@@ -100,7 +99,7 @@ export class S3LakeStore implements LakeStore {
         this.#options(),
       )
       for (const { Key = '', Size = 0, LastModified, ETag = '' } of page.Contents ?? []) {
-        if (!Key.endsWith(COMPLETE)) continue
+        if (!isCompleteName(Key)) continue
         files.push({ name: Key.slice(this.#prefix.length), sizeBytes: Size, storedAt: LastModified?.getTime() ?? 0, tag: ETag })
       }
       token = page.NextContinuationToken
@@ -140,9 +139,21 @@ export class S3LakeStore implements LakeStore {
       )
       return false
     } catch (error) {
-      if (statusOf(error) === 412) return true
+      // 409: another request for the same name was in progress, so the condition counted too.
+      if ([409, 412].includes(statusOf(error) ?? 0)) return true
       throw error
     }
+  }
+
+  async replace(name: string, path: string): Promise<void> {
+    const bytes = await readFile(path)
+    const Metadata = { sha256: hash('sha256', bytes) }
+    await this.#client.send(new PutObjectCommand({ ...this.#object(name), Body: bytes, Metadata }), this.#options(bytes.length))
+  }
+
+  async read(name: string): Promise<Uint8Array> {
+    const { bytes, digest } = await this.#get(name)
+    return isSame(bytes, digest) ? bytes : OTHER_BYTES
   }
 
   async delete(name: string): Promise<void> {
@@ -199,8 +210,7 @@ export class S3LakeStore implements LakeStore {
   async #fetch(file: LakeFile, path: string): Promise<void> {
     const { bytes, digest } = await this.#get(file.name, file.sizeBytes)
     // Parquet itself does not detect every changed byte.
-    const isSame = digest === undefined || digest === hash('sha256', bytes)
-    await writeFile(path, isSame ? bytes : 'not the bytes that were stored')
+    await writeFile(path, isSame(bytes, digest) ? bytes : OTHER_BYTES)
   }
 
   async #get(name: string, sizeBytes = 0): Promise<{ bytes: Uint8Array; digest: string | undefined }> {
@@ -243,6 +253,13 @@ export class S3LakeStore implements LakeStore {
   #options(bodyBytes = 0) {
     return { abortSignal: this.#closing.signal, requestTimeout: this.#timeoutMs + Math.ceil(bodyBytes / BYTES_PER_MS) }
   }
+}
+
+/** In place of bytes that were changed in the store: no reader takes it for a file of the lake. */
+const OTHER_BYTES = Buffer.from('not the bytes that were stored')
+
+function isSame(bytes: Uint8Array, digest: string | undefined): boolean {
+  return digest === undefined || digest === hash('sha256', bytes)
 }
 
 function statusOf(error: unknown): number | undefined {

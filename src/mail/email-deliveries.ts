@@ -13,7 +13,7 @@ export const EMAIL_QUEUE: QueueDefinition = {
   name: 'email',
   retryDelaySeconds: 2,
   retryDelayMaxSeconds: 6 * 3_600,
-  keepSeconds: 3 * 86_400,
+  keepSeconds: 3_600,
 }
 
 /** Order mails, one for each event. The content is kept until the mail is sent, so that it can be retried however late. */

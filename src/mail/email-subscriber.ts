@@ -1,13 +1,15 @@
 import type { Logger } from 'pino'
 import type { Pool, Transaction } from '../db/pool.ts'
 import { inTransaction } from '../db/transaction.ts'
-import { type DeliveryOutcome, recordDelivered, recordOutcome } from '../jobs/deliveries.ts'
+import { createOutcomeRecorder, type DeliveryOutcome } from '../jobs/deliveries.ts'
 import { groupCalls } from '../jobs/group-calls.ts'
 import type { JobQueue } from '../jobs/job-queue.ts'
 import type { Job, JobOutcome, JobWorker } from '../jobs/job-worker.ts'
+import type { Tracing } from '../operations/tracing.ts'
 import { isImported, type OrderEvent } from '../orders/events.ts'
 import { removeLostEvents } from '../topic/remove-lost-events.ts'
 import type { MessageHandler } from '../topic/topic.ts'
+import { traceField } from '../traceparent.ts'
 import {
   type Attempt,
   beginAttempts,
@@ -23,7 +25,8 @@ import { planSendTimes } from './plan-send-times.ts'
 import { hasMail, mailKindOfEvent, type RenderMail, toMailContent } from './render-mail.ts'
 
 const MAX_ATTEMPTS = 16
-const WORK = { batchSize: 100, concurrency: 16, fetchers: 2 }
+// More than the mailer has connections, so that none of these waits while other mails are recorded. See decision 0254.
+const WORK = { batchSize: 100, concurrency: 32, fetchers: 2 }
 const MAX_GROUP = WORK.concurrency * WORK.fetchers
 
 export interface EmailSubscriberOptions {
@@ -40,6 +43,8 @@ export interface EmailSubscriberOptions {
   maxAttempts?: number
   /** Called with the outcome of each attempt. */
   onTried?: OnMailTried
+  /** Null when traces are off. */
+  tracing?: Tracing | null
 }
 
 /**
@@ -47,46 +52,53 @@ export interface EmailSubscriberOptions {
  * queues, so a mail server that is slow or down delays nothing else. `jobs` must have been started.
  */
 export function createEmailSubscriber(options: EmailSubscriberOptions) {
-  const { pool, jobs, mailer, render, logger, now, maxPerHour, maxAttempts = MAX_ATTEMPTS, onTried } = options
+  const { pool, jobs, mailer, render, logger, now, maxPerHour, maxAttempts = MAX_ATTEMPTS, onTried, tracing } = options
   let worker: JobWorker | undefined
   // A commit for each step of each mail would take longer than the mail. See decision 0249.
   const begin = groupCalls((group: readonly MailJob[]) => beginAttempts(pool, group), MAX_GROUP)
-  const recordSent = groupCalls(async (group: readonly MailJob[]) => {
-    await recordDelivered(pool, MAIL_DELIVERIES, group, now())
-    return group.map(() => 'done' as const)
-  }, MAX_GROUP)
+  const record = createOutcomeRecorder(MAIL_DELIVERIES, { pool, jobs, now, maxGroup: MAX_GROUP })
 
   async function deliver({ data: job }: Job<MailJob>): Promise<JobOutcome> {
     const attempt = await begin(job)
     // Sent before a crash that came before the job was completed, failed before, or left to a newer job.
     if (attempt === null) return 'done'
-    const outcome = await send(job.event_id, attempt)
-    const result = await (outcome.to === 'delivered' ? recordSent(job) : recordOutcome(pool, jobs, MAIL_DELIVERIES, job, outcome, now()))
+    const span = tracing?.start('mail', attempt.content.traceparent, { 'messaging.message.id': job.event_id })
+    const outcome = await send(job.event_id, attempt, span?.traceparent)
+    const result = await record(job, outcome)
     report(job.event_id, attempt, outcome)
+    span?.end(outcome.to === 'delivered' ? null : outcome.to)
     return result
   }
 
-  async function send(eventId: string, { number, address, name, language, content }: Attempt): Promise<DeliveryOutcome> {
+  async function send(
+    eventId: string,
+    { number, address, name, language, content }: Attempt,
+    traceparent: string | undefined,
+  ): Promise<DeliveryOutcome> {
     if (address === null) return { to: 'failed', reason: 'the account no longer exists' }
     if (number > maxAttempts) return { to: 'failed', reason: 'the process ended during the last try' }
+    const span = tracing?.start('smtp', traceparent)
     try {
       await mailer.send({ ...render(content, name, language), eventId, to: { address, name }, date: new Date(content.time) })
+      span?.end()
       return { to: 'delivered' }
     } catch (error) {
+      span?.end(error)
       const isLast = error instanceof MailRefused || number === maxAttempts
       return { to: isLast ? 'failed' : 'retry', reason: describeError(error) }
     }
   }
 
-  function report(event: string, { number }: Attempt, outcome: DeliveryOutcome): void {
+  function report(event: string, { number, content }: Attempt, outcome: DeliveryOutcome): void {
+    const ids = { event, ...traceField(content.traceparent) }
     if (outcome.to === 'delivered') {
       onTried?.('sent')
     } else if (outcome.to === 'failed') {
       onTried?.('failed')
-      logger.warn({ event, reason: outcome.reason }, 'a mail was given up')
+      logger.warn({ ...ids, reason: outcome.reason }, 'a mail was given up')
     } else {
       onTried?.('retried')
-      logger.info({ event, attempt: number, reason: outcome.reason }, 'a mail did not go out and is retried')
+      logger.info({ ...ids, attempt: number, reason: outcome.reason }, 'a mail did not go out and is retried')
     }
   }
 

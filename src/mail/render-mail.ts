@@ -26,6 +26,8 @@ export interface MailContent {
   lines?: { name: string; quantity: number }[]
   reason: string | null
   tracking: { carrier: string; number: string; url?: string } | null
+  /** W3C trace context of the event. */
+  traceparent?: string
 }
 
 export interface RenderedMail {
@@ -118,6 +120,7 @@ export function toMailContent(event: OrderEvent): MailContent {
     ...(kind.startsWith('part_') ? { lines: changedLines(event) } : {}),
     reason,
     tracking,
+    ...(event.traceparent === undefined ? {} : { traceparent: event.traceparent }),
   }
 }
 

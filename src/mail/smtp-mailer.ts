@@ -4,7 +4,7 @@ import { OperatorError } from '../errors.ts'
 import { describeError, hostOf, type Mailer, MailRefused, toMessage } from './mailer.ts'
 
 export interface SmtpMailerOptions {
-  /** `smtp://user:password@host:587` or `smtps://…`. Contains a password: not for logs. */
+  /** `smtp://user:password@host:587` or `smtps://…`; `?maxConnections=3` at its end changes their number. Contains a password: not for logs. */
   url: string
   from: string
   /** PEM file of the authority that signed the server's certificate; null or missing for the authorities of Node.js. */
@@ -13,6 +13,8 @@ export interface SmtpMailerOptions {
   idempotencyHeader?: string | null
 }
 
+// A mail occupies a connection for some round trips to the server: their number bounds the mails a second. Exim's default is 20 in total.
+const CONNECTIONS = 16
 /** The timeout of each step of a probe. A process that stops does not wait for it. */
 const PROBE_STEP_MS = 5_000
 
@@ -21,7 +23,7 @@ export interface SmtpMailer extends Mailer {
   probe(): Promise<void>
 }
 
-/** Sends mails by SMTP (RFC 5321), over a few connections that stay open for the next mail. */
+/** Sends mails by SMTP (RFC 5321), over connections that stay open for the next mail. */
 export function createSmtpMailer({ url, from, caFile = null, idempotencyHeader = null }: SmtpMailerOptions): SmtpMailer {
   hostOf(from)
   // The same for mails and probes.
@@ -29,7 +31,7 @@ export function createSmtpMailer({ url, from, caFile = null, idempotencyHeader =
   const transport = createTransport({
     ...server,
     pool: true,
-    maxConnections: 5,
+    maxConnections: CONNECTIONS,
     // The job queue retries. This one covers a connection that the server had closed while it was idle.
     maxRequeues: 1,
     idleTimeout: 30_000,

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
+import { eventually } from '../../test/eventually.ts'
 import { type SmtpStep, startScriptedSmtpServer } from '../../test/scripted-smtp-server.ts'
-import { describeError, type Mail, type Mailer, MailRefused } from './mailer.ts'
-import { createSmtpMailer } from './smtp-mailer.ts'
+import { describeError, type Mail, MailRefused } from './mailer.ts'
+import { createSmtpMailer, type SmtpMailer } from './smtp-mailer.ts'
 
 const MAIL: Mail = {
   eventId: '018f0000-0000-7000-8000-000000000001.3',
@@ -13,10 +14,10 @@ const MAIL: Mail = {
   date: new Date('2026-03-01T10:00:00Z'),
 }
 
-async function setUp(t: TestContext) {
+async function setUp(t: TestContext, query = '') {
   const server = await startScriptedSmtpServer(t)
-  const open = (): Mailer => {
-    const mailer = createSmtpMailer({ url: server.url, from: 'The Store <no-reply@store.example>' })
+  const open = (): SmtpMailer => {
+    const mailer = createSmtpMailer({ url: `${server.url}${query}`, from: 'The Store <no-reply@store.example>' })
     t.after(() => mailer.close())
     return mailer
   }
@@ -71,3 +72,22 @@ test('a connection cut after DATA before 250 leaves it open whether the mail was
   await mailer.send(MAIL).catch(() => mailer.send(MAIL))
   assert.deepEqual(server.messageIds, Array(2).fill(`<${MAIL.eventId}@store.example>`))
 })
+
+for (const [query, connections] of [
+  ['', 16],
+  ['?maxConnections=3', 3],
+] as const) {
+  test(`a server that takes its time gets ${connections} mails at once with the address "…${query}", and then the others`, async (t) => {
+    const { server, open } = await setUp(t, query)
+    const mailer = open()
+    const answer = Promise.withResolvers<string>()
+    server.answer('body', answer.promise)
+    const sending = Array.from({ length: 20 }, (_, i) => mailer.send({ ...MAIL, eventId: `${i}.1` }))
+    await eventually(async () => server.messageIds.length >= connections, { what: 'a mail on each connection' })
+    await mailer.probe()
+    assert.equal(server.messageIds.length, connections)
+    answer.resolve('250 2.0.0 taken')
+    await Promise.all(sending)
+    assert.equal(new Set(server.messageIds).size, 20)
+  })
+}

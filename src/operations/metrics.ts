@@ -3,6 +3,7 @@ import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom
 import { type Reading, Readings } from './readings.ts'
 import { type CountedRequests, RequestTimes } from './request-times.ts'
 
+const EVENT_LOOP_SAMPLE_MS = 50
 const STATES = ['stopped', 'standby', 'active', 'failing'] as const
 type State = (typeof STATES)[number]
 
@@ -31,6 +32,8 @@ export class Metrics {
     'order_batches_undone_total',
     'Batches of orders that were placed a second time, after a check of the current state.',
   )
+  readonly #shed = this.#counter('requests_shed_total', 'Requests refused because the process was overloaded, by their class.', ['class'])
+  readonly #dropped = this.#counter('connections_dropped_total', 'Connections that were closed at once because there were too many.')
   readonly #published = this.#counter('events_published_total', 'Order events that the topic has stored, duplicates included.')
   readonly #mails = this.#counter('mails_total', 'Tries to send a mail, by their outcome.', ['kind', 'outcome'])
   readonly #webhooks = this.#counter('webhooks_total', 'Tries to deliver a webhook, by their outcome.', ['outcome'])
@@ -55,12 +58,14 @@ export class Metrics {
     this.#lakeFlushed.remove()
     // Prometheus sees no increase in a series that begins with 1.
     for (const outcome of ['sent', 'retried', 'failed']) for (const kind of ['order', 'account']) this.#mails.inc({ kind, outcome }, 0)
+    for (const name of ['search', 'lists', 'orders']) this.#shed.inc({ class: name }, 0)
     for (const outcome of ['delivered', 'retried', 'failed']) this.#webhooks.inc({ outcome }, 0)
   }
 
   /** Adds Node's metrics of the process: memory, CPU, event loop, garbage collection. */
   collectProcess(): void {
-    collectDefaultMetrics({ register: this.#registry })
+    // By default 100 times a second, which is half of what wakes an idle process.
+    collectDefaultMetrics({ register: this.#registry, eventLoopMonitoringPrecision: EVENT_LOOP_SAMPLE_MS })
   }
 
   get contentType(): string {
@@ -86,6 +91,10 @@ export class Metrics {
   readonly orderPlaced = (isReplay: boolean): void => (isReplay ? this.#ordersReplayed : this.#ordersPlaced).inc()
 
   readonly orderRefused = (code: string): void => this.#ordersRefused.inc({ code })
+
+  readonly requestShed = (loadClass: string): void => this.#shed.inc({ class: loadClass })
+
+  readonly connectionDropped = (): void => this.#dropped.inc()
 
   readonly eventsPublished = (events: number): void => this.#published.inc(events)
 

@@ -125,7 +125,7 @@ test("treats another customer's order like one that does not exist", async () =>
   const placed = await place([{ product_id: lamp.id, quantity: 3 }])
   const theirs = assertProblem(await cancel(placed.id, bob), 404, 'not_found')
   const none = assertProblem(await cancel(randomUUID(), bob), 404, 'not_found')
-  assert.deepEqual({ ...theirs, request_id: '' }, { ...none, request_id: '' })
+  assert.deepEqual({ ...theirs, request_id: '', trace_id: '' }, { ...none, request_id: '', trace_id: '' })
   assert.equal((await readOrder(placed.id)).status, 'pending')
   assert.deepEqual(await store.readStock(lamp), [1])
 })

@@ -4,7 +4,7 @@ import { AppError } from '../errors.ts'
 import { actorOf } from '../http/caller.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { readIfMatch } from '../http/if-match.ts'
-import { JSON_BODY, NEEDLESS_BODY, OPERATOR_ONLY, problemResponses } from '../http/problem.ts'
+import { JSON_BODY, OPERATOR_ONLY, problemResponses } from '../http/problem.ts'
 import { traceparentOf } from '../http/trace-context.ts'
 import { SignedMoneySchema } from '../money.ts'
 import { EXAMPLE_NEW_ADJUSTMENT, EXAMPLE_PAYMENT_REPORT } from './examples.ts'
@@ -112,7 +112,7 @@ export function chargeRoutes(server: HttpServer, moving: Moving, now: () => Date
         headers: IfMatch,
         response: {
           200: { ...AdminOrderSchema, description: 'The order with its new total.' },
-          ...problemResponses(...CHARGE_REFUSALS, ...NEEDLESS_BODY),
+          ...problemResponses(...CHARGE_REFUSALS, ...JSON_BODY),
         },
       },
     },

@@ -1,5 +1,6 @@
 import { type TObject, type TSchema, Type } from 'typebox'
-import { orderEventType, UPDATED, UUID_PATTERN } from './events.ts'
+import { UUID_PATTERN } from './event-defects.ts'
+import { orderEventType, UPDATED } from './events.ts'
 import { OrderSchema, OrderStatusSchema } from './order.ts'
 import { PaymentSchema } from './order-changes.ts'
 import { allowedTransitions, ORDER_STATUSES, type OrderStatus } from './order-status.ts'

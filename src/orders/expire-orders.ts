@@ -1,7 +1,7 @@
 import { isDatabaseOutage } from '../db/failures.ts'
 import type { Pool } from '../db/pool.ts'
 import { AppError } from '../errors.ts'
-import { newTraceparent } from '../http/trace-context.ts'
+import { newTraceparent } from '../traceparent.ts'
 import { type MoveOutcome, type Moving, moveOrders } from './move-orders.ts'
 import { LockedRows } from './placing/locked-rows.ts'
 

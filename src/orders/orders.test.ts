@@ -110,7 +110,7 @@ test('refuses the cursor of another customer, status or list', async () => {
 
 test("answers for another customer's order what it answers for none", async () => {
   const answers = await Promise.all([bobs[0], randomUUID()].map((id) => store.call('GET', `/orders/${id}`, { token: ada.token })))
-  const [theirs, none] = answers.map((answer) => ({ ...assertProblem(answer, 404, 'not_found'), request_id: '' }))
+  const [theirs, none] = answers.map((answer) => ({ ...assertProblem(answer, 404, 'not_found'), request_id: '', trace_id: '' }))
   assert.deepEqual(theirs, none)
   const headers = answers.map((answer) => ({ ...answer.headers, 'x-request-id': '', date: '' }))
   assert.deepEqual(headers[0], headers[1])

@@ -2,11 +2,12 @@ import { Type } from 'typebox'
 import { type Attributes, AttributesInput } from '../attributes.ts'
 import type { Pool } from '../db/pool.ts'
 import { callerOf } from '../http/caller.ts'
+import { clientAddress, networkOf } from '../http/client-address.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { readIfMatch } from '../http/if-match.ts'
 import { assertNoLink } from '../http/link-in-text.ts'
 import { nextLink, PageOf } from '../http/pagination.ts'
-import { CALLER_ONLY, JSON_BODY, NEEDLESS_BODY, okResponses, problemResponses } from '../http/problem.ts'
+import { CALLER_ONLY, JSON_BODY, okResponses, problemResponses } from '../http/problem.ts'
 import { traceparentOf } from '../http/trace-context.ts'
 import { MoneySchema } from '../money.ts'
 import { MAX_LINES, MAX_QUANTITY, mergeLines } from './basket.ts'
@@ -67,7 +68,7 @@ export const IfMatch = Type.Object({
 export interface OrderRoutesOptions {
   pool: Pool
   lockedRows: LockedRows
-  batcher: OrderBatcher
+  batcher: Pick<OrderBatcher, 'place'>
   baseUrl: string
   now: () => Date
   findDeliveries: FindDeliveries
@@ -123,18 +124,21 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
       const { userId, role } = callerOf(request)
       const { items, expected_total = null, client_reference = null, shipping_address = null, note = null, attributes = {} } = request.body
       assertNoLink(shipping_address?.name, '#/shipping_address/name')
-      const placed = await batcher.place({
-        userId,
-        basket: mergeLines(items),
-        expectedTotal: expected_total,
-        clientReference: client_reference,
-        shippingAddress: shipping_address,
-        note,
-        attributes: isEmpty(attributes) ? null : attributes,
-        idempotencyKey: readIdempotencyKey(request.headers['idempotency-key'], userId, request.body),
-        traceparent: traceparentOf(request),
-        isOfBlockedAddress: role === 'guest' && (await isBlockedAddress(pool, userId)),
-      })
+      const placed = await batcher.place(
+        {
+          userId,
+          basket: mergeLines(items),
+          expectedTotal: expected_total,
+          clientReference: client_reference,
+          shippingAddress: shipping_address,
+          note,
+          attributes: isEmpty(attributes) ? null : attributes,
+          idempotencyKey: readIdempotencyKey(request.headers['idempotency-key'], userId, request.body),
+          traceparent: traceparentOf(request),
+          isOfBlockedAddress: role === 'guest' && (await isBlockedAddress(pool, userId)),
+        },
+        role === 'guest' ? networkOf(clientAddress(request)) : userId,
+      )
       if (placed.isReplay) reply.header('idempotency-replayed', 'true')
       return reply
         .code(201)
@@ -174,7 +178,7 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
         headers: IfMatch,
         response: {
           200: { ...OrderSchema, description: 'The cancelled order.' },
-          ...problemResponses(...CALLER_ONLY, ...NEEDLESS_BODY, 'invalid_header', 'not_found', 'illegal_transition', 'precondition_failed'),
+          ...problemResponses(...CALLER_ONLY, ...JSON_BODY, 'invalid_header', 'not_found', 'illegal_transition', 'precondition_failed'),
         },
       },
     },

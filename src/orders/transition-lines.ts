@@ -5,6 +5,7 @@ import { loggableError } from '../db/loggable-error.ts'
 import { AppError } from '../errors.ts'
 import { isStorable } from '../http/storable-text.ts'
 import { countCodePoints } from '../http/text-length.ts'
+import { traceIdOf } from '../traceparent.ts'
 import { isWebAddress } from './events.ts'
 import { EXAMPLE_TRANSITION } from './examples.ts'
 import { type Move, type MoveOutcome, type Moving, moveOrders } from './move-orders.ts'
@@ -102,7 +103,7 @@ export async function moveOrdersByLines(
   for (const chunk of inChunks(moves)) results.push(...(await moveChunk(moving, chunk, now(), refuse)))
   if (unknownErrors.length > 0) {
     request.log.error(
-      { err: loggableError(unknownErrors[0]), code: 'internal', lines: unknownErrors.length },
+      { trace_id: traceIdOf(traceparent), err: loggableError(unknownErrors[0]), code: 'internal', lines: unknownErrors.length },
       'lines of a bulk move failed',
     )
   }

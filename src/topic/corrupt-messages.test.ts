@@ -10,7 +10,7 @@ import { silent } from '../../test/stream-harness.ts'
 import { makeOutgoing, subscribe } from '../../test/topic-harness.ts'
 import { makeNewEvent, startWebhooks } from '../../test/webhook-harness.ts'
 import { formatReport } from '../audit/verify/format-report.ts'
-import { findEventDefect } from '../orders/events.ts'
+import { findEventDefect } from '../orders/event-defects.ts'
 import { createPostgresTopic } from './postgres/postgres-topic.ts'
 import type { CorruptMessage } from './topic.ts'
 

@@ -1,4 +1,5 @@
-import { findEventDefect, type OrderEvent } from '../orders/events.ts'
+import { findEventDefect } from '../orders/event-defects.ts'
+import type { OrderEvent } from '../orders/events.ts'
 import type { CorruptMessage, StoredMessage, Topic, TopicMessage } from './topic.ts'
 
 const BATCH_SIZE = 1_000

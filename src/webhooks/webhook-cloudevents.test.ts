@@ -31,5 +31,6 @@ test('sends what the CloudEvents SDK reads as the event, of every type, under th
     assert.deepEqual(JSON.parse(JSON.stringify(read)), event)
     assert.deepEqual(read.data, event?.data)
     assert.ok(isAuthentic(secret, request))
+    assert.equal(request.headers.traceparent, traceparent)
   }
 })

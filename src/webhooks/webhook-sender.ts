@@ -18,9 +18,12 @@ export interface WebhookAnswer {
   retryAfter: string | null
 }
 
+/** The signature, and the W3C trace context that the receiver may continue. */
+type WebhookHeaders = SignedHeaders & { traceparent?: string }
+
 export interface WebhookSender {
   /** Posts once and returns the response, also a redirect, which is not followed. Throws without a response. */
-  send(url: string, headers: SignedHeaders, body: string): Promise<WebhookAnswer>
+  send(url: string, headers: WebhookHeaders, body: string): Promise<WebhookAnswer>
   /** Aborts requests in flight. Idempotent. */
   close(): void
 }
@@ -35,7 +38,7 @@ export function createWebhookSender({ isPrivateAllowed, timeoutMs = TIMEOUT_MS }
   const connecting = { keepAlive: true, timeout: IDLE_MS, maxFreeSockets: 8, ...(isPrivateAllowed ? {} : { lookup: publicLookup }) }
   const agents = { 'http:': new http.Agent(connecting), 'https:': new https.Agent(connecting) }
 
-  async function post(url: URL, headers: SignedHeaders, body: string, signal: AbortSignal): Promise<WebhookAnswer> {
+  async function post(url: URL, headers: WebhookHeaders, body: string, signal: AbortSignal): Promise<WebhookAnswer> {
     const options = { method: 'POST', headers: { ...BASIC_HEADERS, ...headers, 'content-length': Buffer.byteLength(body) }, signal }
     const request =
       url.protocol === 'https:'

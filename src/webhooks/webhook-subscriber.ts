@@ -2,12 +2,14 @@ import type { Logger } from 'pino'
 import type { Encryption } from '../auth/store-secret.ts'
 import type { Pool } from '../db/pool.ts'
 import { inTransaction } from '../db/transaction.ts'
-import { type DeliveryOutcome, recordOutcome } from '../jobs/deliveries.ts'
+import { createOutcomeRecorder, type DeliveryOutcome } from '../jobs/deliveries.ts'
 import type { JobQueue } from '../jobs/job-queue.ts'
 import type { Job, JobOutcome, JobWorker } from '../jobs/job-worker.ts'
-import { isImported } from '../orders/events.ts'
+import type { Tracing } from '../operations/tracing.ts'
+import { isImported, type OrderEvent } from '../orders/events.ts'
 import { removeLostEvents } from '../topic/remove-lost-events.ts'
 import type { MessageHandler } from '../topic/topic.ts'
+import { readTraceparent, traceField } from '../traceparent.ts'
 import { pairWanted } from './wanted-events.ts'
 import { type Attempt, beginAttempt, insertDeliveries, WEBHOOK_DELIVERIES, WEBHOOK_QUEUE, type WebhookJob } from './webhook-deliveries.ts'
 import { clearEndpointFailing, disableEndpoint, hasEndpoints, lockRecipients, recordEndpointFailing } from './webhook-endpoints.ts'
@@ -16,8 +18,8 @@ import type { WebhookSender } from './webhook-sender.ts'
 import { signWebhook } from './webhook-signature.ts'
 
 // An endpoint gets one fetcher's batch at most, so one that hangs until the timeout leaves the other fetchers to other
-// endpoints.
-const WORK = { batchSize: 4, concurrency: 4, fetchers: 6, perGroup: 4 }
+// endpoints. New deliveries wake the first fetcher; the others help from their next poll on.
+const WORK = { batchSize: 4, concurrency: 4, fetchers: 6, perGroup: 4, pollSeconds: 2 }
 const PATIENCE_MS = 3 * 86_400_000
 const GONE = 410
 // The statuses whose `Retry-After` counts: too many requests, and unavailable.
@@ -37,6 +39,8 @@ export interface WebhookSubscriberOptions {
   now: () => Date
   /** Called with the outcome of each attempt. */
   onTried?: (outcome: 'delivered' | 'retried' | 'failed') => void
+  /** Null when traces are off. */
+  tracing?: Tracing | null
 }
 
 /**
@@ -44,10 +48,11 @@ export interface WebhookSubscriberOptions {
  * The handler only queues, so an endpoint that is slow or down delays nothing else. `jobs` must have been started.
  */
 export function createWebhookSubscriber(options: WebhookSubscriberOptions) {
-  const { pool, jobs, sender, encryption, logger, now, onTried } = options
+  const { pool, jobs, sender, encryption, logger, now, onTried, tracing } = options
   let worker: JobWorker | undefined
   /** Endpoints for which the warning was logged. */
   const undecryptable = new Set<string>()
+  const record = createOutcomeRecorder(WEBHOOK_DELIVERIES, { pool, jobs, now, maxGroup: WORK.concurrency * WORK.fetchers })
 
   async function deliver({ data: job }: Job<WebhookJob>): Promise<JobOutcome> {
     const attempt = await beginAttempt(pool, job, now())
@@ -58,26 +63,41 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions) {
     if (secrets[0] === null) return waitForSecret(job)
     undecryptable.delete(job.endpoint_id)
     const known = secrets.filter((secret) => secret !== null)
-    const refusal = await post(job, attempt, known)
-    if (refusal !== null) return fail(job, attempt, refusal)
+    const traceparent = traceparentOfBody(attempt)
+    const span = tracing?.start('webhook', traceparent, { 'messaging.message.id': job.event_id })
+    const refusal = await post(job, attempt, known, span?.traceparent ?? traceparent)
+    const result = await (refusal === null ? succeed(job) : fail(job, attempt, refusal))
+    span?.end(refusal === null ? null : 'refused')
+    return result
+  }
+
+  async function succeed(job: WebhookJob): Promise<JobOutcome> {
     const result = await record(job, { to: 'delivered' })
     await clearEndpointFailing(pool, job.endpoint_id)
     onTried?.('delivered')
     return result
   }
 
-  function record(job: WebhookJob, outcome: DeliveryOutcome): Promise<JobOutcome> {
-    return recordOutcome(pool, jobs, WEBHOOK_DELIVERIES, job, outcome, now())
-  }
-
   /** Null when the receiver accepted it. */
-  async function post(job: WebhookJob, { url, body }: Attempt, secrets: readonly string[]): Promise<Refusal | null> {
+  async function post(
+    job: WebhookJob,
+    { url, body }: Attempt,
+    secrets: readonly string[],
+    parent: string | undefined,
+  ): Promise<Refusal | null> {
+    const { hostname, port, protocol } = new URL(url)
+    const address = { 'server.address': hostname, 'server.port': Number(port) || (protocol === 'https:' ? 443 : 80) }
+    const span = tracing?.start('post', parent, address)
+    const traceparent = span?.traceparent ?? parent
+    const headers = { ...signWebhook(secrets, job.event_id, now(), body), ...(traceparent === undefined ? {} : { traceparent }) }
     try {
-      const { status, retryAfter } = await sender.send(url, signWebhook(secrets, job.event_id, now(), body), body)
+      const { status, retryAfter } = await sender.send(url, headers, body)
+      span?.end(status >= 400 ? String(status) : null, { 'http.response.status_code': status })
       if (status >= 200 && status < 300) return null
       const pauseSeconds = BUSY.includes(status) && retryAfter !== null ? readRetryAfter(retryAfter, now()) : null
       return { reason: `answered ${status}`, isGone: status === GONE, pauseSeconds }
     } catch (error) {
+      span?.end(error)
       return { reason: describe(error as Error), isGone: false, pauseSeconds: null }
     }
   }
@@ -96,7 +116,8 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions) {
     const isFinal = isGone || hasFailedLong(attempt.first_tried_at)
     const result = await record(job, isFinal ? { to: 'failed', reason } : retryAt(reason, attempt, pauseSeconds))
     onTried?.(isFinal ? 'failed' : 'retried')
-    logger.info({ endpoint: job.endpoint_id, event: job.event_id, attempt: attempt.number, reason }, 'a webhook was not taken')
+    const ids = { endpoint: job.endpoint_id, event: job.event_id, ...traceField(traceparentOfBody(attempt)) }
+    logger.info({ ...ids, attempt: attempt.number, reason }, 'a webhook was not taken')
     if (isGone) await disable(job, 'it answered 410 Gone')
     else if (failingSince !== null && hasFailedLong(failingSince)) await disable(job, `nothing was taken for three days: ${reason}`)
     return result
@@ -138,6 +159,12 @@ interface Refusal {
   isGone: boolean
   /** From `Retry-After`. */
   pauseSeconds: number | null
+}
+
+/** The trace context of the event; undefined without a valid one. */
+function traceparentOfBody({ body }: Attempt): string | undefined {
+  const { traceparent } = JSON.parse(body) as Partial<OrderEvent>
+  return readTraceparent(traceparent) ?? undefined
 }
 
 function retryAt(reason: string, { number }: Attempt, pauseSeconds: number | null): DeliveryOutcome {

@@ -55,6 +55,20 @@ function writing(makeLake: MakeLake): void {
     }
   })
 
+  test('replaces a hint, and reads it without a copy', async (t) => {
+    const { store } = await makeLake(t)
+    const replace = (text: string) =>
+      store.withWorkspace(async (folder) => {
+        await writeFile(join(folder, 'file'), text)
+        await store.replace('iceberg/a/hint.text', join(folder, 'file'))
+      })
+    await assert.rejects(store.read('iceberg/a/hint.text'), LakeFileGone)
+    await replace('1')
+    await replace('22')
+    assert.equal(Buffer.from(await store.read('iceberg/a/hint.text')).toString(), '22')
+    assert.deepEqual(await namesOf(store.list('iceberg/')), [], 'a hint is in no listing')
+  })
+
   test('deletes a file, also one that is already gone', async (t) => {
     const { store } = await makeLake(t)
     await put(store, `${FOLDER}/a.parquet`, 'one')

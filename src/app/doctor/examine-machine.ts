@@ -10,14 +10,23 @@ import { check, type Finding, ok, problem, warning } from './finding.ts'
 // As the alert DiskFillsUp.
 const LITTLE_FREE = 0.1
 
-/** The disks of DATA_DIR, the embedded database and the lake, each once. */
-export function examineDisks({ dataDir, databaseAddresses, lakeBucket }: Config, timeoutMs: number): Promise<Finding[]> {
-  const folder = dataFolder(dataDir)
+/** What a dead disk needs. */
+export const DEAD_DISK_REMEDY = 'check the disk, or the server that it is mounted from, and run this again'
+
+/** The folders that this store uses, which may be on disks of their own. */
+export function foldersOf({ dataDir, databaseAddresses, lakeBucket }: Config): string[] {
+  const { cluster, lake } = dataFolder(dataDir)
+  return [dataDir, ...(databaseAddresses === null ? [cluster, join(cluster, 'pg_wal')] : []), ...(lakeBucket === null ? [lake] : [])]
+}
+
+/** The disks of DATA_DIR, the embedded database and the lake, each once. `hanging`: a folder that no call may use. */
+export async function examineDisks(config: Config, hanging: Promise<string | null>, timeoutMs: number): Promise<Finding[]> {
+  const dead = await hanging
+  if (dead !== null) return [problem('disk', `${dead} does not answer within ${timeoutMs / 1_000} s`, DEAD_DISK_REMEDY)]
+  const { dataDir } = config
   const remedy = 'make room on it, or move the folder to a larger disk; storefront lake compact and old logs give some'
   return check('disk', { remedy, timeoutMs }, async () => {
-    const wal = join(folder.cluster, 'pg_wal')
-    const used = [dataDir, ...(databaseAddresses === null ? [folder.cluster, wal] : []), ...(lakeBucket === null ? [folder.lake] : [])]
-    const existing = used.filter((path) => existsSync(path))
+    const existing = foldersOf(config).filter((path) => existsSync(path))
     if (existing.length === 0) return [ok('disk', `${dataDir} does not exist`)]
     const closed = existing.filter((path) => !isWritable(path))
     // When root starts the store, the cluster belongs to another user, which is right.
@@ -29,7 +38,7 @@ export function examineDisks({ dataDir, databaseAddresses, lakeBucket }: Config,
           'run this as the user of the store, or give the folder to that user',
         ),
       ]
-    const full = findFullDisk(folder)
+    const full = findFullDisk(dataFolder(dataDir))
     if (full !== null) return [problem('disk', full.replace(/: make room on it$/, ''), remedy)]
     const disks = existing.filter((path, index) => existing.findIndex((other) => statSync(other).dev === statSync(path).dev) === index)
     return Promise.all(disks.map(async (path) => examineDisk(path, await readDisk(path), remedy)))

@@ -106,8 +106,10 @@ function examineStandbys(name: string, { version, standbys, inactive, unknown, f
     const remedy = 'start the standby, or drop its slot: PostgreSQL keeps its log for it, and the stream and orders may wait for it'
     return [warning('standby', `nobody reads the slot ${inactive.join(', ')}`, remedy)]
   }
-  if (version >= 170_000 && failover === false)
-    return [warning('standby', `the slot ${name} is not copied to standbys`, 'see PostgreSQL with a standby, in docs/operations.md')]
+  if (version >= 170_000 && failover === false) {
+    const remedy = `stop the role stream, run psql "DATABASE_STREAM_URL?replication=database" -c 'ALTER_REPLICATION_SLOT ${name} (FAILOVER)', and start it again: PostgreSQL with a standby, in docs/operations.md`
+    return [warning('standby', `the slot ${name} is not copied to standbys`, remedy)]
+  }
   if (version < 170_000)
     return [
       warning(

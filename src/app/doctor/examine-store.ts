@@ -3,14 +3,15 @@ import { join } from 'node:path'
 import { assertEmbeddedIsMeant, type Config } from '../../config.ts'
 import type { DatabaseAddresses } from '../../db/addresses.ts'
 import { dataFolder, hasCluster } from '../../db/embedded/data-folder.ts'
-import { findEmbeddedPostgres } from '../../db/embedded/embedded-postgres.ts'
+import { assertComplete, findEmbeddedPostgres } from '../../db/embedded/embedded-postgres.ts'
 import { isRunning, readPidFile } from '../../db/embedded/running-postgres.ts'
 import { examineDatabase, examineRoles } from './examine-database.ts'
 import { examineLake } from './examine-lake.ts'
-import { examineDisks, examineProcess } from './examine-machine.ts'
-import { examineBroker, examineMailServer } from './examine-services.ts'
+import { DEAD_DISK_REMEDY, examineDisks, examineProcess, foldersOf } from './examine-machine.ts'
+import { examineBroker, examineCaches, examineMailServer } from './examine-services.ts'
 import { examineSettings } from './examine-settings.ts'
 import { examineSlot } from './examine-slot.ts'
+import { findHangingFolder } from './find-hanging-folder.ts'
 import { check, type Finding, problem, warning } from './finding.ts'
 
 const TIMEOUT_MS = 10_000
@@ -28,6 +29,7 @@ export async function examineStore(
   config: Config,
   { misspelt = [], versions, timeoutMs = TIMEOUT_MS, now = Date.now }: Options,
 ): Promise<Finding[]> {
+  const hanging = findHangingFolder(foldersOf(config), timeoutMs)
   const findings = await Promise.all([
     check('settings', { remedy: 'set DATABASE_URL', timeoutMs }, async () => {
       assertEmbeddedIsMeant(config)
@@ -35,17 +37,18 @@ export async function examineStore(
     }),
     examineSettings(config, misspelt, versions),
     examineProcess(config, timeoutMs),
-    examineDisks(config, timeoutMs),
-    examineDatabases(config, timeoutMs, now),
+    examineDisks(config, hanging, timeoutMs),
+    examineDatabases(config, hanging, timeoutMs, now),
     examineBroker(config, timeoutMs, now),
     examineMailServer(config, timeoutMs),
     examineLake(config, timeoutMs),
+    examineCaches(config, timeoutMs),
   ])
   return findings.flat()
 }
 
-async function examineDatabases(config: Config, timeoutMs: number, now: () => number): Promise<Finding[]> {
-  const found = config.databaseAddresses ?? (await findEmbedded(config, timeoutMs))
+async function examineDatabases(config: Config, hanging: Promise<string | null>, timeoutMs: number, now: () => number): Promise<Finding[]> {
+  const found = config.databaseAddresses ?? (await findEmbedded(config, hanging, timeoutMs))
   if (Array.isArray(found)) return found
   const addresses = found as DatabaseAddresses
   const examined = [
@@ -60,9 +63,20 @@ async function examineDatabases(config: Config, timeoutMs: number, now: () => nu
 }
 
 /** The embedded server, which is not started for this: a start recovers a crashed cluster, and that is a change. */
-async function findEmbedded({ dataDir }: Config, timeoutMs: number): Promise<DatabaseAddresses | Finding[]> {
+async function findEmbedded(
+  { dataDir }: Config,
+  hanging: Promise<string | null>,
+  timeoutMs: number,
+): Promise<DatabaseAddresses | Finding[]> {
+  const dead = await hanging
+  if (dead !== null) return [warning('database', `not examined: the disk of ${dead} does not answer`, DEAD_DISK_REMEDY)]
   const folder = dataFolder(dataDir)
   const log = join(dataDir, 'postgres.log')
+  const damage = await check('database', { remedy: 'run this as the user of the store, who may read the folder', timeoutMs }, async () => {
+    assertComplete(folder)
+    return []
+  })
+  if (damage.length > 0) return damage
   if (!hasCluster(folder)) {
     const remedy = existsSync(folder.path)
       ? 'start one there, mount its disk, or run storefront restore'

@@ -14,7 +14,7 @@ export const problem = (check: string, found: string, remedy: string): Finding =
 
 /** A message of the store, `what is wrong; what to do`, in its two parts. */
 export function splitRemedy(message: string, otherwise: string): { found: string; remedy: string } {
-  const [found = '', ...remedy] = message.split(/; |: (?=set |run |raise |restore )/)
+  const [found = '', ...remedy] = message.split(/; |: (?=set |run |raise |restore |mount )/)
   return { found, remedy: remedy.join('; ') || otherwise }
 }
 

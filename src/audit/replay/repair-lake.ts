@@ -1,5 +1,6 @@
 import { sql } from '../../db/sql.ts'
 import { deleteSuperseded, type SupersedingFault } from '../../lake/delete-superseded.ts'
+import { commitOrderEvents, hasOrderEvents } from '../../lake/iceberg/commit-order-events.ts'
 import { findLakeEnd } from '../../lake/lake-end.ts'
 import { withLakeLock } from '../../lake/lake-lock.ts'
 import { parseName } from '../../lake/lake-names.ts'
@@ -15,7 +16,7 @@ import { type FileGroup, groupNested, type RewriteOptions, RewrittenFiles } from
 import { withSubscriberLock } from './subscriber-lock.ts'
 import { writeMissing } from './write-missing.ts'
 
-type RepairedStores = Omit<RewriteOptions, 'tables' | 'repairs'>
+type RepairedStores = Omit<RewriteOptions, 'tables' | 'repairs' | 'beforeDelete'>
 
 export interface RepairOptions extends RepairedStores {
   /** Address of the same database. */
@@ -50,10 +51,14 @@ async function repair(tables: ComparisonTables, repairs: LakeRepairs, options: R
   const { store, topic, now } = options
   await assertNotAhead(options, await findLakeEnd(store))
   await repairs.start()
+  // The table must not lose files that it still has.
+  const updateTable = async () => {
+    if (await hasOrderEvents(store)) await commitOrderEvents(store)
+  }
   // Finishes a killed repair, whose new file supersedes the old ones already.
   const days = new Set((await listLake(store)).map(({ name }) => parseName(name)?.ingestDate ?? ''))
   const faults: SupersedingFault[] = []
-  for (const day of days) faults.push(...(await deleteSuperseded(store, day)).faults)
+  for (const day of days) faults.push(...(await deleteSuperseded(store, day, updateTable)).faults)
   // These are read, too: they may have rows that the file that supersedes them lacks.
   const superseded = new Set(faults.flatMap(({ superseded }) => superseded))
   const contents = await readLake(store, tables, superseded, onStep)
@@ -61,10 +66,11 @@ async function repair(tables: ComparisonTables, repairs: LakeRepairs, options: R
   await assertNotAhead(options, contents.lastSequence)
   await readTopic(topic, tables, 0, onStep)
   onStep('rewriting files of the lake')
-  const files = new RewrittenFiles({ ...options, tables, repairs })
+  const files = new RewrittenFiles({ ...options, tables, repairs, beforeDelete: updateTable })
   const faulty = new Set(faults.map(({ name }) => name))
   for (const group of await findGroups(tables, contents, faulty)) await files.rewrite(group)
   const added = await writeMissing({ store, topic, tables, repairs }, contents.lastSequence, now().toISOString())
+  await updateTable()
   return { setAside: files.setAside, written: files.written + added, lost: [...files.lost] }
 }
 

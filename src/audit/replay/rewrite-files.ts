@@ -59,6 +59,8 @@ export interface RewriteOptions {
   /** The comparison: `lake_events` with the rows that stay, and `dropped_rows`. */
   tables: ComparisonTables
   repairs: LakeRepairs
+  /** Called before superseded files are deleted. When it throws, they stay. */
+  beforeDelete: () => Promise<void>
 }
 
 /**
@@ -76,7 +78,7 @@ export class RewrittenFiles {
   }
 
   async rewrite({ range, files }: FileGroup): Promise<void> {
-    const { store, tables, repairs } = this.#options
+    const { store, tables, repairs, beforeDelete } = this.#options
     const name = nameOf({ ...range, level: Math.max(...files.map((file) => parseName(file.name)?.level ?? 0)) + LEVELS_ABOVE })
     await store.withWorkspace(async (folder) => {
       const made = await this.#makeRows(range, files, folder)
@@ -95,6 +97,7 @@ export class RewrittenFiles {
       await repairs.put(name, path)
     })
     await this.#assertSound(name)
+    await beforeDelete()
     for (const file of files) await store.delete(file.name)
   }
 

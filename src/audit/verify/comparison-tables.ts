@@ -26,6 +26,8 @@ const TABLES = {
   mail_events: { event_id: 'VARCHAR', status: 'VARCHAR', queued_at: 'BIGINT' },
   /** `file`: index of the file in `LakeContents.files`. */
   lake_events: { event_id: 'VARCHAR', sequence: 'BIGINT', digests: 'UBIGINT[]', file: 'BIGINT' },
+  /** Of the Iceberg table `order_events`. */
+  table_events: { event_id: 'VARCHAR', sequence: 'BIGINT' },
   held_events: { event_id: 'VARCHAR' },
   corrupt_messages: { sequence: 'BIGINT', reason: 'VARCHAR' },
   /** Rows of rewritten files that do not stay. */

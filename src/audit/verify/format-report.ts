@@ -2,6 +2,8 @@ import type { Finding, FindingKind, Lag, Place, VerifyReport } from './verify.ts
 
 const SHOWN_EXAMPLES = 10
 
+const REWRITE_TABLES = 'delete the folder iceberg of the lake, then storefront lake tables writes the tables again'
+
 const MEANINGS: Partial<Record<`${Place} ${FindingKind}`, string>> = {
   'database restored': 'start the store, or run storefront replay, which keeps the events that the lost period published',
   'orders corrupt': 'the status history lacks a version, or the lines are no list',
@@ -17,12 +19,16 @@ const MEANINGS: Partial<Record<`${Place} ${FindingKind}`, string>> = {
   'lake missing': 'storefront lake repair writes them',
   'lake doubled': 'storefront lake repair removes them',
   'lake altered': 'storefront lake repair writes them again',
+  'tables missing': REWRITE_TABLES,
+  'tables doubled': REWRITE_TABLES,
+  'tables unknown': REWRITE_TABLES,
+  'tables corrupt': REWRITE_TABLES,
   'lake corrupt': 'storefront lake repair sets the files aside and writes them again',
 }
 
 /** The report for people: what was compared, what is on its way, and each kind of fault with examples. */
 export function formatReport(report: VerifyReport): string {
-  const { orders, topic, mails, lake, activities, findings, undecided } = report
+  const { orders, topic, mails, lake, tables, activities, findings, undecided } = report
   const waiting = topic.isSettled ? '' : '; the change stream has not reached them, so they may be missing'
   const late = (place: Place) => (undecided.includes(place) ? ', longer than it should take' : '')
   return [
@@ -30,6 +36,7 @@ export function formatReport(report: VerifyReport): string {
     `topic   ${count(topic.events, 'event')}${describeLag(topic.lag)}${waiting}`,
     `mails   ${mails.sent} sent, ${mails.queued} queued, ${mails.failed} failed${describeLag(mails.lag)}${late('mails')}`,
     `lake    ${count(lake.events, 'event')} in ${count(lake.files, 'file')}${describeLost(lake)}${describeLag(lake.lag)}${late('lake')}`,
+    ...(tables.tables === 0 ? [] : [`tables  ${count(tables.tables, 'table')}, ${count(tables.events, 'event')} in order_events`]),
     `changes ${describeActivities(activities)}${late('activities')}`,
     ...findings.flatMap((finding) => describeFinding(finding, finding.place === 'lake' ? lake.refusal : null)),
     describeVerdict(report),

@@ -8,6 +8,7 @@ import { describeLoss, knownUpTo } from '../restore/ensure-incarnation.ts'
 import { type ComparedStores, findDataLoss, findLakeAhead } from '../restore/find-data-loss.ts'
 import { awaitInFlight, type InFlightOptions, type InFlightResult, MISSING_FROM_TOPIC, PATIENCE_MS } from './await-in-flight.ts'
 import { compareActivities } from './compare-activities.ts'
+import { readTables, type TablesRead } from './compare-tables.ts'
 import { type ComparisonTables, type TableName, withComparisonTables } from './comparison-tables.ts'
 import { findInvalidRows, InvalidRows } from './invalid-rows.ts'
 import { type LakeContents, readLake } from './read-lake.ts'
@@ -34,6 +35,7 @@ export type Place =
   | 'topic'
   | 'mails'
   | 'lake'
+  | 'tables'
   | 'activities'
 /**
  * `altered`: the event's content differs there. `unknown`: no order has it. `lost`: the change stream can deliver nothing more.
@@ -63,6 +65,8 @@ export interface VerifyReport {
   mails: { sent: number; queued: number; failed: number; lag: Lag }
   /** `lostEvents`: events whose orders a restore has lost; they stay in the lake. `refusal`: why this database may not write to the lake. */
   lake: { files: number; events: number; lostEvents: number; lag: Lag; refusal: string | null }
+  /** The Iceberg tables that were written, and the events in `order_events`. */
+  tables: { tables: number; events: number }
   /** What operators, keys and commands have changed: rows of the table, those in the lake, and those of them that a restore has lost. */
   activities: { recorded: number; inLake: number; lost: number; waiting: number }
   findings: Finding[]
@@ -86,6 +90,8 @@ export async function verify(options: VerifyOptions): Promise<VerifyReport> {
     await tables.add('lost_ranges', restored.ranges)
     const mailPosition = await findSubscriberPosition(pool, 'email')
     await readMails(pool, tables, onStep)
+    onStep('reading the tables of the lake')
+    const tablesRead = await readTables(options.lake, tables)
     const lake = await readLake(options.lake, tables, new Set(), onStep)
     const topicEnd = await readTopic(topic, tables, 0, onStep)
     const invalidOrders = new InvalidRows('orders', MAX_EXAMPLES)
@@ -97,7 +103,7 @@ export async function verify(options: VerifyOptions): Promise<VerifyReport> {
     const invalid = invalidRows.map((rows): Finding => ({ ...rows, kind: 'invalid' }))
     const { findings: activityFindings, oldestWaitingAt, ...activities } = await compareActivities(pool, options.lake)
     const findings = [
-      ...[...restored.findings, ...invalid, ...(await find(tables, { mailPosition, topicEnd, lake, inFlight }))],
+      ...[...restored.findings, ...invalid, ...(await find(tables, { mailPosition, topicEnd, lake, tablesRead, inFlight }))],
       ...activityFindings,
     ]
     const behind = {
@@ -135,6 +141,7 @@ export async function verify(options: VerifyOptions): Promise<VerifyReport> {
         lag: await lagOf(behind.lake),
         refusal: (await findLakeAhead({ pool, topic }, lake.lastSequence))?.message ?? null,
       },
+      tables: { tables: tablesRead.count, events: await tables.count(sql`from table_events`) },
       activities,
       findings,
       undecided,
@@ -170,10 +177,11 @@ interface Known {
   mailPosition: number
   topicEnd: number
   lake: LakeContents
+  tablesRead: TablesRead
   inFlight: InFlightResult
 }
 
-async function find(tables: ComparisonTables, { mailPosition, topicEnd, lake, inFlight }: Known): Promise<Finding[]> {
+async function find(tables: ComparisonTables, { mailPosition, topicEnd, lake, tablesRead, inFlight }: Known): Promise<Finding[]> {
   const lost = inFlight.isSettled
     ? sql`from (${MISSING_FROM_TOPIC}) anti join held_events using (event_id) anti join dead_letters using (event_id)`
     : sql`from (${MISSING_FROM_TOPIC}) where false`
@@ -187,6 +195,8 @@ async function find(tables: ComparisonTables, { mailPosition, topicEnd, lake, in
   const altered = sql`
     from topic_events as copy join order_events as original using (event_id)
     where copy.event_digest <> original.event_digest or copy.move_details <> original.move_details`
+  // The table is behind the lake until its next commit.
+  const tableEnd = sql`(select coalesce(max(sequence), 0) from table_events)`
   const checks: [Place, FindingKind, Sql][] = [
     ['orders', 'corrupt', sql`from order_events where event_digest is null`],
     ['topic', 'missing', lost],
@@ -203,6 +213,9 @@ async function find(tables: ComparisonTables, { mailPosition, topicEnd, lake, in
     ['lake', 'doubled', doubled('lake_events')],
     ['lake', 'altered', sql`from (${ALTERED_IN_LAKE})`],
     ['lake', 'unknown', sql`${ofNoOrder('lake_events')} where ${isKept}`],
+    ['tables', 'missing', sql`from lake_events anti join table_events using (event_id) where lake_events.sequence <= ${tableEnd}`],
+    ['tables', 'doubled', doubled('table_events')],
+    ['tables', 'unknown', sql`${ofNoOrder('table_events')} where ${isKept}`],
   ]
   const findings: Finding[] = []
   const deadLetters = await tables.select<{ event_id: string; reason: string }>(
@@ -232,6 +245,7 @@ async function find(tables: ComparisonTables, { mailPosition, topicEnd, lake, in
       'lake',
       lake.corrupt.map(({ path, reason }) => `${path}: ${reason}`),
     ),
+    ...corruptFindings('tables', tablesRead.faults),
   ]
 }
 

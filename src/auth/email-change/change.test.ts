@@ -228,19 +228,32 @@ test('an operator changes the address too, by links to the console, which is an 
   ])
 })
 
-test('five requests an hour, and mails to a new address use up none of its owner', async (t) => {
+test('five requests an hour; an account uses up four of the ten mails to a new address, and none of its owner', async (t) => {
   const limited = await startStore(t, { isRateLimited: true })
   const [ada, bob, eve] = [await limited.register(), await limited.register(), await limited.register()]
+  const mailsTo = async (kind: string) =>
+    (await readAccountMails(limited)).filter((mail) => mail.to === eve.email && mail.kind === kind).length
   for (const { token } of [ada, bob]) {
     const statuses = []
     for (let i = 0; i < 6; i++) statuses.push((await requestChange(limited, token, eve.email)).status)
     assert.deepEqual(statuses, [202, 202, 202, 202, 202, 429])
   }
+  assert.equal(await mailsTo('address_in_use'), 8)
   const { json } = await login(limited, eve)
   await requestChange(limited, json.access_token, 'eve@new.example')
-  const { token } = await limited.register()
-  await requestChange(limited, token, eve.email)
-  assert.equal((await readAccountMails(limited)).filter(({ to, kind }) => to === eve.email && kind === 'address_in_use').length, 10)
+  for (let i = 0; i < 4; i++) await requestChange(limited, (await limited.register()).token, eve.email)
+  assert.equal(await mailsTo('address_in_use'), 10, 'of all accounts together')
   await limited.call('POST', '/auth/password-reset', { body: { email: eve.email } })
   assert.ok(await mailFor(limited, eve.email, 'reset_password'))
+})
+
+test('two accounts that ask for an address do not keep its owner from changing to it', async (t) => {
+  const limited = await startStore(t, { isRateLimited: true })
+  const email = newAddress()
+  for (const { token } of [await limited.register(), await limited.register()])
+    for (let i = 0; i < 5; i++) await requestChange(limited, token, email)
+  const before = (await readAccountMails(limited)).filter(({ to }) => to === email).length
+  const owner = await limited.register()
+  await requestChange(limited, owner.token, email)
+  assert.equal((await confirmChange(limited, owner.token, await mailFor(limited, email, 'confirm_email'))).status, 200, `${before} before`)
 })

@@ -132,13 +132,13 @@ export async function findRevertible(db: Queryable, token: string, now: Date): P
 
 /**
  * Deletes a change and all later ones of its account: their tokens lead to addresses that it must not get back. Returns the addresses that it
- * may have had through them.
+ * has got by them: other requests were marked as made too, and only a made change has a token that reverts it.
  */
 export async function deleteChangesFrom(tx: Transaction, { id, user_id, old_email }: RevertibleChange): Promise<string[]> {
   const { rows } = await tx.query<{ new_email: string; isMade: boolean }>(
     sql`delete from email_changes
     where user_id = ${user_id} and (id >= ${id} or old_email = ${old_email})
-    returning new_email, changed_at is not null as "isMade"`,
+    returning new_email, revert_token_hash is not null as "isMade"`,
   )
   return rows.filter(({ isMade }) => isMade).map(({ new_email }) => new_email)
 }

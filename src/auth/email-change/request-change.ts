@@ -17,7 +17,7 @@ export async function requestEmailChange(context: AuthContext, address: string, 
   const { pool, throttle, sendAccountMail, now } = context
   const email = parseEmail(address)
   await throttle.countEmailChange(client, caller.userId)
-  const mayMail = await throttle.countMail(email, 'new address')
+  const mayMail = await throttle.countNewAddressMail(caller.userId, email)
   const mayNotify = await mayMailOwner(context, caller.userId)
   const [confirmToken, noticeToken] = [newToken(), newToken()]
   await inTransaction(pool, async (tx) => {

@@ -171,6 +171,24 @@ test('guests that came with the new address go with it, and those of the former 
   assert.deepEqual(await ownersOf(), [{ owner_id: ada.id }, { owner_id: null }])
 })
 
+test('guests of an address that the account asked for and never got stay with the account', async () => {
+  const ada = await store.register()
+  await prove(ada)
+  const lamp = await store.addProduct()
+  const [own, b] = [newAddress(), newAddress()]
+  const guest = await createGuest(store, own)
+  await placeOrder(store, guest.token, lamp)
+  await changeEmail(store, ada, own)
+  await changeEmail(store, { ...ada, email: own }, b)
+  // Asked for again, not confirmed, and replaced by another change.
+  await askForChange(store, { ...ada, email: b }, own)
+  const { revert } = await changeEmail(store, { ...ada, email: b }, newAddress())
+  const ownerOf = async () => (await pool.query('select owner_id from users where id = $1', [guest.id])).rows[0].owner_id
+  assert.equal(await ownerOf(), ada.id)
+  assert.equal((await revertChange(store, revert)).status, 204)
+  assert.deepEqual([await emailOf(ada), await ownerOf()], [b, ada.id])
+})
+
 test('of an operator the API keys go too that were made since, and activities record it', async () => {
   const operator = await registerOperator(store)
   const makeKey = async (name: string) =>

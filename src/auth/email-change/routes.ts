@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
 import type { HttpServer } from '../../http/http-server.ts'
-import { CALLER_ONLY, JSON_BODY, NEEDLESS_BODY, okResponses, problemResponses } from '../../http/problem.ts'
+import { CALLER_ONLY, JSON_BODY, okResponses, problemResponses } from '../../http/problem.ts'
 import { clientOf } from '../client.ts'
 import type { AuthContext } from '../context.ts'
 import { EXAMPLE_ONE_TIME_TOKEN } from '../examples.ts'
@@ -56,7 +56,7 @@ export function emailChangeRoutes(server: HttpServer, context: AuthContext): voi
           'and can be found by providers that have proven it. It replaces an earlier request, also one for another address. Guests have no account.',
         response: {
           202: { ...Accepted, description: 'A token is mailed.' },
-          ...problemResponses(...CALLER_ONLY, ...NEEDLESS_BODY),
+          ...problemResponses(...CALLER_ONLY, ...JSON_BODY),
         },
       },
     },

@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 import { callerOf } from '../../http/caller.ts'
 import type { HttpServer } from '../../http/http-server.ts'
-import { CALLER_ONLY, JSON_BODY, NEEDLESS_BODY, noContentResponses, okResponses, problemResponses } from '../../http/problem.ts'
+import { CALLER_ONLY, JSON_BODY, noContentResponses, okResponses, problemResponses } from '../../http/problem.ts'
 import type { AuthContext } from '../context.ts'
 import { ownChangeOf } from '../own-change.ts'
 import { tags } from '../schemas.ts'
@@ -61,7 +61,7 @@ export function factorRoutes(server: HttpServer, context: AuthContext): void {
         tags,
         summary: 'Begins to set up an authenticator app',
         description: 'RFC 6238: SHA-1, six digits, thirty seconds. Nothing asks for a code before `POST /me/totp/confirm`.',
-        response: okResponses(TotpSetup, 'The secret, shown once.', ...STEPPED_UP, 'totp_active', ...NEEDLESS_BODY),
+        response: okResponses(TotpSetup, 'The secret, shown once.', ...STEPPED_UP, 'totp_active', ...JSON_BODY),
       },
     },
     async (request, reply) => reply.header('cache-control', 'no-store').send(await startTotp(context, callerOf(request))),
@@ -102,7 +102,7 @@ export function factorRoutes(server: HttpServer, context: AuthContext): void {
         tags,
         summary: 'Removes the authenticator app',
         description: 'Ends the other sessions. With the last second factor the recovery codes go.',
-        response: noContentResponses('The app is removed.', ...STEPPED_UP, 'not_found', ...NEEDLESS_BODY),
+        response: noContentResponses('The app is removed.', ...STEPPED_UP, 'not_found', ...JSON_BODY),
       },
     },
     async (request, reply) => {
@@ -120,7 +120,7 @@ export function factorRoutes(server: HttpServer, context: AuthContext): void {
         tags,
         summary: 'Begins to register a passkey',
         description: 'The challenge is valid for five minutes, once, for this session.',
-        response: okResponses(NewPasskeyRequest, 'What the browser is given.', ...STEPPED_UP, ...NEEDLESS_BODY),
+        response: okResponses(NewPasskeyRequest, 'What the browser is given.', ...STEPPED_UP, ...JSON_BODY),
       },
     },
     async (request, reply) => reply.header('cache-control', 'no-store').send(await askForNewPasskey(context, callerOf(request))),
@@ -191,7 +191,7 @@ export function factorRoutes(server: HttpServer, context: AuthContext): void {
         summary: "Removes one of the caller's passkeys",
         description: 'Ends the other sessions. With the last second factor the recovery codes go. The last way to sign in stays.',
         params: PasskeyParams,
-        response: noContentResponses('The passkey is removed.', ...STEPPED_UP, 'not_found', 'last_sign_in', ...NEEDLESS_BODY),
+        response: noContentResponses('The passkey is removed.', ...STEPPED_UP, 'not_found', 'last_sign_in', ...JSON_BODY),
       },
     },
     async (request, reply) => {
@@ -209,7 +209,7 @@ export function factorRoutes(server: HttpServer, context: AuthContext): void {
         tags,
         summary: 'Replaces the recovery codes',
         description: 'The earlier codes stop working.',
-        response: okResponses(RecoveryCodes, 'The codes, shown once.', ...STEPPED_UP, 'not_found', ...NEEDLESS_BODY),
+        response: okResponses(RecoveryCodes, 'The codes, shown once.', ...STEPPED_UP, 'not_found', ...JSON_BODY),
       },
     },
     async (request, reply) => {

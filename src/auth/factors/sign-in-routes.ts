@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 import { callerOf } from '../../http/caller.ts'
 import type { HttpServer } from '../../http/http-server.ts'
-import { CALLER_ONLY, JSON_BODY, NEEDLESS_BODY, okResponses, problemResponses } from '../../http/problem.ts'
+import { CALLER_ONLY, JSON_BODY, okResponses, problemResponses } from '../../http/problem.ts'
 import { clientOf } from '../client.ts'
 import type { AuthContext } from '../context.ts'
 import { LoggedIn, presentUser, tags } from '../schemas.ts'
@@ -45,7 +45,7 @@ export function signInRoutes(server: HttpServer, context: AuthContext): void {
         summary: 'Begins a sign-in with a passkey',
         description:
           'The answer is the same for everybody: which account it will be, the passkey says. The challenge is valid for five minutes.',
-        response: okResponses(PasskeyRequest, 'What the browser is given.', 'rate_limited', ...NEEDLESS_BODY),
+        response: okResponses(PasskeyRequest, 'What the browser is given.', 'rate_limited', ...JSON_BODY),
       },
     },
     async (request, reply) => reply.header('cache-control', 'no-store').send(await askForPasskey(context, clientOf(request))),
@@ -84,7 +84,7 @@ export function signInRoutes(server: HttpServer, context: AuthContext): void {
         summary: 'How the caller can prove again who they are',
         description:
           'Also makes the challenge for a passkey, valid for five minutes. A password is a proof only for accounts without a second factor.',
-        response: okResponses(StepUpRequest, 'The ways, and what the browser is given for a passkey.', ...CALLER_ONLY, ...NEEDLESS_BODY),
+        response: okResponses(StepUpRequest, 'The ways, and what the browser is given for a passkey.', ...CALLER_ONLY, ...JSON_BODY),
       },
     },
     async (request, reply) => reply.header('cache-control', 'no-store').send(await askForStepUp(context, callerOf(request))),

@@ -1,6 +1,6 @@
 import { callerOf } from '../../http/caller.ts'
 import type { HttpServer } from '../../http/http-server.ts'
-import { CALLER_ONLY, JSON_BODY, NEEDLESS_BODY, noContentResponses, okResponses } from '../../http/problem.ts'
+import { CALLER_ONLY, JSON_BODY, noContentResponses, okResponses } from '../../http/problem.ts'
 import { clientOf } from '../client.ts'
 import { LinkedSignInSchema, tags } from '../schemas.ts'
 import { linkSignIn, unlinkSignIn } from './link-sign-in.ts'
@@ -54,7 +54,7 @@ export function linkRoutes(server: HttpServer, { auth, providers }: SignIns): vo
         tags,
         summary: "Removes a provider from the caller's account",
         params: ProviderParams,
-        response: noContentResponses('The provider is no longer linked.', ...STEPPED_UP, 'not_found', 'last_sign_in', ...NEEDLESS_BODY),
+        response: noContentResponses('The provider is no longer linked.', ...STEPPED_UP, 'not_found', 'last_sign_in', ...JSON_BODY),
       },
     },
     async (request, reply) => {

@@ -43,7 +43,7 @@ export function oidcRoutes(server: HttpServer, signIns: SignIns, baseUrl: string
   server.get(
     '/auth/oidc/:provider/authorize',
     {
-      config: { access: 'public' },
+      config: { access: 'public', loadClass: 'orders' },
       errorHandler,
       schema: {
         operationId: 'startProviderSignIn',
@@ -75,7 +75,7 @@ export function oidcRoutes(server: HttpServer, signIns: SignIns, baseUrl: string
   server.get(
     '/auth/oidc/:provider/callback',
     {
-      config: { access: 'public' },
+      config: { access: 'public', loadClass: 'orders' },
       errorHandler,
       schema: {
         operationId: 'finishProviderSignIn',

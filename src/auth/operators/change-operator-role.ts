@@ -15,9 +15,8 @@ export async function changeOperatorRole(context: AuthContext, id: string, role:
     await lockOperators(tx, doing)
     const holder = await lockRoleHolder(tx, { id })
     if (holder === null || !isOperatorRole(holder.role)) throw notFound('operator')
-    const { endedSessions, endedTokens } = await setRole(tx, holder, role ?? 'customer', doing)
-    const isInvited = !holder.isProven && endedTokens > 0
-    if (role !== null && isInvited) await mailInvitation(tx, context, { ...holder, role }, doing)
+    const endedSessions = await setRole(tx, holder, role ?? 'customer', doing)
+    if (role !== null && role !== holder.role && holder.isInvited) await mailInvitation(tx, context, { ...holder, role }, doing)
     return endedSessions
   })
   context.revocations.add(...ended)

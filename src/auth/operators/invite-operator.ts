@@ -15,8 +15,8 @@ const INVITATION_MS = 3 * 86_400_000
 
 /**
  * Makes an operator. A new address gets an account whose password nobody knows, and a mail with a one-time token to set one; so its holder
- * proves the address. An existing account gets the role, if its address was proven. Throws `email_taken` for an operator,
- * `address_unproven`, `forbidden` and `invalid_body`.
+ * proves the address; and so does one that was invited before, never accepted, and was removed. Another existing account gets the role, if its
+ * address was proven. Throws `email_taken` for an operator, `address_unproven`, `forbidden` and `invalid_body`.
  */
 export async function inviteOperator(
   context: AuthContext,
@@ -33,8 +33,11 @@ export async function inviteOperator(
     if (holder !== null) {
       if (isOperatorRole(holder.role))
         throw new AppError('email_taken', `This account is an operator's already, with the role ${holder.role}.`)
-      const { endedSessions } = await setRole(tx, holder, role, doing)
-      return { id: holder.id, ended: endedSessions, isInvited: false }
+      const { id, isInvited } = holder
+      // The mailed token proves the address of an invited account.
+      const ended = await setRole(tx, isInvited ? { ...holder, isProven: true } : holder, role, doing)
+      if (isInvited) await mailInvitation(tx, context, { id, email, role }, doing)
+      return { id, ended, isInvited }
     }
     const id = randomUUIDv7()
     await insertUser(tx, { id, email, name: null, role, language: null, created_at: now() }, unknownPassword, null)

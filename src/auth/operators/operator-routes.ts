@@ -3,7 +3,7 @@ import { doingOf } from '../../activity/record-activity.ts'
 import { callerOf } from '../../http/caller.ts'
 import type { HttpServer } from '../../http/http-server.ts'
 import { Cursor, DEFAULT_LIMIT, decodeCursor, encodeCursor, Limit, nextLink, PageOf, toPage } from '../../http/pagination.ts'
-import { JSON_BODY, NEEDLESS_BODY, noContentResponses, OPERATOR_ONLY, okResponses, problemResponses } from '../../http/problem.ts'
+import { JSON_BODY, noContentResponses, OPERATOR_ONLY, okResponses, problemResponses } from '../../http/problem.ts'
 import { OPERATOR_ROLES } from '../../http/scopes.ts'
 import type { AuthContext } from '../context.ts'
 import { EXAMPLE_OPERATOR } from '../examples.ts'
@@ -144,7 +144,7 @@ export function operatorRoutes(server: HttpServer, context: AuthContext, baseUrl
           'It is no operator any more.',
           ...OPERATOR_ONLY,
           'step_up_required',
-          ...NEEDLESS_BODY,
+          ...JSON_BODY,
           'not_found',
           'last_admin',
         ),
@@ -170,7 +170,7 @@ export function operatorRoutes(server: HttpServer, context: AuthContext, baseUrl
           'For somebody who has lost them: passkeys, authenticator app and recovery codes go, sessions end, the password stays, and the owner gets a mail. ' +
           "Make sure that it is the owner who asks. Nobody resets their own, and no customer's: `storefront admin reset-factors`.",
         params: Params,
-        response: noContentResponses('The password alone signs in.', ...OPERATOR_ONLY, 'step_up_required', ...NEEDLESS_BODY, 'not_found'),
+        response: noContentResponses('The password alone signs in.', ...OPERATOR_ONLY, 'step_up_required', ...JSON_BODY, 'not_found'),
       },
     },
     async (request, reply) => {

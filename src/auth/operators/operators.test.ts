@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
+import { newestToken, readAccountMails } from '../../../test/account-mails.ts'
 import { changeEmail, revertChange } from '../../../test/email-changes.ts'
 import { eventually } from '../../../test/eventually.ts'
 import { assertProblem } from '../../../test/problem.ts'
@@ -108,6 +109,60 @@ test('a link mailed before a change or a removal of the role sets no password; a
   )
   assert.equal(rows[0].count, 0)
   assert.deepEqual([linksTo(email).filter(({ role }) => role).length, linksTo(removed.email).length], [2, 1])
+})
+
+test('an invited operator who was removed before accepting is invited again, with a new token', async (t) => {
+  const store = await startStore(t)
+  const { token } = await registerOperator(store)
+  const email = `${randomUUID()}@shop.example`
+  const invite = () => store.call('POST', '/admin/operators', { token, body: { email, role: 'support' } })
+  const { json } = await invite()
+  const first = await newestToken(store, 'operator_invited')
+  assert.equal((await store.call('DELETE', `/admin/operators/${json.id}`, { token })).status, 204)
+  const again = await invite()
+  assert.deepEqual([again.status, again.json.id, again.json.role, again.json.is_invited], [201, json.id, 'support', true])
+  const confirm = (mailed: string) =>
+    store.call('POST', '/auth/password-reset/confirm', { body: { token: mailed, password: 'the passphrase of grace' } })
+  assertProblem(await confirm(first), 422, 'invalid_one_time_token', 'of the first invitation')
+  assert.equal((await confirm(await newestToken(store, 'operator_invited'))).status, 204)
+  const login = await store.call('POST', '/auth/login', { body: { email, password: 'the passphrase of grace' } })
+  assert.equal(login.json.user.role, 'support')
+
+  // Who has accepted and was removed has proven the address, and keeps the password.
+  assert.equal((await store.call('DELETE', `/admin/operators/${json.id}`, { token })).status, 204)
+  const promoted = await invite()
+  assert.deepEqual([promoted.status, promoted.json.is_invited], [200, false])
+})
+
+test('a change of the role of an operator that a command has made invites nobody, also while a token for a new password is open', async (t) => {
+  const store = await startStore(t)
+  const { token } = await registerOperator(store)
+  const clerk = await registerOperator(store)
+  assert.equal((await store.call('POST', '/auth/password-reset', { body: { email: clerk.email } })).status, 202)
+  const before = (await readAccountMails(store)).map(({ kind }) => kind)
+  assert.deepEqual(before, ['reset_password'])
+  const changed = await store.call('PATCH', `/admin/operators/${clerk.id}`, { token, body: { role: 'support' } })
+  assert.deepEqual([changed.status, changed.json.is_invited], [200, false])
+  assert.deepEqual(
+    (await readAccountMails(store)).map(({ kind }) => kind),
+    before,
+  )
+})
+
+test('a new role is mailed to an invited operator also after the token of the invitation has expired', async (t) => {
+  let aheadMs = 0
+  const store = await startStore(t, { now: () => new Date(Date.now() + aheadMs) })
+  const boss = await registerOperator(store)
+  const email = `${randomUUID()}@shop.example`
+  const { json } = await store.call('POST', '/admin/operators', { token: boss.token, body: { email, role: 'support' } })
+  aheadMs = 4 * 86_400_000
+  await store.pool.query('delete from password_resets')
+  const login = await store.call('POST', '/auth/login', { body: { email: boss.email, password: boss.password } })
+  const path = `/admin/operators/${json.id}`
+  const change = (role: string) => store.call('PATCH', path, { token: login.json.access_token, body: { role } })
+  assert.equal((await change('support')).status, 200, 'the same role again mails nothing')
+  assert.equal((await change('analyst')).status, 200)
+  assert.equal((await readAccountMails(store)).filter(({ kind }) => kind === 'operator_invited').length, 2)
 })
 
 test('the holder of a former mailbox does not get an account back with a role that it was given since', async (t) => {

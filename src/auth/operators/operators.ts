@@ -17,10 +17,12 @@ export interface Operator {
 }
 
 // Accepting an invitation proves the address. Operators of a command have proven none either, but nobody has invited them.
-const OPERATOR_COLUMNS = sql`id, email, name, role, email_verified_at is not null as is_email_verified, created_at,
-  email_verified_at is null and exists (
+const IS_INVITED = sql`email_verified_at is null and exists (
     select from activities where subject_id = users.id::text and action = 'createOperator'
-  ) as is_invited,
+  )`
+
+const OPERATOR_COLUMNS = sql`id, email, name, role, email_verified_at is not null as is_email_verified, created_at,
+  ${IS_INVITED} as is_invited,
   exists (select from passkeys where user_id = users.id)
     or exists (select from totp_authenticators where user_id = users.id and confirmed_at is not null) as has_second_factor`
 
@@ -51,6 +53,8 @@ interface RoleHolder {
   email: string
   role: AccountRole
   isProven: boolean
+  /** Also after a removal: an invitation that was never accepted, so nobody has been in the account. */
+  isInvited: boolean
   isBlocked: boolean
 }
 
@@ -71,7 +75,8 @@ export async function lockOperators(tx: Transaction, { actor }: Doing): Promise<
 export async function lockRoleHolder(tx: Transaction, which: { id: string } | { email: string }): Promise<RoleHolder | null> {
   const condition = 'id' in which ? sql`id = ${which.id}` : sql`email = ${which.email} and role <> 'guest'`
   const { rows } = await tx.query<RoleHolder>(
-    sql`select id, email, role, email_verified_at is not null as "isProven", blocked_at is not null as "isBlocked"
+    sql`select id, email, role, email_verified_at is not null as "isProven", ${IS_INVITED} as "isInvited",
+        blocked_at is not null as "isBlocked"
       from users where ${condition} for update`,
   )
   return rows[0] ?? null
@@ -80,16 +85,17 @@ export async function lockRoleHolder(tx: Transaction, which: { id: string } | { 
 /**
  * Gives a locked account a role, which ends its sessions and the tokens that were mailed for a new password or to a former address: those were
  * meant for the role before.
- * Throws `forbidden` for the operator's own account, `address_unproven` for a customer whose address nobody has proven, and `last_admin`.
+ * Returns the ids of the sessions. Throws `forbidden` for the operator's own account, `address_unproven` for a customer whose address nobody
+ * has proven, and `last_admin`.
  */
 export async function setRole(
   tx: Transaction,
   { id, role: before, isProven, isBlocked }: RoleHolder,
   role: AccountRole,
   doing: Doing,
-): Promise<{ endedSessions: string[]; endedTokens: number }> {
+): Promise<string[]> {
   if (doing.actor.type === 'admin' && doing.actor.id === id) throw new AppError('forbidden', 'Nobody changes their own role.')
-  if (before === role) return { endedSessions: [], endedTokens: 0 }
+  if (before === role) return []
   // The person who registered an address need not own it, and would be the operator.
   if (isOperatorRole(role) && !isOperatorRole(before) && !isProven)
     throw new AppError('address_unproven', 'Nobody has proven that this account belongs to the holder of its address.')
@@ -100,9 +106,9 @@ export async function setRole(
   } catch (error) {
     throw translateConstraint(error)
   }
-  const { rowCount } = await tx.query(sql`delete from password_resets where user_id = ${id}`)
+  await tx.query(sql`delete from password_resets where user_id = ${id}`)
   // Else the holder of a former mailbox, perhaps a stranger's, takes back the account with its new role.
   await tx.query(sql`delete from email_changes where user_id = ${id}`)
   await recordActivity(tx, doing, { subjectType: 'account', subjectId: id, before: { role: before }, after: { role } })
-  return { endedSessions: rows.map((session) => session.id), endedTokens: rowCount ?? 0 }
+  return rows.map((session) => session.id)
 }

@@ -6,7 +6,7 @@ import type { ForeignDerivation } from './foreign-hash.ts'
 export interface HashingOptions {
   /** Number of hashes in flight. */
   threads: number
-  /** Number of hashes waiting; past it `unavailable` is thrown. */
+  /** Number of hashes waiting; past it `overloaded` is thrown. */
   maxWaiting: number
 }
 
@@ -40,7 +40,7 @@ export class HashingThreads {
     const worker = this.#idle.pop() ?? (this.#busy.size < this.#options.threads ? this.#startThread() : undefined)
     if (worker !== undefined) this.#assign(worker, job)
     else if (this.#waiting.length < this.#options.maxWaiting) this.#waiting.push(job)
-    else reject(new AppError('unavailable', 'Too many people are logging in at this moment. Retry shortly.', RETRY_LATER))
+    else reject(new AppError('overloaded', 'Too many people are logging in at this moment.', RETRY_LATER))
     return promise
   }
 

@@ -71,7 +71,7 @@ test('computes a few hashes at a time, queues the others in order, and refuses w
   )
   assert.deepEqual(done.toSorted(), [0, 1, 2, 3, 4])
   const refusal = (results[7] as PromiseRejectedResult).reason as AppError
-  assert.deepEqual([refusal.code, refusal.details.headers], ['unavailable', { 'retry-after': '5' }])
+  assert.deepEqual([refusal.code, refusal.details.headers], ['overloaded', { 'retry-after': '5' }])
   assert.equal(await passwords.verify('wrong', null), false, 'places are given back')
 })
 

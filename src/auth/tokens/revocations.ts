@@ -6,7 +6,7 @@ import { type Connect, withReconnect } from '../../db/with-reconnect.ts'
 import { isSessionAlive } from '../sessions.ts'
 import { ISSUED_AHEAD_SECONDS, LONGEST_ACCEPTED_SECONDS } from './signing-keys.ts'
 
-const POLL_MS = 200
+const POLL_MS = 400
 const POLL_TIMEOUT_MS = 2_000
 const RETRY_MS = 250
 /** An older poll is not relied on: an ended session is refused everywhere after a second. */
@@ -34,7 +34,7 @@ interface RevocationsOptions {
 
 /**
  * Knows the revoked sessions without a query for each request: those of this process at once, the others by reading
- * `session_revocations` five times a second. While that fails, each request queries its session.
+ * `session_revocations` every 400 ms. While that fails, each request queries its session.
  */
 export class Revocations {
   readonly #options: RevocationsOptions

@@ -1,7 +1,6 @@
 import { CsvError } from 'csv-parse'
 import { parse } from 'csv-parse/sync'
-import { minorDigits, parseMajorUnits } from '../../currency.ts'
-import { isCurrency } from '../../money.ts'
+import { isCurrency, minorDigits, parseMajorUnits } from '../../currency.ts'
 import { TimeSlice } from '../../time-slice.ts'
 import { MAX_STOCK } from '../product-input.ts'
 import { assertUtf8, type ByteLine, isBlank, LINE_TOO_LONG, MAX_LINE_BYTES } from './byte-lines.ts'

@@ -14,6 +14,8 @@ export const PURGE_QUEUE: QueueDefinition = { name: 'cdn-purge', retryDelaySecon
 
 const WORK = { batchSize: 10, concurrency: 4, fetchers: 1 }
 const POLL_MS = 1_000
+/** Without a cache the outbox is only cleared. */
+const CLEAR_MS = 30_000
 /** Changes within this pause are purged together. */
 const PAUSE_MS = 100
 const RETRY_MS = 1_000
@@ -75,7 +77,7 @@ export function createCataloguePurge({ pool, connect, jobs, purgers, logger }: C
       signal: stopping.signal,
       retryMs: RETRY_MS,
       async work(_client, signal) {
-        if (!(await takeChanges())) return POLL_MS
+        if (!(await takeChanges())) return purgers.length > 0 ? POLL_MS : CLEAR_MS
         await delay(PAUSE_MS, undefined, { signal }).catch(() => {})
         return 0
       },

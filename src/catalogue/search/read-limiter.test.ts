@@ -41,7 +41,8 @@ async function withPlacesHeld(
     await work()
     await countWaiting()
     for (const answer of await Promise.all(reads)) {
-      assertProblem(answer, 503, 'unavailable')
+      // Those that have a place wait for the lock, the others for a place.
+      assertProblem(answer, 503, answer.json.code === 'overloaded' ? 'overloaded' : 'unavailable')
       assert.match(answer.headers['retry-after'] ?? '', /^\d+$/)
     }
   } finally {
@@ -83,19 +84,19 @@ test('answers logins and readiness while reads of the catalogue have all their p
 })
 
 test('refuses a read at once when the queue is full', async () => {
-  const limiter = new ReadLimiter({ places: 1, maxWaiting: 1, waitMs: 60_000 })
+  const limiter = new ReadLimiter({ loadClass: 'search', places: 1, maxWaiting: 1, waitMs: 60_000 })
   const held = Promise.withResolvers<void>()
   const reads = [limiter.admit(() => held.promise), limiter.admit(() => held.promise)]
   await assert.rejects(
     limiter.admit(async () => assert.fail('must not run')),
-    { code: 'unavailable' },
+    { code: 'overloaded' },
   )
   held.resolve()
   await Promise.all(reads)
 })
 
 test('admits the read that has waited longest, also after one has failed or timed out', async () => {
-  const limiter = new ReadLimiter({ places: 1, maxWaiting: 3, waitMs: 60_000 })
+  const limiter = new ReadLimiter({ loadClass: 'search', places: 1, maxWaiting: 3, waitMs: 60_000 })
   const ends = [1, 2, 3].map(() => Promise.withResolvers<string>())
   const begun: number[] = []
   const reads = ends.map(({ promise }, i) =>
@@ -117,12 +118,12 @@ test('admits the read that has waited longest, also after one has failed or time
 })
 
 test('a read that has timed out takes no place', async () => {
-  const limiter = new ReadLimiter({ places: 1, maxWaiting: 1, waitMs: 1 })
+  const limiter = new ReadLimiter({ loadClass: 'search', places: 1, maxWaiting: 1, waitMs: 1 })
   const held = Promise.withResolvers<void>()
   const first = limiter.admit(() => held.promise)
   await assert.rejects(
     limiter.admit(async () => assert.fail('must not run')),
-    { code: 'unavailable' },
+    { code: 'overloaded' },
   )
   held.resolve()
   await first

@@ -1,11 +1,13 @@
-import { AppError } from '../../errors.ts'
+import { overloaded, type ShedClass } from '../../http/load-shedder.ts'
 
 export interface ReadLimits {
+  /** Of the requests that are refused. */
+  loadClass: ShedClass
   /** Reads that run at once. */
   places: number
-  /** Reads that may wait for a place. The next one is refused with `unavailable`. */
+  /** Reads that may wait for a place. The next one is refused with `overloaded`. */
   maxWaiting: number
-  /** A read that waits longer is refused with `unavailable`. */
+  /** A read that waits longer is refused with `overloaded`. */
   waitMs: number
 }
 
@@ -19,7 +21,12 @@ export class ReadLimiter {
     this.#limits = limits
   }
 
-  /** Runs `read` when there is a place. Throws `unavailable` when too many reads wait, or this one has waited too long. */
+  /** The share of `maxWaiting` that waits. */
+  get fullness(): number {
+    return this.#waiting.size / this.#limits.maxWaiting
+  }
+
+  /** Runs `read` when there is a place. Throws `overloaded` when too many reads wait, or this one has waited too long. */
   async admit<T>(read: () => Promise<T>): Promise<T> {
     await this.#takePlace()
     try {
@@ -35,13 +42,17 @@ export class ReadLimiter {
       this.#running++
       return
     }
-    if (this.#waiting.size >= maxWaiting) throw tooManyReads()
+    if (this.#waiting.size >= maxWaiting) throw this.#refusal()
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     this.#waiting.add(resolve)
     const timer = setTimeout(() => {
-      if (this.#waiting.delete(resolve)) reject(tooManyReads())
+      if (this.#waiting.delete(resolve)) reject(this.#refusal())
     }, waitMs)
     await promise.finally(() => clearTimeout(timer))
+  }
+
+  #refusal() {
+    return overloaded(this.#limits.loadClass, 'Too many requests read the catalogue at this moment.')
   }
 
   #releasePlace(): void {
@@ -52,8 +63,4 @@ export class ReadLimiter {
       next()
     }
   }
-}
-
-function tooManyReads(): AppError {
-  return new AppError('unavailable', 'Too many requests read the catalogue at this moment. Try again shortly.')
 }

@@ -4,7 +4,8 @@ import { choice } from './form.ts'
 import { STATUSES } from './order-parts.ts'
 
 const NAMES = ['number', 'email', 'status', 'product_id', 'user_id', 'from', 'to'] as const
-const UUID = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/i
+const UUID_PATTERN = '[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}'
+const UUID = new RegExp(`^${UUID_PATTERN}$`)
 
 /** The filters in an address, without its other parameters. */
 export function readFilters(parameters: URLSearchParams): URLSearchParams {
@@ -27,6 +28,10 @@ export function filterForm(
   })
   const product = text('product', given('product_id'), 14)
   void showSku(product, given('product_id'))
+  const customer = Object.assign(text('user_id', given('user_id'), 14), {
+    pattern: `\\s*${UUID_PATTERN}\\s*`,
+    title: 'The id of a customer',
+  })
   const label = (name: string, control: HTMLElement) => create('label', {}, `${name} `, control)
   const reset = create('button', { type: 'button' }, 'Reset')
   const form = create(
@@ -36,6 +41,7 @@ export function filterForm(
     label('E-mail', Object.assign(text('email', given('email'), 20), { type: 'email' })),
     label('Status', status),
     label('Product (SKU or id)', product),
+    label('Customer (id)', customer),
     label('Placed from', time('from')),
     label('Placed before', time('to')),
     create('button', { type: 'submit', class: 'primary' }, 'Search'),
@@ -44,7 +50,7 @@ export function filterForm(
   form.addEventListener('submit', async (event) => {
     event.preventDefault()
     try {
-      onChange(await readForm(new FormData(form), filters))
+      onChange(await readForm(new FormData(form)))
     } catch (error) {
       report(error)
     }
@@ -56,7 +62,7 @@ export function filterForm(
   return form
 }
 
-async function readForm(data: FormData, before: URLSearchParams): Promise<URLSearchParams> {
+async function readForm(data: FormData): Promise<URLSearchParams> {
   const text = (name: string) => String(data.get(name) ?? '').trim()
   const product = text('product')
   const given = {
@@ -64,7 +70,7 @@ async function readForm(data: FormData, before: URLSearchParams): Promise<URLSea
     email: text('email'),
     status: text('status'),
     product_id: product === '' || UUID.test(product) ? product : await findProductId(product),
-    user_id: before.get('user_id') ?? '',
+    user_id: text('user_id'),
     from: toInstant(text('from')),
     to: toInstant(text('to')),
   }

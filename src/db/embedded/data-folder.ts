@@ -45,6 +45,14 @@ export function newClusterFolder({ cluster }: DataFolder): string {
   return `${cluster}.new`
 }
 
+/** A cluster whose store was moved to another server, null for none. */
+export function findMovedCluster({ path, cluster }: DataFolder): string | null {
+  if (existsSync(cluster) || !existsSync(path)) return null
+  const names = readdirSync(path).filter((name) => /^postgres\.moved-\d+$/.test(name))
+  const newest = names.toSorted().at(-1)
+  return newest === undefined ? null : join(path, newest)
+}
+
 /** Whether a cluster was ever created in this folder. */
 export function hasCluster({ cluster }: DataFolder): boolean {
   return existsSync(join(cluster, 'PG_VERSION'))
@@ -67,7 +75,7 @@ export class SecretUnusable extends OperatorError {
 
 // What a store creates there, and what a file system contains by itself.
 const OWN_ENTRIES =
-  /^(lock(-journal)?|owner|postgres(\.new|\.log|\.probe|\.restored|\.replaced-\d+)?|(postgres-password|secret(\.next)?)(\.new|\.replaced-\d+)?|mail|lake(-cache)?|server-root|lost\+found)$/
+  /^(lock(-journal)?|owner|postgres(\.new|\.log|\.probe|\.restored|\.(replaced|moved)-\d+)?|(postgres-password|secret(\.next)?)(\.new|\.replaced-\d+)?|mail|lake(-cache)?|server-root|lost\+found)$/
 
 /**
  * Locks the folder for this process and returns the idempotent function that unlocks it. Throws DataFolderInUse, DataFolderExposed or another

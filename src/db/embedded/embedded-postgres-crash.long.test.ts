@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, chownSync, cpSync, existsSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, chownSync, cpSync, existsSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { after, type TestContext, test } from 'node:test'
@@ -147,6 +147,19 @@ test('names the log when the server does not start, and unlocks the folder', asy
     assert.match(error.message, /did not start; see .*postgres\.log$/)
     return true
   })
+  const server = await startEmbeddedPostgres(folder)
+  await server.stop()
+})
+
+test('a cluster of another major version of PostgreSQL is refused with both versions, and unchanged', async () => {
+  const file = join(folder.cluster, 'PG_VERSION')
+  const version = readFileSync(file, 'utf8')
+  writeFileSync(file, '17\n')
+  await assert.rejects(
+    startEmbeddedPostgres(folder),
+    /postgres is of PostgreSQL 17, and this version of Storefront has PostgreSQL 18: move it with the version that made it \(storefront database move\); see /,
+  )
+  writeFileSync(file, version)
   const server = await startEmbeddedPostgres(folder)
   await server.stop()
 })

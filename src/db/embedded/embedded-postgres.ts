@@ -1,13 +1,15 @@
-import { existsSync, readdirSync } from 'node:fs'
+import { existsSync, readdirSync, renameSync } from 'node:fs'
 import type { DatabaseAddresses } from '../addresses.ts'
 import {
   type DataFolder,
+  findMovedCluster,
   hasCluster,
   lockDataFolder,
   missingSecretError,
   newClusterFolder,
   readSecret,
   restoredFolder,
+  syncFolder,
 } from './data-folder.ts'
 import { OWNER } from './embedded-roles.ts'
 import { findFullDisk, isDiskFull } from './full-disk.ts'
@@ -15,6 +17,7 @@ import { PostgresUnavailable } from './postgres-launcher.ts'
 import { addressesOf, type Server, type ServerOptions, startServer } from './postgres-server.ts'
 import { address, PASSWORD_FILE, probe, readPidFile } from './running-postgres.ts'
 import { SupervisedServer } from './server-supervisor.ts'
+import { markRestored } from './unfinished-restore.ts'
 
 export interface EmbeddedOptions extends ServerOptions {
   /** Called when the server exits without having been stopped, and each time a restart fails. */
@@ -34,6 +37,11 @@ export interface EmbeddedPostgres {
   readonly failure: string | null
   /** Stops the server; `wait` lets its other clients finish first. Idempotent. */
   stop(how?: 'now' | 'wait'): Promise<void>
+  /**
+   * Stops the server after its store was moved to another one, and renames the cluster before another process can use it. Returns its new
+   * path. Renamed back, it counts as a restored store and begins an incarnation: the other one may have sold since.
+   */
+  setAsMoved(): Promise<string>
 }
 
 /**
@@ -52,6 +60,15 @@ export async function startEmbeddedPostgres(folder: DataFolder, options: Embedde
       await (supervised ?? server).stop(how)
       unlock()
     }
+    const setAsMoved = async () => {
+      await (supervised ?? server).stop('now')
+      const moved = `${folder.cluster}.moved-${Date.now()}`
+      renameSync(folder.cluster, moved)
+      markRestored(moved)
+      syncFolder(folder.path)
+      unlock()
+      return moved
+    }
     const { url, addresses } = server
     return {
       url,
@@ -60,6 +77,7 @@ export async function startEmbeddedPostgres(folder: DataFolder, options: Embedde
         return supervised?.failure ?? null
       },
       stop,
+      setAsMoved,
     }
   } catch (error) {
     unlock()
@@ -67,18 +85,28 @@ export async function startEmbeddedPostgres(folder: DataFolder, options: Embedde
   }
 }
 
-/** A new password or a new, empty cluster would only hide what is missing. Throws SecretUnusable or PostgresUnavailable. */
-function assertComplete(folder: DataFolder): void {
+/** A new password or a new, empty cluster would only hide what is missing. Throws SecretUnusable or PostgresUnavailable. Changes nothing. */
+export function assertComplete(folder: DataFolder): void {
   if (hasCluster(folder)) {
     if (readSecret(folder, PASSWORD_FILE) === null) throw missingSecretError(folder, PASSWORD_FILE)
     return
   }
+  assertNotMoved(folder)
   if (existsSync(restoredFolder(folder)))
     throw new PostgresUnavailable(`a restore into ${folder.path} was not finished: run storefront restore again`)
   const left = findOrphanedFiles(folder)
   if (left.length === 0) return
   throw new PostgresUnavailable(
     `the database ${folder.cluster} is missing beside ${left.join(', ')}: mount its disk, or run storefront restore with a backup, or move ${left.length === 1 ? 'that' : 'those'} away for a new store; nothing was changed`,
+  )
+}
+
+/** Throws PostgresUnavailable when the store of this folder is on another server now: a new one would be empty. */
+export function assertNotMoved(folder: DataFolder): void {
+  const moved = findMovedCluster(folder)
+  if (moved === null) return
+  throw new PostgresUnavailable(
+    `the store of ${folder.path} was moved to another database: set DATABASE_URL to its address; to go back without what was sold there, rename ${moved} to ${folder.cluster}`,
   )
 }
 

@@ -1,6 +1,6 @@
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, closeSync, mkdirSync, openSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, closeSync, mkdirSync, openSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -25,7 +25,6 @@ const MAX_SOCKET_FOLDER_LENGTH = 85
 /** For a laptop: about 150 MB of memory, durable, with logical replication. */
 const SETTINGS: Record<string, string> = {
   listen_addresses: '127.0.0.1',
-  max_connections: '100',
   shared_buffers: '128MB',
   wal_level: 'logical',
   max_wal_senders: '10',
@@ -55,7 +54,11 @@ wait "$watchdog"
 exit "$status"
 `
 
+const MAX_CONNECTIONS = 100
+
 export interface ServerOptions {
+  /** Connections that the server allows besides `MAX_CONNECTIONS`. */
+  extraConnections?: number
   /** Settings of the server that differ from the store's, for tests. */
   settings?: Record<string, string>
   /** Returns the TCP port to listen on; by default the kernel chooses one. */
@@ -97,7 +100,8 @@ export async function startServer(
   const logFile = join(folder.path, 'postgres.log')
   const socketFolder = (await supportsSockets(folder.cluster)) ? folder.cluster : ''
   const sockets = { unix_socket_directories: socketFolder, unix_socket_permissions: '0700' }
-  const settings = Object.entries({ ...SETTINGS, ...sockets, ...options.settings, port: String(port) })
+  const connections = { max_connections: String(MAX_CONNECTIONS + (options.extraConnections ?? 0)) }
+  const settings = Object.entries({ ...SETTINGS, ...connections, ...sockets, ...options.settings, port: String(port) })
   const server = [launcher.program('postgres'), '-D', folder.cluster, ...settings.flatMap(([name, value]) => ['-c', `${name}=${value}`])]
   const child = spawnLogged(launcher.wrap(['sh', '-c', WATCHDOG, 'storefront-postgres', ...server], folder.cluster), launcher, logFile)
   const exited = new Promise<string>((resolve) => {
@@ -117,7 +121,7 @@ export async function startServer(
   }
   const owner = { role: OWNER, password }
   try {
-    await waitUntilReady(child, address(port, owner, 'postgres'), folder, logFile)
+    await waitUntilReady(child, address(port, owner, 'postgres'), folder, launcher, logFile)
     await createDatabase(address(port, owner, 'postgres'), password)
   } catch (error) {
     await stop('now')
@@ -202,13 +206,26 @@ function withReason(what: string, folder: DataFolder, logFile: string): string {
   return reason === null ? `${what}; see ${logFile}` : `${what}: ${reason}; see ${logFile}`
 }
 
-async function waitUntilReady(child: ChildProcess, url: string, folder: DataFolder, logFile: string): Promise<void> {
+/** Why this server cannot open the cluster: it is of another major version, with other files. Null when it is of the same. */
+function findOtherVersion(folder: DataFolder, launcher: Launcher): string | null {
+  if (!hasCluster(folder)) return null
+  const { cluster } = folder
+  const made = readFileSync(join(cluster, 'PG_VERSION'), 'utf8').trim()
+  const { stdout } = spawnSync(launcher.program('postgres'), ['--version'], { encoding: 'utf8' })
+  const [, own = made] = / (\d+)[^ ]*$/.exec(stdout.trim()) ?? []
+  if (made === own) return null
+  return `the database in ${cluster} is of PostgreSQL ${made}, and this version of Storefront has PostgreSQL ${own}: move it with the version that made it (storefront database move)`
+}
+
+async function waitUntilReady(child: ChildProcess, url: string, folder: DataFolder, launcher: Launcher, logFile: string): Promise<void> {
   let failure: Error | null = null
   child.once('error', (error) => {
     failure = error
   })
   child.once('exit', () => {
-    failure = new PostgresUnavailable(withReason('the embedded PostgreSQL did not start', folder, logFile))
+    failure = new PostgresUnavailable(
+      withReason(findOtherVersion(folder, launcher) ?? 'the embedded PostgreSQL did not start', folder, logFile),
+    )
   })
   const deadline = Date.now() + READY_TIMEOUT_MS
   while ((await probe(url)) !== null) {

@@ -38,7 +38,7 @@ test('continues after the process was paused for longer than an order may wait',
   const batcher = createBatcher({ placeOrders: placeAll, limits: { waitMs: WAIT_MS } })
   const late = batcher.place(request())
   ahead = 2 * WAIT_MS
-  await assert.rejects(late, { code: 'unavailable' })
+  await assert.rejects(late, { code: 'overloaded' })
   const next = request()
   assert.equal((await batcher.place(next)).orderId, next.userId)
 })
@@ -118,4 +118,145 @@ test('never has two orders with one key in flight at once, and places those with
   finish.resolve()
   await Promise.all([first, retry])
   assert.deepEqual(batches, [['key'], [null], ['key']])
+})
+
+test('of a customer with many connections and large orders a share is accepted, and ten others are in the batches after it', async () => {
+  const batches: OrderRequest[][] = []
+  let release = () => {}
+  const batcher = createBatcher({
+    async placeOrders(requests) {
+      batches.push([...requests])
+      const gate = Promise.withResolvers<void>()
+      release = gate.resolve
+      await gate.promise
+      return placeAll(requests)
+    },
+    limits: { batchLines: 100, customerOrders: 8, customerLines: 200 },
+  })
+  const lines = Array.from({ length: 50 }, () => ({ product_id: randomUUID(), quantity: 1 }))
+  const large = (userId: string): OrderRequest => ({ ...request(), userId, basket: { sent: [], lines } })
+  const greedy = Array.from({ length: 64 }, () => batcher.place(large('greedy')))
+  const polite = Array.from({ length: 10 }, () => batcher.place(request()))
+  // Of one network, such as guests behind one address.
+  const guests = Array.from({ length: 20 }, () => batcher.place(request(), '192.0.2.7'))
+  const outcomes = Promise.allSettled(greedy)
+  const guestOutcomes = Promise.allSettled(guests)
+  let isDone = false
+  const done = Promise.all([...polite, outcomes, guestOutcomes]).finally(() => {
+    isDone = true
+  })
+  while (!isDone) {
+    release()
+    await setImmediate()
+  }
+  await done
+  const counts = async (all: typeof outcomes) => Object.groupBy(await all, ({ status }) => status)
+  const { fulfilled = [], rejected = [] } = await counts(outcomes)
+  assert.deepEqual([fulfilled.length, rejected.length], [4, 60])
+  const { code, details } = (rejected[0] as PromiseRejectedResult).reason
+  assert.deepEqual([code, details.headers], ['rate_limited', { 'retry-after': '1' }])
+  assert.equal((await counts(guestOutcomes)).fulfilled?.length, 8)
+  assert.ok(batches.length <= 4, `${batches.length} batches`)
+  // Answered orders no longer count.
+  const before = batches.length
+  const again = batcher.place(large('greedy'))
+  while (batches.length === before) await setImmediate()
+  release()
+  assert.equal((await again).orderId, 'greedy')
+})
+
+/** A batcher whose batches end when `release` is called, of which the first two are in flight. */
+async function createHeldBatcher(limits: OrderBatcherOptions['limits'] = {}) {
+  const batches: OrderRequest[][] = []
+  const gates: (() => void)[] = []
+  const batcher = createBatcher({
+    limits,
+    async placeOrders(requests) {
+      batches.push([...requests])
+      const gate = Promise.withResolvers<void>()
+      gates.push(gate.resolve)
+      await gate.promise
+      return placeAll(requests)
+    },
+  })
+  const answers: Promise<unknown>[] = []
+  const place = (userId: string, lines = 1) => {
+    const basket = { sent: [], lines: Array.from({ length: lines }, () => ({ product_id: randomUUID(), quantity: 1 })) }
+    const answer = batcher.place({ ...request(), userId, basket })
+    answers.push(answer.catch(() => {}))
+    return answer
+  }
+  for (const batch of [1, 2]) {
+    place(`in flight ${batch}`)
+    while (batches.length < batch) await setImmediate()
+  }
+  const nextBatch = async (): Promise<string[]> => {
+    const next = batches.length
+    gates.shift()?.()
+    while (batches.length === next) await setImmediate()
+    return batches[next]?.map(({ userId }) => userId) ?? []
+  }
+  const finish = async () => {
+    let isDone = false
+    const done = Promise.all(answers).then(() => {
+      isDone = true
+    })
+    while (!isDone) {
+      gates.shift()?.()
+      await setImmediate()
+    }
+    await done
+  }
+  return { batcher, place, nextBatch, finish }
+}
+
+for (const [greedy, orders, lines] of [
+  [1, 400, 20],
+  [10, 100, 100],
+  [10, 10, 1_000],
+  [100, 20, 1],
+] as const) {
+  test(`an order is in the next batch after ${greedy} customers have queued ${orders} orders of ${lines} lines each`, {
+    timeout: 60_000,
+  }, async () => {
+    const { place, nextBatch, finish } = await createHeldBatcher()
+    for (let order = 0; order < orders; order++) {
+      // What is above a share is refused.
+      for (let customer = 0; customer < greedy; customer++) place(`greedy ${customer}`, lines).catch(() => {})
+    }
+    const answer = place('polite', 5)
+    assert.ok((await nextBatch()).includes('polite'))
+    await finish()
+    await answer
+  })
+}
+
+test('an order of many lines is in one of the next batches while small ones keep coming', { timeout: 60_000 }, async () => {
+  const { place, nextBatch, finish } = await createHeldBatcher()
+  const customers = Array.from({ length: 300 }, (_, customer) => `customer ${customer}`)
+  for (const customer of customers) place(customer, 8)
+  place('large', 1_000)
+  const taken: string[] = []
+  for (let batch = 0; batch < 4; batch++) {
+    taken.push(...(await nextBatch()))
+    for (const customer of customers.slice(0, 128)) place(customer, 8)
+  }
+  assert.ok(taken.includes('large'))
+  await finish()
+})
+
+test('a full queue refuses those who have much in it, and admits a few small orders of others up to a reserve', {
+  timeout: 60_000,
+}, async () => {
+  const { batcher, place, finish } = await createHeldBatcher({ waitingOrders: 20, reservedOrders: 7 })
+  const greedy = Array.from({ length: 20 }, () => place('greedy'))
+  await assert.rejects(place('greedy'), { code: 'overloaded' })
+  await assert.rejects(place('large', 1_000), { code: 'overloaded' })
+  const polite = Array.from({ length: 4 }, () => place('polite'))
+  await assert.rejects(place('polite'), { code: 'overloaded' })
+  const others = Array.from({ length: 3 }, (_, other) => place(`other ${other}`))
+  await assert.rejects(place('late'), { code: 'overloaded' })
+  assert.equal(batcher.fullness, 5 / 20)
+  await finish()
+  await Promise.all([...greedy, ...polite, ...others])
 })

@@ -4,7 +4,10 @@ import { PriceList } from '../../catalogue/products.ts'
 import { canOneRowBeAtFault, isDatabaseOutage, isTimeout } from '../../db/failures.ts'
 import { loggableError } from '../../db/loggable-error.ts'
 import { AppError } from '../../errors.ts'
+import { overloaded } from '../../http/load-shedder.ts'
 import type { Outcome, PlacedOrder } from './batch-decision.ts'
+import { CustomerShares } from './customer-shares.ts'
+import { FairQueue } from './fair-queue.ts'
 import { rowsAreLocked } from './locked-rows.ts'
 import { OptimisticBackoff } from './optimistic-backoff.ts'
 import { lockKeysOf, type OrderRequest, rowsOf } from './order-request.ts'
@@ -34,12 +37,21 @@ export interface PlacingObserver {
 }
 
 const LIMITS = {
-  /** Orders of one batch, and lines of one batch unless a single order has more. */
+  /** Orders of one batch, and lines of one batch unless a single order has more or small ones join. */
   batchOrders: 128,
   batchLines: 2_000,
+  /** An order of at most this number of lines joins a batch that has all its lines: large orders of others do not delay it. */
+  smallOrderLines: 8,
   /** Orders and lines that wait at most; more are refused with 503. */
   waitingOrders: 2_000,
   waitingLines: 100_000,
+  /** Orders above these that customers with few unanswered ones, and few lines in them, still add. */
+  reservedOrders: 500,
+  fewOrders: 4,
+  fewLines: 32,
+  /** Unanswered orders and lines of one customer at most: some batches, while most of what may wait is for others. More are refused with 429. */
+  customerOrders: 500,
+  customerLines: 10_000,
   /** How long an order waits for its batch to begin. */
   waitMs: 10_000,
   /** How long an order waits for another transaction that has its key or its rows. */
@@ -62,6 +74,8 @@ export const CONNECTIONS_FOR_PLACING = BATCHES_AT_ONCE + LIMITS.aloneAtOnce
 
 interface WaitingOrder {
   request: OrderRequest
+  /** The customer, or the network of a guest. */
+  countedFor: string
   lockKeys: readonly string[]
   since: number
   answer: PromiseWithResolvers<PlacedOrder>
@@ -96,7 +110,8 @@ export function createOrderBatcher({ logger, observer, ...options }: PlacingOpti
 export class OrderBatcher {
   readonly #options: OrderBatcherOptions
   readonly #limits: typeof LIMITS
-  #waiting: WaitingOrder[] = []
+  readonly #shares: CustomerShares
+  readonly #waiting = new FairQueue<WaitingOrder>()
   #waitingLines = 0
   #isWorking = false
   readonly #batchesInFlight = new Set<Promise<void>>()
@@ -110,22 +125,42 @@ export class OrderBatcher {
   constructor(options: OrderBatcherOptions) {
     this.#options = options
     this.#limits = { ...LIMITS, ...options.limits }
+    this.#shares = new CustomerShares(this.#limits)
   }
 
-  /** Returns when the order is committed. Throws the reason for a refusal, and `unavailable` when too many orders wait. */
-  place(request: OrderRequest): Promise<PlacedOrder> {
-    if (this.#waiting.length >= this.#limits.waitingOrders || this.#waitingLines >= this.#limits.waitingLines) {
-      this.#options.observer?.orderRefused('unavailable')
+  /** The share of `waitingOrders` that waits when each customer counts once: of a few who fill the queue, others notice nothing. */
+  get fullness(): number {
+    return this.#waiting.owners / this.#limits.waitingOrders
+  }
+
+  /**
+   * Returns when the order is committed. Throws the reason for a refusal, `overloaded` when too many orders wait,
+   * and `rate_limited` when too many of them count for one: the customer, or the network of a guest.
+   */
+  place(request: OrderRequest, countedFor: string = request.userId): Promise<PlacedOrder> {
+    const lines = request.basket.lines.length
+    if (this.#isFullFor(countedFor, lines)) {
+      this.#options.observer?.orderRefused('overloaded')
       return Promise.reject(tooBusy())
     }
     const answer = Promise.withResolvers<PlacedOrder>()
-    this.#enqueue({ request, lockKeys: this.#options.lockKeysOf(request), since: performance.now(), answer })
+    if (!this.#shares.take(countedFor, lines, answer.promise)) {
+      this.#options.observer?.orderRefused('rate_limited')
+      return Promise.reject(tooManyOfOne())
+    }
+    this.#enqueue({ request, countedFor, lockKeys: this.#options.lockKeysOf(request), since: performance.now(), answer })
     if (this.#options.observer !== undefined) observe(answer.promise, this.#options.observer)
     return answer.promise
   }
 
+  #isFullFor(customer: string, lines: number): boolean {
+    const { waitingOrders, waitingLines, reservedOrders } = this.#limits
+    if (this.#waiting.length < waitingOrders && this.#waitingLines < waitingLines) return false
+    return this.#waiting.length >= waitingOrders + reservedOrders || !this.#shares.usesLittleWith(customer, lines)
+  }
+
   #enqueue(order: WaitingOrder): void {
-    this.#waiting.push(order)
+    this.#waiting.push(order.countedFor, order)
     this.#waitingLines += order.request.basket.lines.length
     if (!this.#isWorking) void this.#work()
   }
@@ -149,19 +184,18 @@ export class OrderBatcher {
   }
 
   #nextBatch(): WaitingOrder[] {
-    const { batchOrders, batchLines, waitMs } = this.#limits
+    const { batchOrders, batchLines, smallOrderLines, waitMs } = this.#limits
     const batch: WaitingOrder[] = []
-    const left: WaitingOrder[] = []
     let batchedLines = 0
     const oldest = performance.now() - waitMs
-    for (const order of this.#waiting) {
+    // A retry waits until the batch in flight with the same key has finished.
+    const isReady = ({ lockKeys }: WaitingOrder) => !lockKeys.some((key) => this.#lockKeysInFlight.has(key))
+    const fits = ({ request }: WaitingOrder) => {
+      const lines = request.basket.lines.length
+      return batch.length === 0 || lines <= smallOrderLines || batchedLines + lines <= batchLines
+    }
+    for (const order of this.#waiting.take(isReady, fits)) {
       const lines = order.request.basket.lines.length
-      const isFull = batch.length === batchOrders || (batch.length > 0 && batchedLines + lines > batchLines)
-      // A retry waits until the batch in flight with the same key has finished.
-      if (isFull || order.lockKeys.some((key) => this.#lockKeysInFlight.has(key))) {
-        left.push(order)
-        continue
-      }
       this.#waitingLines -= lines
       if (order.since < oldest) {
         order.answer.reject(tooBusy())
@@ -169,8 +203,8 @@ export class OrderBatcher {
       }
       batchedLines += lines
       batch.push(order)
+      if (batch.length === batchOrders) break
     }
-    this.#waiting = left
     return batch
   }
 
@@ -303,6 +337,12 @@ function requestInProgress(): AppError {
   })
 }
 
+function tooManyOfOne(): AppError {
+  return new AppError('rate_limited', 'Too many orders of this customer wait for their answer.', {
+    headers: { 'retry-after': RETRY_AFTER_SECONDS },
+  })
+}
+
 function tooBusy(): AppError {
-  return new AppError('unavailable', 'Too many orders wait to be placed. Try again in a moment.')
+  return overloaded('orders', 'Too many orders wait to be placed.')
 }

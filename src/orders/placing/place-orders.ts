@@ -12,6 +12,8 @@ export interface PlacingContext extends StateSource {
   backoff: OptimisticBackoff
   /** Called when a batch was decided on a state that had changed, and is decided again. */
   onConflict?: (() => void) | undefined
+  /** Called when a batch begins to be stored. Its result is called at the end, with an error, or null for none. */
+  onStore?: ((requests: readonly OrderRequest[]) => (error: unknown) => void) | undefined
 }
 
 /** Each attempt after the first follows a change by another process, or rows that turned out to be locked. */
@@ -27,7 +29,7 @@ export async function placeOrders(
   requests: readonly OrderRequest[],
   maxLockMs = Number.POSITIVE_INFINITY,
 ): Promise<Outcome[]> {
-  const { lockedRows, backoff, onConflict } = context
+  const { lockedRows, backoff, onConflict, onStore } = context
   const rows = rowsOf(requests)
   let isOptimistic = backoff.shouldTry && !lockedRows.hasAny(rows)
   if (!backoff.shouldTry) backoff.skipped()
@@ -38,7 +40,13 @@ export async function placeOrders(
       const decision = new BatchDecision(requests, state, { ...context, now: context.now() })
       // A refusal reports the state, which has to be read for that.
       if (!isOptimistic || decision.isEveryRequestAccepted) {
-        const numbers = await storeOrders({ ...context, pricesVersion: state.prices.version, lockTimeoutMs }, decision.drafts)
+        const onEnd = onStore?.(requests)
+        const options = { ...context, pricesVersion: state.prices.version, lockTimeoutMs }
+        const numbers = await storeOrders(options, decision.drafts).catch((error: unknown) => {
+          onEnd?.(error)
+          throw error
+        })
+        onEnd?.(numbers === null ? 'state_changed' : null)
         if (isOptimistic) numbers === null ? backoff.failed() : backoff.succeeded()
         if (numbers !== null) return decision.outcomes(numbers)
         onConflict?.()

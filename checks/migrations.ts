@@ -1,0 +1,77 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+/** The newest migration of release 0.1.0: no earlier release can run on the schema before it. */
+const FIRST_RELEASE = '0028'
+
+/** Statements after which the previous release could not continue, with what to do instead. */
+const CONTRACTIONS: readonly { pattern: RegExp; instead: string }[] = [
+  {
+    pattern: /\bdrop (?:table|view|materialized view|sequence|type|function|schema|extension)\b/,
+    instead: 'drop it in the release after the one that no longer uses it',
+  },
+  {
+    pattern:
+      /\bdrop (?:column )?(?!not null|default|constraint|index|trigger|identity|expression|table|view|materialized|sequence|type|function|schema|extension|policy|owned|if\b)\w+|\bdrop (?:column )?if exists \w+/,
+    instead: 'drop the column in the release after the one that no longer uses it',
+  },
+  {
+    pattern: /\brename (?:to|column|constraint|value|\w+ to)\b/,
+    instead: 'add the new name, write both, and drop the old one a release later',
+  },
+  {
+    pattern: /\balter (?:column )?\w+ (?:set data )?type\b/,
+    instead: 'add a column of the new type, write both, and drop the old one a release later',
+  },
+  { pattern: /\balter (?:column )?\w+ set not null\b/, instead: 'set it in the release after the one that always writes the column' },
+  {
+    pattern:
+      /\badd (?:column )?(?!constraint|primary|foreign|unique|check|exclude|value)(?:if not exists )?\w+ (?:(?!\bdefault\b|\bgenerated\b)[^,;])*\bnot null\b(?:(?!\bdefault\b|\bgenerated\b)[^,;])*(?=[,;]|$)/,
+    instead: 'give the column a default, which the previous release needs for its rows',
+  },
+  { pattern: /\bdrop default\b/, instead: 'the previous release may leave the column out: drop the default a release later' },
+  { pattern: /\btruncate\b|\bset schema\b|\bdrop owned\b/, instead: 'the previous release still reads these rows here' },
+  { pattern: /\brevoke\b/, instead: 'rights are in src/db/rights.ts, and stay for one more release' },
+]
+
+const REASON = /^-- contract: \S.*$/m
+
+/** Statements of later migrations on which the previous release cannot run, as `file: statement: what to do instead`. */
+export function findContractions(root: string): string[] {
+  const files = readdirSync(join(root, 'migrations')).filter((name) => name.endsWith('.sql') && name.slice(0, 4) > FIRST_RELEASE)
+  return files
+    .toSorted()
+    .flatMap((name) => contractionsOf(readFileSync(join(root, 'migrations', name), 'utf8')).map((line) => `${name}: ${line}`))
+}
+
+/** A file with the line `-- contract: REASON` may contain them: the previous release uses none of it any more. */
+export function contractionsOf(text: string): string[] {
+  if (REASON.test(text)) return []
+  const statements = withoutParentheses(readableSql(text).toLowerCase())
+    .split(';')
+    .map((statement) => statement.replaceAll(/\s+/g, ' ').trim())
+  return statements.flatMap((statement) =>
+    CONTRACTIONS.flatMap(({ pattern, instead }) => {
+      const found = pattern.exec(statement)?.[0]
+      return found === undefined ? [] : [`"${found.trim()}": ${instead}`]
+    }),
+  )
+}
+
+/** Without comments, texts and bodies of functions. A quote inside another kind of quote is none. The body of a `do` is run at once, and stays. */
+function readableSql(text: string): string {
+  return text.replaceAll(
+    /--.*$|\/\*[\s\S]*?\*\/|'(?:[^']|'')*'|"((?:[^"]|"")*)"|(\bdo\s+)?\$(\w*)\$([\s\S]*?)\$\3\$/gim,
+    (found, name?: string, isRun?: string, _tag?: string, body = '') => {
+      if (name !== undefined) return name.replaceAll(/\W/g, '_')
+      if (isRun !== undefined) return `;${body.replaceAll("'", ' ')};`
+      return found.startsWith("'") ? "''" : ' '
+    },
+  )
+}
+
+/** A comma or a word in parentheses belongs to a type, a condition or a list, and not to the statement. */
+function withoutParentheses(text: string): string {
+  const inner = text.replaceAll(/\([^()]*\)/g, ' ')
+  return inner === text ? text : withoutParentheses(inner)
+}

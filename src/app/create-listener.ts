@@ -1,0 +1,60 @@
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Logger } from 'pino'
+import type { Config } from '../config.ts'
+import type { DatabaseAddresses } from '../db/addresses.ts'
+import { drain } from '../http/drain.ts'
+import type { HttpServer } from '../http/http-server.ts'
+import type { Service } from './service.ts'
+
+const DRAIN_MS = 5_000
+
+/** The listener of the API, with the further processes that share its port; `workersAt` is null where there are none. */
+export function createListener(server: HttpServer, config: Config, logger: Logger, workersAt: ((port: number) => Service) | null): Service {
+  let workers: Service | null = null
+  // For `localhost` Fastify opens a second listener, which `drain` does not know.
+  const host = config.host === 'localhost' ? '127.0.0.1' : config.host
+  const isShared = config.webConcurrency > 1
+  return {
+    async start() {
+      if (isShared && workersAt !== null) await assertUnused(host, config.port)
+      const address = { host, port: config.port, ...(isShared ? { reusePort: true } : {}) }
+      await server.listen(address)
+      logger.info({ addresses: server.addresses() }, `Storefront answers at ${config.baseUrl}`)
+      const { port } = server.server.address() as AddressInfo
+      if (workersAt !== null) workers = workersAt(port)
+      await workers?.start()
+    },
+    async stop() {
+      // `/readyz` is 503 already. Proxies that do not know it yet still send requests.
+      const delayed = server.server.listening ? delay(1_000 * config.drainDelaySeconds) : Promise.resolve()
+      await Promise.all([workers?.stop(), delayed.then(() => drain(server, DRAIN_MS))])
+    },
+  }
+}
+
+/** Two stores that both allow others to share their port would do so unnoticed. */
+async function assertUnused(host: string, port: number): Promise<void> {
+  await using probe = createServer().listen(port, host)
+  await once(probe, 'listening')
+}
+
+interface SharedParts {
+  addresses: DatabaseAddresses
+  secret: string
+}
+
+/** The settings of each further process of the API: `config` with the database and the secret that this one uses. */
+export function workerConfigs(config: Config, { addresses, secret }: SharedParts): Config[] {
+  return Array.from({ length: config.webConcurrency - 1 }, (_, index) => ({
+    ...config,
+    ...{ roles: ['api'] as const, databaseAddresses: addresses, secret },
+    operations: config.operations && { ...config.operations, port: nextPort(config.operations.port, index + 1) },
+  }))
+}
+
+/** Port 0 lets the kernel choose. */
+function nextPort(port: number, distance: number): number {
+  return port === 0 ? 0 : port + distance
+}

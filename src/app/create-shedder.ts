@@ -1,0 +1,54 @@
+import type { CatalogueContext } from '../catalogue/serve-catalogue.ts'
+import type { Pool } from '../db/pool.ts'
+import { LoadShedder, type LoadShedderOptions } from '../http/load-shedder.ts'
+import type { OrderBatcher } from '../orders/placing/order-batcher.ts'
+
+/** A queue that is half full is at its limit: the other half is for a burst, before anything is refused. */
+const FULL = 2
+const MAX_CONNECTION_WAIT_MS = 500
+
+interface ShedderOptions extends Pick<LoadShedderOptions, 'onShed'> {
+  pool: Pool
+  batcher: Pick<OrderBatcher, 'fullness'>
+  catalogue: Pick<CatalogueContext, 'limits'>
+}
+
+/** What the process refuses when the event loop, the orders, the connections to the database or the searches have too much to do. */
+export function createShedder({ pool, batcher, catalogue, ...options }: ShedderOptions): LoadShedder {
+  const { reads, searches } = catalogue.limits
+  const waitMs = watchWait(pool)
+  return new LoadShedder({
+    ...options,
+    signals: [
+      { sheds: 'orders', pressure: () => FULL * batcher.fullness },
+      // Orders have connections of their own.
+      { sheds: 'lists', pressure: () => waitMs() / MAX_CONNECTION_WAIT_MS },
+      { sheds: 'lists', pressure: () => FULL * reads.fullness },
+      { sheds: 'search', pressure: () => FULL * searches.fullness },
+    ],
+  })
+}
+
+/** Measures how long a request waits for a connection: while others wait, by waiting for one as well. */
+export function watchWait(pool: Pool): () => number {
+  let since: number | null = null
+  let lastMs = 0
+  const wait = async (began: number) => {
+    try {
+      const client = await pool.connect()
+      client.release()
+    } catch {
+      // The requests report it.
+    }
+    lastMs = performance.now() - began
+    since = null
+  }
+  return () => {
+    if (since === null) {
+      if (pool.waitingCount === 0) return 0
+      since = performance.now()
+      void wait(since)
+    }
+    return Math.max(lastMs, performance.now() - since)
+  }
+}

@@ -1,0 +1,144 @@
+import { randomUUID } from 'node:crypto'
+import type { Logger } from 'pino'
+import { doingOfCommand, recordActivity } from '../activity/record-activity.ts'
+import { isStoreSecret } from '../auth/store-secret.ts'
+import type { DatabaseAddresses } from '../db/addresses.ts'
+import { assertReachable, assertServer } from '../db/assert-suitable.ts'
+import { assertEmpty, copyDatabase, TargetNotEmpty } from '../db/copy-database.ts'
+import { assertKnownSchema, assertMigrated, listMigrations } from '../db/migrate.ts'
+import { connectClient, createPool } from '../db/pool.ts'
+import { COMMAND_BOUNDS } from '../db/session-settings.ts'
+import { sql } from '../db/sql.ts'
+import { OBJECT_IN_USE, sqlState } from '../db/sql-state.ts'
+import { inTransaction } from '../db/transaction.ts'
+import { OperatorError } from '../errors.ts'
+import { readIdentity } from '../topic/incarnations.ts'
+import { assertUnused, MOVER, type MoveSource } from './move-source.ts'
+import { orderSlotOf, prepareDatabase } from './prepare-database.ts'
+
+const JOB_QUEUE_SCHEMA = 'pgboss'
+// What describes the target's own schema and slot.
+const KEPT = ['migrations', 'slot_refills', `${JOB_QUEUE_SCHEMA}.version`]
+const EMPTY_IN_NEW_STORE = ['users', 'products', 'orders', 'topic_messages', 'api_keys', 'webhook_endpoints']
+
+interface MoveOptions {
+  source: MoveSource
+  target: DatabaseAddresses
+  /** The secret of the processes that will use the target. */
+  secret: string | null
+  logger: Logger
+  onStep: (text: string) => void
+}
+
+/**
+ * Copies a whole store into an empty database, in one transaction: the target has all of it or nothing. The slot of the target counts as
+ * lost afterwards, so nothing is published before `storefront replay` has created it and published what the source had not. Throws
+ * OperatorError, and then the source is unchanged.
+ */
+export async function moveDatabase({ source, target, secret, logger, onStep }: MoveOptions): Promise<{ tables: number; rows: number }> {
+  onStep('checking both databases')
+  await assertMovable(source, secret)
+  await assertReachable(target, ['owner'], { isNeeded: true })
+  const slotName = orderSlotOf(target.stream)
+  try {
+    await assertTarget(target.owner, source)
+    await source.closeToOthers()
+    await prepareDatabase(target, logger)
+    await dropSlot(target.stream, slotName)
+    return await copyStore({ source, target, slotName, onStep })
+  } catch (error) {
+    throw error instanceof TargetNotEmpty ? describeRows(target, slotName, error) : error
+  }
+}
+
+async function copyStore({
+  source,
+  target,
+  slotName,
+  onStep,
+}: Pick<MoveOptions, 'source' | 'target' | 'onStep'> & { slotName: string }): Promise<{ tables: number; rows: number }> {
+  const pool = createPool({ url: target.owner, size: 1, applicationName: MOVER, bounds: COMMAND_BOUNDS, onError: () => {} })
+  try {
+    return await inTransaction(pool, async (tx) => {
+      const options = { otherSchemas: [JOB_QUEUE_SCHEMA], kept: KEPT, emptyInNewStore: EMPTY_IN_NEW_STORE, onStep }
+      const copied = await copyDatabase({ ...options, source: source.db, target: tx })
+      await tx.query(sql`insert into slot_refills (slot_name, replay_id, reason)
+        values (${slotName}, ${randomUUID()}, 'the database was moved')
+        on conflict (slot_name) do nothing`)
+      // The same state in another place. Without this the next start would take it for a restored one, and skip order numbers.
+      await tx.query(sql`update database_incarnations
+        set identity = ${await readIdentity(tx)}
+        where number = (select max(number) from database_incarnations)`)
+      await recordActivity(tx, doingOfCommand('database move'), { subjectType: 'store', subjectId: null, before: null, after: copied })
+      await source.assertAlone()
+      return copied
+    })
+  } finally {
+    // Not earlier: until the commit nobody may write what the target would lack.
+    await source.db.query('rollback').catch(() => {})
+    await pool.end()
+  }
+}
+
+/** The source has a whole store of this version, and the secret is its own. */
+async function assertMovable({ db, name }: MoveSource, secret: string | null): Promise<void> {
+  if ((await db.query('select where pg_is_in_recovery()')).rowCount !== 0) throw new OperatorError(`${name} is a standby: move its primary`)
+  await assertMigrated(db)
+  await assertKnownSchema(await listMigrations(db), name)
+  if (secret === null || !(await isStoreSecret(db, secret))) {
+    throw new OperatorError(
+      `STOREFRONT_SECRET is not the secret of ${name}: set the one that it was last changed to; the embedded store has it in DATA_DIR/secret`,
+    )
+  }
+}
+
+async function assertTarget(url: string, source: MoveSource): Promise<void> {
+  await using owner = await connectClient(url, MOVER)
+  const { rows } = await owner.query<{ is_standby: boolean; encoding: string; foreign_table: string | null }>(
+    `select
+      pg_is_in_recovery() as is_standby,
+      current_setting('server_encoding') as encoding,
+      case when to_regclass('migrations') is null then (
+        select relname
+        from pg_class
+        where relnamespace = to_regnamespace(current_schema()) and relkind in ('r', 'p', 'v', 'm')
+          and not exists (select from pg_depend where objid = pg_class.oid and deptype = 'e')
+        limit 1
+      ) end as foreign_table`,
+  )
+  const [{ is_standby: isStandby = false, encoding = '', foreign_table: foreignTable = null } = {}] = rows
+  if (isStandby) throw new OperatorError('the database in DATABASE_URL is a standby: set the address of its primary')
+  await assertServer(owner)
+  if (encoding !== 'UTF8')
+    throw new OperatorError(`the database in DATABASE_URL has the encoding ${encoding}; create one with the encoding UTF8`)
+  if (foreignTable !== null)
+    throw new OperatorError(`the database in DATABASE_URL is not empty: it has the table ${foreignTable}; nothing was moved`)
+  if ((await readIdentity(owner)) === (await readIdentity(source.db)))
+    throw new OperatorError(`DATABASE_URL is the address of ${source.name}: set it to that of an empty database`)
+  await assertUnused(owner, 'the database in DATABASE_URL')
+  await assertEmpty(owner, EMPTY_IN_NEW_STORE)
+}
+
+/** Otherwise it would deliver every copied order again. The database has none yet that it could lose. */
+async function dropSlot(url: string, slotName: string): Promise<void> {
+  await using stream = await connectClient(url, MOVER)
+  try {
+    await stream.query(sql`select pg_drop_replication_slot(slot_name)
+      from pg_replication_slots
+      where slot_name = ${slotName} and database = current_database()`)
+  } catch (error) {
+    if (sqlState(error) !== OBJECT_IN_USE) throw error
+    throw new OperatorError(`the replication slot ${slotName} is in use: stop every process of the store first; nothing was moved`, {
+      cause: error,
+    })
+  }
+}
+
+function describeRows(target: DatabaseAddresses, slotName: string, cause: TargetNotEmpty): OperatorError {
+  const { pathname } = new URL(target.owner)
+  const database = decodeURIComponent(pathname.slice(1))
+  return new OperatorError(
+    `the database in DATABASE_URL is not empty (${cause.table}); nothing was moved. If these are only the rows of a move that was interrupted: drop the slot ${slotName} with pg_drop_replication_slot, drop the database ${database}, create it again, and run storefront database move again`,
+    { cause },
+  )
+}

@@ -1,0 +1,67 @@
+import assert from 'node:assert/strict'
+import { rm, truncate, writeFile } from 'node:fs/promises'
+import { test } from 'node:test'
+import { farFromMidnight } from '../../../test/midnight.ts'
+import { startAuditedStore, summarise } from '../../../test/pipeline-audit.ts'
+import { compactLake } from '../../lake/compact-lake.ts'
+import { commitOrderEvents } from '../../lake/iceberg/commit-order-events.ts'
+import { commitSnapshot, readBase } from '../../lake/iceberg/commit-snapshot.ts'
+import { ORDER_EVENTS } from '../../lake/iceberg/lake-table.ts'
+import { TableStore } from '../../lake/iceberg/table-store.ts'
+import { writeDerivedTables } from '../../lake/iceberg/write-derived-tables.ts'
+import { withLakeLock } from '../../lake/lake-lock.ts'
+import { repairLake } from '../replay/repair-lake.ts'
+
+await farFromMidnight()
+
+test('verify compares the Iceberg table with the lake, and names what of the tables cannot be read', async (t) => {
+  const store = await startAuditedStore(t)
+  const { lakeStore: lake } = store
+  const stop = await store.startPipeline()
+  await store.trade(4)
+  await store.untilDelivered()
+  await store.trade(3)
+  await store.untilDelivered()
+  await stop()
+  assert.deepEqual((await store.verify()).tables, { tables: 0, events: 0 })
+  await commitOrderEvents(lake)
+  await writeDerivedTables(lake)
+  const verified = await store.verify()
+  assert.deepEqual([summarise(verified), verified.tables], [[], { tables: 3, events: verified.lake.events }])
+  await withLakeLock(store.url, (assertAlone) => compactLake({ store: lake, isWanted: () => true, assertAlone }))
+  assert.deepEqual(summarise(await store.verify()), [], 'the table has the files from before the merge')
+  await commitOrderEvents(lake)
+  assert.deepEqual(summarise(await store.verify()), [])
+
+  const table = new TableStore(lake, ORDER_EVENTS.name)
+  const base = await readBase(table)
+  const [file] = base.manifests.flatMap(({ entries }) => entries)
+  assert.ok(file)
+  const change = { operation: 'append', added: [file.data_file], removed: new Set<string>() } as const
+  assert.ok(await commitSnapshot(table, ORDER_EVENTS, base, change, new Date()))
+  assert.deepEqual(summarise(await store.verify()), [`tables doubled ${verified.lake.events}`])
+  await commitOrderEvents(lake)
+  assert.deepEqual(summarise(await store.verify()), [], 'the next commit has taken out the second one')
+
+  await writeFile(lake.locate('iceberg/orders/metadata/v9.metadata.json'), '{"format-version": 2,')
+  const name = table.nameAt(file.data_file.file_path) ?? ''
+  await truncate(lake.locate(name), 100)
+  const { findings } = await store.verify()
+  const [corrupt] = findings.filter(({ place }) => place === 'tables')
+  assert.equal(corrupt?.kind, 'corrupt')
+  assert.match(corrupt?.examples.join('\n') ?? '', /parquet: it is gone or has another size\n[\s\S]*v9\.metadata\.json: it is no metadata/)
+  assert.ok(
+    findings.some(({ place, kind }) => place === 'lake' && kind === 'corrupt'),
+    'the name in the table is a link to the same file',
+  )
+
+  // Repairs the file, and the table with it; what is left is in the folder of the tables.
+  await repairLake({ url: store.url, pool: store.pool, store: lake, topic: store.topic, now: () => new Date() })
+  assert.deepEqual(
+    summarise(await store.verify()).filter((finding) => !finding.startsWith('tables corrupt')),
+    [],
+  )
+  await rm(lake.locate('iceberg'), { recursive: true })
+  await commitOrderEvents(lake)
+  assert.deepEqual(summarise(await store.verify()), [])
+})

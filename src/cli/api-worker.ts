@@ -1,0 +1,16 @@
+// A further process of the API: see src/cli/api-workers.ts. Its parent sends the settings, and it ends when the parent does.
+import { once } from 'node:events'
+import type { Config } from '../config.ts'
+import { explainError } from './explain-error.ts'
+import { serveApiWorker } from './serve.ts'
+
+const exit = () => process.exit()
+process.once('disconnect', exit)
+const [config] = (await once(process, 'message')) as [Config]
+process.off('disconnect', exit)
+try {
+  process.exitCode = await serveApiWorker(config, (status) => process.exit(status))
+} catch (error) {
+  console.error(`storefront: ${explainError(error)?.message ?? (error as Error).stack}`)
+  process.exitCode = 1
+}

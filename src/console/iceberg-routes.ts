@@ -1,0 +1,183 @@
+import { Type } from 'typebox'
+import { AppError } from '../errors.ts'
+import { entityTag, isKnown } from '../http/cacheable.ts'
+import type { HttpServer } from '../http/http-server.ts'
+import { OPERATOR_ONLY, okResponses, problemResponses } from '../http/problem.ts'
+import type { Catalogue, LoadedTable } from '../lake/iceberg/catalogue.ts'
+
+const NAMESPACE = 'storefront'
+const ENDPOINTS = [
+  'GET /v1/{prefix}/namespaces',
+  'GET /v1/{prefix}/namespaces/{namespace}',
+  'HEAD /v1/{prefix}/namespaces/{namespace}',
+  'GET /v1/{prefix}/namespaces/{namespace}/tables',
+  'GET /v1/{prefix}/namespaces/{namespace}/tables/{table}',
+  'HEAD /v1/{prefix}/namespaces/{namespace}/tables/{table}',
+]
+
+const Names = Type.Record(Type.String(), Type.String())
+const Namespace = Type.Array(Type.String(), { description: 'The levels of its name: it has one.' })
+
+const Configuration = Type.Object(
+  { defaults: Names, overrides: Names, endpoints: Type.Array(Type.String()) },
+  { title: 'IcebergConfiguration', examples: [{ defaults: {}, overrides: {}, endpoints: ENDPOINTS }] },
+)
+const Namespaces = Type.Object(
+  { namespaces: Type.Array(Namespace) },
+  { title: 'IcebergNamespaces', examples: [{ namespaces: [[NAMESPACE]] }] },
+)
+const OneNamespace = Type.Object(
+  { namespace: Namespace, properties: Names },
+  { title: 'IcebergNamespace', examples: [{ namespace: [NAMESPACE], properties: {} }] },
+)
+const Tables = Type.Object(
+  { identifiers: Type.Array(Type.Object({ namespace: Namespace, name: Type.String() })) },
+  { title: 'IcebergTables', examples: [{ identifiers: [{ namespace: [NAMESPACE], name: 'order_events' }] }] },
+)
+const Table = Type.Object(
+  {
+    'metadata-location': Type.String({ description: 'Address of the metadata file in the lake: `s3://…` or `file:///…`.' }),
+    metadata: Type.Object({}, { additionalProperties: true, description: 'The table metadata of format v2, as that file has them.' }),
+    config: Names,
+  },
+  {
+    title: 'IcebergTable',
+    examples: [
+      {
+        'metadata-location': 's3://bucket/lake/iceberg/order_events/metadata/v12.metadata.json',
+        metadata: { 'format-version': 2, 'table-uuid': '0f6ed9f4-4d8a-4f4c-9a39-6f0f1a4f3f52' },
+        config: {},
+      },
+    ],
+  },
+)
+
+const InNamespace = Type.Object({ namespace: Type.String({ description: `\`${NAMESPACE}\`.` }) })
+const OfTable = Type.Object({
+  ...InNamespace.properties,
+  table: Type.String({ description: '`order_events`, `orders` or `order_lines`.' }),
+})
+
+/** The lake's tables as a read-only catalogue. https://github.com/apache/iceberg/blob/main/open-api/rest-catalog-open-api.yaml */
+export function icebergRoutes(server: HttpServer, { catalogue }: { catalogue: Catalogue }): void {
+  const shared = { tags: ['operations'] }
+  const config = { access: 'figures:read' } as const
+
+  server.get(
+    '/iceberg/v1/config',
+    {
+      config,
+      schema: {
+        ...shared,
+        operationId: 'getIcebergConfiguration',
+        summary: 'What the Iceberg REST catalogue of the lake supports',
+        description:
+          'Clients get the address up to `/iceberg` as the URI of the catalogue, and a key as the token. The catalogue is read-only.',
+        querystring: Type.Object({ warehouse: Type.Optional(Type.String({ description: 'Ignored: there is one.' })) }),
+        response: okResponses(Configuration, 'The configuration.', ...OPERATOR_ONLY, 'invalid_query'),
+      },
+    },
+    async (_request, reply) => reply.header('cache-control', 'no-store').send({ defaults: {}, overrides: {}, endpoints: ENDPOINTS }),
+  )
+
+  server.get(
+    '/iceberg/v1/namespaces',
+    {
+      config,
+      schema: {
+        ...shared,
+        operationId: 'listIcebergNamespaces',
+        summary: 'The namespaces of the Iceberg REST catalogue',
+        querystring: Type.Object({ parent: Type.Optional(Type.String({ description: 'Only namespaces in this one: there are none.' })) }),
+        response: okResponses(Namespaces, 'The namespaces.', ...OPERATOR_ONLY, 'invalid_query'),
+      },
+    },
+    async (request, reply) =>
+      reply.header('cache-control', 'no-store').send({ namespaces: request.query.parent === undefined ? [[NAMESPACE]] : [] }),
+  )
+
+  server.get(
+    '/iceberg/v1/namespaces/:namespace',
+    {
+      config,
+      schema: {
+        ...shared,
+        operationId: 'getIcebergNamespace',
+        summary: 'A namespace of the Iceberg REST catalogue',
+        params: InNamespace,
+        response: okResponses(OneNamespace, 'The namespace.', ...OPERATOR_ONLY, 'not_found'),
+      },
+    },
+    async (request, reply) => {
+      assertNamespace(request.params.namespace)
+      return reply.header('cache-control', 'no-store').send({ namespace: [NAMESPACE], properties: {} })
+    },
+  )
+
+  server.get(
+    '/iceberg/v1/namespaces/:namespace/tables',
+    {
+      config,
+      schema: {
+        ...shared,
+        operationId: 'listIcebergTables',
+        summary: 'The tables of the Iceberg REST catalogue that have been written',
+        params: InNamespace,
+        response: okResponses(Tables, 'The tables.', ...OPERATOR_ONLY, 'not_found'),
+      },
+    },
+    async (request, reply) => {
+      assertNamespace(request.params.namespace)
+      const names = await catalogue.list()
+      return reply.header('cache-control', 'no-store').send({ identifiers: names.map((name) => ({ namespace: [NAMESPACE], name })) })
+    },
+  )
+
+  server.get(
+    '/iceberg/v1/namespaces/:namespace/tables/:table',
+    {
+      config,
+      schema: {
+        ...shared,
+        operationId: 'loadIcebergTable',
+        summary: 'The newest metadata of a table, with which a reader finds its files',
+        description:
+          'The reader needs access to the files themselves. Send the `ETag` as `If-None-Match`: without a new version the answer is 304.',
+        params: OfTable,
+        querystring: Type.Object({
+          snapshots: Type.Optional(Type.Enum(['all', 'refs'], { default: 'all', description: '`refs`: only the newest snapshot.' })),
+        }),
+        response: {
+          200: { ...Table, description: 'The metadata.' },
+          304: Type.Null({ description: 'The version with this entity tag is the newest one.' }),
+          ...problemResponses(...OPERATOR_ONLY, 'invalid_query', 'not_found'),
+        },
+      },
+    },
+    async (request, reply) => {
+      assertNamespace(request.params.namespace)
+      const table = await catalogue.load(request.params.table)
+      if (table === null) throw notFound('table', 'NoSuchTableException')
+      const body = JSON.stringify(loadResult(table, request.query.snapshots ?? 'all'))
+      const etag = entityTag(body)
+      reply.headers({ 'cache-control': 'private, no-cache', etag: `"${etag}"` })
+      if (isKnown(request.headers['if-none-match'], etag)) return reply.code(304).send(null)
+      return reply.type('application/json; charset=utf-8').send(body as never)
+    },
+  )
+}
+
+function loadResult({ location, metadata }: LoadedTable, snapshots: 'all' | 'refs') {
+  const current = metadata.snapshots.filter(({ 'snapshot-id': id }) => id === metadata['current-snapshot-id'])
+  return { 'metadata-location': location, metadata: snapshots === 'all' ? metadata : { ...metadata, snapshots: current }, config: {} }
+}
+
+function assertNamespace(name: string): void {
+  if (name !== NAMESPACE) throw notFound('namespace', 'NoSuchNamespaceException')
+}
+
+/** A problem that is also an error of the catalogue's protocol (`ErrorModel`). */
+function notFound(what: string, type: string): AppError {
+  const message = `There is no such ${what}.`
+  return new AppError('not_found', message, { members: { error: { message, type, code: 404 } } })
+}

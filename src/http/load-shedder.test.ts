@@ -1,0 +1,146 @@
+import assert from 'node:assert/strict'
+import { connect } from 'node:net'
+import { after, test } from 'node:test'
+import { setTimeout as delay } from 'node:timers/promises'
+import { pino } from 'pino'
+import { eventually } from '../../test/eventually.ts'
+import { exchange } from '../../test/raw-http.ts'
+import { FEW_CONNECTIONS, FEW_REQUESTS, LoadShedder, type PressureSignal, SHED_CLASSES, type ShedClass, TICK_MS } from './load-shedder.ts'
+import { createHttpServer } from './server.ts'
+
+const MANY = FEW_CONNECTIONS + 1
+
+/** Moves the level for as long as it needs for one class at twice the limit, with ticks that are on time. */
+function stepOneClass(shedder: LoadShedder, connections = MANY): void {
+  for (let ms = 0; ms < 500; ms += TICK_MS) shedder.step(TICK_MS, connections)
+}
+
+/** A server whose shedder moves only by `step`, with a route of each class, and what it refused. */
+async function createServer(signals: PressureSignal[]) {
+  const shed: ShedClass[] = []
+  const shedder = new LoadShedder({ signals, onShed: (loadClass) => shed.push(loadClass) })
+  let authenticated = 0
+  const authenticate = () => {
+    authenticated += 1
+    return Promise.reject(new Error('unused'))
+  }
+  const server = await createHttpServer({
+    logger: pino({ level: 'silent' }),
+    baseUrl: 'http://localhost',
+    corsOrigins: '*',
+    authenticate,
+    shedder,
+  })
+  server.get('/search', { config: { access: 'public', loadClass: ({ q }) => (q === undefined ? 'lists' : 'search') } }, async () => 'found')
+  server.post('/orders', { config: { access: 'public' } }, async () => 'placed')
+  server.get('/health', { config: { access: 'public', loadClass: 'essential' } }, async () => 'ok')
+  server.get('/mine', { config: { access: 'caller' } }, async () => 'mine')
+  server.get('/admin', { config: { access: 'orders:read' } }, async () => 'all')
+  after(() => server.close())
+  const statuses = async () => {
+    const answers = [
+      server.inject('/search?q=lamp'),
+      server.inject('/search'),
+      server.inject({ method: 'POST', url: '/orders' }),
+      server.inject('/health'),
+    ]
+    return (await Promise.all(answers)).map(({ statusCode }) => statusCode)
+  }
+  return { server, shedder, shed, statuses, authenticated: () => authenticated }
+}
+
+test('refuses searches first, then lists, orders last, and never what is essential; and nothing when the pressure has gone', async () => {
+  let pressure = 2
+  const { shedder, statuses, shed } = await createServer([{ sheds: 'orders', pressure: () => pressure }])
+  assert.deepEqual(await statuses(), [200, 200, 200, 200])
+  stepOneClass(shedder)
+  assert.deepEqual(await statuses(), [503, 200, 200, 200])
+  stepOneClass(shedder)
+  assert.deepEqual(await statuses(), [503, 503, 200, 200])
+  stepOneClass(shedder)
+  assert.deepEqual(await statuses(), [503, 503, 503, 200])
+  assert.deepEqual(shed, ['search', 'search', 'lists', 'search', 'lists', 'orders'])
+  pressure = 0
+  for (const _ of SHED_CLASSES) stepOneClass(shedder)
+  assert.deepEqual(await statuses(), [200, 200, 200, 200])
+})
+
+test('refuses a share of a class while the pressure is at its limit', async () => {
+  let pressure = 2
+  const { shedder, server } = await createServer([{ sheds: 'orders', pressure: () => pressure }])
+  for (let ms = 0; ms < 250; ms += TICK_MS) shedder.step(TICK_MS, MANY)
+  pressure = 1
+  for (let i = 0; i < 10; i++) stepOneClass(shedder)
+  const answers = await Promise.all(Array.from({ length: 400 }, () => server.inject('/search?q=lamp')))
+  const refused = answers.filter(({ statusCode }) => statusCode === 503).length
+  assert.ok(refused > 100 && refused < 300, `${refused} of 400`)
+})
+
+test('a lack of something that orders do not need refuses no order', async () => {
+  const { shedder, statuses } = await createServer([{ sheds: 'lists', pressure: () => 9 }])
+  for (let i = 0; i < 20; i++) stepOneClass(shedder)
+  assert.deepEqual((await statuses()).slice(2), [200, 200])
+  assert.equal((await statuses())[0], 503)
+})
+
+test('a few clients are no overload, and one pause of the process refuses no list', async () => {
+  const { shedder, statuses } = await createServer([{ sheds: 'orders', pressure: () => 50 }])
+  for (let i = 0; i < 20; i++) stepOneClass(shedder, FEW_CONNECTIONS)
+  assert.deepEqual(await statuses(), [200, 200, 200, 200])
+  shedder.step(5_000, MANY)
+  assert.deepEqual((await statuses()).slice(1), [200, 200, 200])
+})
+
+test('a refusal comes before authentication and the body, says when to return, can be read by a page, and keeps the connection', async (t) => {
+  // The level stays where it is.
+  t.mock.timers.enable({ apis: ['setInterval'] })
+  const { server, shedder, authenticated } = await createServer([{ sheds: 'orders', pressure: () => 9 }])
+  await server.listen({ host: '127.0.0.1', port: 0 })
+  for (const _ of SHED_CLASSES) stepOneClass(shedder)
+  const request = 'POST /orders HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n{"broken"'
+  const last = 'GET /mine HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer x\r\nconnection: close\r\n\r\n'
+  const answers = (await exchange({ server }, request + last)).split(/(?=HTTP\/1.1 )/)
+  assert.equal(answers.length, 2)
+  for (const [index, [least, most]] of [
+    [1, 3],
+    [2, 6],
+  ].entries()) {
+    const answer = answers[index] ?? ''
+    assert.match(answer, /^HTTP\/1.1 503 /)
+    assert.match(answer, /\r\ncontent-type: application\/problem\+json/)
+    assert.match(answer, /"code":"overloaded"/)
+    assert.match(answer, /\r\naccess-control-allow-origin: \*/)
+    const seconds = Number(/\r\nretry-after: (\d+)\r\n/.exec(answer)?.[1])
+    assert.ok(seconds >= (least ?? 0) && seconds <= (most ?? 0), `${seconds} s`)
+  }
+  assert.equal(authenticated(), 0)
+})
+
+test('late timers are a pressure on searches and lists, not on orders', async () => {
+  const { server, shedder, statuses } = await createServer([])
+  const lateAfter = async (requests: number) => {
+    await Promise.all(Array.from({ length: requests }, () => server.inject('/health')))
+    shedder.step(300, MANY)
+  }
+  for (let i = 0; i < 10; i++) await lateAfter(FEW_REQUESTS)
+  assert.deepEqual(await statuses(), [200, 200, 200, 200], 'the machine is busy, not the store')
+  stepOneClass(shedder)
+  for (let i = 0; i < 10; i++) await lateAfter(FEW_REQUESTS + 1)
+  assert.deepEqual(await statuses(), [503, 503, 200, 200])
+  for (const _ of SHED_CLASSES) stepOneClass(shedder)
+  assert.deepEqual(await statuses(), [200, 200, 200, 200])
+})
+
+test('measures while it listens, with the connections that are open', async (t) => {
+  const { server, shedder } = await createServer([])
+  const steps: number[] = []
+  t.mock.method(shedder, 'step', (_elapsedMs: number, connections: number) => steps.push(connections))
+  const { port } = new URL(await server.listen({ host: '127.0.0.1', port: 0 }))
+  const socket = connect(Number(port), '127.0.0.1')
+  await eventually(async () => steps.includes(1))
+  socket.destroy()
+  await server.close()
+  const after = steps.length
+  await delay(200)
+  assert.equal(steps.length, after)
+})

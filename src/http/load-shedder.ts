@@ -1,0 +1,115 @@
+import type { FastifyRequest } from 'fastify'
+import { AppError } from '../errors.ts'
+import type { HttpServer } from './http-server.ts'
+import { isScope } from './scopes.ts'
+
+/** What an overloaded process refuses, in this order: a class only when everything of those before it is refused. */
+export const SHED_CLASSES = ['search', 'lists', 'orders'] as const
+export type ShedClass = (typeof SHED_CLASSES)[number]
+/** `essential` is never refused: health, and the calls of operators. */
+export type LoadClass = ShedClass | 'essential'
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** By default `essential` where a scope is needed, `lists` for GET and `orders` for every other method. */
+    loadClass?: LoadClass | ((query: Record<string, unknown>) => LoadClass)
+  }
+}
+
+/** Something that a process has too little of. */
+export interface PressureSignal {
+  /** The last class that is refused because of it. */
+  sheds: ShedClass
+  /** 0: none. 1: as much as a store at its limit should have. */
+  pressure: () => number
+}
+
+export interface LoadShedderOptions {
+  signals?: readonly PressureSignal[]
+  onShed?: ((loadClass: ShedClass) => void) | undefined
+}
+
+export const TICK_MS = 25
+/** A pause of the whole process is one late tick, not an overload. */
+const MAX_STEP_MS = 250
+/** How late a timer may be: a request waits for as long before it is read, and again after each answer of the database. */
+const MAX_LATE_MS = 25
+/** A late timer after fewer requests is a busy machine, or one long request. */
+export const FEW_REQUESTS = 64
+/** As many clients cannot overload a process: each has one request at a time. */
+export const FEW_CONNECTIONS = 128
+/** Seconds of Retry-After, least and most: at random, so that clients do not return together. */
+const RETRY_AFTER: Record<ShedClass, readonly [number, number]> = { orders: [1, 3], lists: [2, 6], search: [4, 12] }
+
+/**
+ * Decides which requests an overloaded process refuses. The level rises while the greatest pressure is above 1 and falls while it is
+ * below, by at most two classes in a second: at 0.5 half of the searches are refused, at 3 everything but the essential.
+ */
+export class LoadShedder {
+  readonly #signals: readonly PressureSignal[]
+  readonly #onShed: (loadClass: ShedClass) => void
+  #level = 0
+  /** Requests since the last step. */
+  #requests = 0
+
+  constructor({ signals = [], onShed = () => {} }: LoadShedderOptions = {}) {
+    this.#signals = signals
+    this.#onShed = onShed
+  }
+
+  /** Measures while the server listens. */
+  watch(server: HttpServer): void {
+    let timer: NodeJS.Timeout | undefined
+    server.addHook('onListen', (done) => {
+      let lastAt = performance.now()
+      timer = setInterval(() => {
+        const now = performance.now()
+        const elapsedMs = now - lastAt
+        lastAt = now
+        server.server.getConnections((_error, connections = 0) => this.step(elapsedMs, connections))
+      }, TICK_MS).unref()
+      done()
+    })
+    server.addHook('onClose', (_server, done) => {
+      clearInterval(timer)
+      done()
+    })
+  }
+
+  /** Moves the level by what `elapsedMs` since the last step, and their lateness, make of it. */
+  step(elapsedMs: number, connections: number): void {
+    const level = this.#level
+    const lateness = this.#requests > FEW_REQUESTS ? (elapsedMs - TICK_MS) / MAX_LATE_MS : 0
+    this.#requests = 0
+    // Requests that are never refused make timers late as well. They must not cost orders, which have a queue of their own.
+    const signals: PressureSignal[] = [{ sheds: 'lists', pressure: () => lateness }, ...this.#signals]
+    const refused = Math.min(Math.floor(level), SHED_CLASSES.length - 1)
+    const pressures = signals.filter(({ sheds }) => SHED_CLASSES.indexOf(sheds) >= refused).map(({ pressure }) => pressure())
+    const pressure = connections <= FEW_CONNECTIONS ? 0 : Math.max(0, ...pressures)
+    const change = (2 * Math.min(pressure - 1, 1) * Math.min(Math.max(elapsedMs, 0), MAX_STEP_MS)) / 1_000
+    this.#level = Math.min(Math.max(level + change, 0), SHED_CLASSES.length)
+  }
+
+  /** The refusal of a request whose class is refused now. */
+  refusalOf(request: FastifyRequest): AppError | undefined {
+    this.#requests += 1
+    if (this.#level === 0) return undefined
+    const loadClass = loadClassOf(request)
+    if (loadClass === 'essential' || Math.random() >= this.#level - SHED_CLASSES.indexOf(loadClass)) return undefined
+    this.#onShed(loadClass)
+    return overloaded(loadClass, 'The store has more requests at this moment than it can answer.')
+  }
+}
+
+/** A refusal because of too much work of this class, with a Retry-After. */
+export function overloaded(loadClass: ShedClass, message: string): AppError {
+  const [least, most] = RETRY_AFTER[loadClass]
+  const seconds = least + Math.floor(Math.random() * (most - least + 1))
+  return new AppError('overloaded', message, { headers: { 'retry-after': String(seconds) } })
+}
+
+function loadClassOf(request: FastifyRequest): LoadClass {
+  const { loadClass, access } = request.routeOptions.config
+  if (typeof loadClass === 'function') return loadClass(request.query as Record<string, unknown>)
+  return loadClass ?? (isScope(access ?? '') ? 'essential' : request.method === 'GET' || request.method === 'HEAD' ? 'lists' : 'orders')
+}

@@ -1,0 +1,37 @@
+import { Readable } from 'node:stream'
+import avro from 'avsc'
+
+/** Bytes that are no Avro file of the schema, such as the half of one. */
+export class AvroDamaged extends Error {
+  override readonly name = 'AvroDamaged'
+}
+
+/** An Avro object container file. `metadata` are further entries of its header. */
+export async function encodeAvro(schema: avro.Schema, records: readonly unknown[], metadata: Record<string, string>): Promise<Buffer> {
+  const entries = Object.entries(metadata).map(([key, value]) => [key, Buffer.from(value)])
+  // Not part of its types.
+  const options: object = { writeHeader: 'always', metadata: Object.fromEntries(entries) }
+  const encoder = new avro.streams.BlockEncoder(schema, options)
+  const chunks: Buffer[] = []
+  encoder.on('data', (chunk: Buffer) => chunks.push(chunk))
+  const ended = new Promise<void>((resolve, reject) => encoder.on('end', resolve).on('error', reject))
+  for (const record of records) encoder.write(record)
+  encoder.end()
+  await ended
+  return Buffer.concat(chunks)
+}
+
+/** The records of a file, converted to `schema`. Throws AvroDamaged. */
+export async function decodeAvro<T>(schema: avro.Schema, bytes: Uint8Array): Promise<T[]> {
+  const records: T[] = []
+  try {
+    const decoder = new avro.streams.BlockDecoder({ readerSchema: schema as object })
+    decoder.on('data', (record: T) => records.push(record))
+    const ended = new Promise<void>((resolve, reject) => decoder.on('end', resolve).on('error', reject))
+    Readable.from([Buffer.from(bytes)]).pipe(decoder)
+    await ended
+  } catch (error) {
+    throw new AvroDamaged(error instanceof Error ? error.message : String(error))
+  }
+  return records
+}

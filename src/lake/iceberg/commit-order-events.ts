@@ -1,0 +1,162 @@
+import type { DuckDBConnection } from '@duckdb/node-api'
+import { findDamage } from '../find-damage.ts'
+import { makeSpillPath, withDuckDB } from '../lake-database.ts'
+import { type FileRange, nameOf, parseName, splitSuperseded } from '../lake-names.ts'
+import { type LakeFile, LakeFileGone, type LakeStore } from '../lake-store.ts'
+import { listLake } from '../list-files.ts'
+import { type Change, commitSnapshot, readBase, type TableBase } from './commit-snapshot.ts'
+import { describeFile } from './describe-file.ts'
+import { ORDER_EVENTS } from './lake-table.ts'
+import type { DataFile } from './manifest.ts'
+import { nameInTable, parseRegistered, type RegisteredFile } from './registered-file.ts'
+import { TableStore } from './table-store.ts'
+
+export interface CommitReport {
+  snapshots: number
+  /** Files that the table lacks because they are damaged, by name with the reason. */
+  damaged: ReadonlyMap<string, string>
+}
+
+export interface CommitOptions {
+  now?: () => Date
+  /** Registers those files again that the table has and that are gone, at the cost of a listing. */
+  checksFiles?: boolean
+  /** Ends it before the next file; what is committed stays. */
+  signal?: AbortSignal | undefined
+}
+
+const MAX_ATTEMPTS = 10
+/** Of one snapshot: what a killed process has to do again. */
+const MAX_FILES = 500
+
+/**
+ * Brings the table `order_events` to what the lake's files are now, in one or more snapshots. The lake's names decide which files count
+ * (decision 0052), and the table follows them, so it can be done at any time, by several processes, and again after a kill. See decision 0270.
+ */
+export async function commitOrderEvents(
+  store: LakeStore,
+  { now = () => new Date(), checksFiles = false, signal }: CommitOptions = {},
+): Promise<CommitReport> {
+  const table = new TableStore(store, ORDER_EVENTS.name)
+  const damaged = new Map<string, string>()
+  for (let snapshots = 0, failures = 0; ; ) {
+    // In this order: a listing that is newer than the base cannot take back what another process has committed.
+    const base = await readBase(table)
+    const files = splitSuperseded(await listLake(store)).current
+    const present = checksFiles ? await table.listData() : null
+    const plan = planChange(registeredFiles(table, base, present), files, new Set(damaged.keys()))
+    if (plan === null) return { snapshots, damaged }
+    try {
+      if (await commitPlan({ store, table, damaged, now: now(), signal }, base, plan)) {
+        snapshots += 1
+        failures = 0
+        continue
+      }
+    } catch (error) {
+      if (!(error instanceof LakeFileGone)) throw error
+    }
+    if (++failures === MAX_ATTEMPTS) throw new Error('other processes keep changing the table of the lake')
+  }
+}
+
+/** Whether the table was written before. */
+export async function hasOrderEvents(store: LakeStore): Promise<boolean> {
+  return (await new TableStore(store, ORDER_EVENTS.name).read()).newest !== null
+}
+
+interface Registered {
+  known: RegisteredFile[]
+  /** Files that this store has not registered. */
+  strange: DataFile[]
+}
+
+function registeredFiles(table: TableStore, { manifests }: TableBase, present: ReadonlySet<string> | null): Registered {
+  const registered: Registered = { known: [], strange: [] }
+  for (const entry of manifests.flatMap(({ entries }) => entries)) {
+    const file = parseRegistered(table.nameAt(entry.data_file.file_path), entry, present)
+    if (file === null) registered.strange.push(entry.data_file)
+    else registered.known.push(file)
+  }
+  return registered
+}
+
+interface Plan {
+  added: LakeFile[]
+  removed: RegisteredFile[]
+  strange: DataFile[]
+}
+
+/** The next snapshot: new files only, or what replaces others; null when there is nothing to do. Pure. */
+function planChange({ known, strange }: Registered, files: readonly LakeFile[], damaged: ReadonlySet<string>): Plan | null {
+  const current = new Map(files.map((file) => [file.name, file]))
+  const newestOf = new Map(known.map((file) => [nameOf(file.range), file]))
+  const isCurrent = (file: RegisteredFile) => {
+    const same = current.get(nameOf(file.range))
+    return !file.isGone && same !== undefined && file.isSame(same) && newestOf.get(nameOf(file.range)) === file
+  }
+  // A damaged file supersedes others by its name alone: the table keeps what it has of them.
+  const removed = known.filter((file) => !isCurrent(file) && !files.some(({ name }) => damaged.has(name) && overlaps(file.range, name)))
+  const kept = new Set(known.filter(isCurrent).map(({ range }) => nameOf(range)))
+  const missing = files.filter(({ name }) => parseName(name) !== null && !damaged.has(name) && !kept.has(name))
+  const appended = missing.filter(({ name }) => !removed.some(({ range }) => overlaps(range, name)))
+  if (appended.length > 0) return { added: appended.slice(0, MAX_FILES), removed: [], strange: [] }
+  return removed.length === 0 && strange.length === 0 ? null : { added: missing, removed, strange }
+}
+
+function overlaps({ folder, first, last }: FileRange, name: string): boolean {
+  const other = parseName(name)
+  return other !== null && other.folder === folder && other.first <= last && other.last >= first
+}
+
+interface PlanContext {
+  store: LakeStore
+  table: TableStore
+  damaged: Map<string, string>
+  now: Date
+  signal: AbortSignal | undefined
+}
+
+async function commitPlan({ store, table, damaged, now, signal }: PlanContext, base: TableBase, plan: Plan): Promise<boolean> {
+  const today = now.toISOString().slice(0, 10)
+  const added = await withDuckDB(makeSpillPath(), async (connection) => {
+    const registered: DataFile[] = []
+    for (const file of plan.added) {
+      signal?.throwIfAborted()
+      const data = await register({ store, table, connection }, file, today)
+      if (typeof data === 'string') damaged.set(file.name, data)
+      else registered.push(data)
+    }
+    return registered
+  })
+  const removed = [...plan.removed.map(({ data }) => data), ...plan.strange]
+  // Without a damaged file the plan is another one.
+  if (added.length < plan.added.length && (removed.length > 0 || added.length === 0)) return false
+  const rows = (files: readonly DataFile[]) => files.reduce((sum, { record_count }) => sum + record_count, 0)
+  // A merge or repair deletes files that are in place, so the snapshots that have them cannot be read any more.
+  const lostFrom = Math.min(
+    ...plan.removed.filter(({ isInPlace, isGone }) => isInPlace || isGone).map(({ sequenceNumber }) => sequenceNumber),
+  )
+  const change: Change = {
+    operation: removed.length === 0 ? 'append' : rows(removed) === rows(added) ? 'replace' : 'overwrite',
+    added,
+    removed: new Set(removed.map(({ file_path }) => file_path)),
+    isKept: (snapshot) => snapshot['sequence-number'] < lostFrom,
+  }
+  return commitSnapshot(table, ORDER_EVENTS, base, change, now)
+}
+
+interface RegisterContext extends Pick<PlanContext, 'store' | 'table'> {
+  connection: DuckDBConnection
+}
+
+/** Gives the table a file of the lake, by a hard link in a folder. Returns why it cannot, for a damaged one. */
+async function register({ store, table, connection }: RegisterContext, file: LakeFile, today: string): Promise<DataFile | string> {
+  return store.withCopies([file], async ([path = '']) => {
+    const damage = await findDamage(path, file.name)
+    if (damage !== null) return damage
+    const name = nameInTable(file, today)
+    const data = await describeFile(connection, ORDER_EVENTS, path, { location: table.locate(name), sizeBytes: file.sizeBytes })
+    if (name !== file.name) await store.put(name, path)
+    return data
+  })
+}

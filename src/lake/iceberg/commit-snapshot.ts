@@ -1,0 +1,144 @@
+import { randomUUID } from 'node:crypto'
+import { type LakeTableDefinition, nameMappingOf, schemaOf } from './lake-table.ts'
+import {
+  ADDED,
+  type DataFile,
+  DELETED,
+  describeManifest,
+  EXISTING,
+  encodeManifest,
+  encodeManifestList,
+  type ManifestEntry,
+  type ManifestFile,
+} from './manifest.ts'
+import {
+  currentSnapshot,
+  emptyMetadata,
+  MAX_PREVIOUS_METADATA,
+  newSnapshotId,
+  type Snapshot,
+  type TableMetadata,
+  withSchema,
+  withSnapshot,
+} from './table-metadata.ts'
+import type { LiveManifest, TableState, TableStore } from './table-store.ts'
+
+/** From this number on the manifests of a table are merged into one. */
+const MAX_MANIFESTS = 50
+
+/** What a table has now, as a commit starts from. */
+export interface TableBase {
+  state: TableState
+  /** Without damaged metadata, and of the lake's present place; null otherwise, and before the first commit. */
+  metadata: TableMetadata | null
+  manifests: LiveManifest[]
+}
+
+export interface Change {
+  operation: 'append' | 'replace' | 'overwrite'
+  added: readonly DataFile[]
+  /** Locations of files that the snapshot no longer has. */
+  removed: ReadonlySet<string>
+  /** Further entries of the snapshot's summary. */
+  summary?: Record<string, string>
+  /** Snapshots that stay; all unless given. */
+  isKept?: (snapshot: Snapshot) => boolean
+}
+
+/** What the table has. When its metadata are damaged or of another place, it has nothing, and the next commit begins again. */
+export async function readBase(table: TableStore): Promise<TableBase> {
+  const state = await table.read()
+  const metadata = state.newest?.metadata ?? null
+  const isHere = metadata !== null && metadata.location === table.locate(table.folder.slice(0, -1))
+  const manifests = isHere ? await table.readManifests(currentSnapshot(metadata)) : null
+  return manifests === null ? { state, metadata: null, manifests: [] } : { state, metadata, manifests }
+}
+
+/** Commits a snapshot. False when another process has committed meanwhile: then start again from `readBase`. */
+export async function commitSnapshot(
+  table: TableStore,
+  definition: LakeTableDefinition,
+  base: TableBase,
+  change: Change,
+  now: Date,
+): Promise<boolean> {
+  const before = base.metadata ?? emptyMetadata(table.locate(table.folder.slice(0, -1)), base.state.newest?.metadata)
+  const parent = base.metadata === null ? null : currentSnapshot(base.metadata)
+  const snapshotId = newSnapshotId()
+  const sequenceNumber = before['last-sequence-number'] + 1
+  const fields = schemaOf(definition)
+  const put = async (kind: string, bytes: Buffer) => {
+    const name = `${table.folder}metadata/${kind}-${randomUUID()}.avro`
+    await table.putFile(name, bytes)
+    return table.locate(name)
+  }
+  const addedEntries = change.added.map((data_file): ManifestEntry => {
+    return { status: ADDED, snapshot_id: snapshotId, sequence_number: sequenceNumber, file_sequence_number: sequenceNumber, data_file }
+  })
+  const isRewrite = change.removed.size > 0 || base.manifests.length >= MAX_MANIFESTS
+  const entries = isRewrite ? [...carryOver(base.manifests, change.removed, snapshotId), ...addedEntries] : addedEntries
+  const manifests: ManifestFile[] = isRewrite ? [] : base.manifests.map(({ manifest }) => manifest)
+  if (entries.length > 0) {
+    const bytes = await encodeManifest(entries, { type: 'struct', 'schema-id': withSchema(before, fields).schemaId, fields })
+    manifests.push(describeManifest(entries, { path: await put('manifest', bytes), length: bytes.length, snapshotId, sequenceNumber }))
+  }
+  const parentId = parent?.['snapshot-id'] ?? null
+  const snapshot = {
+    'snapshot-id': snapshotId,
+    ...(parentId === null ? {} : { 'parent-snapshot-id': parentId }),
+    'sequence-number': sequenceNumber,
+    'timestamp-ms': Math.max(now.getTime(), before['last-updated-ms']),
+    'manifest-list': await put('snap', await encodeManifestList(manifests, { snapshotId, parentId, sequenceNumber })),
+    summary: summarize(base.manifests, change),
+  }
+  const metadata = withSnapshot(withPrevious(before, base, table), {
+    snapshot,
+    fields,
+    properties: { 'schema.name-mapping.default': nameMappingOf(definition), comment: definition.description },
+    isKept: change.isKept ?? (() => true),
+  })
+  return table.commit(base.state.nextVersion, metadata)
+}
+
+/** The metadata with an entry for the file from which a commit starts. */
+export function withPrevious<T extends Pick<TableMetadata, 'metadata-log' | 'last-updated-ms'>>(
+  metadata: T,
+  { state }: Pick<TableBase, 'state'>,
+  table: TableStore,
+): T {
+  if (state.newest === null) return metadata
+  const previous = { 'metadata-file': table.locate(state.newest.name), 'timestamp-ms': state.newest.metadata['last-updated-ms'] }
+  return { ...metadata, 'metadata-log': [...metadata['metadata-log'], previous].slice(-MAX_PREVIOUS_METADATA) }
+}
+
+/** The entries of the files that stay, and of those that this snapshot removes. */
+function carryOver(manifests: readonly LiveManifest[], removed: ReadonlySet<string>, snapshotId: number): ManifestEntry[] {
+  return manifests.flatMap(({ entries }) =>
+    entries.map((entry): ManifestEntry => {
+      const isRemoved = removed.has(entry.data_file.file_path)
+      return { ...entry, status: isRemoved ? DELETED : EXISTING, ...(isRemoved ? { snapshot_id: snapshotId } : {}) }
+    }),
+  )
+}
+
+function summarize(manifests: readonly LiveManifest[], { operation, added, removed, summary }: Change): Snapshot['summary'] {
+  const before = manifests.flatMap(({ entries }) => entries.map(({ data_file }) => data_file))
+  const gone = before.filter(({ file_path }) => removed.has(file_path))
+  const now = [...before.filter(({ file_path }) => !removed.has(file_path)), ...added]
+  const sum = (files: readonly DataFile[], of: (file: DataFile) => number) => String(files.reduce((total, file) => total + of(file), 0))
+  const rows = (file: DataFile) => file.record_count
+  return {
+    operation,
+    'added-data-files': String(added.length),
+    'deleted-data-files': String(gone.length),
+    'added-records': sum(added, rows),
+    'deleted-records': sum(gone, rows),
+    'total-data-files': String(now.length),
+    'total-delete-files': '0',
+    'total-records': sum(now, rows),
+    'total-files-size': sum(now, (file) => file.file_size_in_bytes),
+    'total-position-deletes': '0',
+    'total-equality-deletes': '0',
+    ...summary,
+  }
+}

@@ -1,0 +1,42 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { readWithIcebird } from '../../../test/iceberg-reader.ts'
+import { queryFolder, writeFiles } from '../../../test/lake-harness.ts'
+import { makeLocalLake } from '../../../test/lake-stores.ts'
+import { currentSnapshot } from './table-metadata.ts'
+import { TableStore } from './table-store.ts'
+import { UP_TO, writeDerivedTables } from './write-derived-tables.ts'
+
+test('orders and order_lines have the newest state of each order, and say up to which event', async (t) => {
+  const lake = await makeLocalLake(t)
+  assert.equal(await writeDerivedTables(lake.store), 0, 'without events there is no table')
+  await writeFiles(t, lake.store, [3, 2])
+  assert.equal(await writeDerivedTables(lake.store), 2)
+  assert.equal(await writeDerivedTables(lake.store), 0, 'nothing has changed')
+  await writeFiles(t, lake.store, [4], { from: 6 })
+  assert.equal(await writeDerivedTables(lake.store), 2)
+
+  const text = (values: unknown[]) => values.map(String)
+  const orders = await readWithIcebird(lake, 'orders')
+  const expected = await queryFolder(lake.pathOf(''), 'select order_number, status, total_amount from orders order by order_number')
+  assert.deepEqual(
+    orders.map((row) => text([row.order_number, row.status, row.total_amount])),
+    expected.rows.map(text),
+  )
+  assert.ok(expected.rows.length > 1)
+
+  const lines = await readWithIcebird(lake, 'order_lines')
+  const expectedLines = await queryFolder(
+    lake.pathOf(''),
+    `select order_number, item.sku, item.quantity, item.total_amount from orders, unnest(items) as line (item) order by 1, 2`,
+  )
+  assert.deepEqual(
+    lines.map((row) => text([row.order_number, row.sku, row.quantity, row.line_total_amount])),
+    expectedLines.rows.map(text),
+  )
+
+  const { newest } = await new TableStore(lake.store, 'orders').read()
+  assert.ok(newest)
+  assert.equal(currentSnapshot(newest.metadata).summary[UP_TO], '9')
+  assert.equal(newest.metadata.snapshots.length, 2)
+})

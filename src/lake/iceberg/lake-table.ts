@@ -1,0 +1,102 @@
+import { identifier, type Sql, sql } from '../../db/sql.ts'
+import { ITEM_FIELDS, LAKE_COLUMNS } from '../lake-row.ts'
+import { ORDER_COLUMNS } from '../lake-tables.ts'
+import { fieldIdOf } from './field-ids.ts'
+import type { Schema } from './table-metadata.ts'
+
+/** A table of the catalogue. */
+export interface LakeTableDefinition {
+  name: string
+  description: string
+  /** By DuckDB type. */
+  columns: Readonly<Record<string, Sql>>
+}
+
+export const ORDER_EVENTS: LakeTableDefinition = {
+  name: 'order_events',
+  description: 'A row for each change of an order.',
+  columns: LAKE_COLUMNS,
+}
+
+/** A table that is written as a whole from the views of `lake-views.ts`. */
+export interface DerivedTable extends LakeTableDefinition {
+  select: Sql
+}
+
+const { order_id, order_number, status, user_id, currency, currency_exponent, created_at } = LAKE_COLUMNS
+const OF_ORDER = { order_id, order_number, status, user_id, currency, currency_exponent, created_at }
+const { total_amount: lineTotal, ...itemFields } = ITEM_FIELDS
+
+export const DERIVED_TABLES: readonly DerivedTable[] = [
+  {
+    name: 'orders',
+    description: 'The newest state of each order, up to the event that its snapshot names.',
+    columns: Object.fromEntries(Object.entries(ORDER_COLUMNS).map(([name, [, type]]) => [name, type])),
+    select: sql`select * from orders order by order_number`,
+  },
+  {
+    name: 'order_lines',
+    description: 'The lines of each order, up to the event that its snapshot names.',
+    columns: { ...OF_ORDER, line: sql`BIGINT`, ...itemFields, line_total_amount: lineTotal },
+    select: sql`
+      select * exclude (item), ${Object.keys(itemFields)
+        .map((name) => sql`item.${identifier(name)}`)
+        .reduce((a, b) => sql`${a}, ${b}`)},
+        item.total_amount as line_total_amount
+      from (
+        select ${Object.keys(OF_ORDER)
+          .map(identifier)
+          .reduce((a, b) => sql`${a}, ${b}`)},
+          generate_subscripts(items, 1) as line, unnest(items) as item
+        from orders
+      )
+      order by order_number, line`,
+  },
+]
+
+export const CATALOGUE_TABLES: readonly LakeTableDefinition[] = [ORDER_EVENTS, ...DERIVED_TABLES]
+
+const TYPES: Readonly<Record<string, string>> = {
+  BIGINT: 'long',
+  INTEGER: 'int',
+  VARCHAR: 'string',
+  BOOLEAN: 'boolean',
+  TIMESTAMPTZ: 'timestamptz',
+}
+
+/** Every column is optional: files of earlier releases lack some. */
+export function schemaOf({ columns }: LakeTableDefinition): Schema['fields'] {
+  return Object.entries(columns).map(([name, type]) => ({
+    id: fieldIdOf(name),
+    name,
+    required: false,
+    type: name === 'items' ? itemsType() : typeOf(type),
+  }))
+}
+
+function itemsType() {
+  const fields = Object.entries(ITEM_FIELDS).map(([name, type]) => ({
+    id: fieldIdOf(`items.${name}`),
+    name,
+    required: false,
+    type: typeOf(type),
+  }))
+  return { type: 'list', 'element-id': fieldIdOf('items.element'), element: { type: 'struct', fields }, 'element-required': false }
+}
+
+function typeOf({ text }: Sql): string {
+  const type = TYPES[text]
+  if (type === undefined) throw new RangeError(`${text} has no type in Iceberg`)
+  return type
+}
+
+/** For files without field ids. https://iceberg.apache.org/spec/#name-mapping-serialization */
+export function nameMappingOf({ columns }: LakeTableDefinition): string {
+  const mapped = (path: string, name: string) => ({ 'field-id': fieldIdOf(path), names: [name] })
+  const items = Object.keys(ITEM_FIELDS).map((name) => mapped(`items.${name}`, name))
+  return JSON.stringify(
+    Object.keys(columns).map((name) =>
+      name === 'items' ? { ...mapped(name, name), fields: [{ ...mapped('items.element', 'element'), fields: items }] } : mapped(name, name),
+    ),
+  )
+}

@@ -1,0 +1,163 @@
+import { randomInt, randomUUID } from 'node:crypto'
+import { type Static, Type } from 'typebox'
+import { Compile } from 'typebox/compile'
+import { LAST_FIELD_ID } from './field-ids.ts'
+
+// https://iceberg.apache.org/spec/#table-metadata-and-snapshots
+
+const Integer = Type.Integer({ minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER })
+
+const Schema = Type.Object({
+  type: Type.Literal('struct'),
+  'schema-id': Integer,
+  fields: Type.Array(Type.Object({ id: Integer, name: Type.String(), required: Type.Boolean(), type: Type.Unknown() })),
+})
+export type Schema = Static<typeof Schema>
+
+const Snapshot = Type.Object({
+  'snapshot-id': Integer,
+  'parent-snapshot-id': Type.Optional(Integer),
+  'sequence-number': Integer,
+  'timestamp-ms': Integer,
+  'manifest-list': Type.String(),
+  summary: Type.Record(Type.String(), Type.String()),
+  'schema-id': Integer,
+})
+export type Snapshot = Static<typeof Snapshot>
+
+const TableMetadata = Type.Object({
+  'format-version': Type.Literal(2),
+  'table-uuid': Type.String(),
+  location: Type.String(),
+  'last-sequence-number': Integer,
+  'last-updated-ms': Integer,
+  'last-column-id': Integer,
+  schemas: Type.Array(Schema, { minItems: 1 }),
+  'current-schema-id': Integer,
+  'partition-specs': Type.Array(Type.Unknown()),
+  'default-spec-id': Integer,
+  'last-partition-id': Integer,
+  'sort-orders': Type.Array(Type.Unknown()),
+  'default-sort-order-id': Integer,
+  properties: Type.Record(Type.String(), Type.String()),
+  'current-snapshot-id': Integer,
+  snapshots: Type.Array(Snapshot, { minItems: 1 }),
+  'snapshot-log': Type.Array(Type.Object({ 'snapshot-id': Integer, 'timestamp-ms': Integer })),
+  'metadata-log': Type.Array(Type.Object({ 'metadata-file': Type.String(), 'timestamp-ms': Integer })),
+  refs: Type.Record(Type.String(), Type.Object({ 'snapshot-id': Integer, type: Type.String() })),
+})
+export type TableMetadata = Static<typeof TableMetadata>
+
+const metadataCheck = Compile(TableMetadata)
+/** A snapshot is in each metadata file until it expires, so their number is bounded also where no command expires them. */
+const MAX_SNAPSHOTS = 2_000
+/** Earlier metadata files that stay, for readers that have one of them open. */
+export const MAX_PREVIOUS_METADATA = 100
+
+/** Null for text that is no metadata of a table, such as the half of a file. */
+export function parseMetadata(text: string): TableMetadata | null {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch {
+    return null
+  }
+  if (!metadataCheck.Check(value)) return null
+  return value.snapshots.some((snapshot) => snapshot['snapshot-id'] === value['current-snapshot-id']) ? value : null
+}
+
+export function currentSnapshot({ snapshots, 'current-snapshot-id': current }: TableMetadata): Snapshot {
+  const snapshot = snapshots.find(({ 'snapshot-id': id }) => id === current)
+  if (snapshot === undefined) throw new RangeError(`the table has no snapshot ${current}`)
+  return snapshot
+}
+
+/** Readers in JavaScript keep 53 bits of an id. */
+export function newSnapshotId(): number {
+  return randomInt(1, 2 ** 48 - 1)
+}
+
+interface NextSnapshot {
+  snapshot: Omit<Snapshot, 'schema-id'>
+  fields: Schema['fields']
+  properties: Record<string, string>
+  /** Which snapshots stay. */
+  isKept: (snapshot: Snapshot) => boolean
+}
+
+/** The metadata of a table without snapshots. `earlier`: metadata that cannot be continued, whose identity and numbers are. */
+export function emptyMetadata(location: string, earlier?: TableMetadata): Omit<TableMetadata, 'current-snapshot-id'> {
+  return {
+    'format-version': 2,
+    'table-uuid': earlier?.['table-uuid'] ?? randomUUID(),
+    location,
+    'last-sequence-number': earlier?.['last-sequence-number'] ?? 0,
+    'last-updated-ms': earlier?.['last-updated-ms'] ?? 0,
+    'last-column-id': LAST_FIELD_ID,
+    schemas: [],
+    'current-schema-id': 0,
+    'partition-specs': [{ 'spec-id': 0, fields: [] }],
+    'default-spec-id': 0,
+    'last-partition-id': 999,
+    'sort-orders': [{ 'order-id': 0, fields: [] }],
+    'default-sort-order-id': 0,
+    properties: {},
+    snapshots: [],
+    'snapshot-log': [],
+    'metadata-log': [],
+    refs: {},
+  }
+}
+
+/** The metadata with a further snapshot, which becomes the current one. Pure. */
+export function withSnapshot(
+  base: Omit<TableMetadata, 'current-snapshot-id'>,
+  { snapshot, fields, properties, isKept }: NextSnapshot,
+): TableMetadata {
+  const { schemas, schemaId } = withSchema(base, fields)
+  const at = snapshot['timestamp-ms']
+  const id = snapshot['snapshot-id']
+  const next = {
+    ...base,
+    'last-sequence-number': snapshot['sequence-number'],
+    'last-updated-ms': at,
+    'last-column-id': Math.max(base['last-column-id'], LAST_FIELD_ID),
+    schemas,
+    'current-schema-id': schemaId,
+    properties: { ...base.properties, ...properties },
+    'current-snapshot-id': id,
+    snapshots: [...base.snapshots, { ...snapshot, 'schema-id': schemaId }],
+    'snapshot-log': [...base['snapshot-log'], { 'snapshot-id': id, 'timestamp-ms': at }],
+    refs: { main: { 'snapshot-id': id, type: 'branch' } },
+  }
+  return keepSnapshots(next, isKept)
+}
+
+/** The metadata without the snapshots that are not kept; the current one always is. Pure. */
+export function keepSnapshots(base: TableMetadata, isKept: (snapshot: Snapshot) => boolean): TableMetadata {
+  const current = base['current-snapshot-id']
+  const kept = base.snapshots.filter((snapshot) => snapshot['snapshot-id'] === current || isKept(snapshot)).slice(-MAX_SNAPSHOTS)
+  const ids = new Set(kept.map(({ 'snapshot-id': id }) => id))
+  const used = new Set([base['current-schema-id'], ...kept.map(({ 'schema-id': id }) => id)])
+  return {
+    ...base,
+    schemas: base.schemas.filter(({ 'schema-id': id }) => used.has(id)),
+    snapshots: kept.map((snapshot) => withoutLostParent(snapshot, ids)),
+    'snapshot-log': base['snapshot-log'].filter(({ 'snapshot-id': id }) => ids.has(id)),
+  }
+}
+
+function withoutLostParent({ 'parent-snapshot-id': parent, ...snapshot }: Snapshot, ids: ReadonlySet<number>): Snapshot {
+  return parent === undefined || !ids.has(parent) ? snapshot : { 'parent-snapshot-id': parent, ...snapshot }
+}
+
+/** A release may add columns: then the schema gets a new id, and earlier snapshots keep theirs. */
+export function withSchema(
+  { schemas, 'current-schema-id': current }: Pick<TableMetadata, 'schemas' | 'current-schema-id'>,
+  fields: Schema['fields'],
+) {
+  const same = schemas.find((schema) => schema['schema-id'] === current && JSON.stringify(schema.fields) === JSON.stringify(fields))
+  if (same !== undefined) return { schemas, schemaId: current }
+  const schemaId = schemas.reduce((greatest, { 'schema-id': id }) => Math.max(greatest, id), -1) + 1
+  return { schemas: [...schemas, { type: 'struct' as const, 'schema-id': schemaId, fields }], schemaId }
+}

@@ -1,0 +1,210 @@
+import { open } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import { LakeFileGone, type LakeStore, repeatWhenGone } from '../lake-store.ts'
+import { AvroDamaged } from './avro-file.ts'
+import { DELETED, decodeManifest, decodeManifestList, type ManifestEntry, type ManifestFile } from './manifest.ts'
+import { MAX_PREVIOUS_METADATA, parseMetadata, type Snapshot, type TableMetadata } from './table-metadata.ts'
+
+const MAX_ATTEMPTS = 5
+
+/** A metadata file of a table. */
+export interface TableVersion {
+  version: number
+  /** Name of the file, from the lake's root. */
+  name: string
+  metadata: TableMetadata
+}
+
+export interface TableState {
+  /** The newest metadata that can be read; null for a table without any. */
+  newest: TableVersion | null
+  /** The version that the next commit has to put. */
+  nextVersion: number
+  /** Newer metadata files that are no metadata, such as half of a file that somebody copied. */
+  damaged: string[]
+}
+
+export interface LiveManifest {
+  manifest: ManifestFile
+  /** Of files that the snapshot has. */
+  entries: ManifestEntry[]
+}
+
+/** A file of a snapshot. */
+export interface FileReference {
+  location: string
+  sizeBytes: number
+}
+
+export interface References {
+  /** Their locations. */
+  manifests: string[]
+  files: FileReference[]
+}
+
+/**
+ * The metadata of one table in the lake's store: `iceberg/<table>/metadata/v<version>.metadata.json`. A commit puts the next version, which
+ * only one process can. See docs/decisions/0270.
+ */
+export class TableStore {
+  readonly #store: LakeStore
+  readonly folder: string
+  readonly #versionName: RegExp
+
+  constructor(store: LakeStore, table: string) {
+    this.#store = store
+    this.folder = `iceberg/${table}/`
+    this.#versionName = new RegExp(`^${this.folder}metadata/v(\\d{1,15})\\.metadata\\.json$`)
+  }
+
+  /** A URI for readers of the table. Special characters stay as they are, as Iceberg's readers expect. */
+  locate(name: string): string {
+    const at = this.#store.locate(name)
+    return at.startsWith('s3://') ? at : `file://${resolve(at)}`
+  }
+
+  /** The name of the file at a location; null for a place outside of this lake. */
+  nameAt(location: string): string | null {
+    const root = this.locate('x').slice(0, -1)
+    return location.startsWith(root) ? location.slice(root.length) : null
+  }
+
+  async read(): Promise<TableState> {
+    return repeatWhenGone(MAX_ATTEMPTS, async () => {
+      const versions = await this.#listVersions()
+      const nextVersion = (versions[0]?.version ?? 0) + 1
+      const damaged: string[] = []
+      for (const { version, name } of versions) {
+        const metadata = parseMetadata(Buffer.from(await this.#store.read(name)).toString())
+        if (metadata !== null) return { newest: { version, name, metadata }, nextVersion, damaged }
+        damaged.push(this.#store.locate(name))
+      }
+      return { newest: null, nextVersion, damaged }
+    })
+  }
+
+  /** The manifests of a snapshot with their files; null when one of them is damaged or gone. */
+  async readManifests(snapshot: Snapshot): Promise<LiveManifest[] | null> {
+    return nullIfDamaged(async () => {
+      const manifests = await this.#readList(snapshot)
+      const live: LiveManifest[] = []
+      for (const manifest of manifests) live.push({ manifest, entries: await this.#readEntries(manifest) })
+      assertTotal(
+        snapshot,
+        live.reduce((sum, { entries }) => sum + entries.length, 0),
+      )
+      return live
+    })
+  }
+
+  /** What a snapshot refers to; null when it cannot be read. `known` keeps what each manifest has: snapshots share most of theirs. */
+  async readReferences(snapshot: Snapshot, known: Map<string, FileReference[]>): Promise<References | null> {
+    return nullIfDamaged(async () => {
+      const files: FileReference[] = []
+      const manifests = await this.#readList(snapshot)
+      for (const manifest of manifests) {
+        const own = known.get(manifest.manifest_path) ?? (await this.#readEntries(manifest)).map(toReference)
+        known.set(manifest.manifest_path, own)
+        files.push(...own)
+      }
+      assertTotal(snapshot, files.length)
+      return { manifests: manifests.map(({ manifest_path }) => manifest_path), files }
+    })
+  }
+
+  /** Stores a file that belongs to a commit. */
+  async putFile(name: string, bytes: Uint8Array): Promise<'stored' | 'taken'> {
+    return this.#withFile(bytes, (path) => this.#store.put(name, path))
+  }
+
+  /** Makes this the newest metadata; false when another process has put this version, or has put and deleted it. */
+  async commit(version: number, metadata: TableMetadata): Promise<boolean> {
+    const name = this.#nameOf(version)
+    if ((await this.putFile(name, Buffer.from(JSON.stringify(metadata)))) === 'taken') return false
+    const newest = await this.#afterCommit()
+    // The name of an earlier version is free again, and later versions know nothing of what was put there.
+    return version >= newest - MAX_PREVIOUS_METADATA
+  }
+
+  /** Names of the table's files and of earlier metadata. */
+  async list(): Promise<string[]> {
+    return (await this.#store.list(this.folder)).map(({ name }) => name)
+  }
+
+  /** The files with rows that are there. */
+  async listData(): Promise<Set<string>> {
+    return new Set((await this.#store.list(`${this.folder}data/`)).map(({ name }) => this.locate(name)))
+  }
+
+  async delete(name: string): Promise<void> {
+    await this.#store.delete(name)
+  }
+
+  /** The hint is for readers without a catalogue. It may be late, and then names earlier metadata that are still there. Returns the newest version. */
+  async #afterCommit(): Promise<number> {
+    const versions = await this.#listVersions()
+    const newest = (await this.read()).newest?.version ?? 0
+    await this.#withFile(Buffer.from(String(newest)), (path) => this.#store.replace(`${this.folder}metadata/version-hint.text`, path))
+    for (const { version, name } of versions) if (version < newest - MAX_PREVIOUS_METADATA) await this.#store.delete(name)
+    return newest
+  }
+
+  /** The newest first. */
+  async #listVersions(): Promise<{ version: number; name: string }[]> {
+    const files = await this.#store.list(`${this.folder}metadata/v`)
+    const versions = files.flatMap(({ name }) => {
+      const version = this.#versionName.exec(name)?.[1]
+      return version === undefined ? [] : [{ version: Number(version), name }]
+    })
+    return versions.sort((a, b) => b.version - a.version)
+  }
+
+  #nameOf(version: number): string {
+    return `${this.folder}metadata/v${version}.metadata.json`
+  }
+
+  async #readList(snapshot: Snapshot): Promise<ManifestFile[]> {
+    return decodeManifestList(await this.#readAt(snapshot['manifest-list']))
+  }
+
+  async #readEntries(manifest: ManifestFile): Promise<ManifestEntry[]> {
+    const entries = await decodeManifest(await this.#readAt(manifest.manifest_path))
+    const counts = manifest.added_files_count + manifest.existing_files_count + manifest.deleted_files_count
+    if (entries.length !== counts) throw new AvroDamaged(`${manifest.manifest_path} has ${entries.length} entries of ${counts}`)
+    return entries.filter(({ status }) => status !== DELETED)
+  }
+
+  async #readAt(location: string): Promise<Uint8Array> {
+    const name = this.nameAt(location)
+    if (name === null) throw new LakeFileGone(`${location} is not in this lake`)
+    return this.#store.read(name)
+  }
+
+  async #withFile<T>(bytes: Uint8Array, work: (path: string) => Promise<T>): Promise<T> {
+    return this.#store.withWorkspace(async (folder) => {
+      const path = join(folder, 'file')
+      await using file = await open(path, 'w')
+      await file.writeFile(bytes)
+      await file.sync()
+      return await work(path)
+    })
+  }
+}
+
+function toReference({ data_file }: ManifestEntry): FileReference {
+  return { location: data_file.file_path, sizeBytes: data_file.file_size_in_bytes }
+}
+
+/** A list that was cut off between two of its blocks can be decoded. */
+function assertTotal({ summary, 'manifest-list': list }: Snapshot, files: number): void {
+  if (String(files) !== summary['total-data-files']) throw new AvroDamaged(`${list} has ${files} files of ${summary['total-data-files']}`)
+}
+
+async function nullIfDamaged<T>(work: () => Promise<T>): Promise<T | null> {
+  try {
+    return await work()
+  } catch (error) {
+    if (error instanceof AvroDamaged || error instanceof LakeFileGone) return null
+    throw error
+  }
+}

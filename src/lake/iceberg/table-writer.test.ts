@@ -1,0 +1,48 @@
+import assert from 'node:assert/strict'
+import { writeFile } from 'node:fs/promises'
+import { test } from 'node:test'
+import { pino } from 'pino'
+import { eventually } from '../../../test/eventually.ts'
+import { readWithIcebird } from '../../../test/iceberg-reader.ts'
+import { writeFiles } from '../../../test/lake-harness.ts'
+import { makeLocalLake } from '../../../test/lake-stores.ts'
+import { TableWriter } from './table-writer.ts'
+
+test('adds new files to the table, reports a damaged one once, and stops before the start and twice', async (t) => {
+  const lake = await makeLocalLake(t)
+  const lines: { level: number; reason?: string }[] = []
+  const logger = pino({ level: 'warn' }, { write: (line: string) => void lines.push(JSON.parse(line)) })
+  const options = { store: lake.store, seconds: 0.05, logger }
+  await new TableWriter(options).stop()
+  const writer = new TableWriter(options)
+  t.after(() => writer.stop())
+  await writer.start()
+  const rows = () => readWithIcebird(lake, 'order_events').catch(() => [])
+  await writeFiles(t, lake.store, [3])
+  await eventually(async () => (await rows()).length === 3)
+  await writeFile(lake.pathOf('orders/ingest_date=2026-03-01/0000000000000004-0000000000000005.parquet'), 'half of a file')
+  await eventually(async () => lines.length > 0)
+  await writeFiles(t, lake.store, [2], { from: 6 })
+  await eventually(async () => (await rows()).length === 5)
+  await writer.stop()
+  await writer.stop()
+  assert.deepEqual([lines.length, /0004-\d+\.parquet: it cannot be read/.test(lines[0]?.reason ?? '')], [1, true])
+})
+
+test('reports once that the table cannot be written, and continues when it can', async (t) => {
+  const lake = await makeLocalLake(t)
+  const lines: string[] = []
+  const put = lake.store.put.bind(lake.store)
+  let failures = 3
+  lake.store.put = async (name, path) => {
+    if (name.startsWith('iceberg/') && failures-- > 0) throw new Error('the disk is full')
+    return put(name, path)
+  }
+  await writeFiles(t, lake.store, [3])
+  const logger = pino({ level: 'warn' }, { write: (line: string) => void lines.push(JSON.parse(line).reason) })
+  const writer = new TableWriter({ store: lake.store, seconds: 0.05, logger })
+  t.after(() => writer.stop())
+  await writer.start()
+  await eventually(async () => (await readWithIcebird(lake, 'order_events').catch(() => [])).length === 3)
+  assert.deepEqual(lines, ['the disk is full'])
+})

@@ -1,0 +1,78 @@
+import { createHash, randomUUID } from 'node:crypto'
+import { stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { sql } from '../../db/sql.ts'
+import { withDuckDB } from '../lake-database.ts'
+import type { LakeStore } from '../lake-store.ts'
+import { createViews } from '../lake-views.ts'
+import { readLakeFiles } from '../list-files.ts'
+import { copyToParquet } from '../parquet-writer.ts'
+import { selectRows } from '../query-duckdb.ts'
+import { type Change, commitSnapshot, readBase } from './commit-snapshot.ts'
+import { describeFile } from './describe-file.ts'
+import { DERIVED_TABLES, type DerivedTable } from './lake-table.ts'
+import type { DataFile } from './manifest.ts'
+import { currentSnapshot, type Snapshot } from './table-metadata.ts'
+import { TableStore } from './table-store.ts'
+
+/** Of a snapshot's summary: the last event that its rows contain. */
+export const UP_TO = 'storefront.up-to-sequence'
+/** Of a snapshot's summary: the files from which it was made. */
+const MADE_FROM = 'storefront.made-from'
+const MAX_ATTEMPTS = 10
+
+/**
+ * Writes `orders` and `order_lines` again from the lake's files, each as one snapshot. Does nothing when the files are the same as before.
+ * `checksFiles`: writes a table again, too, whose own file is gone.
+ */
+export async function writeDerivedTables(store: LakeStore, { checksFiles = false } = {}): Promise<number> {
+  let written = 0
+  for (const definition of DERIVED_TABLES) if (await writeDerived(store, definition, checksFiles)) written += 1
+  return written
+}
+
+async function writeDerived(store: LakeStore, definition: DerivedTable, checksFiles: boolean): Promise<boolean> {
+  const table = new TableStore(store, definition.name)
+  for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt++) {
+    const base = await readBase(table)
+    const entries = base.manifests.flatMap(({ entries }) => entries)
+    const present = checksFiles ? await table.listData() : null
+    const gone = entries.filter(({ data_file }) => present?.has(data_file.file_path) === false)
+    const before = base.metadata === null || gone.length > 0 ? {} : currentSnapshot(base.metadata).summary
+    const made = await readLakeFiles(store, async (files, paths) => {
+      const madeFrom = createHash('sha256')
+        .update(JSON.stringify(files.map(({ name, tag }) => [name, tag])))
+        .digest('hex')
+      return files.length === 0 || before[MADE_FROM] === madeFrom ? null : { ...(await write(store, table, definition, paths)), madeFrom }
+    })
+    if (made === null) return false
+    const lostFrom = Math.min(...gone.map(({ sequence_number }) => sequence_number))
+    const removed = new Set(entries.map(({ data_file }) => data_file.file_path))
+    const summary = { [UP_TO]: String(made.upTo), [MADE_FROM]: made.madeFrom }
+    const isKept = (snapshot: Snapshot) => snapshot['sequence-number'] < lostFrom
+    const change: Change = { operation: 'overwrite', added: [made.file], removed, summary, isKept }
+    if (await commitSnapshot(table, definition, base, change, new Date())) return true
+  }
+  throw new Error('other processes keep changing the tables of the lake')
+}
+
+async function write(
+  store: LakeStore,
+  table: TableStore,
+  definition: DerivedTable,
+  paths: readonly string[],
+): Promise<{ file: DataFile; upTo: number }> {
+  return store.withWorkspace(async (folder) => {
+    const path = join(folder, 'file')
+    const name = `${table.folder}data/${randomUUID()}.parquet`
+    return withDuckDB(`${path}.spill`, async (connection) => {
+      await createViews(connection, paths)
+      const upTo = Number((await selectRows(connection, sql`select max(sequence) from order_events`))[0]?.[0])
+      await copyToParquet(connection, definition.select, path, name)
+      const { size: sizeBytes } = await stat(path)
+      const file = await describeFile(connection, definition, path, { location: table.locate(name), sizeBytes })
+      await store.put(name, path)
+      return { file, upTo }
+    })
+  })
+}

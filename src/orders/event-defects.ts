@@ -1,0 +1,113 @@
+import { isDate, isTime, isTimeOfSomeForm } from './event-time.ts'
+import { ORDER_EVENT_TYPES, type OrderRecord } from './events.ts'
+import { ORDER_STATUSES } from './order-status.ts'
+
+/**
+ * Why no event can be made of a row that something other than the store has written, null when one can. Looks at what subscribers rely
+ * on and the database does not hold, and names the place without saying what is there. Pure.
+ */
+export function findDefect({ items, status_history, created_at, updated_at }: OrderRecord): string | null {
+  // An infinite timestamp is a number here.
+  if (!isDate(created_at)) return 'created_at is no time'
+  if (!isDate(updated_at)) return 'updated_at is no time'
+  return findDefectInLists(items, status_history)
+}
+
+/**
+ * Why a message of the topic is no event that subscribers can use; null when it is one. Every program that can write to the topic can put
+ * anything there, so the reason names the member and never its value. Pure.
+ */
+export function findEventDefect(event: unknown): string | null {
+  const data = isObject(event) ? event.data : null
+  const order = isObject(data) ? data.order : null
+  if (!isObject(event) || !isObject(data) || !isObject(order)) return 'it has no order'
+  if (!isUuid(order.id)) return 'order.id is no UUID'
+  if (!isUuid(order.user_id)) return 'order.user_id is no UUID'
+  if (!isVersion(order.version)) return 'order.version is no version'
+  if (event.id !== `${order.id}.${order.version}`) return 'id is not that of the order and its version'
+  if (!(ORDER_EVENT_TYPES as readonly unknown[]).includes(event.type)) return 'type is no type of an order event'
+  if (!isText(order.number)) return 'order.number is no text'
+  if (!isStatus(order.status)) return 'order.status is no status'
+  if (data.previous_status !== null && !isStatus(data.previous_status)) return 'previous_status is no status'
+  if (!isMoney(order.total) || !isText(order.total.currency)) return 'order.total is no amount'
+  if (!isTime(event.time)) return 'time is no time'
+  if (order.adjustments !== undefined && !areAdjustments(order.adjustments)) return 'adjustments is no list of adjustments'
+  // Of a new order all three are the same.
+  if (order.created_at !== event.time && !isTime(order.created_at)) return 'created_at is no time'
+  if (order.updated_at !== event.time && !isTime(order.updated_at)) return 'updated_at is no time'
+  return findDefectInLists(order.items, order.status_history)
+}
+
+function findDefectInLists(items: unknown, status_history: unknown): string | null {
+  if (!Array.isArray(items)) return 'items is no list'
+  const line = items.findIndex((item) => !isOrderItem(item))
+  if (line !== -1) return `items[${line}] is no line of an order`
+  if (!Array.isArray(status_history)) return 'status_history is no list'
+  const change = status_history.findIndex((entry) => !isStatusChange(entry))
+  return change === -1 ? null : `status_history[${change}] is no change of status`
+}
+
+/** A UUID as the store writes it: the text form of RFC 9562 in small letters, as the source of a regular expression. */
+export const UUID_PATTERN = '[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}'
+const UUID = new RegExp(`^${UUID_PATTERN}$`)
+
+function isUuid(value: unknown): boolean {
+  return typeof value === 'string' && UUID.test(value)
+}
+
+/** As the database's `integer` and the lake's hold it. */
+function isVersion(value: unknown): boolean {
+  return Number.isInteger(value) && Number(value) >= 1 && Number(value) < 2 ** 31
+}
+
+function isText(value: unknown): boolean {
+  return typeof value === 'string' && value.isWellFormed()
+}
+
+function isStatus(value: unknown): boolean {
+  return (ORDER_STATUSES as readonly unknown[]).includes(value)
+}
+
+function isOrderItem(value: unknown): boolean {
+  if (!isObject(value)) return false
+  const { product_id, sku, name, unit_price, quantity, total } = value
+  const areTexts = [product_id, sku, name].every((text) => typeof text === 'string')
+  return areTexts && Number.isSafeInteger(quantity) && isMoney(unit_price) && isMoney(total)
+}
+
+function isMoney(value: unknown): value is { amount: number; currency: string } {
+  return isObject(value) && Number.isSafeInteger(value.amount) && typeof value.currency === 'string'
+}
+
+function isStatusChange(value: unknown): boolean {
+  if (!isObject(value)) return false
+  const { status, at, reference, tracking, change } = value
+  const hasReference = reference === undefined || isText(reference)
+  const isMove = isStatus(status) && isTimeOfSomeForm(at) && hasReference && (tracking === undefined || isTracking(tracking))
+  return isMove && (change === undefined || isChange(change))
+}
+
+function isChange(value: unknown): boolean {
+  if (!isObject(value)) return false
+  const { type, lines, amount, kind, label, provider, reference, state } = value
+  const areLines = lines === undefined || (Array.isArray(lines) && lines.every(isLineQuantity))
+  if (type === 'adjusted' && !(isText(kind) && isText(label) && Number.isSafeInteger(amount))) return false
+  if (type === 'payment' && !(isText(provider) && isText(reference) && isText(state))) return false
+  return isText(type) && areLines && (amount === undefined || Number.isSafeInteger(amount))
+}
+
+function isLineQuantity(value: unknown): boolean {
+  return isObject(value) && isText(value.product_id) && Number.isSafeInteger(value.quantity)
+}
+
+function areAdjustments(value: unknown): boolean {
+  return Array.isArray(value) && value.every((each) => isObject(each) && isText(each.kind) && isText(each.label) && isMoney(each.amount))
+}
+
+function isTracking(value: unknown): boolean {
+  return isObject(value) && isText(value.carrier) && isText(value.number) && (value.url === undefined || isText(value.url))
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null
+}

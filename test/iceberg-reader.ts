@@ -1,0 +1,45 @@
+import { open } from 'node:fs/promises'
+import { pathToFileURL } from 'node:url'
+import { icebergMetadata, icebergRead } from 'icebird'
+import type { TestLake } from './lake-stores.ts'
+
+type Row = Record<string, unknown>
+
+/**
+ * The rows of a table as icebird reads them, an independent reader of Iceberg. It only speaks HTTP, so its requests are answered from the
+ * files, past the store. `snapshotId`: reads an earlier snapshot.
+ */
+export async function readWithIcebird(lake: Pick<TestLake, 'store' | 'pathOf'>, table: string, snapshotId?: number): Promise<Row[]> {
+  const root = lake.store.locate('x').slice(0, -1)
+  const tableUrl = root.startsWith('s3://') ? `${root}iceberg/${table}` : `file://${root}iceberg/${table}`
+  const [, bucket = '', prefix = ''] = /^s3:\/\/([^/]+)\/(.*)$/.exec(root) ?? []
+  const start = bucket === '' ? `file://${root}` : `https://${bucket}.s3.amazonaws.com/${prefix}`
+  const original = globalThis.fetch
+  globalThis.fetch = async (input, init) => {
+    const url = String(input)
+    if (!url.startsWith(start)) throw new Error(`icebird asks for ${url}, which is not in the lake`)
+    const range = new Headers(init?.headers).get('range')
+    return answer(lake.pathOf(url.slice(start.length)), range)
+  }
+  try {
+    const metadata = await icebergMetadata({ tableUrl })
+    if (snapshotId !== undefined) metadata['current-snapshot-id'] = snapshotId
+    return await icebergRead({ tableUrl, metadata })
+  } finally {
+    globalThis.fetch = original
+  }
+}
+
+async function answer(path: string, range: string | null): Promise<Response> {
+  try {
+    await using file = await open(path)
+    const bytes = await file.readFile()
+    const [, first, last] = /^bytes=(\d+)-(\d*)$/.exec(range ?? '') ?? []
+    if (first === undefined) return new Response(new Uint8Array(bytes))
+    const end = last === undefined || last === '' ? bytes.length : Number(last) + 1
+    return new Response(new Uint8Array(bytes.subarray(Number(first), end)), { status: 206 })
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+    return new Response(`${pathToFileURL(path)} is missing`, { status: 404 })
+  }
+}
