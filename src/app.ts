@@ -111,7 +111,7 @@ export async function createApp({ config, logger, now = () => new Date(), runCom
     metrics.watchPools({ general: pool, placing: placingPool })
     watchStore(metrics, config, pool, url)
     const deliveryLog = new DeliveryLog({ pool, logger })
-    const topic = createTopic(config, { pool, url, logger, isReadOnly: !hasPipeline, onStored: deliveryLog.published })
+    const topic = await createTopic(config, { pool, url, logger, isReadOnly: !hasPipeline, onStored: deliveryLog.published })
     const stream = config.roles.includes('stream')
       ? createOrderStreamHandler({
           ...{ pool, topic, logger, url: addresses.stream, slotName: orderSlotOf(addresses.stream) },
@@ -152,7 +152,7 @@ export async function createApp({ config, logger, now = () => new Date(), runCom
       services.push(createLake(config, { pool, store: await openLake(config), topic, deliveryLog, logger, watched, tracing }))
     const mailTemplates = hasApi || hasEmail ? openMailTemplates(config, logger) : null
     if (hasEmail && mailTemplates !== null)
-      services.push(createEmail(config, { pool, topic, jobs, templates: mailTemplates, encryption, logger, now, watched, tracing }))
+      services.push(await createEmail(config, { pool, topic, jobs, templates: mailTemplates, encryption, logger, now, watched, tracing }))
     if (hasWebhook)
       services.push(
         createWebhook(config, { pool, topic, jobs, encryption: createEncryption(secret, 'webhook secret'), logger, now, watched, tracing }),
