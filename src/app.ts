@@ -11,7 +11,7 @@ import { createHousekeeping, erasureOf } from './app/housekeeping.ts'
 import { openMailTemplates } from './app/mail-templates.ts'
 import { openLake } from './app/open-lake.ts'
 import { orderSlotOf, prepareDatabase } from './app/prepare-database.ts'
-import { checkEveryRole, readinessCheck } from './app/readiness.ts'
+import { checkEveryRole, readinessCheck, shareChecks } from './app/readiness.ts'
 import { createSecretWatch, openSecret } from './app/secrets.ts'
 import { inOrder, type Service } from './app/service.ts'
 import { warnAboutServer, warnAboutSettings } from './app/warn-about-settings.ts'
@@ -128,7 +128,7 @@ export async function createApp({ config, logger, now = () => new Date(), runCom
     if (stream !== null) metrics.watchChangeStream(stream)
     const watched: Watched = { metrics, subscriptions: new Map(), mailServer: null, lake: null }
     let isStopping = false
-    const canWork = readinessCheck(pool, stream, database)
+    const canWork = shareChecks(readinessCheck(pool, stream, database))
     const check: ReadinessCheck = async () => (isStopping ? [{ name: 'process', reason: 'the process is stopping' }] : canWork())
     if (secretWatch !== null) metrics.watchSecret(secretWatch)
     const checkAll = checkEveryRole(check, watched, hasEmail || hasWebhook ? secretWatch : null)
