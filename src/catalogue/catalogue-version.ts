@@ -23,12 +23,9 @@ const VERSION = sql`select sum(changes)::bigint as changes, max(changed_at) as "
 /** Limit of one statement of a shopper's read. The limit of the session applies where it is shorter. */
 const READ_TIMEOUT_MS = 2_000
 const BEGIN = 'begin isolation level repeatable read read only'
-/**
- * The version of the snapshot, and settings for the rest of the transaction. Random reads cost about as much as sequential ones on flash and
- * in memory; with PostgreSQL's default the planner chooses the wrong index for a frequent word (decision 0022).
- */
+/** The version of the snapshot. Bounds the statements of the rest of the transaction. */
 const SNAPSHOT = prepared(
-  sql`select sum(changes)::bigint as changes, max(changed_at) as "changedAt", set_config('random_page_cost', '1.1', true),
+  sql`select sum(changes)::bigint as changes, max(changed_at) as "changedAt",
     set_config('statement_timeout',
       least(nullif(extract(epoch from current_setting('statement_timeout')::interval) * 1000, 0), ${literal(READ_TIMEOUT_MS)})::integer::text, true)
   from catalogue_versions`,
