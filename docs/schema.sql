@@ -718,6 +718,35 @@ $$;
 
 
 --
+-- Name: products_give_slugs(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.products_give_slugs() RETURNS trigger
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    AS $$
+begin
+  for attempt in 1..4 loop
+    insert into product_slugs (slug, product_id)
+    select candidate.slug, changed.id
+    from changed
+    cross join slug_candidate(changed.name, changed.sku, changed.id, attempt) as candidate (slug)
+    where candidate.slug is not null
+      -- Not as a join, which could be one with all slugs there are.
+      and (select slug from product_slugs where product_id = changed.id and retired_at is null) is null
+    -- In one order, so that two imports with the same names wait for each other in one direction.
+    order by candidate.slug collate "C", changed.sku collate "C"
+    on conflict (slug) do nothing;
+    exit when not exists (
+      select from changed where (select slug from product_slugs where product_id = changed.id and retired_at is null) is null
+    );
+  end loop;
+  return null;
+end
+$$;
+
+
+--
 -- Name: products_note_change(); Type: FUNCTION; Schema: public; Owner: -
 --
 
@@ -945,6 +974,47 @@ begin
   );
 end
 $$;
+
+
+--
+-- Name: slug_candidate(text, text, uuid, integer); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.slug_candidate(name text, sku text, id uuid, attempt integer) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    AS $$
+declare
+  suffix text := case attempt when 2 then left(slug_of(sku), 64) when 3 then right(id::text, 12) when 4 then id::text end;
+begin
+  if suffix is null then
+    return slug_of(name);
+  end if;
+  return concat_ws('-', rtrim(left(slug_of(name), 99 - length(suffix)), '-'), rtrim(suffix, '-'));
+end
+$$;
+
+
+--
+-- Name: slug_of(text); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.slug_of(text) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
+    AS $_$
+declare
+  words text := search_text($1);
+begin
+  if octet_length(words) <> char_length(words) then
+    -- Symbols are words of a search and no part of an address.
+    words := regexp_replace(words, '['
+      '\u2190-\u2bff\u3000-\u3004\u3012-\u3020\u3036-\u303f\ue000-\uf8ff\ufff9-\uffff\U0001f000-\U0001faff\U000f0000-\U0010ffff'
+      ']+', ' ', 'g');
+    -- Composed: search_text has taken Hangul and kana apart.
+    words := normalize(words, nfc);
+  end if;
+  return nullif(rtrim(left(regexp_replace(trim(words), ' +', '-', 'g'), 100), '-'), '');
+end
+$_$;
 
 
 SET default_tablespace = '';
@@ -1533,6 +1603,31 @@ CREATE TABLE public.product_figures (
 
 
 --
+-- Name: product_pages; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.product_pages (
+    product_id uuid NOT NULL,
+    images jsonb DEFAULT '[]'::jsonb NOT NULL,
+    seo_title text,
+    seo_description text,
+    availability_text text,
+    CONSTRAINT product_pages_images_array CHECK ((jsonb_typeof(images) = 'array'::text))
+);
+
+
+--
+-- Name: product_slugs; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.product_slugs (
+    slug text NOT NULL COLLATE pg_catalog."C",
+    product_id uuid NOT NULL,
+    retired_at timestamp(3) with time zone
+);
+
+
+--
 -- Name: products; Type: TABLE; Schema: public; Owner: -
 --
 
@@ -1557,6 +1652,8 @@ CASE
     ELSE ((category || ' '::text) || public.search_option_words(options))
 END), 'B'::"char")) || setweight(public.catalogue_words(sku), 'C'::"char")) || setweight(public.catalogue_words(description), 'D'::"char"))) STORED NOT NULL,
     attributes jsonb DEFAULT '{}'::jsonb NOT NULL,
+    brand text,
+    compare_at_amount bigint,
     CONSTRAINT products_attributes_object CHECK ((jsonb_typeof(attributes) = 'object'::text)),
     CONSTRAINT products_currency_iso CHECK ((price_currency ~ '^[A-Z]{3}$'::text)),
     CONSTRAINT products_options_object CHECK ((jsonb_typeof(options) = 'object'::text)),
@@ -2192,6 +2289,38 @@ ALTER TABLE ONLY public.product_figures
 
 
 --
+-- Name: product_pages product_pages_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.product_pages
+    ADD CONSTRAINT product_pages_pkey PRIMARY KEY (product_id);
+
+
+--
+-- Name: product_slugs product_slugs_slug_unique; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.product_slugs
+    ADD CONSTRAINT product_slugs_slug_unique PRIMARY KEY (slug);
+
+
+--
+-- Name: products products_brand_not_empty; Type: CHECK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE public.products
+    ADD CONSTRAINT products_brand_not_empty CHECK ((brand <> ''::text)) NOT VALID;
+
+
+--
+-- Name: products products_compare_at_in_range; Type: CHECK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE public.products
+    ADD CONSTRAINT products_compare_at_in_range CHECK (((compare_at_amount >= 1) AND (compare_at_amount <= '9007199254740991'::bigint))) NOT VALID;
+
+
+--
 -- Name: products products_pkey; Type: CONSTRAINT; Schema: public; Owner: -
 --
 
@@ -2656,6 +2785,20 @@ CREATE INDEX pending_registrations_expires_at_idx ON public.pending_registration
 
 
 --
+-- Name: product_slugs_product_id_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE UNIQUE INDEX product_slugs_product_id_idx ON public.product_slugs USING btree (product_id) INCLUDE (slug) WHERE (retired_at IS NULL);
+
+
+--
+-- Name: product_slugs_product_id_retired_at_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX product_slugs_product_id_retired_at_idx ON public.product_slugs USING btree (product_id, retired_at) WHERE (retired_at IS NOT NULL);
+
+
+--
 -- Name: products_category_created_at_id_idx; Type: INDEX; Schema: public; Owner: -
 --
 
@@ -2929,6 +3072,13 @@ CREATE TRIGGER orders_lines_add_up BEFORE INSERT OR UPDATE OF items, total_amoun
 
 
 --
+-- Name: products products_insert_slugs; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER products_insert_slugs AFTER INSERT ON public.products REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION public.products_give_slugs();
+
+
+--
 -- Name: products products_insert_words; Type: TRIGGER; Schema: public; Owner: -
 --
 
@@ -3110,6 +3260,22 @@ ALTER TABLE ONLY public.oidc_identities
 
 ALTER TABLE ONLY public.passkeys
     ADD CONSTRAINT passkeys_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.users(id) ON DELETE CASCADE;
+
+
+--
+-- Name: product_pages product_pages_product_id_fkey; Type: FK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.product_pages
+    ADD CONSTRAINT product_pages_product_id_fkey FOREIGN KEY (product_id) REFERENCES public.products(id) ON DELETE CASCADE;
+
+
+--
+-- Name: product_slugs product_slugs_product_id_fkey; Type: FK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.product_slugs
+    ADD CONSTRAINT product_slugs_product_id_fkey FOREIGN KEY (product_id) REFERENCES public.products(id) ON DELETE CASCADE;
 
 
 --

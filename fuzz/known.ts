@@ -19,6 +19,8 @@ export interface Resource {
   stockEtags: string[]
   /** Whose it is, where it is a customer's. */
   ownerId: string | null
+  /** Of a product. */
+  slug?: string
 }
 
 /** A page that has a next one. */
@@ -141,9 +143,10 @@ export class Known {
       for (const item of value) this.#collect(item, ownerId)
       return
     }
-    const { id, version, data, sku, status_history, current } = value as Record<string, unknown>
+    const { id, version, data, sku, slug, status_history, current } = value as Record<string, unknown>
     if (typeof id === 'string') {
-      if (sku !== undefined) see(this.products, id, null)
+      if (typeof slug === 'string') see(this.products, id, null).slug = slug
+      else if (sku !== undefined) see(this.products, id, null)
       else if (current !== undefined) see(this.sessions, id, ownerId)
       else if (status_history !== undefined) remember(see(this.orders, id, ownerId).etags, `"${version}"`, KEPT_ETAGS)
     }

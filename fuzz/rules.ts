@@ -43,10 +43,23 @@ function hasWrongExpiry({ expires_at }: Body): boolean {
   return !(lifetimeMs > 0 && lifetimeMs < TWO_YEARS_MS)
 }
 
+/** A price before a reduction is above the price that comes with it; one alone depends on the product. */
+function hasWrongComparePrice({ price, compare_at_price: before }: Body): boolean {
+  const { amount, currency } = (before ?? {}) as Record<string, unknown>
+  const now = (price ?? {}) as Record<string, unknown>
+  return (before ?? null) !== null && !(currency === now.currency && Number(amount) > Number(now.amount))
+}
+
+function hasTwoFirstImages({ image_url, images }: Body): boolean {
+  return image_url !== undefined && Array.isArray(images) && (images[0]?.url ?? null) !== image_url
+}
+
 const BODY_RULES: { because: string; isBroken: (body: Body) => boolean }[] = [
   { because: 'the lines of a product have too many pieces together', isBroken: hasTooManyOfAProduct },
   { because: 'attributes have too many bytes', isBroken: hasLargeAttributes },
   { because: 'a key would have expired, or live for more than two years', isBroken: hasWrongExpiry },
+  { because: 'the price before a reduction is not above the price', isBroken: hasWrongComparePrice },
+  { because: 'image_url is not the first of the images', isBroken: hasTwoFirstImages },
   { because: 'restock is for goods that are returned', isBroken: ({ restock, to }) => restock === true && to !== 'returned' },
   { because: 'tracking is for orders that are shipped', isBroken: ({ tracking, to }) => (tracking ?? null) !== null && to !== 'shipped' },
 ]

@@ -52,7 +52,11 @@ export function validRequest({ operation, judge, known }: Options): fc.Arbitrary
         method: operation.method,
         account: operation.isSecured ? account : null,
         isStranger: operation.isSecured && account === null,
-        pathValues: page?.pathValues ?? Object.fromEntries(operation.pathParameters.map(({ name }) => [name, who.resource?.id ?? NEVER])),
+        pathValues:
+          page?.pathValues ??
+          Object.fromEntries(
+            operation.pathParameters.map(({ name }) => [name, (name === 'slug' ? who.resource?.slug : who.resource?.id) ?? NEVER]),
+          ),
         query: page === null ? pairs : [...page.query, queryPair('cursor', page.cursor)],
         headers: [...conditionOf(operation, who.resource, etag), ...keyOf(operation, key)],
         authorization: null,
@@ -167,6 +171,8 @@ function hintsFrom(known: Known, judge: Judge): Hint {
     currency: () => currency,
     image_url: () => fc.option(fc.webUrl()),
     sku: () => sku,
+    // Some twice, for `slug_taken`.
+    slug: () => fc.oneof(fc.constantFrom('Größe XL', 'カップ'), fc.uuid()),
     // Of an account: a name with an address in it is refused.
     name: () => fc.array(fc.constantFrom(...'abcXYZ äñ字🙂'), { minLength: 1, maxLength: 20 }).map((letters) => `N${letters.join('')}`),
     q: () =>

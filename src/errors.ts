@@ -33,6 +33,7 @@ export type ErrorCode =
   | 'stock_not_tracked'
   | 'adjustment_reference_taken'
   | 'sku_taken'
+  | 'slug_taken'
   | 'illegal_transition'
   | 'quantity_exceeded'
   | 'change_reference_taken'

@@ -51,3 +51,46 @@ for (const view of VIEWS) {
     )
   })
 }
+
+test('an operator fills the page of a product, and changes one part of it', { skip: NO_CHROMIUM }, async (t) => {
+  const { store, page, complaints, address } = await openConsole(t)
+  const { id } = await store.addProduct({ name: 'Lamp' })
+  const pageOf = async () => (await store.call('GET', `/products/${id}`)).json
+  const save = () => page.getByRole('button', { name: 'Save', exact: true }).press('Enter')
+  await page.goto(`${address}#products?product=${id}`)
+  await page.getByLabel('Brand').fill(HOSTILE)
+  await page.getByLabel('Reduced from').fill('99.50')
+  await page.getByLabel('Availability').fill('Ships in 3 days')
+  await page.getByLabel('Slug').fill('The lamp')
+  await page.getByLabel('SEO title').fill('Lamps')
+  await page.getByRole('textbox', { name: 'Images' }).fill('https://images.example/a.jpg 800x600 A lamp\n\nhttps://images.example/b.jpg')
+  await save()
+  await page.getByText('Lamp is saved.').waitFor()
+  const images = [
+    { url: 'https://images.example/a.jpg', alt: 'A lamp', width: 800, height: 600 },
+    { url: 'https://images.example/b.jpg', alt: '', width: null, height: null },
+  ]
+  const saved = await pageOf()
+  const { brand, slug, compare_at_price, availability_text, seo } = saved
+  assert.deepEqual(
+    { brand, slug, compare_at_price, availability_text, seo, images: saved.images },
+    {
+      ...{ brand: HOSTILE, slug: 'the-lamp', compare_at_price: { amount: 9_950, currency: 'EUR' }, availability_text: 'Ships in 3 days' },
+      ...{ seo: { title: 'Lamps', description: null }, images },
+    },
+  )
+  await page.getByLabel('Reduced from').fill('0.01')
+  await save()
+  await page.getByRole('alert').getByText('compare_at_price must be above the price').waitFor()
+  await page.getByLabel('Reduced from').fill('')
+  await page.getByLabel('Brand').fill('')
+  await save()
+  await eventually(async () => (await pageOf()).brand === null, { what: 'a product without a brand' })
+  const { updated_at: _, ...now } = await pageOf()
+  const { updated_at: _before, ...before } = saved
+  assert.deepEqual(now, { ...before, brand: null, compare_at_price: null })
+  assert.deepEqual(
+    complaints.filter((text) => !/status of 422/.test(text)),
+    [],
+  )
+})

@@ -28,14 +28,17 @@ process.on('message', async ({ url, poolSize, statements, marker }: BareList) =>
     const rows = results.flatMap((result) => result.rows)
     const data = rows.slice(0, LIMIT).map((row) => ({
       id: row.id,
+      slug: row.slug,
       sku: row.sku,
       name: row.name,
       description: row.description,
       category: row.category,
+      brand: row.brand,
       image_url: row.image_url,
       group: row.variant_group,
       options: row.options,
       price: { amount: Number(row.price_amount), currency: row.price_currency },
+      compare_at_price: row.compare_at_amount,
       in_stock: row.in_stock,
       created_at: row.created_at,
       updated_at: row.updated_at,

@@ -16,6 +16,7 @@ export { memoryTokens, storedTokens, type TokenStore, type Tokens } from './toke
 /** The types of the API's bodies by their names in `openapi.json`, such as `Schemas['Product']`. */
 export type Schemas = components['schemas']
 export type Product = Schemas['Product']
+export type ProductDetails = Schemas['ProductDetails']
 export type Order = Schemas['Order']
 export type OrderDetail = Schemas['OrderDetail']
 export type NewOrder = Schemas['NewOrder']
@@ -155,8 +156,13 @@ export function createStorefront({ baseUrl: address, tokens = memoryTokens(), ..
       return eachItem((cursor) => this.productPage({ ...query, ...(cursor === undefined ? {} : { cursor }) }, call))
     },
 
-    async product(id: string, call: CallOptions = {}): Promise<Product> {
+    async product(id: string, call: CallOptions = {}): Promise<ProductDetails> {
       return dataOf(await api.GET('/products/{id}', { ...call, params: { path: { id } } }))
+    },
+
+    /** Also by a former slug: `slug` of the answer is the one of now. */
+    async productBySlug(slug: string, call: CallOptions = {}): Promise<ProductDetails> {
+      return dataOf(await api.GET('/products/by-slug/{slug}', { ...call, params: { path: { slug } } }))
     },
 
     /** How many products there are by category and price. */

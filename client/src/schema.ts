@@ -1084,6 +1084,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/products/by-slug/{slug}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * One product, by its slug
+         * @description The same as `GET /products/{id}`, by the `slug` of the product. A former slug, or another spelling of one, redirects to the slug of now.
+         */
+        get: operations["getProductBySlug"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/admin/products": {
         parameters: {
             query?: never;
@@ -1095,7 +1115,7 @@ export interface paths {
         put?: never;
         /**
          * Adds a product
-         * @description The product is in every list at once. Without `stock` its stock is not tracked. Needs the scope `products:write`.
+         * @description The product is in every list at once. Without `stock` its stock is not tracked. Without `slug` it gets one that is free, of its name. Needs the scope `products:write`.
          */
         post: operations["createProduct"];
         delete?: never;
@@ -1123,7 +1143,7 @@ export interface paths {
         head?: never;
         /**
          * Changes a product
-         * @description Replaces the properties that the body names, `price`, `options` and `attributes` as a whole; the others stay. `null` is a value, which only `image_url` and `group` can have. This is not a JSON Merge Patch. Needs the scope `products:write`.
+         * @description Replaces the properties that the body names, each as a whole; the others stay. `null` is a value and not an omission: this is no JSON Merge Patch. `image_url` alone replaces the first image, and null removes all. A price alone that is not below `compare_at_price` removes that. The slug that another one replaces still leads to the product. Needs the scope `products:write`.
          */
         patch: operations["updateProduct"];
         trace?: never;
@@ -1939,7 +1959,7 @@ export interface paths {
         put?: never;
         /**
          * Adds and changes products, one per line (NDJSON or CSV), and returns the outcome of each line (NDJSON)
-         * @description A line is a whole product: `{sku, name, category, price, description?, image_url?, group?, options?, attributes?, stock?}`, or `stock_delta` and `reference` in place of `stock`. As `text/csv` the first line names the columns, `price` is in major units, and the line of a record is its first. Needs the scope `products:write`.
+         * @description A line is a whole product, as `POST /admin/products` takes it, or with `stock_delta` and `reference` in place of `stock`. Without `slug` the slug stays. As `text/csv` the first line names the columns, `price` is in major units, and the line of a record is its first. Needs the scope `products:write`.
          */
         post: operations["importProducts"];
         delete?: never;
@@ -2618,6 +2638,10 @@ export interface components {
             /** @description ISO 4217. */
             currency: string;
         };
+        MovedProduct: {
+            /** @description The slug of now. */
+            moved_to: string;
+        };
         NewAdjustment: {
             /** @enum {unknown} */
             kind: "shipping" | "discount" | "tax" | "fee";
@@ -2740,13 +2764,33 @@ export interface components {
                 amount: number;
                 currency: string;
             };
+            /** @description Stored in lower case, with hyphens between words. By default made of the name. */
+            slug?: string;
             description?: string;
+            brand?: string | null;
+            /** @description The first image; null: none. */
             image_url?: string | null;
+            images?: {
+                url: string;
+                alt?: string;
+                width?: number | null;
+                height?: number | null;
+            }[];
             group?: string | null;
             options?: {
                 [key: string]: string;
             };
             attributes?: components["schemas"]["Attributes"];
+            /** @description Above `price`, in its currency. */
+            compare_at_price?: {
+                amount: number;
+                currency: string;
+            } | null;
+            seo?: {
+                title?: string | null;
+                description?: string | null;
+            };
+            availability_text?: string | null;
             /** @description Pieces that can be sold; null: not tracked. */
             stock?: number | null;
         };
@@ -3138,7 +3182,7 @@ export interface components {
              * @description Stable; listed in docs/errors.md.
              * @enum {unknown}
              */
-            code: "malformed_request" | "malformed_json" | "invalid_header" | "invalid_query" | "invalid_cursor" | "unauthenticated" | "invalid_token" | "invalid_credentials" | "invalid_sign_in" | "invalid_refresh_token" | "forbidden" | "second_factor_required" | "second_factor_setup_required" | "step_up_required" | "account_blocked" | "not_found" | "method_not_allowed" | "email_taken" | "last_admin" | "address_unproven" | "passkey_taken" | "too_many_passkeys" | "totp_active" | "sign_in_taken" | "provider_linked" | "last_sign_in" | "insufficient_stock" | "stock_not_tracked" | "adjustment_reference_taken" | "sku_taken" | "total_negative" | "too_many_changes" | "order_erased" | "illegal_transition" | "quantity_exceeded" | "change_reference_taken" | "client_reference_taken" | "mail_not_failed" | "price_changed" | "too_many_pending_orders" | "too_many_addresses" | "purchase_limit" | "request_in_progress" | "webhook_disabled" | "api_key_ended" | "too_many_api_keys" | "precondition_failed" | "payload_too_large" | "unsupported_media_type" | "invalid_body" | "password_too_common" | "invalid_one_time_token" | "invalid_challenge" | "invalid_second_factor" | "unknown_product" | "mixed_currencies" | "total_too_large" | "idempotency_key_reused" | "query_refused" | "query_timeout" | "if_match_required" | "rate_limited" | "unavailable" | "overloaded" | "internal";
+            code: "malformed_request" | "malformed_json" | "invalid_header" | "invalid_query" | "invalid_cursor" | "unauthenticated" | "invalid_token" | "invalid_credentials" | "invalid_sign_in" | "invalid_refresh_token" | "forbidden" | "second_factor_required" | "second_factor_setup_required" | "step_up_required" | "account_blocked" | "not_found" | "method_not_allowed" | "email_taken" | "last_admin" | "address_unproven" | "passkey_taken" | "too_many_passkeys" | "totp_active" | "sign_in_taken" | "provider_linked" | "last_sign_in" | "insufficient_stock" | "stock_not_tracked" | "adjustment_reference_taken" | "slug_taken" | "sku_taken" | "total_negative" | "too_many_changes" | "order_erased" | "illegal_transition" | "quantity_exceeded" | "change_reference_taken" | "client_reference_taken" | "mail_not_failed" | "price_changed" | "too_many_pending_orders" | "too_many_addresses" | "purchase_limit" | "request_in_progress" | "webhook_disabled" | "api_key_ended" | "too_many_api_keys" | "precondition_failed" | "payload_too_large" | "unsupported_media_type" | "invalid_body" | "password_too_common" | "invalid_one_time_token" | "invalid_challenge" | "invalid_second_factor" | "unknown_product" | "mixed_currencies" | "total_too_large" | "idempotency_key_reused" | "query_refused" | "query_timeout" | "if_match_required" | "rate_limited" | "unavailable" | "overloaded" | "internal";
             request_id: string;
             /** @description The W3C trace of the request: of its `traceparent`, if it had a valid one. */
             trace_id: string;
@@ -3152,10 +3196,14 @@ export interface components {
         Product: {
             /** Format: uuid */
             id: string;
+            /** @description The address of its page; former ones lead to it. */
+            slug: string;
             sku: string;
             name: string;
             description: string;
             category: string;
+            brand: string | null;
+            /** @description The first image. */
             image_url: string | null;
             /** @description Common to the variants of one thing. */
             group: string | null;
@@ -3168,6 +3216,8 @@ export interface components {
                 [key: string]: string | number | boolean;
             };
             price: components["schemas"]["Money"];
+            /** @description The price before a reduction: above `price`, in its currency. */
+            compare_at_price: components["schemas"]["Money"] | null;
             in_stock: boolean;
             /** Format: date-time */
             created_at: string;
@@ -3176,6 +3226,8 @@ export interface components {
             variants?: components["schemas"]["Variants"];
         };
         ProductChange: {
+            /** @description Stored in lower case, with hyphens between words. By default made of the name. */
+            slug?: string;
             /** @description No control characters and no invisible ones. */
             sku?: string;
             /** @description No control characters, and at least one visible character. */
@@ -3183,7 +3235,15 @@ export interface components {
             description?: string;
             /** @description No control characters, and at least one visible character. */
             category?: string;
+            brand?: string | null;
+            /** @description The first image; null: none. */
             image_url?: string | null;
+            images?: {
+                url: string;
+                alt?: string;
+                width?: number | null;
+                height?: number | null;
+            }[];
             group?: string | null;
             options?: {
                 [key: string]: string;
@@ -3193,6 +3253,62 @@ export interface components {
                 amount: number;
                 currency: string;
             };
+            /** @description Above `price`, in its currency. */
+            compare_at_price?: {
+                amount: number;
+                currency: string;
+            } | null;
+            seo?: {
+                title?: string | null;
+                description?: string | null;
+            };
+            availability_text?: string | null;
+        };
+        ProductDetails: {
+            /** Format: uuid */
+            id: string;
+            /** @description The address of its page; former ones lead to it. */
+            slug: string;
+            sku: string;
+            name: string;
+            description: string;
+            category: string;
+            brand: string | null;
+            /** @description The first image. */
+            image_url: string | null;
+            /** @description Common to the variants of one thing. */
+            group: string | null;
+            /** @description The properties that distinguish a variant within its group. */
+            options: {
+                [key: string]: string;
+            };
+            /** @description The shop's own facts about the product. Absent: none. */
+            attributes?: {
+                [key: string]: string | number | boolean;
+            };
+            price: components["schemas"]["Money"];
+            /** @description The price before a reduction: above `price`, in its currency. */
+            compare_at_price: components["schemas"]["Money"] | null;
+            in_stock: boolean;
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            updated_at: string;
+            /** @description In the order of the shop; the first one is `image_url`. */
+            images: components["schemas"]["ProductImage"][];
+            /** @description For the head of the page; null: the shop takes name and description. */
+            seo: {
+                title: string | null;
+                description: string | null;
+            };
+            availability_text: string | null;
+        };
+        ProductImage: {
+            url: string;
+            /** @description What the image shows, for those who do not see it; empty: unknown. */
+            alt: string;
+            width: number | null;
+            height: number | null;
         };
         ProductPage: {
             data: components["schemas"]["Product"][];
@@ -10224,11 +10340,12 @@ export interface operations {
                      *       "data": [
                      *         {
                      *           "id": "01997a5e-1f20-7c11-b4d2-8e6a0f3b5c21",
+                     *           "slug": "blue-mug",
                      *           "sku": "MUG-BLUE",
                      *           "name": "Blue mug",
                      *           "description": "Stoneware, 300 ml.",
                      *           "category": "Kitchen",
-                     *           "image_url": "https://images.example.com/mug-blue.jpg",
+                     *           "brand": "Potter & Sons",
                      *           "group": "MUG",
                      *           "options": {
                      *             "colour": "blue"
@@ -10242,6 +10359,11 @@ export interface operations {
                      *             "amount": 1290,
                      *             "currency": "EUR"
                      *           },
+                     *           "compare_at_price": {
+                     *             "amount": 1590,
+                     *             "currency": "EUR"
+                     *           },
+                     *           "image_url": "https://images.example.com/mug-blue.jpg",
                      *           "in_stock": true,
                      *           "created_at": "2026-03-01T08:00:00.000Z",
                      *           "updated_at": "2026-03-02T10:30:00.000Z"
@@ -10385,11 +10507,12 @@ export interface operations {
                     /**
                      * @example {
                      *       "id": "01997a5e-1f20-7c11-b4d2-8e6a0f3b5c21",
+                     *       "slug": "blue-mug",
                      *       "sku": "MUG-BLUE",
                      *       "name": "Blue mug",
                      *       "description": "Stoneware, 300 ml.",
                      *       "category": "Kitchen",
-                     *       "image_url": "https://images.example.com/mug-blue.jpg",
+                     *       "brand": "Potter & Sons",
                      *       "group": "MUG",
                      *       "options": {
                      *         "colour": "blue"
@@ -10403,12 +10526,151 @@ export interface operations {
                      *         "amount": 1290,
                      *         "currency": "EUR"
                      *       },
+                     *       "compare_at_price": {
+                     *         "amount": 1590,
+                     *         "currency": "EUR"
+                     *       },
+                     *       "image_url": "https://images.example.com/mug-blue.jpg",
                      *       "in_stock": true,
                      *       "created_at": "2026-03-01T08:00:00.000Z",
-                     *       "updated_at": "2026-03-02T10:30:00.000Z"
+                     *       "updated_at": "2026-03-02T10:30:00.000Z",
+                     *       "images": [
+                     *         {
+                     *           "url": "https://images.example.com/mug-blue.jpg",
+                     *           "alt": "A blue mug on a table",
+                     *           "width": 1200,
+                     *           "height": 900
+                     *         },
+                     *         {
+                     *           "url": "https://images.example.com/mug-blue-inside.jpg",
+                     *           "alt": "The mug from above",
+                     *           "width": 1200,
+                     *           "height": 900
+                     *         }
+                     *       ],
+                     *       "seo": {
+                     *         "title": "Blue stoneware mug",
+                     *         "description": "A mug of 300 ml that the dishwasher cannot harm."
+                     *       },
+                     *       "availability_text": "Ships within two days"
                      *     }
                      */
-                    "application/json": components["schemas"]["Product"];
+                    "application/json": components["schemas"]["ProductDetails"];
+                };
+            };
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    getProductBySlug: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The slug, percent-encoded. */
+                slug: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The product. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "01997a5e-1f20-7c11-b4d2-8e6a0f3b5c21",
+                     *       "slug": "blue-mug",
+                     *       "sku": "MUG-BLUE",
+                     *       "name": "Blue mug",
+                     *       "description": "Stoneware, 300 ml.",
+                     *       "category": "Kitchen",
+                     *       "brand": "Potter & Sons",
+                     *       "group": "MUG",
+                     *       "options": {
+                     *         "colour": "blue"
+                     *       },
+                     *       "attributes": {
+                     *         "material": "stoneware",
+                     *         "dishwasher_safe": true,
+                     *         "weight_g": 340
+                     *       },
+                     *       "price": {
+                     *         "amount": 1290,
+                     *         "currency": "EUR"
+                     *       },
+                     *       "compare_at_price": {
+                     *         "amount": 1590,
+                     *         "currency": "EUR"
+                     *       },
+                     *       "image_url": "https://images.example.com/mug-blue.jpg",
+                     *       "in_stock": true,
+                     *       "created_at": "2026-03-01T08:00:00.000Z",
+                     *       "updated_at": "2026-03-02T10:30:00.000Z",
+                     *       "images": [
+                     *         {
+                     *           "url": "https://images.example.com/mug-blue.jpg",
+                     *           "alt": "A blue mug on a table",
+                     *           "width": 1200,
+                     *           "height": 900
+                     *         },
+                     *         {
+                     *           "url": "https://images.example.com/mug-blue-inside.jpg",
+                     *           "alt": "The mug from above",
+                     *           "width": 1200,
+                     *           "height": 900
+                     *         }
+                     *       ],
+                     *       "seo": {
+                     *         "title": "Blue stoneware mug",
+                     *         "description": "A mug of 300 ml that the dishwasher cannot harm."
+                     *       },
+                     *       "availability_text": "Ships within two days"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ProductDetails"];
+                };
+            };
+            /** @description The product has another slug; `Location` leads to it. */
+            301: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "moved_to": "blue-mug"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["MovedProduct"];
                 };
             };
             /** @description `not_found`: Not found. */
@@ -10451,11 +10713,26 @@ export interface operations {
             content: {
                 /**
                  * @example {
+                 *       "slug": "blue-mug",
                  *       "sku": "MUG-BLUE",
                  *       "name": "Blue mug",
                  *       "description": "Stoneware, 300 ml.",
                  *       "category": "Kitchen",
-                 *       "image_url": "https://images.example.com/mug-blue.jpg",
+                 *       "brand": "Potter & Sons",
+                 *       "images": [
+                 *         {
+                 *           "url": "https://images.example.com/mug-blue.jpg",
+                 *           "alt": "A blue mug on a table",
+                 *           "width": 1200,
+                 *           "height": 900
+                 *         },
+                 *         {
+                 *           "url": "https://images.example.com/mug-blue-inside.jpg",
+                 *           "alt": "The mug from above",
+                 *           "width": 1200,
+                 *           "height": 900
+                 *         }
+                 *       ],
                  *       "group": "MUG",
                  *       "options": {
                  *         "colour": "blue"
@@ -10469,6 +10746,15 @@ export interface operations {
                  *         "amount": 1290,
                  *         "currency": "EUR"
                  *       },
+                 *       "compare_at_price": {
+                 *         "amount": 1590,
+                 *         "currency": "EUR"
+                 *       },
+                 *       "seo": {
+                 *         "title": "Blue stoneware mug",
+                 *         "description": "A mug of 300 ml that the dishwasher cannot harm."
+                 *       },
+                 *       "availability_text": "Ships within two days",
                  *       "stock": 40
                  *     }
                  */
@@ -10485,11 +10771,12 @@ export interface operations {
                     /**
                      * @example {
                      *       "id": "01997a5e-1f20-7c11-b4d2-8e6a0f3b5c21",
+                     *       "slug": "blue-mug",
                      *       "sku": "MUG-BLUE",
                      *       "name": "Blue mug",
                      *       "description": "Stoneware, 300 ml.",
                      *       "category": "Kitchen",
-                     *       "image_url": "https://images.example.com/mug-blue.jpg",
+                     *       "brand": "Potter & Sons",
                      *       "group": "MUG",
                      *       "options": {
                      *         "colour": "blue"
@@ -10503,12 +10790,36 @@ export interface operations {
                      *         "amount": 1290,
                      *         "currency": "EUR"
                      *       },
+                     *       "compare_at_price": {
+                     *         "amount": 1590,
+                     *         "currency": "EUR"
+                     *       },
+                     *       "image_url": "https://images.example.com/mug-blue.jpg",
                      *       "in_stock": true,
                      *       "created_at": "2026-03-01T08:00:00.000Z",
-                     *       "updated_at": "2026-03-02T10:30:00.000Z"
+                     *       "updated_at": "2026-03-02T10:30:00.000Z",
+                     *       "images": [
+                     *         {
+                     *           "url": "https://images.example.com/mug-blue.jpg",
+                     *           "alt": "A blue mug on a table",
+                     *           "width": 1200,
+                     *           "height": 900
+                     *         },
+                     *         {
+                     *           "url": "https://images.example.com/mug-blue-inside.jpg",
+                     *           "alt": "The mug from above",
+                     *           "width": 1200,
+                     *           "height": 900
+                     *         }
+                     *       ],
+                     *       "seo": {
+                     *         "title": "Blue stoneware mug",
+                     *         "description": "A mug of 300 ml that the dishwasher cannot harm."
+                     *       },
+                     *       "availability_text": "Ships within two days"
                      *     }
                      */
-                    "application/json": components["schemas"]["Product"];
+                    "application/json": components["schemas"]["ProductDetails"];
                 };
             };
             /** @description `malformed_json`: The body is not valid JSON. */
@@ -10538,7 +10849,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `sku_taken`: The sku is taken. */
+            /** @description `sku_taken`: The sku is taken. `slug_taken`: The slug is taken. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -10762,11 +11073,12 @@ export interface operations {
                     /**
                      * @example {
                      *       "id": "01997a5e-1f20-7c11-b4d2-8e6a0f3b5c21",
+                     *       "slug": "blue-mug",
                      *       "sku": "MUG-BLUE",
                      *       "name": "Blue mug",
                      *       "description": "Stoneware, 300 ml.",
                      *       "category": "Kitchen",
-                     *       "image_url": "https://images.example.com/mug-blue.jpg",
+                     *       "brand": "Potter & Sons",
                      *       "group": "MUG",
                      *       "options": {
                      *         "colour": "blue"
@@ -10780,12 +11092,36 @@ export interface operations {
                      *         "amount": 1290,
                      *         "currency": "EUR"
                      *       },
+                     *       "compare_at_price": {
+                     *         "amount": 1590,
+                     *         "currency": "EUR"
+                     *       },
+                     *       "image_url": "https://images.example.com/mug-blue.jpg",
                      *       "in_stock": true,
                      *       "created_at": "2026-03-01T08:00:00.000Z",
-                     *       "updated_at": "2026-03-02T10:30:00.000Z"
+                     *       "updated_at": "2026-03-02T10:30:00.000Z",
+                     *       "images": [
+                     *         {
+                     *           "url": "https://images.example.com/mug-blue.jpg",
+                     *           "alt": "A blue mug on a table",
+                     *           "width": 1200,
+                     *           "height": 900
+                     *         },
+                     *         {
+                     *           "url": "https://images.example.com/mug-blue-inside.jpg",
+                     *           "alt": "The mug from above",
+                     *           "width": 1200,
+                     *           "height": 900
+                     *         }
+                     *       ],
+                     *       "seo": {
+                     *         "title": "Blue stoneware mug",
+                     *         "description": "A mug of 300 ml that the dishwasher cannot harm."
+                     *       },
+                     *       "availability_text": "Ships within two days"
                      *     }
                      */
-                    "application/json": components["schemas"]["Product"];
+                    "application/json": components["schemas"]["ProductDetails"];
                 };
             };
             /** @description `malformed_json`: The body is not valid JSON. `invalid_header`: A header is not valid. */
@@ -10824,7 +11160,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `sku_taken`: The sku is taken. */
+            /** @description `sku_taken`: The sku is taken. `slug_taken`: The slug is taken. */
             409: {
                 headers: {
                     [name: string]: unknown;

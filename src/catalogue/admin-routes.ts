@@ -11,20 +11,21 @@ import { archiveProduct, changeProduct } from './change-product.ts'
 import { createProduct } from './create-product.ts'
 import type { ImportFormat } from './import/import-lines.ts'
 import { importStream } from './import/import-stream.ts'
+import { type ProductDetails, ProductDetailsSchema, productETag } from './product-details.ts'
 import { NewProductBody, normalizeProduct, ProductPatchBody } from './product-input.ts'
-import { type Product, ProductParams, ProductSchema, productETag } from './products.ts'
+import { ProductParams } from './products.ts'
 import type { CatalogueContext } from './serve-catalogue.ts'
 
 const IfMatchHeader = Type.Object({ 'if-match': Type.Optional(Type.String({ description: "The product's ETag." })) })
 const IMPORT_TYPES = ['application/x-ndjson', 'text/csv']
-/** Enough for a description of 10,000 characters, each escaped as a surrogate pair, and the other properties. */
-const PRODUCT_LIMIT_BYTES = 262_144
+/** Enough for a description of 10,000 characters and 20 images, each character escaped as a surrogate pair, and the other properties. */
+const PRODUCT_LIMIT_BYTES = 524_288
 
 /** Changes of the catalogue by operators: visible at once in this process, within a second in others. `currency`: ISO 4217. */
 export function catalogueAdminRoutes(server: HttpServer, context: CatalogueContext, currency: string): void {
   const { pool, baseUrl, version } = context
   const shared = { tags: ['catalogue'] }
-  const sendProduct = async (reply: FastifyReply, product: Product) => {
+  const sendProduct = async (reply: FastifyReply, product: ProductDetails) => {
     await version.refresh()
     return reply.headers({ etag: `"${productETag(product)}"`, 'cache-control': 'no-store' }).send(product)
   }
@@ -36,13 +37,14 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
       bodyLimit: PRODUCT_LIMIT_BYTES,
       schema: {
         operationId: 'createProduct',
-        description: 'The product is in every list at once. Without `stock` its stock is not tracked.',
+        description:
+          'The product is in every list at once. Without `stock` its stock is not tracked. Without `slug` it gets one that is free, of its name.',
         ...shared,
         summary: 'Adds a product',
         body: NewProductBody,
         response: {
-          201: { ...ProductSchema, description: 'The product; `Location` leads to it.' },
-          ...problemResponses(...OPERATOR_ONLY, ...JSON_BODY, 'sku_taken'),
+          201: { ...ProductDetailsSchema, description: 'The product; `Location` leads to it.' },
+          ...problemResponses(...OPERATOR_ONLY, ...JSON_BODY, 'sku_taken', 'slug_taken'),
         },
       },
     },
@@ -62,19 +64,20 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
         ...shared,
         summary: 'Changes a product',
         description:
-          'Replaces the properties that the body names, `price`, `options` and `attributes` as a whole; the others stay. `null` is a value, which only `image_url` and ' +
-          '`group` can have. This is not a JSON Merge Patch.',
+          'Replaces the properties that the body names, each as a whole; the others stay. `null` is a value and not an omission: this is no JSON Merge Patch. ' +
+          '`image_url` alone replaces the first image, and null removes all. A price alone that is not below `compare_at_price` removes that. The slug that another one replaces still leads to the product.',
         params: ProductParams,
         headers: IfMatchHeader,
         body: ProductPatchBody,
         response: {
-          200: { ...ProductSchema, description: 'The product as it is now.' },
+          200: { ...ProductDetailsSchema, description: 'The product as it is now.' },
           ...problemResponses(
             ...OPERATOR_ONLY,
             ...JSON_BODY,
             'not_found',
             'invalid_header',
             'sku_taken',
+            'slug_taken',
             'precondition_failed',
             'if_match_required',
           ),
@@ -127,8 +130,7 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
           ...shared,
           summary: 'Adds and changes products, one per line (NDJSON or CSV), and returns the outcome of each line (NDJSON)',
           description:
-            'A line is a whole product: `{sku, name, category, price, description?, image_url?, group?, options?, attributes?, stock?}`, or `stock_delta` and ' +
-            '`reference` in place of `stock`. As `text/csv` the first line names the columns, `price` is in major units, and the line of a record is its first.',
+            'A line is a whole product, as `POST /admin/products` takes it, or with `stock_delta` and `reference` in place of `stock`. Without `slug` the slug stays. As `text/csv` the first line names the columns, `price` is in major units, and the line of a record is its first.',
           consumes: IMPORT_TYPES,
           response: {
             200: { description: 'One JSON object a line.', content: { 'application/x-ndjson': { schema: Type.String() } } },

@@ -70,19 +70,25 @@ test('allows any cache to store the answer, and to purge it by product', async (
 test('shows a product in full, under its id in any case', async () => {
   const answer = await store.call('GET', `/products/${lamp.id.toUpperCase()}`)
   assert.equal(answer.status, 200)
-  const { name, created_at, updated_at, ...rest } = answer.json
+  const { name, slug, created_at, updated_at, ...rest } = answer.json
   assert.match(name, /^A lamp/)
+  assert.match(slug, /^a-lamp/)
   for (const time of [created_at, updated_at]) assert.match(time, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
   assert.deepEqual(rest, {
     id: lamp.id,
     sku: lamp.sku,
     description: '',
     category: 'lamps',
+    brand: null,
     image_url: null,
+    images: [],
     group: null,
     options: {},
     price: { amount: 1_250, currency: 'EUR' },
+    compare_at_price: null,
     in_stock: true,
+    seo: { title: null, description: null },
+    availability_text: null,
   })
 })
 

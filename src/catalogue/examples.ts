@@ -1,29 +1,40 @@
 /** Bodies that the OpenAPI document shows. A test checks each against its schema. */
 
 export const EXAMPLE_NEW_PRODUCT = {
+  slug: 'blue-mug',
   sku: 'MUG-BLUE',
   name: 'Blue mug',
   description: 'Stoneware, 300 ml.',
   category: 'Kitchen',
-  image_url: 'https://images.example.com/mug-blue.jpg',
+  brand: 'Potter & Sons',
+  images: [
+    { url: 'https://images.example.com/mug-blue.jpg', alt: 'A blue mug on a table', width: 1_200, height: 900 },
+    { url: 'https://images.example.com/mug-blue-inside.jpg', alt: 'The mug from above', width: 1_200, height: 900 },
+  ],
   group: 'MUG',
   options: { colour: 'blue' },
   attributes: { material: 'stoneware', dishwasher_safe: true, weight_g: 340 },
   price: { amount: 1_290, currency: 'EUR' },
+  compare_at_price: { amount: 1_590, currency: 'EUR' },
+  seo: { title: 'Blue stoneware mug', description: 'A mug of 300 ml that the dishwasher cannot harm.' },
+  availability_text: 'Ships within two days',
   stock: 40,
 }
 
-const { stock: _, ...shown } = EXAMPLE_NEW_PRODUCT
+const { stock: _, images, seo, availability_text, ...shown } = EXAMPLE_NEW_PRODUCT
 
 export const EXAMPLE_PRODUCT = {
   id: '01997a5e-1f20-7c11-b4d2-8e6a0f3b5c21',
   ...shown,
+  image_url: images[0]?.url ?? null,
   in_stock: true,
   created_at: '2026-03-01T08:00:00.000Z',
   updated_at: '2026-03-02T10:30:00.000Z',
 }
 
+export const EXAMPLE_PRODUCT_DETAILS = { ...EXAMPLE_PRODUCT, images, seo, availability_text }
 export const EXAMPLE_PRODUCT_PAGE = { data: [EXAMPLE_PRODUCT], has_more: false, next_cursor: null }
+export const EXAMPLE_MOVED_PRODUCT = { moved_to: EXAMPLE_PRODUCT.slug }
 export const EXAMPLE_PRODUCT_CHANGE = { price: { amount: 990, currency: 'EUR' } }
 
 export const EXAMPLE_FACETS = {

@@ -1,7 +1,11 @@
 import { type Static, type TSchema, Type } from 'typebox'
 import { AttributesInput } from '../attributes.ts'
 import { isCurrency } from '../currency.ts'
+import { AppError, type FieldError } from '../errors.ts'
+import type { Money } from '../money.ts'
 import { EXAMPLE_NEW_PRODUCT, EXAMPLE_PRODUCT_CHANGE } from './examples.ts'
+import { type ProductDetails, toImage } from './product-details.ts'
+import { MAX_SLUG_LENGTH } from './slugs.ts'
 
 /** Pieces that a product can have in stock: far below 2^53, so that what orders return on top of it is exact. */
 export const MAX_STOCK = 1_000_000_000_000
@@ -18,15 +22,31 @@ const HAS_VISIBLE = new RegExp(String.raw`[^\s\p{Z}\p{Cc}\u2800${INVISIBLE}]`, '
 
 const OPTION_NAME = 'the name of an option'
 const MAX_LENGTHS = {
-  ...{ sku: 64, name: 300, description: 10_000, category: 100, image_url: 2_000, group: 64, reference: 100 },
+  ...{
+    slug: MAX_SLUG_LENGTH,
+    sku: 64,
+    name: 300,
+    description: 10_000,
+    category: 100,
+    brand: 100,
+    image_url: 2_000,
+    group: 64,
+    reference: 100,
+  },
+  ...{ 'url of an image': 2_000, 'alt of an image': 500, 'seo.title': 200, 'seo.description': 500, availability_text: 200 },
   ...{ 'an option': 100, [OPTION_NAME]: 40 },
 }
 export type TextName = keyof typeof MAX_LENGTHS
 const MAX_OPTIONS = 10
+const MAX_IMAGES = 20
+const MAX_PIXELS = 100_000
+
+/** What images must be, for the author of a file. */
+export const IMAGES_RULE = `a list of at most ${MAX_IMAGES} objects with url and, if known, alt, width and height in pixels`
 
 /** The refusal of a text that is too long or blank. */
 export function describeLength(name: TextName): string {
-  const least = name === 'description' || name === 'image_url' ? 'at most' : '1 to'
+  const least = ['description', 'image_url', 'alt of an image'].includes(name) ? 'at most' : '1 to'
   return `${name} must have ${least} ${MAX_LENGTHS[name].toLocaleString('en')} characters`
 }
 
@@ -64,9 +84,9 @@ function findFaultInOptions(options: Record<string, string>): string | null {
   return names.map((name) => findFaultInLabel(OPTION_NAME, name)).find((fault) => fault !== null) ?? null
 }
 
-function findFaultInImageUrl(url: string): string | null {
+function findFaultInImageUrl(name: TextName, url: string): string | null {
   const isUrl = /^https?:\/\/[^\s\p{Cc}]+$/iu.test(url) && URL.canParse(url)
-  return findFaultInText('image_url', url) ?? (isUrl ? null : 'image_url must be an absolute URL that starts with https:// or http://')
+  return findFaultInText(name, url) ?? (isUrl ? null : `${name} must be an absolute URL that starts with https:// or http://`)
 }
 
 const VISIBLE = 'No control characters, and at least one visible character.'
@@ -76,38 +96,63 @@ const oneLine = (name: TextName, description: string) =>
 const label = (name: TextName) => withRule(oneLine(name, VISIBLE), (text) => findFaultInLabel(name, text))
 export const identifier = (name: TextName) =>
   withRule(oneLine(name, 'No control characters and no invisible ones.'), (text) => findFaultInIdentifier(name, text))
+const orNull = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()])
+const optionalLabel = (name: TextName) =>
+  withRule(orNull(oneLine(name, VISIBLE)), (text) => (text === null ? null : findFaultInLabel(name, text)))
+const imageUrl = (name: TextName) => withRule(Type.String({ maxLength: MAX_LENGTHS[name] }), (url) => findFaultInImageUrl(name, url))
+const Pixels = orNull(Type.Integer({ minimum: 1, maximum: MAX_PIXELS, description: 'Pixels.' }))
+const ImageInput = Type.Object(
+  {
+    url: imageUrl('url of an image'),
+    alt: Type.Optional(
+      withRule(Type.String({ maxLength: MAX_LENGTHS['alt of an image'] }), (text) =>
+        text.trim() === '' ? null : findFaultInLabel('alt of an image', text),
+      ),
+    ),
+    width: Type.Optional(Pixels),
+    height: Type.Optional(Pixels),
+  },
+  strict,
+)
+const Price = Type.Object(
+  {
+    amount: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
+    currency: withRule(Type.String(), (code) => (isCurrency(code) ? null : 'price.currency must be an ISO 4217 code such as EUR')),
+  },
+  strict,
+)
 const properties = {
+  slug: withRule(oneLine('slug', 'Stored in lower case, with hyphens between words. By default made of the name.'), (text) =>
+    findFaultInLabel('slug', text),
+  ),
   sku: identifier('sku'),
   name: label('name'),
   description: withRule(Type.String({ maxLength: MAX_LENGTHS.description }), (text) => findFaultInText('description', text)),
   category: label('category'),
-  image_url: withRule(Type.Union([Type.String({ maxLength: MAX_LENGTHS.image_url }), Type.Null()]), (url) =>
-    url === null ? null : findFaultInImageUrl(url),
+  brand: optionalLabel('brand'),
+  image_url: withRule(
+    Type.Union([Type.String({ maxLength: MAX_LENGTHS.image_url }), Type.Null()], { description: 'The first image; null: none.' }),
+    (url) => (url === null ? null : findFaultInImageUrl('image_url', url)),
   ),
-  group: withRule(Type.Union([oneLine('group', VISIBLE), Type.Null()]), (group) =>
-    group === null ? null : findFaultInLabel('group', group),
-  ),
+  images: Type.Array(ImageInput, { maxItems: MAX_IMAGES }),
+  group: optionalLabel('group'),
   // With a pattern for names, since Type.Record with a plain Type.String does not check names with a line break.
   options: withRule(Type.Record(Type.String({ pattern: '^[^]*$' }), label('an option')), findFaultInOptions),
   attributes: AttributesInput,
-  price: Type.Object(
-    {
-      amount: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
-      currency: withRule(Type.String(), (code) => (isCurrency(code) ? null : 'price.currency must be an ISO 4217 code such as EUR')),
-    },
+  price: Price,
+  compare_at_price: Type.Union([Price, Type.Null()], { description: 'Above `price`, in its currency.' }),
+  seo: Type.Object(
+    { title: Type.Optional(optionalLabel('seo.title')), description: Type.Optional(optionalLabel('seo.description')) },
     strict,
   ),
+  availability_text: optionalLabel('availability_text'),
 }
-const { description, image_url, group, options, attributes, ...required } = properties
+const { sku, name, category, price, ...others } = properties
 
 export const NewProductBody = Type.Object(
   {
-    ...required,
-    description: Type.Optional(description),
-    image_url: Type.Optional(image_url),
-    group: Type.Optional(group),
-    options: Type.Optional(options),
-    attributes: Type.Optional(attributes),
+    ...{ sku, name, category, price },
+    ...Type.Partial(Type.Object(others)).properties,
     stock: Type.Optional(Stock),
   },
   { title: 'NewProduct', examples: [EXAMPLE_NEW_PRODUCT], ...strict },
@@ -122,31 +167,81 @@ export const ProductPatchBody = Type.Partial(Type.Object(properties), {
 type NewProduct = Static<typeof NewProductBody>
 /**
  * A product as an operator or a catalogue file describes it, ready to be stored. `sku` is its identity across imports; without `stock` the
- * stock stays as it is, and that of a new product is not tracked.
+ * stock stays as it is, and that of a new product is not tracked; without `slug` the slug stays, and that of a new product follows its name.
  */
-export type ProductInput = Required<Omit<NewProduct, 'stock'>> & Pick<NewProduct, 'stock'>
+export type ProductInput = Required<Omit<NewProduct, 'slug' | 'stock' | 'images' | 'seo'>> &
+  Pick<NewProduct, 'slug' | 'stock'> &
+  Pick<ProductDetails, 'images' | 'seo'>
 
-/** `input` without blanks around its texts, and with '', null or {} for missing properties. Accepts input that has not been checked. */
-export function normalizeProduct<T extends NewProduct>(input: T): T & ProductInput {
+/** `input` without blanks around its texts, and with '', null, [] or {} for missing properties. Accepts input that has not been checked. */
+export function normalizeProduct<T extends NewProduct>(input: T): Omit<T, keyof NewProduct> & ProductInput {
+  const { slug = null, ...rest } = input
   return {
-    ...input,
+    ...rest,
+    ...normalizeImages(input),
+    ...(slug === null ? {} : { slug: trim(slug) }),
     sku: trim(input.sku),
     name: trim(input.name),
     description: input.description ?? '',
     category: trim(input.category),
-    image_url: input.image_url ?? null,
+    brand: trim(input.brand ?? null),
     group: trim(input.group ?? null),
     options: trimOptions(input.options ?? {}),
     attributes: input.attributes ?? {},
+    compare_at_price: input.compare_at_price ?? null,
+    seo: normalizeSeo(input.seo ?? {}),
+    availability_text: trim(input.availability_text ?? null),
+  } as Omit<T, keyof NewProduct> & ProductInput
+}
+
+/** Whether `price` is reduced from `before`. */
+export function isReduced(price: Money, before: Money): boolean {
+  return before.currency === price.currency && before.amount > price.amount
+}
+
+/** What one property of a product says against another one, null for nothing. */
+export function findContradiction({ price, compare_at_price: before, image_url, images }: ProductInput): FieldError | null {
+  if (before !== null && !isReduced(price, before)) {
+    return { pointer: '#/compare_at_price', detail: 'compare_at_price must be above the price, in its currency' }
   }
+  if ((images[0]?.url ?? null) === image_url) return null
+  return { pointer: '#/image_url', detail: 'image_url must be the url of the first of the images' }
+}
+
+/** Throws `invalid_body`. */
+export function assertNoContradiction(product: ProductInput): void {
+  const contradiction = findContradiction(product)
+  if (contradiction !== null) throw new AppError('invalid_body', 'The body is not acceptable.', { errors: [contradiction] })
 }
 
 export function trim<T>(value: T): T {
   return typeof value === 'string' ? (value.trim() as T) : value
 }
 
+/** Each of the two follows from the other one where it is missing. */
+function normalizeImages({ image_url, images }: Pick<NewProduct, 'image_url' | 'images'>): Pick<ProductInput, 'image_url' | 'images'> {
+  const listed = images ?? (typeof image_url === 'string' ? [{ url: image_url }] : [])
+  const all = isList(listed)
+    ? listed.map((image) => (isObject(image) ? { ...toImage(image.url), ...image, alt: trim(image.alt ?? '') } : image))
+    : listed
+  return { image_url: image_url ?? (isList(all) ? all[0]?.url : null) ?? null, images: all as ProductInput['images'] }
+}
+
+function normalizeSeo(seo: NonNullable<NewProduct['seo']>): ProductInput['seo'] {
+  if (!isObject(seo)) return seo as ProductInput['seo']
+  return { ...seo, title: trim(seo.title ?? null), description: trim(seo.description ?? null) }
+}
+
 function trimOptions(options: Record<string, string>): Record<string, string> {
-  if (typeof options !== 'object' || Array.isArray(options)) return options
+  if (!isObject(options)) return options
   // Object.fromEntries makes `__proto__` a property like any other.
   return Object.fromEntries(Object.entries(options).map(([name, text]) => [name.trim(), trim(text)]))
+}
+
+function isList<T>(value: T): value is T & unknown[] {
+  return Array.isArray(value)
+}
+
+function isObject(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

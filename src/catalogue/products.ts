@@ -2,24 +2,28 @@ import { type Static, Type } from 'typebox'
 import { type Attributes, AttributesSchema } from '../attributes.ts'
 import type { Queryable } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
-import { notFound } from '../errors.ts'
-import { entityTag } from '../http/cacheable.ts'
 import { MoneySchema } from '../money.ts'
 import { EXAMPLE_PRODUCT } from './examples.ts'
+import { CURRENT_SLUG } from './slugs.ts'
 import { VariantsSchema } from './variants.ts'
 
 export const ProductSchema = Type.Object(
   {
     id: Type.String({ format: 'uuid' }),
+    slug: Type.String({ description: 'The address of its page; former ones lead to it.' }),
     sku: Type.String(),
     name: Type.String(),
     description: Type.String(),
     category: Type.String(),
-    image_url: Type.Union([Type.String(), Type.Null()]),
+    brand: Type.Union([Type.String(), Type.Null()]),
+    image_url: Type.Union([Type.String(), Type.Null()], { description: 'The first image.' }),
     group: Type.Union([Type.String(), Type.Null()], { description: 'Common to the variants of one thing.' }),
     options: Type.Record(Type.String(), Type.String(), { description: 'The properties that distinguish a variant within its group.' }),
     attributes: Type.Optional({ ...AttributesSchema, description: "The shop's own facts about the product. Absent: none." }),
     price: MoneySchema,
+    compare_at_price: Type.Union([MoneySchema, Type.Null()], {
+      description: 'The price before a reduction: above `price`, in its currency.',
+    }),
     in_stock: Type.Boolean(),
     created_at: Type.String({ format: 'date-time' }),
     updated_at: Type.String({ format: 'date-time' }),
@@ -32,51 +36,49 @@ export type Product = Static<typeof ProductSchema>
 /** The parameters of a route of one product. */
 export const ProductParams = Type.Object({ id: Type.String({ format: 'uuid', description: 'The id of the product.' }) })
 
-export interface ProductRow extends Omit<Product, 'group' | 'attributes' | 'price' | 'created_at' | 'updated_at' | 'variants'> {
+export interface ProductRow
+  extends Omit<Product, 'group' | 'attributes' | 'price' | 'compare_at_price' | 'created_at' | 'updated_at' | 'variants'> {
   variant_group: string | null
   attributes: Attributes
   price_amount: number
   price_currency: string
+  compare_at_amount: number | null
   created_at: Date
   updated_at: Date
 }
 
 /** The columns of a ProductRow, of the alias `product`. */
-export const PRODUCT_COLUMNS = sql`product.id, product.sku, product.name, product.description, product.category, product.image_url,
-  product.variant_group, product.options, product.attributes, product.price_amount, product.price_currency, product.in_stock, product.created_at,
-  product.updated_at`
+export const PRODUCT_COLUMNS = sql`product.id, ${CURRENT_SLUG} as slug, product.sku, product.name, product.description, product.category, product.brand,
+  product.image_url, product.variant_group, product.options, product.attributes, product.price_amount, product.price_currency,
+  product.compare_at_amount, product.in_stock, product.created_at, product.updated_at`
 
 export function toProduct(row: ProductRow): Product {
   return {
     id: row.id,
+    slug: row.slug,
     sku: row.sku,
     name: row.name,
     description: row.description,
     category: row.category,
+    brand: row.brand,
     image_url: row.image_url,
     group: row.variant_group,
     options: row.options,
     // Most products have none, and lists of them are long.
     ...(Object.keys(row.attributes).length === 0 ? {} : { attributes: row.attributes }),
-    price: { amount: row.price_amount, currency: row.price_currency },
+    ...pricesOf(row),
     in_stock: row.in_stock,
     created_at: row.created_at.toISOString(),
     updated_at: row.updated_at.toISOString(),
   }
 }
 
-/** The entity tag of one product, without quotes. It differs after every change of the product. */
-export function productETag(product: Product): string {
-  return entityTag(JSON.stringify(product))
-}
-
-/** Throws `not_found`, also for an archived product. */
-export async function getProduct(db: Queryable, id: string): Promise<Product> {
-  const { rows } = await db.query<ProductRow>(
-    sql`select ${PRODUCT_COLUMNS} from products as product where id = ${id} and archived_at is null`,
-  )
-  if (rows[0] === undefined) throw notFound('product')
-  return toProduct(rows[0])
+export function pricesOf(
+  row: Pick<ProductRow, 'price_amount' | 'price_currency' | 'compare_at_amount'>,
+): Pick<Product, 'price' | 'compare_at_price'> {
+  const { price_amount: amount, compare_at_amount: before, price_currency: currency } = row
+  // The previous release may have raised the price alone.
+  return { price: { amount, currency }, compare_at_price: before !== null && before > amount ? { amount: before, currency } : null }
 }
 
 /** The part of a product that an order copies. */

@@ -3,12 +3,14 @@ import type { HttpServer } from '../http/http-server.ts'
 import { PageOf, pageLinks } from '../http/pagination.ts'
 import { okResponses } from '../http/problem.ts'
 import { LISTS_TAG, productTag } from './events.ts'
-import { EXAMPLE_PRODUCT_PAGE } from './examples.ts'
+import { EXAMPLE_MOVED_PRODUCT, EXAMPLE_PRODUCT_PAGE } from './examples.ts'
 import { listProducts } from './list-products.ts'
+import { getProduct, getProductBySlug, type ProductDetails, ProductDetailsSchema, productETag } from './product-details.ts'
 import { FacetsQuery, ProductQuery, readFilters, readListing, toParameters } from './product-query.ts'
-import { getProduct, ProductParams, ProductSchema, productETag } from './products.ts'
+import { ProductParams, ProductSchema } from './products.ts'
 import { countFacets, FacetsSchema } from './search/facets.ts'
-import { type CatalogueContext, serveCatalogue } from './serve-catalogue.ts'
+import { type CatalogueContent, type CatalogueContext, serveCatalogue } from './serve-catalogue.ts'
+import { MAX_SLUG_LENGTH } from './slugs.ts'
 
 const ProductPageSchema = Type.Object(
   {
@@ -21,6 +23,14 @@ const ProductPageSchema = Type.Object(
     ),
   },
   { title: 'ProductPage', examples: [EXAMPLE_PRODUCT_PAGE] },
+)
+
+const SlugParams = Type.Object({
+  slug: Type.String({ minLength: 1, maxLength: MAX_SLUG_LENGTH, description: 'The slug, percent-encoded.' }),
+})
+const MovedSchema = Type.Object(
+  { moved_to: Type.String({ description: 'The slug of now.' }) },
+  { title: 'MovedProduct', examples: [EXAMPLE_MOVED_PRODUCT] },
 )
 
 /** The catalogue for shoppers. No token is read, so any cache in front may store the answers. */
@@ -94,16 +104,47 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
         tags,
         summary: 'One product',
         params: ProductParams,
-        response: okResponses(ProductSchema, 'The product.', 'not_found'),
+        response: okResponses(ProductDetailsSchema, 'The product.', 'not_found'),
       },
     },
     async (request, reply) => {
       const id = request.params.id.toLowerCase()
       return serveCatalogue(context, request, reply, { key: `product ${id}`, cost: 'page' }, async (tx) => {
-        const product = await getProduct(tx, id)
-        // An entity tag of the product alone, so that it can be the If-Match of a change.
-        return { body: product, tags: [productTag(id)], etag: productETag(product), lastModified: new Date(product.updated_at) }
+        return ofProduct(await getProduct(tx, id))
       })
     },
   )
+
+  server.get(
+    '/products/by-slug/:slug',
+    {
+      config: { access: 'public', isReadableByAnyOrigin: true },
+      schema: {
+        operationId: 'getProductBySlug',
+        description:
+          'The same as `GET /products/{id}`, by the `slug` of the product. A former slug, or another spelling of one, redirects to the slug of now.',
+        tags,
+        summary: 'One product, by its slug',
+        params: SlugParams,
+        response: {
+          ...okResponses(ProductDetailsSchema, 'The product.', 'not_found'),
+          301: { ...MovedSchema, description: 'The product has another slug; `Location` leads to it.' },
+        },
+      },
+    },
+    async (request, reply) => {
+      const { slug } = request.params
+      return serveCatalogue(context, request, reply, { key: `slug ${slug}`, cost: 'page' }, async (tx) => {
+        const product = await getProductBySlug(tx, slug)
+        if (product.slug === slug) return ofProduct(product)
+        const location = `${context.baseUrl}/products/by-slug/${encodeURIComponent(product.slug)}`
+        return { body: { moved_to: product.slug }, tags: [productTag(product.id)], location }
+      })
+    },
+  )
+}
+
+/** With an entity tag of the product alone, so that it can be the If-Match of a change. */
+function ofProduct(product: ProductDetails): CatalogueContent {
+  return { body: product, tags: [productTag(product.id)], etag: productETag(product), lastModified: new Date(product.updated_at) }
 }

@@ -5,7 +5,7 @@ import type { Shortcut } from '../http/shortcut.ts'
 import { type CatalogueVersion, inSnapshot, type Version } from './catalogue-version.ts'
 import { CATALOGUE_TAG } from './events.ts'
 import type { PageCache } from './page-cache.ts'
-import { ProductSchema } from './products.ts'
+import { ProductDetailsSchema } from './product-details.ts'
 import type { ReadLimiter } from './search/read-limiter.ts'
 
 /** An answer that is ready to be sent, and the pattern of its route. */
@@ -35,10 +35,12 @@ export interface CatalogueContent {
   etag?: string
   lastModified?: Date
   link?: string
+  /** The address that the answer leads to: 301 instead of 200. */
+  location?: string
 }
 
 // A new release with another shape of products changes every entity tag.
-const SHAPE = entityTag(JSON.stringify(ProductSchema))
+const SHAPE = JSON.stringify(ProductDetailsSchema)
 
 /** Answers repeated requests from memory while the catalogue is unchanged: see `addShortcut`. */
 export function catalogueShortcut({ version, pages }: CatalogueContext): Shortcut {
@@ -63,23 +65,25 @@ export async function serveCatalogue(
 ): Promise<FastifyReply> {
   const { pool, version, pages, limits, lifetimes } = context
   const now = await version.get()
-  const ready = pages.find(key, now.changes)
-  if (ready === undefined && sendNotModified(request.headers, reply, versionTag(now, key), lifetimes)) return reply
-  const load = async () => {
-    const { found, version: readAt } = await inSnapshot(pool, read)
-    version.observe(readAt)
-    const answer = new CacheableAnswer(JSON.stringify(found.body), {
-      etag: found.etag ?? versionTag(readAt, key),
-      lastModified: found.lastModified ?? readAt.changedAt,
-      tags: [CATALOGUE_TAG, ...found.tags],
-      link: found.link,
-      lifetimes,
+  const found = pages.find(key, now.changes)
+  if (found === undefined && sendNotModified(request.headers, reply, versionTag(now, key), lifetimes)) return reply
+  const load = () =>
+    inSnapshot(pool, async (tx, readAt) => {
+      version.observe(readAt)
+      const { body, tags, etag, lastModified, link, location } = await read(tx)
+      const answer = new CacheableAnswer(JSON.stringify(body), {
+        etag: etag ?? versionTag(readAt, key),
+        lastModified: lastModified ?? readAt.changedAt,
+        tags: [CATALOGUE_TAG, ...tags],
+        link,
+        location,
+        lifetimes,
+      })
+      const route = request.routeOptions.url ?? ''
+      return { version: readAt.changes, value: { route, answer, sizeBytes: answer.sizeBytes } }
     })
-    const route = request.routeOptions.url ?? ''
-    return { version: readAt.changes, value: { route, answer, sizeBytes: answer.sizeBytes } }
-  }
   const limited = () => limits.reads.admit(load)
-  const page = ready ?? (await pages.get(key, now.changes, cost === 'page' ? limited : () => limits.searches.admit(limited)))
+  const page = found ?? (await pages.get(key, now.changes, cost === 'page' ? limited : () => limits.searches.admit(limited)))
   pages.remember(request.raw.url ?? '', key)
   pages.addBytes(await page.answer.prepare(request.headers))
   page.answer.reply(request.headers, reply)

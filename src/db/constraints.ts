@@ -8,6 +8,7 @@ const REFUSALS: Record<string, { code: ErrorCode; message: string }> = {
     message: 'You have placed an order with this client_reference already.',
   },
   passkeys_credential_id_unique: { code: 'passkey_taken', message: 'This passkey is registered already, for this account or another one.' },
+  product_slugs_slug_unique: { code: 'slug_taken', message: 'The slug is or was that of another product, which may be archived.' },
   products_sku_unique: { code: 'sku_taken', message: 'A product with this sku exists already; it may be archived.' },
   users_last_admin: { code: 'last_admin', message: 'The store would have no admin.' },
   users_email_unique: { code: 'email_taken', message: 'An account with this e-mail address exists already.' },

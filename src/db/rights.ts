@@ -28,6 +28,8 @@ export const API_RIGHTS: Readonly<Record<string, readonly Right[]>> = {
   oidc_codes: ['select', 'insert', 'delete'],
   rate_limits: ['select', 'insert', 'update', 'delete'],
   products: ['select', 'insert', 'update'],
+  product_pages: ['select', 'insert', 'update', 'delete'],
+  product_slugs: ['select', 'insert', 'update', 'delete'],
   inventory: ['select', 'insert', 'update'],
   stock_adjustments: ['select', 'insert'],
   search_words: ['select', 'insert'],

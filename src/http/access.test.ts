@@ -26,6 +26,7 @@ const PUBLIC = [
   'GET /problems/:code',
   'GET /products',
   'GET /products/:id',
+  'GET /products/by-slug/:slug',
   'GET /products/facets',
   'GET /readyz',
   'POST /auth/email/revert',
@@ -125,6 +126,7 @@ test('every route of the store that is not public answers 401 without a token, a
       .replace(':name', 'order-pending')
       .replace(':file', 'start.js')
       .replace(':code', 'not_found')
+      .replace(':slug', 'a-lamp')
     assert.doesNotMatch(path, /:/, `a value for each parameter of ${url}`)
     if (access === 'public') {
       if (method !== 'HEAD') names.add(`${method} ${url}`)

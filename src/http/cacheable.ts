@@ -22,6 +22,8 @@ export interface AnswerOptions {
   tags: readonly string[]
   /** RFC 8288. */
   link?: string | undefined
+  /** The address that the answer leads to: 301 instead of 200. */
+  location?: string | undefined
   lifetimes: CacheLifetimes
 }
 
@@ -42,18 +44,21 @@ const BROTLI_QUALITY = 5
 
 /** An answer for any caller, which caches may keep (RFC 9111, 5861, 9213): rendered once, sent many times. */
 export class CacheableAnswer {
+  readonly #status: 200 | 301
   readonly #etag: string
   readonly #common: readonly string[]
   readonly #variants = new Map<Encoding, Variant>()
   readonly #isCompressible: boolean
 
-  constructor(body: string, { etag, lastModified, tags, link, lifetimes }: AnswerOptions) {
+  constructor(body: string, { etag, lastModified, tags, link, location, lifetimes }: AnswerOptions) {
+    this.#status = location === undefined ? 200 : 301
     this.#etag = etag
     this.#common = [
       ...cacheHeaders(lifetimes),
       ...['last-modified', lastModified.toUTCString()],
       ...['surrogate-key', tags.join(' '), 'cache-tag', tags.join(',')],
       ...(link === undefined ? [] : ['link', link]),
+      ...(location === undefined ? [] : ['location', location]),
     ]
     const bytes = Buffer.from(body)
     this.#isCompressible = bytes.length >= MIN_COMPRESSED_BYTES
@@ -86,12 +91,12 @@ export class CacheableAnswer {
    * Sends the answer with additional `headers`, or 304 when the client has it, and returns the status. Returns null and sends nothing when
    * `prepare` must run first.
    */
-  send(asked: IncomingHttpHeaders, response: ServerResponse, headers: readonly string[]): 200 | 304 | null {
+  send(asked: IncomingHttpHeaders, response: ServerResponse, headers: readonly string[]): 200 | 301 | 304 | null {
     const encoding = this.#choose(asked)
     const variant = this.#variants.get(encoding)
     if (variant === undefined) return null
     const isUnchanged = isKnown(asked['if-none-match'], this.#etag)
-    const status = isUnchanged ? 304 : 200
+    const status = isUnchanged ? 304 : this.#status
     response.writeHead(status, (isUnchanged ? variant.headersOf304 : variant.headers).concat(headers))
     response.end(isUnchanged ? undefined : variant.bytes)
     return status

@@ -40,6 +40,7 @@ export const PROBLEMS: Record<ErrorCode, { status: number; title: string }> = {
   insufficient_stock: { status: 409, title: 'There is not enough stock' },
   stock_not_tracked: { status: 409, title: 'The stock is not tracked' },
   adjustment_reference_taken: { status: 409, title: 'The reference belongs to another adjustment' },
+  slug_taken: { status: 409, title: 'The slug is taken' },
   sku_taken: { status: 409, title: 'The sku is taken' },
   total_negative: { status: 409, title: 'The total would be negative' },
   too_many_changes: { status: 409, title: 'The order has too many changes' },

@@ -85,7 +85,8 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
     http: { requireHostHeader: false, headersTimeout: HEADERS_TIMEOUT_MS, connectionsCheckingInterval: TIMEOUT_CHECKS_MS },
     rewriteUrl: ({ url = '' }) => toOriginForm(url),
     schemaController: { compilersFactory: compilersWhenUsed },
-    routerOptions: { querystringParser: parseQuery as never },
+    // A slug of 100 characters, percent-encoded.
+    routerOptions: { querystringParser: parseQuery as never, maxParamLength: 1_200 },
     // They occur before any hook.
     frameworkErrors: (error, request, reply) => {
       cors.allow(request, identify(request, reply))

@@ -1,6 +1,7 @@
 import { CsvError } from 'csv-parse'
 import { parse } from 'csv-parse/sync'
 import { isCurrency, minorDigits, parseMajorUnits } from '../../currency.ts'
+import type { Money } from '../../money.ts'
 import { TimeSlice } from '../../time-slice.ts'
 import { MAX_STOCK } from '../product-input.ts'
 import { assertUtf8, type ByteLine, isBlank, LINE_TOO_LONG, MAX_LINE_BYTES } from './byte-lines.ts'
@@ -20,6 +21,13 @@ const COLUMNS = [
   'attributes',
   'stock_delta',
   'reference',
+  'slug',
+  'brand',
+  'compare_at_price',
+  'images',
+  'seo_title',
+  'seo_description',
+  'availability_text',
 ] as const
 const REQUIRED_COLUMNS = ['sku', 'name', 'category', 'price'] as const
 /** The `stock` of a product whose stock is not tracked. An empty cell leaves stock unchanged. */
@@ -29,7 +37,7 @@ type Column = (typeof COLUMNS)[number]
 
 /**
  * Reads comma-separated values (RFC 4180) under a header of COLUMNS in any order. `price` is in major units of `currency`, by default
- * `defaultCurrency`; `options` and `attributes` are JSON objects. An empty `stock` and `stock_delta` leave stock unchanged; NOT_TRACKED ends its tracking.
+ * `defaultCurrency`, as is `compare_at_price`; `options` and `attributes` are JSON objects, `images` a list of them. An empty `stock` and `stock_delta` leave stock unchanged; NOT_TRACKED ends its tracking.
  * The line of a record is its first.
  */
 export async function* readCsv(lines: AsyncGenerator<ByteLine>, defaultCurrency: string): AsyncGenerator<ImportLine> {
@@ -80,22 +88,26 @@ function readRow(columns: readonly Column[], fields: readonly string[], defaultC
   const trimmed = (column: Column) => cell(column).trim()
   const currency = trimmed('currency') || defaultCurrency
   if (!isCurrency(currency)) throw new InvalidLine('currency must be an ISO 4217 code such as EUR')
-  const amount = parseMajorUnits(trimmed('price'), currency)
-  if (amount === null) {
-    const limits = `at most ${minorDigits(currency)} decimals for ${currency}, not negative, below 2^53 minor units`
-    throw new InvalidLine(`price must be a number such as 12.50 (${limits})`)
-  }
+  const orNull = (column: Column) => trimmed(column) || null
   const reference = trimmed('reference')
   return readProduct({
     sku: cell('sku'),
     name: cell('name'),
     description: cell('description'),
     category: cell('category'),
-    image_url: trimmed('image_url') || null,
-    group: trimmed('group') || null,
-    options: readObject('options', trimmed('options'), '{"size": "M"}'),
-    attributes: readObject('attributes', trimmed('attributes'), '{"material": "wool"}'),
-    price: { amount, currency },
+    slug: orNull('slug'),
+    brand: orNull('brand'),
+    image_url: orNull('image_url'),
+    ...(trimmed('images') === ''
+      ? {}
+      : { images: readJson('images', trimmed('images'), 'list such as [{"url": "https://…", "alt": "…"}]') }),
+    group: orNull('group'),
+    options: readJson('options', trimmed('options') || '{}', 'object such as {"size": "M"}'),
+    attributes: readJson('attributes', trimmed('attributes') || '{}', 'object such as {"material": "wool"}'),
+    price: readPrice('price', trimmed('price'), currency),
+    compare_at_price: trimmed('compare_at_price') === '' ? null : readPrice('compare_at_price', trimmed('compare_at_price'), currency),
+    seo: { title: orNull('seo_title'), description: orNull('seo_description') },
+    availability_text: orNull('availability_text'),
     ...readStock(trimmed('stock'), trimmed('stock_delta')),
     ...(reference === '' ? {} : { reference }),
   })
@@ -113,11 +125,18 @@ function readStock(stock: string, delta: string): { stock?: number | null; stock
   }
 }
 
-function readObject(column: Column, text: string, example: string): unknown {
+function readPrice(column: Column, text: string, currency: string): Money {
+  const amount = parseMajorUnits(text, currency)
+  if (amount !== null) return { amount, currency }
+  const limits = `at most ${minorDigits(currency)} decimals for ${currency}, not negative, below 2^53 minor units`
+  throw new InvalidLine(`${column} must be a number such as 12.50 (${limits})`)
+}
+
+function readJson(column: Column, text: string, example: string): unknown {
   try {
-    return text === '' ? {} : JSON.parse(text)
+    return JSON.parse(text)
   } catch {
-    throw new InvalidLine(`${column} must be empty or a JSON object such as ${example}`)
+    throw new InvalidLine(`${column} must be empty or a JSON ${example}`)
   }
 }
 

@@ -31,29 +31,57 @@ const label = (max: number) =>
     .map((text) => [...text.replace(/\p{Cc}/gu, '')].slice(0, max).join('').trim())
     .filter((text) => HAS_VISIBLE.test(text))
 const identifier = (max: number) => label(max).filter((text) => !HAS_INVISIBLE.test(text))
-const product: fc.Arbitrary<ImportedProduct> = fc.record(
-  {
-    sku: identifier(64),
-    name: label(300),
-    description: fc
-      .string({ unit: fc.oneof(fc.constantFrom(...'",\n\r a'), fc.string({ unit: 'grapheme', minLength: 1, maxLength: 1 })) })
-      .map((text) => text.replaceAll('\0', '')),
-    category: label(100),
-    image_url: fc.option(fc.webUrl()),
-    group: fc.option(label(64)),
-    options: fc.dictionary(label(40), label(100), { maxKeys: 3, noNullPrototype: true }),
-    attributes: fc.dictionary(
-      fc.stringMatching(/^[A-Za-z][A-Za-z0-9_.-]{0,9}$/),
-      fc.oneof(label(60), fc.boolean(), fc.integer(), fc.constant(0.1)),
-      {
-        ...{ maxKeys: 3, noNullPrototype: true },
-      },
-    ),
-    price: fc.record({ amount: fc.maxSafeNat(), currency: fc.constantFrom('EUR', 'JPY', 'KWD') }, { noNullPrototype: true }),
-    stock: fc.option(fc.integer({ min: 0, max: MAX_STOCK })),
-  },
-  { noNullPrototype: true },
-)
+const plain = { noNullPrototype: true }
+const pixels = fc.option(fc.integer({ min: 1, max: 100_000 }))
+const image = fc.record({ url: fc.webUrl(), alt: fc.oneof(fc.constant(''), label(60)), width: pixels, height: pixels }, plain)
+const product: fc.Arbitrary<ImportedProduct> = fc
+  .record(
+    {
+      slug: label(100),
+      sku: identifier(64),
+      name: label(300),
+      description: fc
+        .string({ unit: fc.oneof(fc.constantFrom(...'",\n\r a'), fc.string({ unit: 'grapheme', minLength: 1, maxLength: 1 })) })
+        .map((text) => text.replaceAll('\0', '')),
+      category: label(100),
+      brand: fc.option(label(100)),
+      images: fc.array(image, { maxLength: 3 }),
+      group: fc.option(label(64)),
+      options: fc.dictionary(label(40), label(100), { maxKeys: 3, noNullPrototype: true }),
+      attributes: fc.dictionary(
+        fc.stringMatching(/^[A-Za-z][A-Za-z0-9_.-]{0,9}$/),
+        fc.oneof(label(60), fc.boolean(), fc.integer(), fc.constant(0.1)),
+        {
+          ...{ maxKeys: 3, noNullPrototype: true },
+        },
+      ),
+      price: fc.record({ amount: fc.maxSafeNat(), currency: fc.constantFrom('EUR', 'JPY', 'KWD') }, { noNullPrototype: true }),
+      compare_at_price: fc.constant(null),
+      seo: fc.record({ title: fc.option(label(200)), description: fc.option(label(500)) }, plain),
+      availability_text: fc.option(label(200)),
+      stock: fc.option(fc.integer({ min: 0, max: MAX_STOCK })),
+    },
+    {
+      ...plain,
+      requiredKeys: [
+        'sku',
+        'name',
+        'description',
+        'category',
+        'brand',
+        'images',
+        'group',
+        'options',
+        'attributes',
+        'price',
+        'compare_at_price',
+        'seo',
+        'availability_text',
+        'stock',
+      ],
+    },
+  )
+  .map((each) => ({ ...each, image_url: each.images[0]?.url ?? null }))
 const products = fc.uniqueArray(product, { selector: ({ sku }) => sku, maxLength: 8 })
 const pieces = fc.array(fc.integer({ min: 1, max: 40 }), { minLength: 1, maxLength: 5 })
 

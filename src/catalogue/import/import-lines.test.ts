@@ -15,11 +15,16 @@ const MUG: ImportedProduct = {
   name: 'Mug',
   description: 'Holds tea.',
   category: 'Kitchen',
+  brand: null,
   image_url: null,
+  images: [],
   group: null,
   options: {},
   attributes: {},
   price: { amount: 1250, currency: 'EUR' },
+  compare_at_price: null,
+  seo: { title: null, description: null },
+  availability_text: null,
   stock: 3,
 }
 
@@ -81,7 +86,7 @@ test('distinguishes unchanged stock, stock that is not tracked, a number and a d
 test('reads CSV with columns in any order, fields of several lines, and the default currency', async () => {
   const file =
     '\ufeff\r\nprice,category,sku,name,description\r\n12.50,Kitchen,A,"The ""big"" one, blue","Two\r\nlines"\r\n\r\n7,Kitchen,B,Pot,\r\n'
-  const rest = { category: 'Kitchen', image_url: null, group: null, options: {}, attributes: {} }
+  const { sku: _, name: _name, description: _description, price: _price, stock: _stock, ...rest } = MUG
   assert.deepEqual(await read(file), [
     {
       line: 3,
@@ -208,7 +213,7 @@ test('reports all lines of a bad CSV record', async () => {
 for (const [header, reason] of [
   [
     'sku;name;category;price',
-    `the header has the unknown column "sku;name;category;price"; known are ${HEADER.replaceAll(',', ', ')}, group, options, attributes, stock_delta, reference`,
+    `the header has the unknown column "sku;name;category;price"; known are ${HEADER.replaceAll(',', ', ')}, group, options, attributes, stock_delta, reference, slug, brand, compare_at_price, images, seo_title, seo_description, availability_text`,
   ],
   ['sku,name,name,category,price', 'the header has the column name twice'],
   ['sku,name,stock', 'the header lacks the column category, price'],

@@ -1,9 +1,11 @@
 import { Type } from 'typebox'
-import { Compile } from 'typebox/schema'
+import { Compile } from 'typebox/compile'
 import { ATTRIBUTES_RULE } from '../../attributes.ts'
 import { countCodePoints } from '../../http/text-length.ts'
 import {
   describeLength,
+  findContradiction,
+  IMAGES_RULE,
   identifier,
   MAX_STOCK,
   NewProductBody,
@@ -66,7 +68,11 @@ export function readProduct(value: unknown): ImportedProduct {
   if (product.stock_delta === null) delete product.stock_delta
   if (product.reference === null) delete product.reference
   if (product.reference !== undefined) product.reference = trim(product.reference)
-  if (lineCheck.Check(product)) return product
+  if (lineCheck.Check(product)) {
+    const contradiction = findContradiction(product)
+    if (contradiction === null) return product
+    throw new InvalidLine(contradiction.detail)
+  }
   throw new InvalidLine(explain(product))
 }
 
@@ -76,24 +82,38 @@ const MUST_BE: Readonly<Record<string, string>> = {
   price: 'an object',
   'price.amount': `a whole number of minor units from 0 to ${Number.MAX_SAFE_INTEGER}`,
   'price.currency': 'an ISO 4217 code such as EUR',
+  images: IMAGES_RULE,
+  compare_at_price: 'null or an object with an amount in minor units and a currency, as price',
+  seo: 'an object with a title and a description, each null or a text of one line',
   stock: `null or a whole number from 0 to ${MAX_STOCK}`,
   stock_delta: `a whole number from ${-MAX_STOCK} to ${MAX_STOCK}`,
+}
+
+/** Explained as a whole, whatever of it is wrong. */
+const WHOLE = ['images', 'compare_at_price', 'seo']
+
+function nameOf([property = '', ...rest]: readonly string[]): string {
+  if (property === 'options' && rest.length > 0) return 'an option'
+  if (property === 'images' && rest.length > 1) return `${rest[1]} of an image`
+  return [property, ...rest].join('.')
 }
 
 /** The first fault of a refused product. */
 function explain(product: ImportedProduct): string {
   const unknown = explainUnknown('a product', product, LineSchema) ?? explainUnknown('price', product.price, LineSchema.properties.price)
   if (unknown !== null) return unknown
-  const [, [error]] = lineCheck.Errors(product)
+  const [error] = lineCheck.Errors(product)
   if (error === undefined) return 'a product is not acceptable'
   const { keyword, instancePath, params, message } = error
   if (keyword === '~refine' && !message.startsWith('must have')) return message
   const missing = (params as { requiredProperties?: string[] }).requiredProperties?.[0]
   const path = [...instancePath.split('/').slice(1), ...(missing === undefined ? [] : [missing])]
-  if (path[0] === 'attributes') return `attributes must be ${MUST_BE.attributes}`
-  const name = path[0] === 'options' && path.length > 1 ? 'an option' : path.join('.')
+  const [property = ''] = path
+  if (property === 'attributes') return `attributes must be ${MUST_BE.attributes}`
+  const name = nameOf(path)
   // A text that is too long or blank.
   if (keyword === '~refine' || keyword === 'pattern') return describeLength(name as TextName)
+  if (WHOLE.includes(property)) return `${property} must be ${MUST_BE[property]}`
   return `${name} must be ${MUST_BE[name] ?? 'a text'}`
 }
 

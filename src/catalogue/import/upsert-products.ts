@@ -1,10 +1,12 @@
 import { randomUUIDv7 } from 'node:crypto'
-import { copyRows } from '../../db/copy-rows.ts'
 import type { Transaction } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
+import { CURRENT_SLUG } from '../slugs.ts'
 import type { StockActor, StockLevel } from '../stock-adjustments.ts'
+import { decideSlugs, type SlugDecision, writePages } from './imported-pages.ts'
 import type { ImportedProduct } from './imported-product.ts'
 import { decideStock } from './imported-stock.ts'
+import { type StagedProduct, stageProducts } from './stage-products.ts'
 
 /** The outcome for a product. It is unchanged when neither it nor its stock differs from the database. */
 export type Outcome = 'created' | 'updated' | 'unchanged'
@@ -18,9 +20,6 @@ export class ProductCreatedConcurrently extends Error {
   override readonly name = 'ProductCreatedConcurrently'
 }
 
-/** From this number of rows the planner needs statistics, which a new temporary table lacks. */
-const ANALYZE_FROM = 200
-
 /**
  * Creates or updates products of different skus, and their stock where they name it; an archived product is sold again. Returns the outcomes
  * in the same order. An unchanged row is not written, so `updated_at` changes with real changes only. Throws ProductCreatedConcurrently.
@@ -32,34 +31,33 @@ export async function upsertProducts(
 ): Promise<(Outcome | Refusal)[]> {
   const present = await lockStockOf(tx, products)
   const booked = await findBooked(tx, products, present)
-  const rows = products.map((product) => toRow(product, present.get(product.sku), booked.get(product)))
-  const accepted = rows.filter((row): row is Row => !('refusal' in row))
-  await stage(tx, accepted)
+  const slugs = await decideSlugs(tx, products)
+  const rows = products.map((product) => toRow(product, slugs.get(product), present.get(product.sku), booked.get(product)))
+  const accepted = rows.filter((row): row is StagedProduct => !('refusal' in row))
+  await stageProducts(tx, accepted)
   const written = await writeProducts(tx)
   await writeStock(tx, accepted, by)
   const changed = new Set(written)
   const created = new Set(written.filter((sku) => sku.startsWith(CREATED)).map((sku) => sku.slice(CREATED.length)))
+  await writePages(tx, [...changed.difference(created), ...created])
   return rows.map((row) => {
     if ('refusal' in row) return row
     return created.has(row.sku) ? 'created' : changed.has(row.sku) || changesStock(row) ? 'updated' : 'unchanged'
   })
 }
 
-interface Row extends Omit<ImportedProduct, 'stock' | 'stock_delta' | 'reference'> {
-  id: string
-  /** Version of the locked stock; 0 for a new product. */
-  stockVersion: number
-  before: number | null
-  after: number | null
-  reference: string | null
+function toRow(
+  product: ImportedProduct,
+  slug: SlugDecision = { slug: null },
+  present: StockLevel | undefined,
+  booked: number | undefined,
+): StagedProduct | Refusal {
+  const stock = decideStock(product, present, booked)
+  if ('refusal' in slug) return slug
+  return 'refusal' in stock ? stock : { ...product, id: randomUUIDv7(), stockVersion: present?.version ?? 0, ...slug, ...stock }
 }
 
-function toRow(product: ImportedProduct, present: StockLevel | undefined, booked: number | undefined): Row | Refusal {
-  const decision = decideStock(product, present, booked)
-  return 'refusal' in decision ? decision : { ...product, id: randomUUIDv7(), stockVersion: present?.version ?? 0, ...decision }
-}
-
-function changesStock({ stockVersion, before, after }: Row): boolean {
+function changesStock({ stockVersion, before, after }: StagedProduct): boolean {
   return stockVersion === 0 || before !== after
 }
 
@@ -98,85 +96,58 @@ async function findBooked(
   return new Map(rows.map(({ at, delta }) => [named[at - 1] as ImportedProduct, delta]))
 }
 
-/** Copies the rows into a temporary table, which the end of the transaction empties. */
-async function stage(tx: Transaction, rows: readonly Row[]): Promise<void> {
-  await tx.query(
-    `create temporary table if not exists import_rows (
-      id uuid not null,
-      sku text not null,
-      name text not null,
-      description text not null,
-      category text not null,
-      image_url text,
-      variant_group text,
-      options jsonb not null,
-      attributes jsonb not null,
-      price_amount bigint not null,
-      price_currency text not null,
-      -- Version (0 for a new product) and number of the locked stock, and the number it will be.
-      stock_version bigint not null,
-      stock_before bigint,
-      stock bigint,
-      reference text
-    ) on commit delete rows`,
-  )
-  await copyRows(
-    tx,
-    `copy import_rows (id, sku, name, description, category, image_url, variant_group, options, attributes, price_amount,
-       price_currency, stock_version, stock_before, stock, reference)
-     from stdin`,
-    rows
-      .values()
-      .map((row) => [
-        ...[row.id, row.sku, row.name, row.description, row.category, row.image_url, row.group, JSON.stringify(row.options)],
-        ...[JSON.stringify(row.attributes), row.price.amount, row.price.currency, row.stockVersion, row.before, row.after, row.reference],
-      ]),
-  )
-  if (rows.length >= ANALYZE_FROM) await tx.query('analyze import_rows')
-}
-
 // A sku has no control character.
 const CREATED = '\t'
 
 /** Returns the skus of changed products and, with the prefix CREATED, of created ones. */
 async function writeProducts(tx: Transaction): Promise<string[]> {
   // The join leaves out unchanged products, which `on conflict` would lock and so write. Ordered by sku, so that two imports that create
-  // the same products cannot deadlock.
+  // the same products cannot deadlock. The end of the statement gives a slug to new products without one.
   const { rows } = await tx.query<{ sku: string }>(
     sql`with written as (
        insert into products as stored
-         (id, sku, name, description, category, image_url, variant_group, options, attributes, price_amount, price_currency,
-          in_stock)
-       select input.id, input.sku, input.name, input.description, input.category, input.image_url, input.variant_group, input.options,
-         input.attributes, input.price_amount, input.price_currency, input.stock is null or input.stock > 0
+         (id, sku, name, description, category, brand, image_url, variant_group, options, attributes, price_amount, price_currency,
+          compare_at_amount, in_stock)
+       select input.id, input.sku, input.name, input.description, input.category, input.brand, input.image_url, input.variant_group,
+         input.options, input.attributes, input.price_amount, input.price_currency, input.compare_at_amount,
+         input.stock is null or input.stock > 0
        from import_rows as input
-       left join products as present on present.sku = input.sku
-       where present.id is null
-         or present.archived_at is not null
-         or (present.name, present.description, present.category, present.image_url, present.variant_group, present.options,
-           present.attributes, present.price_amount, present.price_currency, present.in_stock)
-         is distinct from (input.name, input.description, input.category, input.image_url, input.variant_group, input.options,
-           input.attributes, input.price_amount, input.price_currency, input.stock is null or input.stock > 0)
+       left join products as product on product.sku = input.sku
+       left join product_pages as page on page.product_id = product.id
+       where product.id is null
+         or product.archived_at is not null
+         or (product.name, product.description, product.category, product.brand, product.image_url, product.variant_group,
+           product.options, product.attributes, product.price_amount, product.price_currency, product.compare_at_amount, product.in_stock)
+         is distinct from (input.name, input.description, input.category, input.brand, input.image_url, input.variant_group,
+           input.options, input.attributes, input.price_amount, input.price_currency, input.compare_at_amount,
+           input.stock is null or input.stock > 0)
+         or (coalesce(page.images, '[]'), page.seo_title, page.seo_description, page.availability_text)
+         is distinct from (coalesce(input.images, '[]'), input.seo_title, input.seo_description, input.availability_text)
+         or case when input.slug is null then false else input.slug <> ${CURRENT_SLUG} end
        order by input.sku
        on conflict (sku) do update set
          name = excluded.name,
          description = excluded.description,
          category = excluded.category,
+         brand = excluded.brand,
          image_url = excluded.image_url,
          variant_group = excluded.variant_group,
          options = excluded.options,
          attributes = excluded.attributes,
          price_amount = excluded.price_amount,
          price_currency = excluded.price_currency,
+         compare_at_amount = excluded.compare_at_amount,
          in_stock = excluded.in_stock,
          archived_at = null,
          updated_at = now()
-       where stored.archived_at is not null
-         or (stored.name, stored.description, stored.category, stored.image_url, stored.variant_group, stored.options,
-           stored.attributes, stored.price_amount, stored.price_currency, stored.in_stock)
-         is distinct from (excluded.name, excluded.description, excluded.category, excluded.image_url, excluded.variant_group,
-           excluded.options, excluded.attributes, excluded.price_amount, excluded.price_currency, excluded.in_stock)
        returning stored.id, stored.sku
+     ), given as (
+       insert into product_slugs (slug, product_id)
+       select input.slug, written.id
+       from written
+       join import_rows as input on input.id = written.id
+       where input.slug is not null
+       order by input.slug
      )
      select case when input.id is null then '' else ${CREATED} end || written.sku as sku
      from written
@@ -186,7 +157,7 @@ async function writeProducts(tx: Transaction): Promise<string[]> {
 }
 
 /** Writes the stock that changes, and records who changed it. */
-async function writeStock(tx: Transaction, rows: readonly Row[], by: StockActor): Promise<void> {
+async function writeStock(tx: Transaction, rows: readonly StagedProduct[], by: StockActor): Promise<void> {
   if (!rows.some(changesStock)) return
   const { rows: counts } = await tx.query<{ added: number }>(
     `with change as (

@@ -1,28 +1,20 @@
 import { call, type Schemas } from './api.ts'
 import { create } from './dom.ts'
 import { field, sendForm } from './form.ts'
-import { readAttributes } from './product-attributes.ts'
-import { productFields, readPrice } from './product-fields.ts'
+import { NO_TEXTS, productFields, readProduct } from './product-fields.ts'
 import type { ScreenContext } from './screen.ts'
 
 /** The form for a product that does not exist yet. Its SKU is unique, so sending it twice makes one product. */
 export function showNewProduct(root: HTMLElement, { signal }: ScreenContext): void {
-  const fields = productFields({ sku: '', name: '', category: '', price: '', currency: 'EUR', description: '', attributes: '' })
+  const fields = productFields({ ...NO_TEXTS, currency: 'EUR' })
   const stock = create('input', { name: 'stock', type: 'number', min: '0', step: '1', autocomplete: 'off' })
   const form = sendForm(
     {
       submit: 'Create product',
       signal,
       onSubmit: async () => {
-        const texts = fields.read()
-        const { sku, name, category, description } = texts
-        const attributes = readAttributes(texts.attributes)
-        const body = {
-          ...{ sku, name, category, description, attributes },
-          price: readPrice(texts),
-          ...(stock.value === '' ? {} : { stock: Number(stock.value) }),
-        }
-        const { id } = await call<Schemas['Product']>('POST', '/admin/products', { body })
+        const body = { ...readProduct(fields.read()), ...(stock.value === '' ? {} : { stock: Number(stock.value) }) }
+        const { id } = await call<Schemas['ProductDetails']>('POST', '/admin/products', { body })
         location.hash = `products?product=${id}`
       },
     },

@@ -89,7 +89,7 @@ async function findProductId(sku: string): Promise<string> {
 async function showSku(control: HTMLInputElement, productId: string): Promise<void> {
   if (productId === '') return
   try {
-    const { sku } = await call<Schemas['Product']>('GET', pathOf`/products/${productId}`)
+    const { sku } = await call<Schemas['ProductDetails']>('GET', pathOf`/products/${productId}`)
     if (control.value === productId) control.value = sku
   } catch {
     // The list itself reports a store that does not answer.

@@ -2,24 +2,33 @@ import { formatMajorUnits, minorDigits, parseMajorUnits } from '#currency'
 import type { Schemas } from './api.ts'
 import { create } from './dom.ts'
 import { field } from './form.ts'
-import { ATTRIBUTES_HINT, formatAttributes } from './product-attributes.ts'
+import { ATTRIBUTES_HINT, formatAttributes, readAttributes } from './product-attributes.ts'
+import { formatImages, IMAGES_HINT, readImages } from './product-images.ts'
 
-type Product = Schemas['Product']
+type Product = Schemas['ProductDetails']
 
-/** What an operator edits; as texts, the price in major units. */
-export const FIELD_NAMES = ['sku', 'name', 'category', 'price', 'currency', 'description', 'attributes'] as const
+const LABELS = ['sku', 'name', 'category', 'brand', 'description', 'slug', 'availability_text'] as const
+/** What an operator edits; as texts, prices in major units. */
+export const FIELD_NAMES = [
+  ...(['sku', 'name', 'category', 'brand', 'price', 'currency', 'compare_at_price', 'description', 'availability_text'] as const),
+  ...(['images', 'slug', 'seo_title', 'seo_description', 'attributes'] as const),
+]
 type FieldName = (typeof FIELD_NAMES)[number]
 export type ProductTexts = Readonly<Record<FieldName, string>>
 
-export function textsOf({ sku, name, category, description, price, attributes }: Product): ProductTexts {
+export const NO_TEXTS = Object.fromEntries(FIELD_NAMES.map((name) => [name, ''])) as ProductTexts
+
+export function textsOf(product: Product): ProductTexts {
+  const { price, compare_at_price: before, images, seo, attributes } = product
   return {
-    sku,
-    name,
-    category,
-    description,
-    attributes: formatAttributes(attributes),
+    ...(Object.fromEntries(LABELS.map((name) => [name, product[name] ?? ''])) as Record<(typeof LABELS)[number], string>),
     price: formatMajorUnits(price),
     currency: price.currency,
+    compare_at_price: before === null ? '' : formatMajorUnits(before),
+    images: formatImages(images),
+    seo_title: seo.title ?? '',
+    seo_description: seo.description ?? '',
+    attributes: formatAttributes(attributes),
   }
 }
 
@@ -31,33 +40,41 @@ export interface ProductFields {
 
 /** The controls of a product. */
 export function productFields(texts: ProductTexts): ProductFields {
-  const input = (name: FieldName, maxLength: number) =>
-    create('input', { name, maxLength, required: true, autocomplete: 'off', value: texts[name] })
+  const optional = (name: FieldName, maxLength: number) => create('input', { name, maxLength, autocomplete: 'off', value: texts[name] })
+  const input = (name: FieldName, maxLength: number) => Object.assign(optional(name, maxLength), { required: true })
+  const area = (name: FieldName, rows: number) => create('textarea', { name, maxLength: 50_000, rows, value: texts[name] })
   const controls = {
     sku: input('sku', 64),
     name: input('name', 300),
     category: input('category', 100),
+    brand: optional('brand', 100),
     price: Object.assign(input('price', 21), { inputMode: 'decimal' }),
     currency: Object.assign(input('currency', 3), { pattern: '[A-Z]{3}', title: 'Three capital letters, such as EUR' }),
+    compare_at_price: Object.assign(optional('compare_at_price', 21), { inputMode: 'decimal' }),
     description: create('textarea', { name: 'description', maxLength: 10_000, rows: 5, value: texts.description }),
-    attributes: create('textarea', { name: 'attributes', maxLength: 10_000, rows: 4, value: texts.attributes }),
+    availability_text: optional('availability_text', 200),
+    images: area('images', 3),
+    slug: optional('slug', 100),
+    seo_title: optional('seo_title', 200),
+    seo_description: optional('seo_description', 500),
+    attributes: area('attributes', 4),
   }
-  // Beside the label: in it, all of this would be the name of the control.
-  controls.attributes.setAttribute('aria-describedby', 'attributes-hint')
   return {
     elements: [
       field('Name', controls.name),
       field('SKU', controls.sku),
       field('Category', controls.category),
+      field('Brand', controls.brand),
       field('Price', controls.price, 'In major units, with a point: 12.50.'),
+      field('Reduced from', controls.compare_at_price, 'More than it costs now; empty: none.'),
       field('Currency', controls.currency),
       field('Description', controls.description),
-      create(
-        'div',
-        {},
-        field('Attributes', controls.attributes),
-        create('small', { class: 'muted', id: 'attributes-hint' }, ATTRIBUTES_HINT),
-      ),
+      field('Availability', controls.availability_text, 'Such as: Ships in 3 days.'),
+      withHint('Images', controls.images, IMAGES_HINT),
+      field('Slug', controls.slug, 'The end of the address of its page; empty: the store makes one. Former ones still lead here.'),
+      field('SEO title', controls.seo_title),
+      field('SEO text', controls.seo_description),
+      withHint('Attributes', controls.attributes, ATTRIBUTES_HINT),
     ],
     read: () => Object.fromEntries(FIELD_NAMES.map((name) => [name, controls[name].value])) as unknown as ProductTexts,
     write: (next) => {
@@ -66,13 +83,37 @@ export function productFields(texts: ProductTexts): ProductFields {
   }
 }
 
-/** Exact, in minor units. Throws with the way to write it. */
-export function readPrice({ price, currency }: ProductTexts): Schemas['Money'] {
-  const amount = parseMajorUnits(price.trim(), currency)
+/** A long hint stands beside the label: in it, all of this would be the name of the control. */
+function withHint(label: string, control: HTMLTextAreaElement, hint: string): HTMLElement {
+  const id = `${control.name}-hint`
+  control.setAttribute('aria-describedby', id)
+  return create('div', {}, field(label, control), create('small', { class: 'muted', id }, hint))
+}
+
+/** The product that the texts mean. Throws with the way to write what is none. */
+export function readProduct(texts: ProductTexts) {
+  const { sku, name, category, description, slug, currency } = texts
+  const orNull = (text: string) => text.trim() || null
+  return {
+    ...{ sku, name, category, description, ...(slug.trim() === '' ? {} : { slug }) },
+    brand: orNull(texts.brand),
+    price: readPrice('price', texts.price, currency),
+    compare_at_price:
+      texts.compare_at_price.trim() === '' ? null : readPrice('price before the reduction', texts.compare_at_price, currency),
+    availability_text: orNull(texts.availability_text),
+    images: readImages(texts.images),
+    seo: { title: orNull(texts.seo_title), description: orNull(texts.seo_description) },
+    attributes: readAttributes(texts.attributes),
+  }
+}
+
+/** Exact, in minor units. */
+function readPrice(label: string, text: string, currency: string): Schemas['Money'] {
+  const amount = parseMajorUnits(text.trim(), currency)
   if (amount !== null) return { amount, currency }
   const digits = minorDigits(currency)
   const decimals = digits === 0 ? 'no decimals' : `at most ${digits} decimals`
   throw new Error(
-    `The price must be a number such as ${formatMajorUnits({ amount: 1_250, currency })}, with a point and ${decimals} for ${currency}.`,
+    `The ${label} must be a number such as ${formatMajorUnits({ amount: 1_250, currency })}, with a point and ${decimals} for ${currency}.`,
   )
 }

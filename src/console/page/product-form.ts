@@ -1,11 +1,10 @@
 import { Refusal, type Schemas, send } from './api.ts'
 import { create } from './dom.ts'
 import { sendForm } from './form.ts'
-import { readAttributes } from './product-attributes.ts'
-import { FIELD_NAMES, type ProductTexts, productFields, readPrice, textsOf } from './product-fields.ts'
+import { FIELD_NAMES, type ProductTexts, productFields, readProduct, textsOf } from './product-fields.ts'
 import type { ScreenContext } from './screen.ts'
 
-type Product = Schemas['Product']
+type Product = Schemas['ProductDetails']
 
 /** A product with the entity tag of its state. */
 export interface TaggedProduct {
@@ -63,14 +62,11 @@ export function productForm(
 
 /** Only what differs, so that a change by another operator of something else is not undone. */
 function changesOf(product: Product, texts: ProductTexts): Schemas['ProductChange'] {
-  const { price, currency, attributes, ...labels } = texts
-  const saved = textsOf(product)
-  const names = ['sku', 'name', 'category', 'description'] as const
-  return {
-    ...Object.fromEntries(names.filter((name) => labels[name] !== saved[name]).map((name) => [name, labels[name]])),
-    ...(attributes === saved.attributes ? {} : { attributes: readAttributes(attributes) }),
-    ...(price === saved.price && currency === saved.currency ? {} : { price: readPrice(texts) }),
-  }
+  const saved: Schemas['ProductChange'] = readProduct(textsOf(product))
+  const changes = Object.entries(readProduct(texts)).filter(
+    ([name, value]) => JSON.stringify(value) !== JSON.stringify(saved[name as keyof typeof saved]),
+  )
+  return Object.fromEntries(changes)
 }
 
 function shorten(text: string): string {

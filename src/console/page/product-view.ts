@@ -4,6 +4,7 @@ import { openFormDialog } from './dialog.ts'
 import { amountText, create, facts, note, replaceChildren, table, timeElement } from './dom.ts'
 import type { Names } from './names.ts'
 import { productForm, readTagged, type TaggedProduct } from './product-form.ts'
+import { formatImages } from './product-images.ts'
 import type { ScreenContext } from './screen.ts'
 import { stockForms } from './stock-form.ts'
 
@@ -64,12 +65,47 @@ export function showProduct(root: HTMLElement, productId: string, context: Scree
 }
 
 /** For an operator who changes no products. */
-function productFacts({ product: { name, sku, category, price, description, attributes = {} } }: TaggedProduct): HTMLElement {
+function productFacts({ product }: TaggedProduct): HTMLElement {
+  const {
+    name,
+    sku,
+    slug,
+    category,
+    brand,
+    price,
+    compare_at_price: before,
+    description,
+    images,
+    seo,
+    availability_text,
+    attributes = {},
+  } = product
   return create(
     'div',
     {},
     create('h3', {}, 'Product'),
-    facts(['Name', name], ['SKU', sku], ['Category', category], ['Price', amountText(price)], ['Description', description]),
+    facts(
+      ...([
+        ['Name', name],
+        ['SKU', sku],
+        ['Category', category],
+        ['Brand', brand ?? '–'],
+        ['Price', amountText(price)],
+      ] as const),
+      ...([
+        ['Reduced from', before === null ? '–' : amountText(before)],
+        ['Description', description],
+      ] as const),
+      ...([
+        ['Availability', availability_text ?? '–'],
+        ['Images', formatImages(images) || '–'],
+        ['Slug', slug],
+      ] as const),
+      ...([
+        ['SEO title', seo.title ?? '–'],
+        ['SEO text', seo.description ?? '–'],
+      ] as const),
+    ),
     Object.keys(attributes).length > 0 && create('h3', {}, 'Attributes'),
     facts(...Object.entries(attributes).map(([name, value]) => [name, String(value)] as const)),
   )

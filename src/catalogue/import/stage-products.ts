@@ -1,0 +1,78 @@
+import { copyRows } from '../../db/copy-rows.ts'
+import type { Transaction } from '../../db/pool.ts'
+import { type Image, storedImages } from '../product-details.ts'
+import type { ImportedProduct } from './imported-product.ts'
+
+/** From this number of rows the planner needs statistics, which a new temporary table lacks. */
+const ANALYZE_FROM = 200
+
+/** A line of a file as it is stored. */
+export interface StagedProduct extends Omit<ImportedProduct, 'slug' | 'stock' | 'stock_delta' | 'reference'> {
+  id: string
+  slug: string | null
+  /** Version of the locked stock; 0 for a new product. */
+  stockVersion: number
+  before: number | null
+  after: number | null
+  reference: string | null
+}
+
+/** Copies the rows into a temporary table, which the end of the transaction empties. */
+export async function stageProducts(tx: Transaction, rows: readonly StagedProduct[]): Promise<void> {
+  await tx.query(
+    `create temporary table if not exists import_rows (
+      id uuid not null,
+      sku text not null,
+      name text not null,
+      description text not null,
+      category text not null,
+      image_url text,
+      variant_group text,
+      options jsonb not null,
+      attributes jsonb not null,
+      price_amount bigint not null,
+      price_currency text not null,
+      slug text,
+      brand text,
+      compare_at_amount bigint,
+      -- Null for what image_url has already.
+      images jsonb,
+      seo_title text,
+      seo_description text,
+      availability_text text,
+      -- Version (0 for a new product) and number of the locked stock, and the number it will be.
+      stock_version bigint not null,
+      stock_before bigint,
+      stock bigint,
+      reference text
+    ) on commit delete rows`,
+  )
+  await copyRows(
+    tx,
+    `copy import_rows (id, sku, name, description, category, image_url, variant_group, options, attributes, price_amount,
+       price_currency, slug, brand, compare_at_amount, images, seo_title, seo_description, availability_text,
+       stock_version, stock_before, stock, reference)
+     from stdin`,
+    rows
+      .values()
+      .map((row) => [
+        ...[row.id, row.sku, row.name, row.description, row.category, row.image_url, row.group, JSON.stringify(row.options)],
+        ...[
+          JSON.stringify(row.attributes),
+          row.price.amount,
+          row.price.currency,
+          row.slug,
+          row.brand,
+          row.compare_at_price?.amount ?? null,
+        ],
+        ...[imagesCell(row.images), row.seo.title, row.seo.description, row.availability_text],
+        ...[row.stockVersion, row.before, row.after, row.reference],
+      ]),
+  )
+  if (rows.length >= ANALYZE_FROM) await tx.query('analyze import_rows')
+}
+
+function imagesCell(images: readonly Image[]): string | null {
+  const stored = storedImages(images)
+  return stored === null ? null : JSON.stringify(stored)
+}

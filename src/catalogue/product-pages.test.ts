@@ -1,0 +1,146 @@
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { assertProblem } from '../../test/problem.ts'
+import { registerOperator } from '../../test/register-operator.ts'
+import { type CallOptions, startStore } from '../../test/store.ts'
+
+const store = await startStore({ after })
+const { token } = await registerOperator(store)
+let lastSku = 0
+
+const call = (method: string, path: string, options: CallOptions = {}) => store.call(method, path, { token, ...options })
+const eur = (amount: number) => ({ amount, currency: 'EUR' })
+const create = (changes: object = {}) =>
+  call('POST', '/admin/products', { body: { name: 'A lamp', category: 'lamps', price: eur(1_999), sku: `SKU-${++lastSku}`, ...changes } })
+const patch = (id: string, body: object) => call('PATCH', `/admin/products/${id}`, { body, headers: { 'if-match': '*' } })
+const url = (name: string) => `https://images.example/${name}.jpg`
+const plain = (name: string) => ({ url: url(name), alt: '', width: null, height: null })
+const PAGE = {
+  brand: 'Potter & Sons',
+  compare_at_price: eur(2_500),
+  images: [{ url: url('a'), alt: 'A lamp', width: 800, height: 600 }, plain('b')],
+  seo: { title: 'Lamps', description: 'The best lamp' },
+  availability_text: 'Ships in 3 days',
+}
+
+test('the page of a product has all of it, a list only what lists show', async () => {
+  const { status, json, text } = await create(PAGE)
+  assert.equal(status, 201, text)
+  const page = (await store.call('GET', `/products/${json.id}`)).json
+  assert.deepEqual(page, json)
+  assert.deepEqual({ ...page, ...PAGE }, page)
+  assert.equal(page.image_url, url('a'))
+  const [listed] = (await store.call('GET', `/products?ids=${json.id}`)).json.data
+  const { images: _, seo: _seo, availability_text: _text, ...inLists } = page
+  assert.deepEqual(listed, inLists)
+})
+
+test('a product without any of it has no row for its page', async () => {
+  const { json } = await create()
+  assert.deepEqual(
+    [json.brand, json.compare_at_price, json.image_url, json.images, json.seo, json.availability_text],
+    [null, null, null, [], { title: null, description: null }, null],
+  )
+  const plainImage = (await create({ image_url: url('x') })).json
+  assert.deepEqual(plainImage.images, [plain('x')])
+  const emptied = (await create(PAGE)).json
+  await patch(emptied.id, { images: [], seo: {}, availability_text: null })
+  const { rows } = await store.pool.query('select from product_pages where product_id = any($1)', [[json.id, plainImage.id, emptied.id]])
+  assert.equal(rows.length, 0)
+})
+
+test('image_url and the first image are one thing', async () => {
+  const { json } = await create({ images: PAGE.images })
+  const same = await patch(json.id, { image_url: url('a') })
+  assert.deepEqual(same.json.images, PAGE.images)
+  const replaced = await patch(json.id, { image_url: url('c') })
+  assert.deepEqual(replaced.json.images, [plain('c'), plain('b')])
+  const moved = await patch(json.id, { images: [{ url: url('d'), alt: 'D' }] })
+  assert.deepEqual([moved.json.image_url, moved.json.images], [url('d'), [{ ...plain('d'), alt: 'D' }]])
+  assertProblem(await patch(json.id, { image_url: url('e'), images: [{ url: url('f') }] }), 422, 'invalid_body')
+  assertProblem(await create({ image_url: url('e'), images: [] }), 422, 'invalid_body')
+  assert.deepEqual((await patch(json.id, { image_url: null })).json.images, [])
+})
+
+test('the first image is the one that the previous release has stored since', async () => {
+  const { json } = await create({ images: PAGE.images })
+  await store.pool.query('update products set image_url = $2 where id = $1', [json.id, url('z')])
+  const changed = await patch(json.id, { brand: 'B' })
+  assert.deepEqual(changed.json.images, [plain('z'), plain('b')])
+  await store.pool.query('update products set price_amount = 9_000, compare_at_amount = 8_000 where id = $1', [json.id])
+  assert.equal((await patch(json.id, { brand: 'C' })).json.compare_at_price, null)
+})
+
+test('refuses images with hostile addresses and beyond the bounds', async () => {
+  const { id } = (await create()).json
+  const many = (count: number) => Array.from({ length: count }, (_, index) => ({ url: url(String(index)) }))
+  assert.equal((await patch(id, { images: many(20) })).status, 200)
+  for (const image of [
+    ...['javascript:alert(1)', 'data:image/png;base64,AA', '//images.example/a.jpg', '/a.jpg', 'ftp://images.example/a', 'https://', ''],
+    ...['https://a b', 'https://a/\n', 'https://a/\0', ` ${url('a')}`, `https://a/${'x'.repeat(2_000)}`, 1, null],
+  ].map((address) => ({ url: address }))) {
+    assertProblem(await patch(id, { images: [image] }), 422, 'invalid_body', JSON.stringify(image))
+  }
+  for (const images of [
+    ...[many(21), null, {}, [url('a')], [{}], [{ ...plain('a'), more: 1 }], [{ ...plain('a'), alt: 'x'.repeat(501) }]],
+    ...[
+      [{ ...plain('a'), width: 0 }],
+      [{ ...plain('a'), height: 1.5 }],
+      [{ ...plain('a'), width: '1' }],
+      [{ ...plain('a'), alt: 'x\0' }],
+      [{ ...plain('a'), alt: 'a\nb' }],
+    ],
+  ]) {
+    assertProblem(await patch(id, { images }), 422, 'invalid_body', JSON.stringify(images).slice(0, 80))
+  }
+})
+
+test('the price before a reduction is above the price and in its currency', async () => {
+  const { id } = (await create({ compare_at_price: eur(2_000) })).json
+  for (const compare_at_price of [
+    eur(1_999),
+    eur(0),
+    { amount: 2_000, currency: 'USD' },
+    { amount: 2_000 },
+    2_000,
+    eur(-1),
+    eur(2 ** 53),
+  ]) {
+    assertProblem(await patch(id, { compare_at_price }), 422, 'invalid_body', JSON.stringify(compare_at_price))
+  }
+  assertProblem(await patch(id, { price: eur(2_000), compare_at_price: eur(2_000) }), 422, 'invalid_body')
+  assert.deepEqual((await patch(id, { price: eur(1_000) })).json.compare_at_price, eur(2_000))
+  // A price alone is not refused: it ends the reduction.
+  assert.equal((await patch(id, { price: eur(2_000) })).json.compare_at_price, null)
+  await patch(id, { price: eur(1_000), compare_at_price: eur(2_000) })
+  assert.equal((await patch(id, { price: { amount: 1, currency: 'JPY' } })).json.compare_at_price, null)
+  const both = await patch(id, { price: eur(2_000), compare_at_price: eur(2_001) })
+  assert.deepEqual([both.json.price, both.json.compare_at_price], [eur(2_000), eur(2_001)])
+  assert.equal((await patch(id, { compare_at_price: null })).json.compare_at_price, null)
+})
+
+test('texts have bounds, and a change of one of them is a new state', async () => {
+  const { id, brand } = (await create(PAGE)).json
+  for (const body of [
+    ...[{ brand: '' }, { brand: ' ' }, { brand: 'x'.repeat(101) }, { brand: 1 }, { availability_text: 'a\nb' }, { availability_text: '' }],
+    ...[
+      { seo: null },
+      { seo: { title: 1 } },
+      { seo: { title: 'x'.repeat(201) } },
+      { seo: { description: '\ud800' } },
+      { seo: { more: '' } },
+    ],
+  ]) {
+    assertProblem(await patch(id, body), 422, 'invalid_body', JSON.stringify(body).slice(0, 80))
+  }
+  assert.equal(brand, PAGE.brand)
+  const tags = [(await store.call('GET', `/products/${id}`)).headers.etag]
+  for (const body of [{ seo: { title: 'T' } }, { availability_text: 'Soon' }, { slug: 'soon' }, { images: [] }]) {
+    const { headers, json } = await patch(id, body)
+    assert.equal((await store.call('GET', `/products/${id}`)).headers.etag, headers.etag)
+    assert.equal((await store.call('GET', `/products/by-slug/${json.slug}`)).headers.etag, headers.etag)
+    tags.push(headers.etag)
+  }
+  assert.equal(new Set(tags).size, 5)
+  assert.deepEqual((await store.call('GET', `/products/${id}`)).json.seo, { title: 'T', description: null })
+})

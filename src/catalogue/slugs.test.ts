@@ -1,0 +1,148 @@
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { assertProblem } from '../../test/problem.ts'
+import { registerOperator } from '../../test/register-operator.ts'
+import { type CallOptions, startStore } from '../../test/store.ts'
+
+const store = await startStore({ after })
+const { token } = await registerOperator(store)
+let lastSku = 0
+
+const call = (method: string, path: string, options: CallOptions = {}) => store.call(method, path, { token, ...options })
+const create = (changes: object = {}) =>
+  call('POST', '/admin/products', {
+    body: { name: 'A lamp', category: 'lamps', price: { amount: 1_999, currency: 'EUR' }, sku: `SKU-${++lastSku}`, ...changes },
+  })
+const patch = (id: string, body: object) => call('PATCH', `/admin/products/${id}`, { body, headers: { 'if-match': '*' } })
+const bySlug = (slug: string, headers: Record<string, string> = {}) =>
+  store.call('GET', `/products/by-slug/${encodeURIComponent(slug)}`, { headers })
+const slugsOf = async (id: string) =>
+  (
+    await store.pool.query('select slug from product_slugs where product_id = $1 order by retired_at desc nulls first, slug', [id])
+  ).rows.map(({ slug }) => slug)
+
+test('makes a slug of the name, of letters and digits of any script', async () => {
+  for (const [name, slug] of [
+    ['Blue Mug, 300 ml', 'blue-mug-300-ml'],
+    ['  Größe XL – Käse & Brot  ', 'grosse-xl-kase-brot'],
+    ['青い カップ がぎぐ', '青い-カップ-がぎぐ'],
+    ['한국어 머그', '한국어-머그'],
+    ['Кружка «Ёлка»', 'кружка-елка'],
+    ['हिन्दी कप', 'हिन्दी-कप'],
+    ['𐐀 ﬁ Ⅳ ㈱', '𐐨-fi-iv-株'],
+    ['A/B ../..', 'a-b'],
+    [`${'long '.repeat(19)}exactly`, `${'long-'.repeat(19)}exact`],
+    [`${'long '.repeat(59)}`.trim(), 'long-'.repeat(20).slice(0, -1)],
+  ] as const) {
+    const { json, text } = await create({ name })
+    assert.equal(json.slug, slug, text)
+    assert.equal((await bySlug(slug)).json.id, json.id)
+  }
+})
+
+test('a name without a letter or digit falls back to the sku, then to the id', async () => {
+  assert.equal((await create({ name: '🙂🎉', sku: 'Smile_1' })).json.slug, 'smile-1')
+  const { id, slug } = (await create({ name: '🙂🎉', sku: '🙂' })).json
+  assert.equal(slug, id.slice(-12))
+})
+
+test('a slug that is taken gets the sku, then a part of the id, also by former slugs and archived products', async () => {
+  const first = (await create({ name: 'Taken' })).json
+  const second = (await create({ name: 'TAKEN!', sku: 'T-2' })).json
+  assert.deepEqual([first.slug, second.slug], ['taken', 'taken-t-2'])
+  // Only ASCII letters and digits of a sku count, so that this one is T-2 too.
+  const third = (await create({ name: 'Taken', sku: 'T_2' })).json
+  assert.equal(third.slug, `taken-${third.id.slice(-12)}`)
+  await patch(first.id, { slug: 'free-again' })
+  assert.equal((await create({ name: 'Taken', sku: 'T-4' })).json.slug, 'taken-t-4')
+  assert.equal((await call('DELETE', `/admin/products/${first.id}`)).status, 204)
+  assertProblem(await create({ slug: 'free-again' }), 409, 'slug_taken')
+  assertProblem(await create({ slug: 'Taken' }), 409, 'slug_taken')
+  assertProblem(await bySlug('taken'), 404, 'not_found')
+})
+
+test('letters of two scripts that look alike are two slugs', async () => {
+  assert.equal((await create({ slug: 'mаma' })).json.slug, 'mаma')
+  assert.equal((await create({ slug: 'mama' })).json.slug, 'mama')
+})
+
+test('products that are inserted without a slug get one, in one statement and at once', async () => {
+  const insert = (skus: readonly string[]) =>
+    store.pool.query(
+      `insert into products (id, sku, name, category, price_amount, price_currency, in_stock)
+       select gen_random_uuid(), sku, 'Inserted', 'lamps', 1, 'EUR', true from unnest($1::text[]) as sku`,
+      [skus],
+    )
+  await Promise.all([insert(['I1', 'I2', 'i1']), insert(['I3', 'I4'])])
+  const { rows } = await store.pool.query(
+    `select sku, slug from product_slugs join products on id = product_id where name = 'Inserted' and retired_at is null order by sku`,
+  )
+  assert.equal(rows.length, 5)
+  assert.equal(new Set(rows.map(({ slug }) => slug)).size, 5)
+  assert.equal(rows.filter(({ slug }) => slug === 'inserted').length, 1)
+})
+
+test('a renamed product keeps its slug; a new slug leaves the old one leading to it', async () => {
+  const { json: product } = await create({ name: 'Old name' })
+  const renamed = await patch(product.id, { name: 'New name' })
+  assert.equal(renamed.json.slug, 'old-name')
+  assert.equal((await bySlug('old-name')).headers.etag, renamed.headers.etag)
+  const moved = await patch(product.id, { slug: ' New  Näme ' })
+  assert.equal(moved.json.slug, 'new-name')
+  const found = await bySlug('new-name')
+  assert.deepEqual([found.status, found.json.id, found.headers.etag], [200, product.id, moved.headers.etag])
+  const old = await bySlug('old-name')
+  assert.deepEqual([old.status, old.json], [301, { moved_to: 'new-name' }])
+  assert.match(String(old.headers.location), /^https?:\/\/.+\/products\/by-slug\/new-name$/)
+  assert.match(String(old.headers['surrogate-key']), new RegExp(`product-${product.id}`))
+  // The same page again, from memory.
+  assert.equal((await bySlug('old-name', { 'if-none-match': String(old.headers.etag) })).status, 304)
+  assert.equal((await bySlug('OLD_Name')).json.moved_to, 'new-name')
+  const back = await patch(product.id, { slug: 'old-name' })
+  assert.equal(back.json.slug, 'old-name')
+  assert.equal((await bySlug('old-name')).status, 200)
+  assert.equal((await bySlug('new-name')).json.moved_to, 'old-name')
+  assert.deepEqual(await slugsOf(product.id), ['old-name', 'new-name'])
+})
+
+test('a slug of another script leads on as a percent-encoded address', async () => {
+  const { json } = await create({ slug: '字'.repeat(100) })
+  assert.equal((await bySlug('字'.repeat(100))).status, 200)
+  await patch(json.id, { slug: 'カップ' })
+  const { headers } = await bySlug('字'.repeat(100))
+  assert.ok(String(headers.location).endsWith(`/products/by-slug/${encodeURIComponent('カップ')}`))
+})
+
+test('a product that is renamed again and again keeps the newest 100 former slugs', async () => {
+  const { id } = (await create({ slug: 'there' })).json
+  for (let turn = 0; turn < 20; turn++) for (const slug of ['here', 'there']) assert.equal((await patch(id, { slug })).status, 200)
+  assert.deepEqual(await slugsOf(id), ['there', 'here'])
+  for (let number = 1; number <= 103; number++) await patch(id, { slug: `place ${number}` })
+  const slugs = await slugsOf(id)
+  assert.equal(slugs.length, 101)
+  assert.equal(slugs[0], 'place-103')
+  assertProblem(await bySlug('here'), 404, 'not_found')
+  assert.equal((await bySlug('place-3')).status, 301)
+  // A slug that nothing leads to any more is free.
+  assert.equal((await create({ slug: 'here' })).status, 201)
+})
+
+test('of two changes to one slug at once one is refused', async () => {
+  const ids = [(await create()).json.id, (await create()).json.id]
+  const answers = await Promise.all(ids.map((id) => patch(id, { slug: 'contested' })))
+  assert.deepEqual(answers.map(({ status }) => status).sort(), [200, 409])
+  const winner = ids[answers.findIndex(({ status }) => status === 200)]
+  assert.equal((await bySlug('contested')).json.id, winner)
+})
+
+test('refuses slugs without a letter or digit, and addresses that can be none', async () => {
+  const { id } = (await create()).json
+  for (const slug of ['🙂', '---', '', ' ', 'x'.repeat(101), 'a\nb', 'a\0b', '\ud800', null, 1, ['a']]) {
+    assertProblem(await patch(id, { slug }), 422, 'invalid_body', String(slug))
+    assertProblem(await create({ slug }), 422, 'invalid_body', String(slug))
+  }
+  for (const slug of ['nothing-has-this', '🙂', '../admin', 'a\0b', 'x'.repeat(101), 'x'.repeat(5_000), "' or true --"]) {
+    const { status } = await bySlug(slug)
+    assert.ok(status === 404 || status === 422, `${status} for ${slug.slice(0, 20)}`)
+  }
+})
