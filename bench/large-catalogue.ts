@@ -88,7 +88,7 @@ async function cursorOfPage(pool: Pool, sort: (typeof SORTS)[number], page: numb
 }
 
 async function read(pool: Pool, query: Query) {
-  const { page } = await inSnapshot(pool, (tx) => listProducts(tx, readListing(query)))
+  const { page } = (await inSnapshot(pool, (tx) => listProducts(tx, readListing(query)))).found
   if (page.data.length === 0) throw new Error(`no product for ${JSON.stringify(query)}: is this the generated catalogue?`)
   return page
 }

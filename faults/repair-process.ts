@@ -18,7 +18,7 @@ const config = readConfig()
 const url = config.databaseAddresses?.api ?? ''
 const logger = pino({ level: 'silent' })
 const pool = createPool({ url, size: 2, applicationName: 'lake-repair', onError: () => {} })
-const topic = createTopic(config, { pool, url, logger })
+const topic = await createTopic(config, { pool, url, logger })
 const store = await openLake(config)
 try {
   await repairLake({ pool, url, store, topic, now: () => new Date() })

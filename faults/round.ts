@@ -55,7 +55,7 @@ export class Round {
   readonly shop: Shop
   /** The topic's broker, null for the topic in PostgreSQL. */
   readonly broker: Broker | null
-  readonly #topic: Topic
+  readonly #topic: Promise<Topic>
   #bucket: Record<string, string> = {}
 
   private constructor(
@@ -77,7 +77,7 @@ export class Round {
     this.shop = new Shop(pool, random)
     this.broker = broker
     this.#topic = createTopic(readConfig(this.environment('stream')), { pool, url, logger: silent })
-    onCleanup(cleanup, () => this.#topic.stop())
+    onCleanup(cleanup, async () => (await this.#topic).stop())
   }
 
   /** On the run's server, or on the one at `ownUrl`; with the topic in PostgreSQL, or in `broker`. */
@@ -171,13 +171,13 @@ export class Round {
   async verify(): Promise<VerifyReport> {
     const { pool, url } = this
     const lake = await openLake(readConfig(this.environment('lake')))
-    const options = { pool, streamUrl: url, topic: this.#topic, slotName: orderSlotOf(url), lake, now: () => new Date() }
+    const options = { pool, streamUrl: url, topic: await this.#topic, slotName: orderSlotOf(url), lake, now: () => new Date() }
     return verify(options).finally(() => lake.close())
   }
 
-  replay(): Promise<ReplayReport> {
+  async replay(): Promise<ReplayReport> {
     const { pool, url } = this
-    return replay({ pool, streamUrl: url, topic: this.#topic, slotName: orderSlotOf(url) })
+    return replay({ pool, streamUrl: url, topic: await this.#topic, slotName: orderSlotOf(url) })
   }
 
   /** As `storefront replay` does after a restore. */
@@ -185,7 +185,7 @@ export class Round {
     const { pool, url } = this
     const config = readConfig(this.environment('lake'))
     await ensureIncarnationOf(config, { pool, url, logger: silent })
-    const topic = createTopic(config, { pool, url, logger: silent })
+    const topic = await createTopic(config, { pool, url, logger: silent })
     const lake = await openLake(config)
     try {
       await replay({ pool, streamUrl: url, topic, slotName: orderSlotOf(url) })

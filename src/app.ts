@@ -11,7 +11,7 @@ import { createHousekeeping, erasureOf } from './app/housekeeping.ts'
 import { openMailTemplates } from './app/mail-templates.ts'
 import { openLake } from './app/open-lake.ts'
 import { orderSlotOf, prepareDatabase } from './app/prepare-database.ts'
-import { checkEveryRole, readinessCheck } from './app/readiness.ts'
+import { checkEveryRole, readinessCheck, shareChecks } from './app/readiness.ts'
 import { createSecretWatch, openSecret } from './app/secrets.ts'
 import { inOrder, type Service } from './app/service.ts'
 import { warnAboutServer, warnAboutSettings } from './app/warn-about-settings.ts'
@@ -111,7 +111,7 @@ export async function createApp({ config, logger, now = () => new Date(), runCom
     metrics.watchPools({ general: pool, placing: placingPool })
     watchStore(metrics, config, pool, url)
     const deliveryLog = new DeliveryLog({ pool, logger })
-    const topic = createTopic(config, { pool, url, logger, isReadOnly: !hasPipeline, onStored: deliveryLog.published })
+    const topic = await createTopic(config, { pool, url, logger, isReadOnly: !hasPipeline, onStored: deliveryLog.published })
     const stream = config.roles.includes('stream')
       ? createOrderStreamHandler({
           ...{ pool, topic, logger, url: addresses.stream, slotName: orderSlotOf(addresses.stream) },
@@ -128,7 +128,7 @@ export async function createApp({ config, logger, now = () => new Date(), runCom
     if (stream !== null) metrics.watchChangeStream(stream)
     const watched: Watched = { metrics, subscriptions: new Map(), mailServer: null, lake: null }
     let isStopping = false
-    const canWork = readinessCheck(pool, stream, database)
+    const canWork = shareChecks(readinessCheck(pool, stream, database))
     const check: ReadinessCheck = async () => (isStopping ? [{ name: 'process', reason: 'the process is stopping' }] : canWork())
     if (secretWatch !== null) metrics.watchSecret(secretWatch)
     const checkAll = checkEveryRole(check, watched, hasEmail || hasWebhook ? secretWatch : null)
@@ -152,7 +152,7 @@ export async function createApp({ config, logger, now = () => new Date(), runCom
       services.push(createLake(config, { pool, store: await openLake(config), topic, deliveryLog, logger, watched, tracing }))
     const mailTemplates = hasApi || hasEmail ? openMailTemplates(config, logger) : null
     if (hasEmail && mailTemplates !== null)
-      services.push(createEmail(config, { pool, topic, jobs, templates: mailTemplates, encryption, logger, now, watched, tracing }))
+      services.push(await createEmail(config, { pool, topic, jobs, templates: mailTemplates, encryption, logger, now, watched, tracing }))
     if (hasWebhook)
       services.push(
         createWebhook(config, { pool, topic, jobs, encryption: createEncryption(secret, 'webhook secret'), logger, now, watched, tracing }),

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { FastifySchemaCompiler } from 'fastify'
 import type { TSchema } from 'typebox'
-import { Compile } from 'typebox/compile'
+import { Compile } from 'typebox/schema'
 import { startFuzzedStore } from '../fuzz/fuzzed-store.ts'
 import { type FuzzOptions, fuzz } from '../fuzz/fuzzer.ts'
 import type { HttpServer } from '../src/http/http-server.ts'
@@ -113,7 +113,7 @@ const compileWithEmptyListAsYes: FastifySchemaCompiler<TSchema> = (route) => {
   return (input: unknown) => {
     const result = validate(input)
     if (result.error === undefined) return result
-    const errors = check.Errors(input).filter(({ keyword }) => keyword !== 'boolean')
+    const errors = check.Errors(input)[1].filter(({ keyword }) => keyword !== 'boolean')
     return errors.length === 0 ? { value: input } : result
   }
 }

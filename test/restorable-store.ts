@@ -111,7 +111,7 @@ export function createRestorableStore(t: Cleanup, others: Record<string, string>
       const addresses = config.databaseAddresses ?? (await findEmbeddedPostgres(dataFolder(dataDir)))
       if (addresses === null) throw new Error('the store has no database')
       const pool = createPool({ url: addresses.owner, size: 4, applicationName: 'test', onError: () => {} })
-      const topic = createTopic(config, { pool, url: addresses.owner, logger: silent })
+      const topic = await createTopic(config, { pool, url: addresses.owner, logger: silent })
       open.push(
         () => pool.end(),
         () => topic.stop(),

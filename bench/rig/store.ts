@@ -103,7 +103,7 @@ export async function openStore(cleanup: Cleanup, options: StoreOptions = {}): P
     ...tracesSettings(),
     ...env,
   }
-  const topic = createTopic(readConfig(settings), { pool, url: addresses.owner, logger })
+  const topic = await createTopic(readConfig(settings), { pool, url: addresses.owner, logger })
   onCleanup(cleanup, () => topic.stop())
   const { rows } = await pool.query<{ pid: number }>('select pg_backend_pid() as pid')
   return {

@@ -96,7 +96,7 @@ export async function createApiForDocument(config: Config, pool: Pool, keys: Sig
   const url = 'postgres://unused@localhost/unused'
   const consoleParts = createConsoleParts(config, {
     ...{ pool, url, logger, runCommand: undefined, subscriptions: new Map() },
-    topic: createTopic(config, { pool, url, logger }),
+    topic: await createTopic(config, { pool, url, logger }),
   })
   return createApi({
     config,

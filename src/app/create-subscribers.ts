@@ -14,7 +14,6 @@ import { createAccountMailWorker } from '../mail/account-mail.ts'
 import { createEmailSubscriber } from '../mail/email-subscriber.ts'
 import { createFileMailer } from '../mail/file-mailer.ts'
 import type { MailTemplates } from '../mail/mail-templates.ts'
-import { createSmtpMailer } from '../mail/smtp-mailer.ts'
 import { SmtpWatch } from '../mail/smtp-watch.ts'
 import type { Metrics } from '../operations/metrics.ts'
 import type { TracedPart, Tracing } from '../operations/tracing.ts'
@@ -130,13 +129,16 @@ interface JobsOptions {
 }
 
 /** The subscriber that mails customers, and the worker that sends account mails with the same mailer. */
-export function createEmail(
+export async function createEmail(
   config: Config,
   { pool, topic, jobs, templates, encryption, logger, now, watched, tracing }: JobsOptions & { templates: MailTemplates },
-): Service {
+): Promise<Service> {
   const { mailFrom: from } = config
   const { smtpCaFile: caFile, mailIdempotencyHeader: idempotencyHeader } = config
-  const smtp = config.smtpUrl === null ? null : createSmtpMailer({ url: config.smtpUrl, from, caFile, idempotencyHeader })
+  const smtp =
+    config.smtpUrl === null
+      ? null
+      : (await import('../mail/smtp-mailer.ts')).createSmtpMailer({ url: config.smtpUrl, from, caFile, idempotencyHeader })
   const smtpWatch = smtp === null ? null : new SmtpWatch({ mailer: smtp, probe: smtp.probe, logger, now })
   const mailer = smtpWatch?.mailer ?? createFileMailer({ directory: dataFolder(config.dataDir).mail, from })
   if (smtpWatch !== null) {

@@ -2,7 +2,6 @@ import type { Logger } from 'pino'
 import type { Config } from '../config.ts'
 import type { Pool } from '../db/pool.ts'
 import type { PublishedEvent } from '../topic/delivery-log.ts'
-import { NatsTopic } from '../topic/nats/nats-topic.ts'
 import { createPostgresTopic } from '../topic/postgres/postgres-topic.ts'
 import type { Topic } from '../topic/topic.ts'
 
@@ -17,7 +16,9 @@ interface TopicOptions {
   onStored?: (events: PublishedEvent[]) => void
 }
 
-/** The notification topic of the settings, not started. */
-export function createTopic({ nats }: Config, options: TopicOptions): Topic {
-  return nats === null ? createPostgresTopic(options) : new NatsTopic({ ...options, nats, replicas: nats.replicas })
+/** The notification topic of the settings, not started. The client of NATS is loaded only where it is used. */
+export async function createTopic({ nats }: Config, options: TopicOptions): Promise<Topic> {
+  if (nats === null) return createPostgresTopic(options)
+  const { NatsTopic } = await import('../topic/nats/nats-topic.ts')
+  return new NatsTopic({ ...options, nats, replicas: nats.replicas })
 }

@@ -50,7 +50,7 @@ export async function ensureIncarnationOf(config: Config, options: Options): Pro
 
 async function compare(config: Config, { pool, url, logger, reason }: Options): Promise<void> {
   // A new instance: in a new incarnation the topic may begin a new epoch, which an open instance does not know.
-  const topic = createTopic(config, { pool, url, logger })
+  const topic = await createTopic(config, { pool, url, logger })
   let lake: LakeStore | null = null
   try {
     lake = hasLake(config) ? await openLake(config) : null

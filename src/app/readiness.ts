@@ -30,11 +30,28 @@ export function readinessCheck(
   }
 }
 
+/** How long requests share a result: `/readyz` is public, and a check asks the database up to four times. */
+const SHARED_MS = 200
+
+/** Begins `check` at most once in SHARED_MS. */
+export function shareChecks(check: ReadinessCheck): ReadinessCheck {
+  let latest: ReturnType<ReadinessCheck> | undefined
+  let beganAt = Number.NEGATIVE_INFINITY
+  return () => {
+    // Counted from its beginning, so that one check that hangs does not keep others waiting.
+    if (latest === undefined || performance.now() - beganAt > SHARED_MS) {
+      beganAt = performance.now()
+      latest = check()
+    }
+    return latest
+  }
+}
+
 /** The same, and whether the other roles can work. `secret` is null where only the API has it, which continues with its keys. */
 export function checkEveryRole(check: ReadinessCheck, watched: Watched, secret: { readonly isOutdated: boolean } | null): ReadinessCheck {
   return async () => {
     const { subscriptions, lake, mailServer } = watched
-    const failing = await check()
+    const failing = [...(await check())]
     const add = (name: string, reason: string) => failing.push({ name, reason })
     for (const [name, { state }] of subscriptions)
       if (state === 'failing') add(`subscriber_${name}`, 'the subscriber cannot read the topic or do its work')

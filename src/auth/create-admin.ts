@@ -25,7 +25,7 @@ export async function createAdmin(
       `The password must have ${PASSWORD_MIN_LENGTH} to ${PASSWORD_MAX_LENGTH} characters, none of them NUL.`,
     )
   }
-  passwords.assertAcceptable(input.password, email)
+  await passwords.assertAcceptable(input.password, email)
   const user: User = { id: randomUUIDv7(), email, name: null, role: input.role ?? 'admin', language: null, created_at: new Date() }
   const passwordHash = await passwords.hash(input.password)
   await inTransaction(pool, async (tx) => {

@@ -27,7 +27,7 @@ export async function register(
   const { passwords, throttle, isVerificationRequired } = context
   const email = parseEmail(input.email)
   assertNoLink(input.name, '#/name')
-  passwords.assertAcceptable(input.password, email)
+  await passwords.assertAcceptable(input.password, email)
   await throttle.countRegistration(client, isVerificationRequired)
   const account = {
     ...{ email, name: input.name ?? null, language: input.language ?? client.language },

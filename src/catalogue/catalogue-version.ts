@@ -1,7 +1,7 @@
 import type pg from 'pg'
 import type { Logger } from 'pino'
 import type { Pool, Queryable, Transaction } from '../db/pool.ts'
-import { literal, sql } from '../db/sql.ts'
+import { literal, prepared, sql } from '../db/sql.ts'
 import { rollBack } from '../db/transaction.ts'
 import type { Connect } from '../db/with-reconnect.ts'
 import { listenToCatalogue } from './events.ts'
@@ -22,9 +22,15 @@ const FRESH_MS = 1_000
 const VERSION = sql`select sum(changes)::bigint as changes, max(changed_at) as "changedAt" from catalogue_versions`
 /** Limit of one statement of a shopper's read. The limit of the session applies where it is shorter. */
 const READ_TIMEOUT_MS = 2_000
-const BOUND_STATEMENTS = sql`select set_config('statement_timeout',
-  least(nullif(extract(epoch from current_setting('statement_timeout')::interval) * 1000, 0), ${literal(READ_TIMEOUT_MS)})::integer::text, true)`
-const BEGIN_SNAPSHOT = sql`begin isolation level repeatable read read only; set local random_page_cost = 1.1; ${VERSION}; ${BOUND_STATEMENTS}`
+const BEGIN = 'begin isolation level repeatable read read only'
+/** The version of the snapshot. Bounds the statements of the rest of the transaction. */
+const SNAPSHOT = prepared(
+  sql`select sum(changes)::bigint as changes, max(changed_at) as "changedAt",
+    set_config('statement_timeout',
+      least(nullif(extract(epoch from current_setting('statement_timeout')::interval) * 1000, 0), ${literal(READ_TIMEOUT_MS)})::integer::text, true)
+  from catalogue_versions`,
+  'catalogue snapshot',
+)
 
 export interface CatalogueVersionOptions {
   pool: Queryable
@@ -146,19 +152,19 @@ async function readVersion(db: Queryable): Promise<Version> {
 }
 
 /**
- * Runs `work` on a snapshot of the catalogue, with the version of that snapshot. A statement that takes longer than READ_TIMEOUT_MS
+ * What `read` finds in a snapshot of the catalogue, and the version of that snapshot. A statement that takes longer than READ_TIMEOUT_MS
  * throws SQLSTATE 57014.
  */
-export async function inSnapshot<T>(pool: Pool, work: (tx: Transaction, version: Version) => Promise<T>): Promise<T> {
+export async function inSnapshot<T>(pool: Pool, read: (tx: Transaction) => Promise<T>): Promise<{ found: T; version: Version }> {
   const tx = await pool.connect()
   try {
-    // Four statements in one round trip: pg then returns a list of results. Random reads cost about as much as sequential ones on flash
-    // and in memory; with PostgreSQL's default the planner chooses the wrong index for a frequent word (decision 0022).
-    const results = (await tx.query(BEGIN_SNAPSHOT.text)) as unknown as pg.QueryResult<Version>[]
-    const result = await work(tx, results[2]?.rows[0] as Version)
+    // Sent together: see docs/decisions/0257-what-a-read-costs.md. All are waited for, because `read` must not outlive the transaction.
+    const sent = [tx.query(BEGIN), tx.query<Version>(SNAPSHOT), read(tx)] as const
+    await Promise.allSettled(sent)
+    const [, { rows }, found] = await Promise.all(sent)
     await tx.query('commit')
     tx.release()
-    return result
+    return { found, version: rows[0] as Version }
   } catch (error) {
     await rollBack(tx)
     throw error

@@ -40,7 +40,7 @@ export interface CatalogueContent {
 }
 
 // A new release with another shape of products changes every entity tag.
-const SHAPE = JSON.stringify(ProductDetailsSchema)
+const SHAPE = entityTag(JSON.stringify(ProductDetailsSchema))
 
 /** Answers repeated requests from memory while the catalogue is unchanged: see `addShortcut`. */
 export function catalogueShortcut({ version, pages }: CatalogueContext): Shortcut {
@@ -65,25 +65,24 @@ export async function serveCatalogue(
 ): Promise<FastifyReply> {
   const { pool, version, pages, limits, lifetimes } = context
   const now = await version.get()
-  const found = pages.find(key, now.changes)
-  if (found === undefined && sendNotModified(request.headers, reply, versionTag(now, key), lifetimes)) return reply
-  const load = () =>
-    inSnapshot(pool, async (tx, readAt) => {
-      version.observe(readAt)
-      const { body, tags, etag, lastModified, link, location } = await read(tx)
-      const answer = new CacheableAnswer(JSON.stringify(body), {
-        etag: etag ?? versionTag(readAt, key),
-        lastModified: lastModified ?? readAt.changedAt,
-        tags: [CATALOGUE_TAG, ...tags],
-        link,
-        location,
-        lifetimes,
-      })
-      const route = request.routeOptions.url ?? ''
-      return { version: readAt.changes, value: { route, answer, sizeBytes: answer.sizeBytes } }
+  const ready = pages.find(key, now.changes)
+  if (ready === undefined && sendNotModified(request.headers, reply, versionTag(now, key), lifetimes)) return reply
+  const load = async () => {
+    const { found, version: readAt } = await inSnapshot(pool, read)
+    version.observe(readAt)
+    const answer = new CacheableAnswer(JSON.stringify(found.body), {
+      etag: found.etag ?? versionTag(readAt, key),
+      lastModified: found.lastModified ?? readAt.changedAt,
+      tags: [CATALOGUE_TAG, ...found.tags],
+      link: found.link,
+      location: found.location,
+      lifetimes,
     })
+    const route = request.routeOptions.url ?? ''
+    return { version: readAt.changes, value: { route, answer, sizeBytes: answer.sizeBytes } }
+  }
   const limited = () => limits.reads.admit(load)
-  const page = found ?? (await pages.get(key, now.changes, cost === 'page' ? limited : () => limits.searches.admit(limited)))
+  const page = ready ?? (await pages.get(key, now.changes, cost === 'page' ? limited : () => limits.searches.admit(limited)))
   pages.remember(request.raw.url ?? '', key)
   pages.addBytes(await page.answer.prepare(request.headers))
   page.answer.reply(request.headers, reply)

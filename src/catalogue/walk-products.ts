@@ -1,5 +1,5 @@
 import type { Queryable } from '../db/pool.ts'
-import { allOf, literal, prepared, sql } from '../db/sql.ts'
+import { allOf, limitTo, prepared, sql } from '../db/sql.ts'
 import type { Filters, KeySort } from './product-query.ts'
 import { PRODUCT_COLUMNS, type ProductRow } from './products.ts'
 import { filterConditions, type TextQuery } from './search/filter-sql.ts'
@@ -15,14 +15,6 @@ const SORT_KEYS = {
     of: (row: ProductRow) => row.created_at.toISOString(),
   },
 } as const
-
-/** A page, and one product more to learn whether another page follows. */
-const MAX_COUNT = 101
-/**
- * The limit must be in the text: with a parameter the generic plan would expect a tenth of the table. It is one of these constants, so no value
- * enters the SQL text.
- */
-const LIMITS = Array.from({ length: MAX_COUNT + 1 }, (_, count) => sql`limit ${literal(count)}`)
 
 const BELOW = sql`<`
 const ABOVE = sql`>`
@@ -52,8 +44,6 @@ export interface Walk {
 export async function walkProducts(db: Queryable, walk: Walk): Promise<ProductRow[]> {
   const { filters, textQuery, sort, isBackward, from, floor = null, count } = walk
   const { column, cast } = sortKey(sort)
-  const limit = LIMITS[count]
-  if (limit === undefined) throw new RangeError(`no page has ${count} products`)
   const isDescending = sort.startsWith('-')
   const place = ({ value, id }: Position) => sql`(${value}${cast}, ${id}::uuid)`
   const conditions = filterConditions('product', filters, textQuery)
@@ -74,7 +64,7 @@ export async function walkProducts(db: Queryable, walk: Walk): Promise<ProductRo
     from products as product
     where ${allOf(conditions)}
     order by product.${column} ${direction}, product.id ${direction}
-    ${limit}`
+    ${limitTo(count)}`
   const name = planName(walk)
   const { rows } = await (name === null ? db.query<ProductRow>(statement) : db.query<ProductRow>(prepared(statement, name)))
   return rows

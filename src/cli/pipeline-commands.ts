@@ -169,7 +169,7 @@ async function withTopic(
   work: (topic: Topic) => Promise<number>,
 ): Promise<number> {
   const deliveryLog = new DeliveryLog({ pool, logger })
-  const topic = createTopic(config, { pool, url: addresses.api, logger, onStored: deliveryLog.published })
+  const topic = await createTopic(config, { pool, url: addresses.api, logger, onStored: deliveryLog.published })
   try {
     if (config.nats === null) await topic.start()
     else await assertBroker(topic, config.nats.servers)

@@ -1,3 +1,4 @@
+import { setFlagsFromString } from 'node:v8'
 import pino, { type DestinationStream, type Logger } from 'pino'
 import { connectionsOf } from '../app/warn-about-settings.ts'
 import type { App, AppOptions } from '../app.ts'
@@ -17,6 +18,8 @@ import { onStopSignal } from './stop-signal.ts'
 const EXIT_FAILURE = 1
 const STOP_PATIENCE_MS = 9_500
 const PIPE_BUF_BYTES = 4_096
+// The heap grows by this share of what was alive until V8 collects again: docs/decisions/0265-garbage-of-the-store.md.
+const HEAP_GROWTH_PERCENT = 40
 
 /**
  * Runs the store until a signal. `roles` of the command line replace those of the setting. On a terminal the log is readable, and a summary
@@ -53,6 +56,7 @@ export async function serve(
   })
   try {
     await app.start().finally(progress.end)
+    collectGarbageSooner()
     if (readable !== null) {
       destination.write(startSummary(config))
       readable.isBrief = false
@@ -77,6 +81,7 @@ export async function serveApiWorker(config: Config, exit: Terminal['exit']): Pr
   const app = await createApp({ config, logger, runCommand })
   try {
     await app.start()
+    collectGarbageSooner()
     if (readable !== null) readable.isBrief = false
     await stopped.promise
     logger.info('stopping')
@@ -96,6 +101,11 @@ async function stopInTime(app: App, { drainDelaySeconds }: Config, logger: Logge
   )
   await app.stop()
   clearTimeout(impatience)
+}
+
+/** From the next collection on. Set before the start, it would delay that. */
+function collectGarbageSooner(): void {
+  setFlagsFromString(`--heap-growing-percent=${HEAP_GROWTH_PERCENT}`)
 }
 
 interface Log {

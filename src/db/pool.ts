@@ -66,6 +66,8 @@ export function createPool(options: PoolOptions): Pool {
     keepAlive: true,
     keepAliveInitialDelayMillis: KEEP_ALIVE_DELAY_MS,
     types,
+    // Statements that do not depend on each other's results may be sent together.
+    pipeline: true,
     onConnect(client) {
       const socket = socketOf(client)
       socket.setTimeout(deadAfterMs).on('timeout', () => socket.destroy())

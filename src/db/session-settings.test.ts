@@ -68,7 +68,7 @@ test('ends, with its locks, the transaction of a process that pauses, which coun
 
 test('distinguishes a statement that timed out from a fault', async (t) => {
   const db = await createTestDatabase(t)
-  const { pool } = openPool(t, { url: db.url, bounds: { ...SERVING_BOUNDS, statement: 20 } })
+  const { pool } = openPool(t, { url: db.url, bounds: { ...SERVING_BOUNDS, statement: 200 } })
   await assert.rejects(pool.query('select pg_sleep(60)'), (error) => isTimeout(error) && !isDatabaseOutage(error))
 })
 

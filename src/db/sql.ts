@@ -33,3 +33,17 @@ export function literal(value: string | number): Sql {
   if (!Number.isSafeInteger(value)) throw new RangeError(`${value} is no whole number`)
   return raw(String(value))
 }
+
+/** A page, and one row more to learn whether another page follows. */
+const MAX_PAGE_ROWS = 101
+const LIMITS = Array.from({ length: MAX_PAGE_ROWS + 1 }, (_, rows) => sql`limit ${literal(rows)}`)
+
+/**
+ * `limit …` of a page, for prepared statements: with a parameter PostgreSQL would expect a tenth of the table, and plan each execution. It is one
+ * of these constants, so no value enters the SQL text. Throws RangeError.
+ */
+export function limitTo(rows: number): Sql {
+  const limit = LIMITS[rows]
+  if (limit === undefined) throw new RangeError(`no page has ${rows} rows`)
+  return limit
+}

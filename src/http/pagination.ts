@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import { type Static, type TSchema, Type } from 'typebox'
-import { Compile } from 'typebox/compile'
+import { Compile } from 'typebox/schema'
 import { AppError } from '../errors.ts'
 
 export const Limit = Type.Integer({ minimum: 1, maximum: 100, default: 20, description: 'Items on a page.' })

@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer'
 import type { FastifySchemaCompiler } from 'fastify'
 import type { TSchema } from 'typebox'
-import { Compile } from 'typebox/compile'
+import { Compile } from 'typebox/schema'
 import { AppError, type ErrorCode, type FieldError } from '../errors.ts'
 import { type SchemaError, withoutAnyOfNoise } from './any-of-errors.ts'
 import { findExcess } from './json-limits.ts'
@@ -77,7 +77,7 @@ export const compileValidator: FastifySchemaCompiler<TSchema> = ({ schema, httpP
     const isValid = check.Check(value)
     const unread = httpPart === 'querystring' ? (value as { [UNREAD]?: string })[UNREAD] : undefined
     if (isValid && unread === undefined && isStorable(value)) return { value }
-    const errors = unread !== undefined ? refuseParameters(unread) : isValid ? unstorableText(value) : describe(check.Errors(value))
+    const errors = unread !== undefined ? refuseParameters(unread) : isValid ? unstorableText(value) : describe(check.Errors(value)[1])
     if (httpPart === 'params') return { error: new AppError(code, message) }
     return { error: new AppError(code, message, { errors: httpPart === 'body' ? errors : errors.map(asParameter) }) }
   }

@@ -33,6 +33,9 @@ export interface DeliveryKind<Key extends string> {
 /** What a job carries. Only the job with the row's present number may make the delivery. */
 export type DeliveryJob<Key extends string> = Record<Key, string> & { number: number }
 
+/** A delivery that was attempted. `attempts` is their number with this one, for a kind that does not count them before. */
+export type AttemptedDelivery<Key extends string> = DeliveryJob<Key> & { attempts?: number }
+
 type JobStart = Pick<NewJob, 'startAfter' | 'startAfterSeconds'>
 
 /** The result of an attempt. `reason` is stored as `last_error`: one line, without personal data. */
@@ -82,13 +85,15 @@ function hasKeyOf<Key extends string>({ key }: DeliveryKind<Key>, job: DeliveryJ
 async function recordDelivered<Key extends string>(
   pool: Pool,
   kind: DeliveryKind<Key>,
-  jobs: readonly DeliveryJob<Key>[],
+  deliveries: readonly AttemptedDelivery<Key>[],
   now: Date,
 ): Promise<void> {
-  const [first, ...others] = jobs.map((job) => hasKeyOf(kind, job))
-  if (first === undefined) return
-  const which = others.reduce((either, other) => sql`${either} or ${other}`, first)
-  await pool.query(sql`update ${kind.table} set last_error = null, ${kind.onDelivered(now)} where ${which}`)
+  await pool.query(
+    sql`update ${kind.table} as delivery
+    set last_error = null, attempts = greatest(delivery.attempts, made.attempts), ${kind.onDelivered(now)}
+    from json_populate_recordset(null::${kind.table}, ${JSON.stringify(deliveries)}) as made
+    where ${allOf(kind.key.map(identifier).map((column) => sql`delivery.${column} = made.${column}`))}`,
+  )
 }
 
 /** `maxGroup`: the number of deliveries that are in flight in this process. */
@@ -104,36 +109,39 @@ export interface RecorderOptions {
  * job stays unchanged, unless the delivery succeeded: the receiver has it then. Deliveries that succeed at once share a commit: decision 0249.
  */
 export function createOutcomeRecorder<Key extends string>(kind: DeliveryKind<Key>, { pool, jobs, now, maxGroup }: RecorderOptions) {
-  const recordSuccess = groupCalls(async (group: readonly DeliveryJob<Key>[]): Promise<JobOutcome[]> => {
+  const recordSuccess = groupCalls(async (group: readonly AttemptedDelivery<Key>[]): Promise<JobOutcome[]> => {
     await recordDelivered(pool, kind, group, now())
     return group.map(() => 'done')
   }, maxGroup)
-  return (job: DeliveryJob<Key>, outcome: DeliveryOutcome): Promise<JobOutcome> =>
-    outcome.to === 'delivered' ? recordSuccess(job) : recordFailure(pool, jobs, kind, job, outcome)
+  return (delivery: AttemptedDelivery<Key>, outcome: DeliveryOutcome): Promise<JobOutcome> =>
+    outcome.to === 'delivered' ? recordSuccess(delivery) : recordFailure(pool, jobs, kind, delivery, outcome)
 }
 
 async function recordFailure<Key extends string>(
   pool: Pool,
   jobs: JobQueue,
   kind: DeliveryKind<Key>,
-  job: DeliveryJob<Key>,
+  delivery: AttemptedDelivery<Key>,
   outcome: Exclude<DeliveryOutcome, { to: 'delivered' }>,
 ): Promise<JobOutcome> {
+  const counted = delivery.attempts === undefined ? [] : [sql`attempts = ${delivery.attempts}`]
   switch (outcome.to) {
     case 'failed': {
-      const changes = [sql`status = 'failed'`, sql`last_error = ${outcome.reason}`, ...kind.onFailed]
-      await pool.query(sql`update ${kind.table} set ${commaList(changes)} where ${isCurrent(kind, job)}`)
+      const changes = [sql`status = 'failed'`, sql`last_error = ${outcome.reason}`, ...counted, ...kind.onFailed]
+      await pool.query(sql`update ${kind.table} set ${commaList(changes)} where ${isCurrent(kind, delivery)}`)
       return 'failed'
     }
-    case 'retry':
-      await pool.query(sql`update ${kind.table} set last_error = ${outcome.reason} where ${isCurrent(kind, job)}`)
+    case 'retry': {
+      const changes = [sql`last_error = ${outcome.reason}`, ...counted]
+      await pool.query(sql`update ${kind.table} set ${commaList(changes)} where ${isCurrent(kind, delivery)}`)
       return 'retry'
+    }
     case 'snooze': {
       const uncounted = outcome.isAttempt ? [] : [sql`attempts = attempts - 1`, ...kind.onUncounted]
       const changes = [sql`last_error = ${outcome.reason}`, sql`job_number = job_number + 1`, ...uncounted]
       await inTransaction(pool, async (tx) => {
         const { rows } = await tx.query<DeliveryJob<Key>>(
-          sql`update ${kind.table} set ${commaList(changes)} where ${isCurrent(kind, job)}
+          sql`update ${kind.table} set ${commaList(changes)} where ${isCurrent(kind, delivery)}
           returning ${commaList(kind.key.map(identifier))}, job_number as number`,
         )
         // By the database's clock, like the pauses of the queue.

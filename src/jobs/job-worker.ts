@@ -4,6 +4,8 @@ import type { Logger } from 'pino'
 export interface Job<Data> {
   id: string
   data: Data
+  /** How often it was fetched before, also by processes that ended meanwhile. */
+  retryCount: number
 }
 
 /** `retry` runs the job again after a pause, `failed` never. A handler that throws means `retry`. */

@@ -99,8 +99,8 @@ function startAt(time: Date | undefined, now: Date): { startAfter?: Date } {
   return time !== undefined && time > now ? { startAfter: time } : {}
 }
 
-export interface Attempt {
-  number: number
+/** What a mail is sent from. */
+export interface MailToSend {
   /** Null when the account was deleted. */
   address: string | null
   /** Null also while the address is not verified: a stranger may have chosen the account's name. */
@@ -110,25 +110,19 @@ export interface Attempt {
   content: MailContent
 }
 
-/** Counts attempts before they are made: one that ends the process counts too. Null for a job that is not to send its mail. */
-export async function beginAttempts(pool: Pool, jobs: readonly MailJob[]): Promise<(Attempt | null)[]> {
-  const { rows } = await pool.query<Attempt & { id: string }>(
+/** Null for a job that is not to send its mail. */
+export async function readMailsToSend(pool: Pool, jobs: readonly MailJob[]): Promise<(MailToSend | null)[]> {
+  const { rows } = await pool.query<MailToSend & { id: string }>(
     // After a guest's address was proven its mails go to the account, whose address may be another one by now.
-    sql`with attempt as (
-      update email_deliveries as mail
-      set attempts = attempts + 1
-      from unnest(${jobs.map((job) => job.event_id)}::text[], ${jobs.map((job) => job.number)}::int[]) as job (event_id, number)
-      where mail.event_id = job.event_id and mail.job_number = job.number and mail.status = 'queued'
-      returning job.*, user_id, attempts, content
-    )
-    select attempt.event_id || '#' || attempt.number as id, attempt.attempts as number, reader.email as address,
-      case when reader.email_verified_at is not null then reader.name end as name, reader.language, attempt.content
-    from attempt
-    left join users as buyer on buyer.id = attempt.user_id
-    left join users as reader on reader.id = coalesce(buyer.owner_id, buyer.id)`,
+    sql`select mail.event_id || '#' || mail.job_number as id, reader.email as address,
+      case when reader.email_verified_at is not null then reader.name end as name, reader.language, mail.content
+    from email_deliveries as mail
+    left join users as buyer on buyer.id = mail.user_id
+    left join users as reader on reader.id = coalesce(buyer.owner_id, buyer.id)
+    where mail.event_id = any(${jobs.map((job) => job.event_id)}::text[]) and mail.status = 'queued'`,
   )
-  const attempts = new Map(rows.map((row) => [row.id, row]))
-  return jobs.map((job) => attempts.get(`${job.event_id}#${job.number}`) ?? null)
+  const mails = new Map(rows.map((row) => [row.id, row]))
+  return jobs.map((job) => mails.get(`${job.event_id}#${job.number}`) ?? null)
 }
 
 export interface RetryOptions {

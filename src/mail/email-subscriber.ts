@@ -11,14 +11,14 @@ import { removeLostEvents } from '../topic/remove-lost-events.ts'
 import type { MessageHandler } from '../topic/topic.ts'
 import { traceField } from '../traceparent.ts'
 import {
-  type Attempt,
-  beginAttempts,
   EMAIL_QUEUE,
   findUnknown,
   insertDeliveries,
   insertSkipped,
   MAIL_DELIVERIES,
   type MailJob,
+  type MailToSend,
+  readMailsToSend,
 } from './email-deliveries.ts'
 import { describeError, type Mailer, MailRefused, type OnMailTried } from './mailer.ts'
 import { planSendTimes } from './plan-send-times.ts'
@@ -26,7 +26,8 @@ import { hasMail, mailKindOfEvent, type RenderMail, toMailContent } from './rend
 
 const MAX_ATTEMPTS = 16
 // More than the mailer has connections, so that none of these waits while other mails are recorded. See decision 0254.
-const WORK = { batchSize: 100, concurrency: 32, fetchers: 2 }
+// Fetching a batch counts an attempt of each of its mails, so all of them are tried at once. See decision 0264.
+const WORK = { batchSize: 32, concurrency: 32, fetchers: 2 }
 const MAX_GROUP = WORK.concurrency * WORK.fetchers
 
 export interface EmailSubscriberOptions {
@@ -55,28 +56,30 @@ export function createEmailSubscriber(options: EmailSubscriberOptions) {
   const { pool, jobs, mailer, render, logger, now, maxPerHour, maxAttempts = MAX_ATTEMPTS, onTried, tracing } = options
   let worker: JobWorker | undefined
   // A commit for each step of each mail would take longer than the mail. See decision 0249.
-  const begin = groupCalls((group: readonly MailJob[]) => beginAttempts(pool, group), MAX_GROUP)
+  const read = groupCalls((group: readonly MailJob[]) => readMailsToSend(pool, group), MAX_GROUP)
   const record = createOutcomeRecorder(MAIL_DELIVERIES, { pool, jobs, now, maxGroup: MAX_GROUP })
 
-  async function deliver({ data: job }: Job<MailJob>): Promise<JobOutcome> {
-    const attempt = await begin(job)
+  async function deliver({ data: job, retryCount }: Job<MailJob>): Promise<JobOutcome> {
+    const mail = await read(job)
     // Sent before a crash that came before the job was completed, failed before, or left to a newer job.
-    if (attempt === null) return 'done'
-    const span = tracing?.start('mail', attempt.content.traceparent, { 'messaging.message.id': job.event_id })
-    const outcome = await send(job.event_id, attempt, span?.traceparent)
-    const result = await record(job, outcome)
-    report(job.event_id, attempt, outcome)
+    if (mail === null) return 'done'
+    const attempts = retryCount + 1
+    const span = tracing?.start('mail', mail.content.traceparent, { 'messaging.message.id': job.event_id })
+    const outcome = await send(job.event_id, mail, attempts, span?.traceparent)
+    const result = await record({ ...job, attempts }, outcome)
+    report(job.event_id, mail, attempts, outcome)
     span?.end(outcome.to === 'delivered' ? null : outcome.to)
     return result
   }
 
   async function send(
     eventId: string,
-    { number, address, name, language, content }: Attempt,
+    { address, name, language, content }: MailToSend,
+    attempts: number,
     traceparent: string | undefined,
   ): Promise<DeliveryOutcome> {
     if (address === null) return { to: 'failed', reason: 'the account no longer exists' }
-    if (number > maxAttempts) return { to: 'failed', reason: 'the process ended during the last try' }
+    if (attempts > maxAttempts) return { to: 'failed', reason: 'the process ended during the last try' }
     const span = tracing?.start('smtp', traceparent)
     try {
       await mailer.send({ ...render(content, name, language), eventId, to: { address, name }, date: new Date(content.time) })
@@ -84,12 +87,12 @@ export function createEmailSubscriber(options: EmailSubscriberOptions) {
       return { to: 'delivered' }
     } catch (error) {
       span?.end(error)
-      const isLast = error instanceof MailRefused || number === maxAttempts
+      const isLast = error instanceof MailRefused || attempts === maxAttempts
       return { to: isLast ? 'failed' : 'retry', reason: describeError(error) }
     }
   }
 
-  function report(event: string, { number, content }: Attempt, outcome: DeliveryOutcome): void {
+  function report(event: string, { content }: MailToSend, attempts: number, outcome: DeliveryOutcome): void {
     const ids = { event, ...traceField(content.traceparent) }
     if (outcome.to === 'delivered') {
       onTried?.('sent')
@@ -98,7 +101,7 @@ export function createEmailSubscriber(options: EmailSubscriberOptions) {
       logger.warn({ ...ids, reason: outcome.reason }, 'a mail was given up')
     } else {
       onTried?.('retried')
-      logger.info({ ...ids, attempt: number, reason: outcome.reason }, 'a mail did not go out and is retried')
+      logger.info({ ...ids, attempt: attempts, reason: outcome.reason }, 'a mail did not go out and is retried')
     }
   }
 

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { mkdir, open, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { createTransport } from 'nodemailer'
 import { hostOf, type Mail, type Mailer, toMessage } from './mailer.ts'
 
 // RFC 5322, 2.1.1.
@@ -13,10 +12,11 @@ const MAX_LINE_BYTES = 998
  */
 export function createFileMailer({ directory, from }: { directory: string; from: string }): Mailer {
   hostOf(from)
-  const composer = createTransport({ streamTransport: true, buffer: true, newline: 'windows' })
-
   return {
     async send(mail) {
+      // Loaded for the first mail: a start does not wait for it.
+      const { createTransport } = await import('nodemailer')
+      const composer = createTransport({ streamTransport: true, buffer: true, newline: 'windows' })
       const { message } = await composer.sendMail({ ...toMessage(mail, from), ...readableText(mail) })
       await mkdir(directory, { recursive: true, mode: 0o700 })
       await writeWhole(directory, fileName(mail), message as Buffer)

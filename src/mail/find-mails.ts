@@ -30,7 +30,7 @@ export interface FoundMail {
 export type MailWithContent = FoundMail & {
   /** Null once it is sent. */
   content: MailContent | null
-  /** As `beginAttempt` reads it: null also while the address is not verified. */
+  /** As `readMailsToSend` reads it: null also while the address is not verified. */
   customer_name: string | null
   /** The account's present one; null for the store's. */
   language: Language | null

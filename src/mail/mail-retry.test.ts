@@ -80,6 +80,29 @@ test('an earlier job sends nothing while a retry of its mail is in flight', asyn
   assert.equal(tries, 2)
 })
 
+test('a mail whose process ended during the last try is given up, and counts as sent when it went out after all', async (t) => {
+  const gate = Promise.withResolvers<void>()
+  t.after(() => gate.resolve())
+  let tries = 0
+  const { db, publish } = await startMailSubscriber(t, {
+    maxAttempts: 1,
+    async send() {
+      tries++
+      await gate.promise
+    },
+  })
+  const event = makeOrderEvent({ order: { user_id: await insertUser(db, 'ada@example.com') } })
+  await publish([event])
+  await eventually(async () => tries === 1)
+  // As after a missed heartbeat.
+  await db.pool.query(`update pgboss.job set state = 'retry' where id = $1`, [jobIdOf(`${event.id}#1`)])
+  const failed = await waitForDelivery(db, event, 'failed')
+  assert.deepEqual([failed.attempts, failed.last_error], [2, 'the process ended during the last try'])
+  gate.resolve()
+  const sent = await waitForDelivery(db, event, 'sent')
+  assert.deepEqual([sent.attempts, sent.last_error, tries], [2, null, 1])
+})
+
 test('lists mails by status and by order, newest first', async (t) => {
   const { db, publish } = await startMailSubscriber(t, {
     async send({ to }) {

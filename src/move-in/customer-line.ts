@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox'
-import { Compile } from 'typebox/compile'
+import { Compile } from 'typebox/schema'
 import { parseEmail } from '../auth/email-address.ts'
 import { readForeignHash, UnusableHash } from '../auth/passwords/foreign-hash.ts'
 import { InvalidLine } from '../catalogue/import/imported-product.ts'

@@ -1,5 +1,5 @@
 import type { TSchema } from 'typebox'
-import type { Validator } from 'typebox/compile'
+import type { Validator } from 'typebox/schema'
 import { decode, isBlank, splitLines } from '../catalogue/import/byte-lines.ts'
 import { InvalidLine, quote } from '../catalogue/import/imported-product.ts'
 import { findExcess } from '../http/json-limits.ts'
@@ -40,13 +40,13 @@ function parse(bytes: Buffer | null): unknown {
 const NOT_IN_SCHEMA = 'schema is false'
 
 /** `value` once its schema has accepted it. Throws InvalidLine with the first fault, which names the place and not what is there. */
-export function checkLine<T>(check: Validator<Record<never, never>, TSchema, unknown, unknown>, value: unknown): T {
+export function checkLine<T>(check: Validator<TSchema, unknown>, value: unknown): T {
   if (check.Check(value)) {
     const [unstorable] = findUnstorableText(value)
     if (unstorable !== undefined) throw new InvalidLine(`${unstorable.join('.')} ${UNSTORABLE}`)
     return value as T
   }
-  const [error] = check.Errors(value)
+  const [, [error]] = check.Errors(value)
   const { instancePath = '', message = 'is not acceptable' } = error ?? {}
   const path = instancePath.split('/').slice(1)
   const unknown = message === NOT_IN_SCHEMA ? path.pop() : undefined

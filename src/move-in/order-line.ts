@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox'
-import { Compile } from 'typebox/compile'
+import { Compile } from 'typebox/schema'
 import { InvalidLine } from '../catalogue/import/imported-product.ts'
 import { countCodePoints } from '../http/text-length.ts'
 import { type ShippingAddress, ShippingAddressSchema } from '../orders/order.ts'

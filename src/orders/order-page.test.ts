@@ -3,6 +3,7 @@ import { after, test } from 'node:test'
 import { addBuyers } from '../../test/buyers.ts'
 import { addProductsForLargeOrders, placeLargeOrder } from '../../test/large-orders.ts'
 import { startStore } from '../../test/store.ts'
+import { createPool } from '../db/pool.ts'
 import { listOrders } from './list-orders.ts'
 import { PAGE_BYTES } from './order-page.ts'
 
@@ -104,4 +105,16 @@ test('shows an order of which somebody emptied the products', async () => {
     page?.map(({ id }) => id),
     [placed.adas[0]],
   )
+})
+
+test('plans a page once on a connection, and not for each request', async (t) => {
+  const pool = createPool({ url: store.url, size: 1, applicationName: 'test', onError: () => {} })
+  t.after(() => pool.end())
+  for (const page of [{}, { status: 'pending' as const }, { limit: 3 }])
+    for (let i = 0; i < 20; i++) await listOrders(pool, ada?.id ?? '', page)
+  const { rows } = await pool.query<{ generic: number }>(
+    `select generic_plans::integer as generic from pg_prepared_statements where name like 'list_orders%'`,
+  )
+  assert.equal(rows.length, 3)
+  for (const { generic } of rows) assert.ok(generic >= 10, `planned again in all but ${generic} of 20 requests`)
 })

@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
 import type { Pool } from '../db/pool.ts'
-import { allOf, prepared, type Sql, sql } from '../db/sql.ts'
+import { allOf, limitTo, prepared, type Sql, sql } from '../db/sql.ts'
 import { DEFAULT_LIMIT, decodeCursor, encodeCursor, invalidCursor, Limit } from '../http/pagination.ts'
 import type { Order } from './order.ts'
 import { ORDER_COLUMNS, type OrderRow, toOrder } from './orders.ts'
@@ -40,7 +40,7 @@ export interface OrderPageQuery<T> {
   limit?: number
   cursor?: string
   present: (order: Order) => T
-  /** Names the prepared statement of this set of conditions, with or without cursor. */
+  /** Names the prepared statement of this set of conditions, with or without cursor, for each limit. */
   statementName?: string
 }
 
@@ -63,7 +63,7 @@ export async function readOrderPage<T>(pool: Pool, query: OrderPageQuery<T>): Pr
     conditions.push(sort === 'number' ? await behindNumber(pool, query, cursor) : behindTime(scope, cursor))
   }
   const statement = selectPage(query.buyers, conditions, sort, limit + 1)
-  const { rows } = await pool.query<PageRow>(statementName === undefined ? statement : prepared(statement, statementName))
+  const { rows } = await pool.query<PageRow>(statementName === undefined ? statement : prepared(statement, `${statementName} ${limit}`))
   const orders: string[] = []
   let sizeBytes = 0
   let next = 0
@@ -112,7 +112,7 @@ async function readLarge(pool: Pool, conditions: readonly Sql[], rows: readonly 
 
 /** Of each buyer as many as the page may have, read from an index that ends in the sort key; then the newest of them. */
 function selectPage(buyers: Sql | undefined, conditions: readonly Sql[], sort: OrderSort, rows: number): Sql {
-  const newest = sql`order by ${DIRECTIONS[sort]} limit ${rows}`
+  const newest = sql`order by ${DIRECTIONS[sort]} ${limitTo(rows)}`
   const selectNewest = (all: readonly Sql[]) => sql`select ${SIZED_COLUMNS} from orders where ${allOf(all)} ${newest}`
   if (buyers === undefined) return sql`select ${PAGE_COLUMNS} from (${selectNewest(conditions)}) as newest ${newest}`
   return sql`select ${PAGE_COLUMNS}

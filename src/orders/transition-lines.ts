@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox'
-import { Compile } from 'typebox/compile'
+import { Compile } from 'typebox/schema'
 import { isDatabaseOutage, isTimeout } from '../db/failures.ts'
 import { loggableError } from '../db/loggable-error.ts'
 import { AppError } from '../errors.ts'
@@ -112,7 +112,7 @@ export async function moveOrdersByLines(
 
 function toMove(value: unknown): Pick<Move, 'orderId' | 'versions'> & Required<Static<typeof Transition>> {
   if (!isTransitionLine.Check(value)) {
-    const [error] = isTransitionLine.Errors(value)
+    const [, [error]] = isTransitionLine.Errors(value)
     throw new AppError('invalid_body', `${error?.instancePath || 'the line'} ${error?.message}`)
   }
   if (!isStorable(value)) throw new AppError('invalid_body', 'its texts must be well-formed Unicode without NUL')

@@ -19,7 +19,7 @@ export async function changePassword(
   const { pool, passwords, revocations, throttle } = context
   const who = { user_id: caller.userId, session_id: caller.sessionId }
   const user = await getUser(pool, caller.userId)
-  passwords.assertAcceptable(input.new_password, user.email, 'new_password')
+  await passwords.assertAcceptable(input.new_password, user.email, 'new_password')
   const checked = await throttle.guardPassword(client, user.email, async () => {
     return (await passwords.verify(input.current_password, user.password_hash)) ? user : null
   })

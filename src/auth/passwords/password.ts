@@ -1,5 +1,4 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto'
-import { dictionary } from '@zxcvbn-ts/language-common'
 import { AppError } from '../../errors.ts'
 import { canonicalEmail } from '../email-address.ts'
 import { readForeignHash } from './foreign-hash.ts'
@@ -32,8 +31,8 @@ export class Passwords {
   }
 
   /** Refuses a password that is on a list of common ones or is the account's own address. `property` names it in the refusal. */
-  assertAcceptable(password: string, email: string, property = 'password'): void {
-    this.#common ??= new Set(dictionary['passwords-common'])
+  async assertAcceptable(password: string, email: string, property = 'password'): Promise<void> {
+    this.#common ??= await readCommonPasswords()
     if (!this.#common.has(password.toLowerCase()) && canonicalEmail(password) !== email) return
     throw new AppError('password_too_common', 'This password is among the first an attacker would try. Choose another.', {
       errors: [{ pointer: `#/${property}`, detail: 'is too common' }],
@@ -100,6 +99,12 @@ export class Passwords {
     const { memoryKib: memory, passes, parallelism } = this.#cost
     return this.#threads.derive({ message: Buffer.from(password, 'utf8'), nonce, memory, passes, parallelism, tagLength: TAG_BYTES })
   }
+}
+
+/** Loaded for the first password that is set: it is decompressed while it is imported. */
+async function readCommonPasswords(): Promise<ReadonlySet<string>> {
+  const { dictionary } = await import('@zxcvbn-ts/language-common')
+  return new Set(dictionary['passwords-common'])
 }
 
 function costToPhc({ memoryKib, passes, parallelism }: Cost): string {

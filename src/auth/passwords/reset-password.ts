@@ -56,7 +56,7 @@ export async function confirmPasswordReset(
   const { pool, passwords, revocations, sendAccountMail, now } = context
   const owner = await findOwner(context, input.token)
   if (owner === null) throw invalidOneTimeToken()
-  passwords.assertAcceptable(input.password, owner.email)
+  await passwords.assertAcceptable(input.password, owner.email)
   const passwordHash = await passwords.hash(input.password)
   const ended = await inTransaction(pool, async (tx) => {
     // Deleting the token uses it: the second of two parallel requests finds none.

@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { Compile } from 'typebox/compile'
+import { Compile } from 'typebox/schema'
 import { ATTRIBUTES_RULE } from '../../attributes.ts'
 import { countCodePoints } from '../../http/text-length.ts'
 import {
@@ -102,7 +102,7 @@ function nameOf([property = '', ...rest]: readonly string[]): string {
 function explain(product: ImportedProduct): string {
   const unknown = explainUnknown('a product', product, LineSchema) ?? explainUnknown('price', product.price, LineSchema.properties.price)
   if (unknown !== null) return unknown
-  const [error] = lineCheck.Errors(product)
+  const [, [error]] = lineCheck.Errors(product)
   if (error === undefined) return 'a product is not acceptable'
   const { keyword, instancePath, params, message } = error
   if (keyword === '~refine' && !message.startsWith('must have')) return message

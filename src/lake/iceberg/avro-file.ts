@@ -1,5 +1,5 @@
 import { Readable } from 'node:stream'
-import avro from 'avsc'
+import type { Schema } from 'avsc'
 
 /** Bytes that are no Avro file of the schema, such as the half of one. */
 export class AvroDamaged extends Error {
@@ -7,10 +7,11 @@ export class AvroDamaged extends Error {
 }
 
 /** An Avro object container file. `metadata` are further entries of its header. */
-export async function encodeAvro(schema: avro.Schema, records: readonly unknown[], metadata: Record<string, string>): Promise<Buffer> {
+export async function encodeAvro(schema: Schema, records: readonly unknown[], metadata: Record<string, string>): Promise<Buffer> {
   const entries = Object.entries(metadata).map(([key, value]) => [key, Buffer.from(value)])
   // Not part of its types.
   const options: object = { writeHeader: 'always', metadata: Object.fromEntries(entries) }
+  const { default: avro } = await import('avsc')
   const encoder = new avro.streams.BlockEncoder(schema, options)
   const chunks: Buffer[] = []
   encoder.on('data', (chunk: Buffer) => chunks.push(chunk))
@@ -22,7 +23,8 @@ export async function encodeAvro(schema: avro.Schema, records: readonly unknown[
 }
 
 /** The records of a file, converted to `schema`. Throws AvroDamaged. */
-export async function decodeAvro<T>(schema: avro.Schema, bytes: Uint8Array): Promise<T[]> {
+export async function decodeAvro<T>(schema: Schema, bytes: Uint8Array): Promise<T[]> {
+  const { default: avro } = await import('avsc')
   const records: T[] = []
   try {
     const decoder = new avro.streams.BlockDecoder({ readerSchema: schema as object })

@@ -1,6 +1,6 @@
 import { randomInt, randomUUID } from 'node:crypto'
 import { type Static, Type } from 'typebox'
-import { Compile } from 'typebox/compile'
+import { Compile } from 'typebox/schema'
 import { LAST_FIELD_ID } from './field-ids.ts'
 
 // https://iceberg.apache.org/spec/#table-metadata-and-snapshots

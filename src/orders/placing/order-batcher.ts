@@ -1,39 +1,22 @@
-import { setTimeout as delay, setImmediate } from 'node:timers/promises'
+import { setImmediate } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { PriceList } from '../../catalogue/products.ts'
-import { canOneRowBeAtFault, isDatabaseOutage, isTimeout } from '../../db/failures.ts'
 import { loggableError } from '../../db/loggable-error.ts'
-import { AppError } from '../../errors.ts'
-import { overloaded } from '../../http/load-shedder.ts'
-import type { Outcome, PlacedOrder } from './batch-decision.ts'
+import type { PlacedOrder } from './batch-decision.ts'
 import { CustomerShares } from './customer-shares.ts'
+import { DEFERRED_LIMITS, DeferredOrders, type DeferredOrdersOptions } from './deferred-orders.ts'
 import { FairQueue } from './fair-queue.ts'
-import { rowsAreLocked } from './locked-rows.ts'
 import { OptimisticBackoff } from './optimistic-backoff.ts'
 import { lockKeysOf, type OrderRequest, rowsOf } from './order-request.ts'
 import { type PlacingContext, placeOrders } from './place-orders.ts'
+import { observe, type PlacingObserver } from './placing-observer.ts'
+import { tooBusy, tooManyOfOne, type WaitingOrder } from './waiting-order.ts'
 
-export interface OrderBatcherOptions {
-  /** Places orders in one transaction; SQLSTATE 55P03 when it has waited for a lock for `maxLockMs`. */
-  placeOrders: (requests: readonly OrderRequest[], maxLockMs?: number) => Promise<Outcome[]>
+export interface OrderBatcherOptions extends DeferredOrdersOptions {
   /** Orders that have a key in common are never in two batches at once. */
   lockKeysOf: (request: OrderRequest) => readonly string[]
-  /** Returns whether the locked rows that the order needs became free within `ms`. */
-  untilFree: (request: OrderRequest, ms: number) => Promise<boolean>
-  /** Called when a batch failed with an error that no request reports. */
-  onBatchFailed?: ((error: unknown, orders: number) => void) | undefined
   limits?: Partial<typeof LIMITS>
   observer?: PlacingObserver | undefined
-}
-
-export interface PlacingObserver {
-  /** The number of orders in one transaction. */
-  ordersTried(orders: number): void
-  /** The state had changed since a batch was decided on, and it is decided again. */
-  batchUndone(): void
-  orderPlaced(isReplay: boolean): void
-  /** With the code of the problem. */
-  orderRefused(code: string): void
 }
 
 const LIMITS = {
@@ -54,16 +37,7 @@ const LIMITS = {
   customerLines: 10_000,
   /** How long an order waits for its batch to begin. */
   waitMs: 10_000,
-  /** How long an order waits for another transaction that has its key or its rows. */
-  deferredMs: 2_000,
-  /** Deferred orders and lines at most; more are refused with 503. */
-  deferredOrders: 1_000,
-  deferredLines: 50_000,
-  /** Orders placed alone at once: each holds a connection while it waits. */
-  aloneAtOnce: 2,
-  /** How long one of them waits for a lock, shared among those that wait for their turn; and the least. */
-  aloneTurnMs: 250,
-  aloneTurnMinMs: 20,
+  ...DEFERRED_LIMITS,
 }
 
 /** While one waits for its commit, PostgreSQL works on the other. A third batch in flight gave smaller batches and no more throughput. */
@@ -71,17 +45,6 @@ const BATCHES_AT_ONCE = 2
 
 /** Connections that placing uses at most: one for each batch, and one for each order placed alone. */
 export const CONNECTIONS_FOR_PLACING = BATCHES_AT_ONCE + LIMITS.aloneAtOnce
-
-interface WaitingOrder {
-  request: OrderRequest
-  /** The customer, or the network of a guest. */
-  countedFor: string
-  lockKeys: readonly string[]
-  since: number
-  answer: PromiseWithResolvers<PlacedOrder>
-  /** Of an order that was deferred: since when, and the error after `deferredMs`. */
-  deferred?: { since: number; error: unknown }
-}
 
 export interface PlacingOptions extends Omit<PlacingContext, 'prices' | 'backoff' | 'onConflict'> {
   logger: Pick<Logger, 'error'>
@@ -116,16 +79,13 @@ export class OrderBatcher {
   #isWorking = false
   readonly #batchesInFlight = new Set<Promise<void>>()
   readonly #lockKeysInFlight = new Set<string>()
-  /** Orders to be placed alone, in turns: it is not known when what they need will be free. */
-  readonly #contended: WaitingOrder[] = []
-  #alone = 0
-  #deferred = 0
-  #deferredLines = 0
+  readonly #deferred: DeferredOrders
 
   constructor(options: OrderBatcherOptions) {
     this.#options = options
     this.#limits = { ...LIMITS, ...options.limits }
     this.#shares = new CustomerShares(this.#limits)
+    this.#deferred = new DeferredOrders(options, this.#limits, (order) => this.#enqueue(order))
   }
 
   /** The share of `waitingOrders` that waits when each customer counts once: of a few who fill the queue, others notice nothing. */
@@ -214,135 +174,11 @@ export class OrderBatcher {
     this.#options.observer?.ordersTried(batch.length)
     try {
       const outcomes = await this.#options.placeOrders(batch.map(({ request }) => request))
-      for (const [index, order] of batch.entries()) this.#answer(order, outcomes[index])
+      for (const [index, order] of batch.entries()) this.#deferred.answer(order, outcomes[index])
     } catch (error) {
-      await this.#placeOneByOne(batch, error)
+      await this.#deferred.placeOneByOne(batch, error)
     } finally {
       for (const key of lockKeys) this.#lockKeysInFlight.delete(key)
     }
   }
-
-  #answer(order: WaitingOrder, outcome: Outcome | undefined): void {
-    if (outcome?.kind === 'placed') order.answer.resolve(outcome.order)
-    else if (outcome?.kind === 'refused') order.answer.reject(outcome.error)
-    else if (outcome?.kind === 'blocked') void this.#placeWhenFree(order)
-    else this.#placeInTurn(order, requestInProgress())
-  }
-
-  /** Defers an order so that it does not hold up others. Refuses it when too many are deferred, or it was deferred for too long. */
-  #defer(order: WaitingOrder, error: unknown): order is WaitingOrder & Required<Pick<WaitingOrder, 'deferred'>> {
-    const { deferredMs, deferredOrders, deferredLines } = this.#limits
-    if (order.deferred === undefined) {
-      const lines = order.request.basket.lines.length
-      if (this.#deferred >= deferredOrders || this.#deferredLines >= deferredLines) {
-        order.answer.reject(error)
-        return false
-      }
-      this.#deferred += 1
-      this.#deferredLines += lines
-      const uncount = () => {
-        this.#deferred -= 1
-        this.#deferredLines -= lines
-      }
-      order.answer.promise.then(uncount, uncount)
-    }
-    order.deferred = { since: order.deferred?.since ?? performance.now(), error }
-    if (performance.now() - order.deferred.since < deferredMs) return true
-    order.answer.reject(error)
-    return false
-  }
-
-  /** Places an order with a later batch, as soon as the rows that it needs are free. */
-  async #placeWhenFree(order: WaitingOrder): Promise<void> {
-    const error = rowsAreLocked()
-    if (!this.#defer(order, error)) return
-    const leftMs = order.deferred.since + this.#limits.deferredMs - performance.now()
-    if (await this.#options.untilFree(order.request, leftMs)) this.#enqueue(order)
-    else order.answer.reject(error)
-  }
-
-  #placeInTurn(order: WaitingOrder, error: unknown): void {
-    if (!this.#defer(order, error)) return
-    this.#contended.push(order)
-    void this.#workOnContended()
-  }
-
-  async #workOnContended(): Promise<void> {
-    const { aloneAtOnce, aloneTurnMs, aloneTurnMinMs, deferredMs } = this.#limits
-    if (this.#alone >= aloneAtOnce) return
-    this.#alone += 1
-    for (let order = this.#contended.shift(); order !== undefined; order = this.#contended.shift()) {
-      const leftMs = (order.deferred?.since ?? 0) + deferredMs - performance.now()
-      const turnMs = Math.min(leftMs, Math.max(aloneTurnMinMs, aloneTurnMs / (1 + this.#contended.length)))
-      if (leftMs <= 0) order.answer.reject(order.deferred?.error)
-      else if ((await this.#placeAlone(order, turnMs)) instanceof AppError) await delay(Math.min(leftMs, aloneTurnMinMs))
-    }
-    this.#alone -= 1
-  }
-
-  /** Returns the error, null without one. An order that needs more time is deferred for another turn. */
-  async #placeAlone(order: WaitingOrder, maxLockMs: number): Promise<unknown> {
-    let error: unknown = null
-    try {
-      const [outcome] = await this.#options.placeOrders([order.request], maxLockMs)
-      this.#answer(order, outcome)
-      if (outcome?.kind === 'refused') error = outcome.error
-      if (outcome?.kind === 'in_progress') error = requestInProgress()
-    } catch (failure) {
-      error = isTimeout(failure) ? rowsAreLocked(failure) : failure
-      if (isTimeout(failure)) this.#placeInTurn(order, error)
-      else order.answer.reject(error)
-    }
-    return error
-  }
-
-  /**
-   * One order may be at fault, and the others must not fail because of it. That is safe only after an error with which PostgreSQL has undone the
-   * batch. After any other error the batch may be committed, and only a retry with the same key cannot place an order twice.
-   */
-  async #placeOneByOne(batch: readonly WaitingOrder[], error: unknown): Promise<void> {
-    if (isTimeout(error)) {
-      // No row that an order names was the reason, but for example a lock of a whole table.
-      for (const order of batch) this.#placeInTurn(order, rowsAreLocked(error))
-      return
-    }
-    if (!(error instanceof AppError) && !canOneRowBeAtFault(error)) {
-      for (const order of batch) order.answer.reject(error)
-      return
-    }
-    let isAnswered = error instanceof AppError
-    for (const order of batch) {
-      const failure = await this.#placeAlone(order, this.#limits.aloneTurnMs)
-      isAnswered ||= failure !== null && !(failure instanceof AppError)
-    }
-    if (!isAnswered) this.#options.onBatchFailed?.(error, batch.length)
-  }
-}
-
-function observe(answer: Promise<PlacedOrder>, observer: PlacingObserver): void {
-  answer.then(
-    ({ isReplay }) => observer.orderPlaced(isReplay),
-    (error) => {
-      const isUnavailable = isDatabaseOutage(error) || isTimeout(error)
-      observer.orderRefused(error instanceof AppError ? error.code : isUnavailable ? 'unavailable' : 'internal')
-    },
-  )
-}
-
-const RETRY_AFTER_SECONDS = '1'
-
-function requestInProgress(): AppError {
-  return new AppError('request_in_progress', 'A request with this Idempotency-Key or client_reference is still being worked on.', {
-    headers: { 'retry-after': RETRY_AFTER_SECONDS },
-  })
-}
-
-function tooManyOfOne(): AppError {
-  return new AppError('rate_limited', 'Too many orders of this customer wait for their answer.', {
-    headers: { 'retry-after': RETRY_AFTER_SECONDS },
-  })
-}
-
-function tooBusy(): AppError {
-  return overloaded('orders', 'Too many orders wait to be placed.')
 }

@@ -1,0 +1,145 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { canOneRowBeAtFault, isTimeout } from '../../db/failures.ts'
+import { AppError } from '../../errors.ts'
+import type { Outcome } from './batch-decision.ts'
+import { rowsAreLocked } from './locked-rows.ts'
+import type { OrderRequest } from './order-request.ts'
+import { requestInProgress, type WaitingOrder } from './waiting-order.ts'
+
+export interface DeferredOrdersOptions {
+  /** Places orders in one transaction; SQLSTATE 55P03 when it has waited for a lock for `maxLockMs`. */
+  placeOrders: (requests: readonly OrderRequest[], maxLockMs?: number) => Promise<Outcome[]>
+  /** Returns whether the locked rows that the order needs became free within `ms`. */
+  untilFree: (request: OrderRequest, ms: number) => Promise<boolean>
+  /** Called when a batch failed with an error that no request reports. */
+  onBatchFailed?: ((error: unknown, orders: number) => void) | undefined
+}
+
+export const DEFERRED_LIMITS = {
+  /** How long an order waits for another transaction that has its key or its rows. */
+  deferredMs: 2_000,
+  /** Deferred orders and lines at most; more are refused with 503. */
+  deferredOrders: 1_000,
+  deferredLines: 50_000,
+  /** Orders placed alone at once: each holds a connection while it waits. */
+  aloneAtOnce: 2,
+  /** How long one of them waits for a lock, shared among those that wait for their turn; and the least. */
+  aloneTurnMs: 250,
+  aloneTurnMinMs: 20,
+}
+
+/** Answers the orders of batches, and places those again that their batch could not: later, or alone so that they do not hold up others. */
+export class DeferredOrders {
+  readonly #options: DeferredOrdersOptions
+  readonly #limits: typeof DEFERRED_LIMITS
+  /** Puts an order into the queue for a later batch. */
+  readonly #enqueue: (order: WaitingOrder) => void
+  /** Orders to be placed alone, in turns: it is not known when what they need will be free. */
+  readonly #contended: WaitingOrder[] = []
+  #alone = 0
+  #deferred = 0
+  #deferredLines = 0
+
+  constructor(options: DeferredOrdersOptions, limits: typeof DEFERRED_LIMITS, enqueue: (order: WaitingOrder) => void) {
+    this.#options = options
+    this.#limits = limits
+    this.#enqueue = enqueue
+  }
+
+  /** Answers an order with its outcome, or defers it. */
+  answer(order: WaitingOrder, outcome: Outcome | undefined): void {
+    if (outcome?.kind === 'placed') order.answer.resolve(outcome.order)
+    else if (outcome?.kind === 'refused') order.answer.reject(outcome.error)
+    else if (outcome?.kind === 'blocked') void this.#placeWhenFree(order)
+    else this.#placeInTurn(order, requestInProgress())
+  }
+
+  /** Defers an order so that it does not hold up others. Refuses it when too many are deferred, or it was deferred for too long. */
+  #defer(order: WaitingOrder, error: unknown): order is WaitingOrder & Required<Pick<WaitingOrder, 'deferred'>> {
+    const { deferredMs, deferredOrders, deferredLines } = this.#limits
+    if (order.deferred === undefined) {
+      const lines = order.request.basket.lines.length
+      if (this.#deferred >= deferredOrders || this.#deferredLines >= deferredLines) {
+        order.answer.reject(error)
+        return false
+      }
+      this.#deferred += 1
+      this.#deferredLines += lines
+      const uncount = () => {
+        this.#deferred -= 1
+        this.#deferredLines -= lines
+      }
+      order.answer.promise.then(uncount, uncount)
+    }
+    order.deferred = { since: order.deferred?.since ?? performance.now(), error }
+    if (performance.now() - order.deferred.since < deferredMs) return true
+    order.answer.reject(error)
+    return false
+  }
+
+  /** Places an order with a later batch, as soon as the rows that it needs are free. */
+  async #placeWhenFree(order: WaitingOrder): Promise<void> {
+    const error = rowsAreLocked()
+    if (!this.#defer(order, error)) return
+    const leftMs = order.deferred.since + this.#limits.deferredMs - performance.now()
+    if (await this.#options.untilFree(order.request, leftMs)) this.#enqueue(order)
+    else order.answer.reject(error)
+  }
+
+  #placeInTurn(order: WaitingOrder, error: unknown): void {
+    if (!this.#defer(order, error)) return
+    this.#contended.push(order)
+    void this.#workOnContended()
+  }
+
+  async #workOnContended(): Promise<void> {
+    const { aloneAtOnce, aloneTurnMs, aloneTurnMinMs, deferredMs } = this.#limits
+    if (this.#alone >= aloneAtOnce) return
+    this.#alone += 1
+    for (let order = this.#contended.shift(); order !== undefined; order = this.#contended.shift()) {
+      const leftMs = (order.deferred?.since ?? 0) + deferredMs - performance.now()
+      const turnMs = Math.min(leftMs, Math.max(aloneTurnMinMs, aloneTurnMs / (1 + this.#contended.length)))
+      if (leftMs <= 0) order.answer.reject(order.deferred?.error)
+      else if ((await this.#placeAlone(order, turnMs)) instanceof AppError) await delay(Math.min(leftMs, aloneTurnMinMs))
+    }
+    this.#alone -= 1
+  }
+
+  /** Returns the error, null without one. An order that needs more time is deferred for another turn. */
+  async #placeAlone(order: WaitingOrder, maxLockMs: number): Promise<unknown> {
+    let error: unknown = null
+    try {
+      const [outcome] = await this.#options.placeOrders([order.request], maxLockMs)
+      this.answer(order, outcome)
+      if (outcome?.kind === 'refused') error = outcome.error
+      if (outcome?.kind === 'in_progress') error = requestInProgress()
+    } catch (failure) {
+      error = isTimeout(failure) ? rowsAreLocked(failure) : failure
+      if (isTimeout(failure)) this.#placeInTurn(order, error)
+      else order.answer.reject(error)
+    }
+    return error
+  }
+
+  /**
+   * One order may be at fault, and the others must not fail because of it. That is safe only after an error with which PostgreSQL has undone the
+   * batch. After any other error the batch may be committed, and only a retry with the same key cannot place an order twice.
+   */
+  async placeOneByOne(batch: readonly WaitingOrder[], error: unknown): Promise<void> {
+    if (isTimeout(error)) {
+      // No row that an order names was the reason, but for example a lock of a whole table.
+      for (const order of batch) this.#placeInTurn(order, rowsAreLocked(error))
+      return
+    }
+    if (!(error instanceof AppError) && !canOneRowBeAtFault(error)) {
+      for (const order of batch) order.answer.reject(error)
+      return
+    }
+    let isAnswered = error instanceof AppError
+    for (const order of batch) {
+      const failure = await this.#placeAlone(order, this.#limits.aloneTurnMs)
+      isAnswered ||= failure !== null && !(failure instanceof AppError)
+    }
+    if (!isAnswered) this.#options.onBatchFailed?.(error, batch.length)
+  }
+}

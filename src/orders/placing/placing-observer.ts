@@ -1,0 +1,23 @@
+import { isDatabaseOutage, isTimeout } from '../../db/failures.ts'
+import { AppError } from '../../errors.ts'
+import type { PlacedOrder } from './batch-decision.ts'
+
+export interface PlacingObserver {
+  /** The number of orders in one transaction. */
+  ordersTried(orders: number): void
+  /** The state had changed since a batch was decided on, and it is decided again. */
+  batchUndone(): void
+  orderPlaced(isReplay: boolean): void
+  /** With the code of the problem. */
+  orderRefused(code: string): void
+}
+
+export function observe(answer: Promise<PlacedOrder>, observer: PlacingObserver): void {
+  answer.then(
+    ({ isReplay }) => observer.orderPlaced(isReplay),
+    (error) => {
+      const isUnavailable = isDatabaseOutage(error) || isTimeout(error)
+      observer.orderRefused(error instanceof AppError ? error.code : isUnavailable ? 'unavailable' : 'internal')
+    },
+  )
+}

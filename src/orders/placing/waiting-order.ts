@@ -1,0 +1,34 @@
+import { AppError } from '../../errors.ts'
+import { overloaded } from '../../http/load-shedder.ts'
+import type { PlacedOrder } from './batch-decision.ts'
+import type { OrderRequest } from './order-request.ts'
+
+/** An order in the batcher. */
+export interface WaitingOrder {
+  request: OrderRequest
+  /** The customer, or the network of a guest. */
+  countedFor: string
+  lockKeys: readonly string[]
+  since: number
+  answer: PromiseWithResolvers<PlacedOrder>
+  /** Of an order that was deferred: since when, and the error after `deferredMs`. */
+  deferred?: { since: number; error: unknown }
+}
+
+const RETRY_AFTER_SECONDS = '1'
+
+export function requestInProgress(): AppError {
+  return new AppError('request_in_progress', 'A request with this Idempotency-Key or client_reference is still being worked on.', {
+    headers: { 'retry-after': RETRY_AFTER_SECONDS },
+  })
+}
+
+export function tooManyOfOne(): AppError {
+  return new AppError('rate_limited', 'Too many orders of this customer wait for their answer.', {
+    headers: { 'retry-after': RETRY_AFTER_SECONDS },
+  })
+}
+
+export function tooBusy(): AppError {
+  return overloaded('orders', 'Too many orders wait to be placed.')
+}
