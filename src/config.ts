@@ -4,7 +4,7 @@ import { readLakeBucket, readObjectStoreEnvironment } from './config/lake-bucket
 import { readDefaultLanguage, readHeaderName, readLocale, readMailFrom } from './config/mail.ts'
 import { findMisspeltNames } from './config/misspelt-names.ts'
 import { readNats } from './config/nats.ts'
-import { readCorsOrigins, readPurgeUrls, readTrustProxy } from './config/network.ts'
+import { checkLastPort, readCorsOrigins, readOperations, readPurgeUrls, readTrustProxy } from './config/network.ts'
 import { readOidcProviders } from './config/oidc.ts'
 import { ConfigError, type ReadSetting, type Settings, settingsOf } from './config/settings.ts'
 import { readTraces } from './config/traces.ts'
@@ -48,6 +48,8 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
 export function readEnvironment(env: NodeJS.ProcessEnv = process.env): Environment {
   const read = settingsOf(env)
   const config = Object.freeze(readAll(read, env))
+  const { operations, roles, webConcurrency } = config
+  if (operations !== null && roles.includes('api')) checkLastPort(read, operations.port, webConcurrency)
   return { config, settings: [...read.read.values()], problems: read.problems, misspelt: findMisspeltNames(env, [...read.read.keys()]) }
 }
 
@@ -181,16 +183,6 @@ export function assertEmbeddedIsMeant({ databaseAddresses, isEmbeddedMeant, role
     nats !== null ? 'NATS_URL is set' : roles.length < ROLES.length ? `the process has only the roles ${roles.join(', ')}` : null
   if (reason === null) return
   throw new ConfigError(`${reason}, and DATABASE_URL is not set; set it, or EMBEDDED=on for the embedded store in ${dataDir}`)
-}
-
-function readOperations({ setting, text, isSet }: Settings) {
-  const parse = (value: string) =>
-    value === 'off' ? value : /^\d{1,5}$/.test(value) && Number(value) <= 65_535 ? Number(value) : undefined
-  const kind = { mustBe: 'off or a whole number from 0 to 65535', parse }
-  const port = setting<number | 'off'>('OPS_PORT', kind, { value: 9464, documented: '9464' })
-  const host = text('OPS_HOST', '127.0.0.1', 'an address or a name of this machine')
-  // With OPS_PORT set, the process does not start without the port.
-  return port === 'off' ? null : { host, port, isRequired: isSet('OPS_PORT') }
 }
 
 function readBaseUrl({ setting }: Settings, derived: string): string {

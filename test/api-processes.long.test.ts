@@ -1,9 +1,14 @@
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
 import { request } from 'node:http'
+import { createServer } from 'node:net'
 import { after, test } from 'node:test'
+import { onCleanup } from './cleanup.ts'
 import { makeDataFolder, serverProcesses, untilNoServer } from './data-folders.ts'
 import { eventually } from './eventually.ts'
+import { freePort } from './free-port.ts'
 import { listProducts, untilDelivered } from './shopping.ts'
 import { runStorefront, type StoreProcess, serve } from './store-process.ts'
 
@@ -14,6 +19,7 @@ interface LogLine {
   pid: number
   msg: string
   request_id?: string
+  reason?: string
 }
 
 /** Calls on connections of their own, each of which the kernel gives to one of the processes. */
@@ -54,6 +60,20 @@ function processOf(store: StoreProcess, id: string): Promise<number> {
   return eventually(async () => linesOf(store).find(({ request_id }) => request_id === id)?.pid ?? false, {
     what: 'the line of the request',
   })
+}
+
+/** Waits for a process that answers and is none of these. */
+function untilReplaced(store: StoreProcess, ...former: number[]): Promise<number> {
+  return eventually(async () => answering(store).find((pid) => pid !== store.pid && !former.includes(pid)) ?? false, {
+    what: 'another process',
+    timeoutMs: 60_000,
+  })
+}
+
+/** Waits for the end of a further process, and returns its reason. */
+function untilEnded(store: StoreProcess, reason: RegExp): Promise<LogLine> {
+  const isEnd = ({ msg, reason: why = '' }: LogLine) => /^a process of the API ended/.test(msg) && reason.test(why)
+  return eventually(async () => linesOf(store).find(isEnd) ?? false, { what: `the end for ${reason}`, timeoutMs: 60_000 })
 }
 
 function isRunning(pid: number): boolean {
@@ -104,12 +124,54 @@ test('a process that is killed is started again, and the others answer meanwhile
   process.kill(worker, 'SIGKILL')
   await store.untilLogged(/^a process of the API ended; it is started again with pauses$/)
   assert.equal((await call(store, 'GET', '/products?limit=1')).status, 200)
-  const again = await eventually(async () => answering(store).find((pid) => pid !== worker && pid !== store.pid) ?? false, {
-    what: 'another process',
-  })
+  const again = await untilReplaced(store, worker)
   await eventually(async () => (await processOf(store, (await call(store, 'GET', '/livez')).id)) === again, { what: 'an answer of it' })
   assert.equal(await store.end('SIGTERM'), 0)
   assert.equal(isRunning(again), false)
+})
+
+test('a process whose start fails ends, and is started again', async (t) => {
+  const port = await freePort()
+  const taken = createServer().listen(port + 1, '127.0.0.1')
+  await once(taken, 'listening')
+  onCleanup(t, () => void taken.close())
+  const store = await serve(t, { env: { ...env, OPS_PORT: String(port) } })
+  await untilEnded(store, /^exit status 1$/)
+  taken.close()
+  await untilReplaced(store)
+  assert.equal(await store.end('SIGTERM'), 0)
+})
+
+test('a process that is stopped alone is started again', async (t) => {
+  const { store, worker } = await serveTwo(t)
+  process.kill(worker, 'SIGTERM')
+  await untilEnded(store, /^exit status 0$/)
+  await untilReplaced(store, worker)
+  assert.equal(await store.end('SIGTERM'), 0)
+})
+
+test('a process that cannot be started for want of descriptors is started when there are some', async (t) => {
+  const { store, worker } = await serveTwo(t)
+  const setLimit = (limit: string) => execFileSync('prlimit', ['--pid', String(store.pid), `--nofile=${limit}:`])
+  const before = execFileSync('prlimit', ['--pid', String(store.pid), '--nofile', '--output=SOFT', '--noheadings', '--raw'], {
+    encoding: 'utf8',
+  }).trim()
+  setLimit('20')
+  process.kill(worker, 'SIGKILL')
+  await untilEnded(store, /EMFILE/)
+  setLimit(before)
+  await untilReplaced(store, worker)
+  assert.equal((await call(store, 'GET', '/products?limit=1')).status, 200)
+  assert.equal(await store.end('SIGTERM'), 0)
+})
+
+test('a process that hangs is killed and replaced', async (t) => {
+  const { store, worker } = await serveTwo(t)
+  process.kill(worker, 'SIGSTOP')
+  await untilEnded(store, /^no answer for 10 s$/)
+  await eventually(async () => !isRunning(worker), { what: 'the end of the process that hangs' })
+  await untilReplaced(store, worker)
+  assert.equal(await store.end('SIGTERM'), 0)
 })
 
 test('when the first process is killed, the others end, and the server with them', async (t) => {

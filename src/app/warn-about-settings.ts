@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import type { Logger } from 'pino'
 import type { Config } from '../config.ts'
 import type { Pool } from '../db/pool.ts'
@@ -9,9 +10,19 @@ export function warnAboutSettings(config: Config, logger: Logger): void {
 }
 
 /** A sentence for each combination of settings that is unsuitable for a public store. */
-export function findUnsuitableSettings({ roles, baseUrl, basePath, smtpUrl, isEmailVerificationRequired }: Config): string[] {
-  if (!roles.includes('api')) return []
+export function findUnsuitableSettings(config: Config, descriptors = readDescriptorLimit()): string[] {
+  const { roles, baseUrl, basePath, smtpUrl, isEmailVerificationRequired, maxConnections, databasePoolSize, traces } = config
   const messages: string[] = []
+  if (traces !== null && new URL(traces.url).port === GRPC_PORT)
+    messages.push(
+      `port ${GRPC_PORT} of an OTLP receiver takes gRPC, which the store does not speak: set the endpoint to its port for HTTP, 4318`,
+    )
+  if (!roles.includes('api')) return messages
+  const needed = maxConnections + connectionsOf(databasePoolSize) + FILES
+  if (descriptors < needed)
+    messages.push(
+      `a process may open ${descriptors} files and connections, and MAX_CONNECTIONS=${maxConnections} needs ${needed}: raise the limit (ulimit -n, LimitNOFILE) or set MAX_CONNECTIONS to a smaller number`,
+    )
   if (smtpUrl !== null && !isEmailVerificationRequired)
     messages.push('anybody can make this store mail any address: set EMAIL_VERIFICATION=required')
   const publicPath = new URL(baseUrl).pathname.replace(/\/$/, '')
@@ -20,6 +31,22 @@ export function findUnsuitableSettings({ roles, baseUrl, basePath, smtpUrl, isEm
     messages.push(`the path of BASE_URL is ${shown} and BASE_PATH ${served}: links lead nowhere unless a proxy maps ${shown} to ${served}`)
   }
   return messages
+}
+
+/** Open files of a process besides connections of clients and the database: an idle one has about 30, one that merges the lake more. */
+const FILES = 250
+const GRPC_PORT = '4317'
+
+/** Of this process: Node.js raises the soft limit to the hard one when it starts. Infinite where it cannot be read. */
+function readDescriptorLimit(): number {
+  try {
+    const [, soft] = /^Max open files\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? []
+    return Number(soft ?? Number.POSITIVE_INFINITY)
+  } catch (error) {
+    // Only Linux has the file.
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return Number.POSITIVE_INFINITY
+    throw error
+  }
 }
 
 // The sum in docs/database.md for a process with every role.

@@ -8,9 +8,13 @@ const exit = () => process.exit()
 process.once('disconnect', exit)
 const [config] = (await once(process, 'message')) as [Config]
 process.off('disconnect', exit)
+// Each further message asks whether this process still answers.
+process.on('message', () => process.send?.('alive', undefined, undefined, () => {}))
+let status = 1
 try {
-  process.exitCode = await serveApiWorker(config, (status) => process.exit(status))
+  status = await serveApiWorker(config, (forced) => process.exit(forced))
 } catch (error) {
   console.error(`storefront: ${explainError(error)?.message ?? (error as Error).stack}`)
-  process.exitCode = 1
 }
+// The open channel would keep it alive.
+process.exit(status)

@@ -14,6 +14,11 @@ const MAX_PAUSE_MS = 10_000
 const STABLE_RUN_MS = 60_000
 /** Longer than an API takes to cut its last requests, shorter than the patience of `serve`. */
 const STOP_MS = 7_000
+/** A process is killed that leaves four in a row without an answer, which is far more than the longest stall of a request (0253). */
+const PING_EVERY_MS = 2_500
+const MAX_UNANSWERED = 4
+/** For the import of the code, on a busy machine. */
+const MAX_UNANSWERED_AT_START = 24
 
 /** Further processes of the API, one for each config. One that ends is started again, with growing pauses. */
 export function createApiWorkers(configs: readonly Config[], logger: Logger): Service {
@@ -35,7 +40,7 @@ async function keepRunning(config: Config, number: number, signal: AbortSignal, 
   let pauseMs = MIN_PAUSE_MS
   while (!signal.aborted) {
     const startedAt = performance.now()
-    const reason = await runWorker(config, signal)
+    const reason = await runWorker(config, signal).catch((error: Error) => error.message)
     if (signal.aborted) return
     logger.error({ api_process: number, reason }, 'a process of the API ended; it is started again with pauses')
     if (performance.now() - startedAt > STABLE_RUN_MS) pauseMs = MIN_PAUSE_MS
@@ -44,7 +49,10 @@ async function keepRunning(config: Config, number: number, signal: AbortSignal, 
   }
 }
 
-/** Runs one process until it ends, and returns how. When `signal` aborts, it answers its requests and ends. */
+/**
+ * Runs one process until it ends, and returns how. When `signal` aborts, it answers its requests and ends. Throws when it cannot be started,
+ * for want of memory or descriptors.
+ */
 async function runWorker(config: Config, signal: AbortSignal): Promise<string> {
   const child = fork(PROGRAM, {
     execArgv: ['--disable-warning=ExperimentalWarning', '--import', STRIP_TYPES],
@@ -52,29 +60,53 @@ async function runWorker(config: Config, signal: AbortSignal): Promise<string> {
     // Settings have more than JSON can express.
     serialization: 'advanced',
   })
+  const ended = once(child, 'exit')
+  // Without a free descriptor there is no channel, and the error follows.
+  if (!child.connected) return describeEnd(await ended)
+  const watch = killWhenSilent(child)
   let patience: NodeJS.Timeout | undefined
   const end = () => {
+    watch.stop()
     if (child.connected) child.disconnect()
     patience = setTimeout(() => child.kill('SIGKILL'), STOP_MS + 1_000 * config.drainDelaySeconds)
   }
   try {
-    const ended = describeEnd(child)
     // Not in the environment, which other processes of the same user can read. An error is that of a process that has ended.
     child.send(config, () => {})
     signal.addEventListener('abort', end)
-    return await ended
+    const how = describeEnd(await ended)
+    return watch.wasSilent ? `no answer for ${(MAX_UNANSWERED * PING_EVERY_MS) / 1_000} s` : how
   } finally {
+    watch.stop()
     signal.removeEventListener('abort', end)
     clearTimeout(patience)
   }
 }
 
-async function describeEnd(child: ChildProcess): Promise<string> {
-  try {
-    const [code, signal] = await once(child, 'exit')
-    return signal ?? `exit status ${code}`
-  } catch (error) {
-    // It could not be started, for example for want of memory.
-    return (error as Error).message
+function describeEnd([code, signal]: unknown[]): string {
+  return signal === null ? `exit status ${code}` : String(signal)
+}
+
+/** Counts questions rather than time: a pause of this process is one question, and kills nobody. */
+function killWhenSilent(child: ChildProcess) {
+  let unanswered = MAX_UNANSWERED - MAX_UNANSWERED_AT_START
+  let wasSilent = false
+  const timer = setInterval(() => {
+    if (unanswered >= MAX_UNANSWERED) {
+      wasSilent = true
+      child.kill('SIGKILL')
+      return
+    }
+    unanswered += 1
+    child.send('ping', () => {})
+  }, PING_EVERY_MS)
+  child.on('message', () => {
+    unanswered = 0
+  })
+  return {
+    get wasSilent() {
+      return wasSilent
+    },
+    stop: () => clearInterval(timer),
   }
 }

@@ -2,6 +2,7 @@ import { isIP } from 'node:net'
 import type { Settings } from './settings.ts'
 
 const MAX_PROXIES = 10
+const MAX_PORT = 65_535
 
 /** `TRUST_PROXY`. */
 export function readTrustProxy({ setting }: Settings): readonly string[] | number | false {
@@ -56,4 +57,22 @@ function isCache(text: string): boolean {
   if (!URL.canParse(text)) return false
   const { protocol, hostname, password } = new URL(text)
   return CACHES.includes(protocol) && hostname !== '' && (protocol === 'varnish:' || password !== '')
+}
+
+/** `OPS_PORT` and `OPS_HOST`; null for none. */
+export function readOperations({ setting, text, isSet }: Settings) {
+  const parse = (value: string) =>
+    value === 'off' ? value : /^\d{1,5}$/.test(value) && Number(value) <= MAX_PORT ? Number(value) : undefined
+  const kind = { mustBe: `off or a whole number from 0 to ${MAX_PORT}`, parse }
+  const port = setting<number | 'off'>('OPS_PORT', kind, { value: 9464, documented: '9464' })
+  const host = text('OPS_HOST', '127.0.0.1', 'an address or a name of this machine')
+  // With OPS_PORT set, the process does not start without the port.
+  return port === 'off' ? null : { host, port, isRequired: isSet('OPS_PORT') }
+}
+
+/** Each of the `processes` of the API has an operations port of its own, counted upwards from the first. */
+export function checkLastPort({ problems }: Settings, first: number, processes: number): void {
+  const highest = MAX_PORT - processes + 1
+  if (first > highest)
+    problems.push(`OPS_PORT must be at most ${highest} with WEB_CONCURRENCY=${processes}: each process has a port of its own`)
 }

@@ -63,18 +63,28 @@ function examineDisk(path: string, disk: { freeBytes: number; sizeBytes: number 
 
 const EVERY_ADDRESS: Record<string, string> = { '0.0.0.0': '127.0.0.1', '::': '::1' }
 
-/** What the process at the operations port of these settings says about itself. */
-export function examineProcess({ operations }: Config, timeoutMs: number): Promise<Finding[]> {
-  if (operations === null || operations.port === 0) return Promise.resolve([ok('process', 'not asked: OPS_PORT names no port')])
-  const host = EVERY_ADDRESS[operations.host] ?? operations.host
-  const place = `${host.includes(':') ? `[${host}]` : host}:${operations.port}`
-  return check('process', { remedy: 'look at the log of the process, and restart it', timeoutMs }, async (signal) => {
+/** What each process at the operations ports of these settings says about itself. When the first does not run, no other does. */
+export async function examineProcesses({ operations, webConcurrency, roles }: Config, timeoutMs: number): Promise<Finding[]> {
+  if (operations === null || operations.port === 0) return [ok('process', 'not asked: OPS_PORT names no port')]
+  const { host, port } = operations
+  const ports = roles.includes('api') ? Array.from({ length: webConcurrency }, (_, index) => port + index) : [port]
+  const [first = [], ...others] = await Promise.all(ports.map((each) => examineProcess(EVERY_ADDRESS[host] ?? host, each, timeoutMs)))
+  const isStopped = first.some(({ found }) => found.startsWith(NOBODY))
+  return isStopped ? first : [...first, ...others.flat()]
+}
+
+const NOBODY = 'no process of the store answers at'
+
+function examineProcess(host: string, port: number, timeoutMs: number): Promise<Finding[]> {
+  const place = `${host.includes(':') ? `[${host}]` : host}:${port}`
+  const remedy = `look at the log of the process at ${place}, and restart it`
+  return check('process', { remedy, timeoutMs }, async (signal) => {
     const response = await fetch(`http://${place}/readyz`, { signal }).catch((error: Error) => {
       if ((error.cause as NodeJS.ErrnoException | undefined)?.code !== 'ECONNREFUSED') throw error
       return null
     })
     const start = 'start it (storefront serve), or run this where it runs, with its settings'
-    if (response === null) return [warning('process', `no process of the store answers at ${place}`, start)]
+    if (response === null) return [warning('process', `${NOBODY} ${place}`, start)]
     const body = (await response.json().catch(() => null)) as { status?: string; failing?: { name: string; reason: string }[] } | null
     if (body?.status === 'ok') return [ok('process', `the process at ${place} is ready`)]
     const failing = body?.failing ?? []

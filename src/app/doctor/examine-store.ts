@@ -7,7 +7,7 @@ import { assertComplete, findEmbeddedPostgres } from '../../db/embedded/embedded
 import { isRunning, readPidFile } from '../../db/embedded/running-postgres.ts'
 import { examineDatabase, examineRoles } from './examine-database.ts'
 import { examineLake } from './examine-lake.ts'
-import { DEAD_DISK_REMEDY, examineDisks, examineProcess, foldersOf } from './examine-machine.ts'
+import { DEAD_DISK_REMEDY, examineDisks, examineProcesses, foldersOf } from './examine-machine.ts'
 import { examineBroker, examineCaches, examineMailServer } from './examine-services.ts'
 import { examineSettings } from './examine-settings.ts'
 import { examineSlot } from './examine-slot.ts'
@@ -36,7 +36,7 @@ export async function examineStore(
       return []
     }),
     examineSettings(config, misspelt, versions),
-    examineProcess(config, timeoutMs),
+    examineProcesses(config, timeoutMs),
     examineDisks(config, hanging, timeoutMs),
     examineDatabases(config, hanging, timeoutMs, now),
     examineBroker(config, timeoutMs, now),

@@ -1,0 +1,30 @@
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { readConfig } from '../config.ts'
+import { findUnsuitableSettings } from './warn-about-settings.ts'
+
+test('an API that may open fewer files than it can have connections is warned of', () => {
+  const config = readConfig({ MAX_CONNECTIONS: '1000', DATABASE_POOL_SIZE: '20' })
+  assert.deepEqual(findUnsuitableSettings(config, 1_280), [])
+  assert.deepEqual(findUnsuitableSettings(config, 1_279), [
+    'a process may open 1279 files and connections, and MAX_CONNECTIONS=1000 needs 1280: raise the limit (ulimit -n, LimitNOFILE) or set MAX_CONNECTIONS to a smaller number',
+  ])
+  assert.deepEqual(findUnsuitableSettings(readConfig({ ROLES: 'email' }), 100), [])
+})
+
+test('the limit is that of the process', { skip: process.platform === 'linux' ? false : 'needs /proc' }, () => {
+  const bin = fileURLToPath(new URL('../../bin/storefront.mjs', import.meta.url))
+  const doctor = `ulimit -n 4321 && '${process.execPath}' '${bin}' doctor --json`
+  const env = { PATH: process.env.PATH, DATA_DIR: '/nonexistent', OPS_PORT: 'off' }
+  assert.match(execFileSync('sh', ['-c', doctor], { env, encoding: 'utf8' }), /a process may open 4321 files and connections/)
+})
+
+test('the port of a receiver that takes gRPC is warned of', () => {
+  const warningsFor = (endpoint: string) => findUnsuitableSettings(readConfig({ OTEL_EXPORTER_OTLP_ENDPOINT: endpoint, ROLES: 'email' }))
+  assert.deepEqual(warningsFor('http://collector:4318'), [])
+  assert.deepEqual(warningsFor('http://collector:4317'), [
+    'port 4317 of an OTLP receiver takes gRPC, which the store does not speak: set the endpoint to its port for HTTP, 4318',
+  ])
+})
