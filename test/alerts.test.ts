@@ -96,7 +96,10 @@ for (const [instance, roles] of Object.entries({ api: ['api'], rest: ['stream', 
     `storefront_http_request_duration_seconds_count{${of(`,method="GET",route="/products",status="${status}"`)}}`
   if (roles.includes('api')) Object.assign(WELL, { [requests('2xx')]: `0+6000x${MINUTES}`, [requests('5xx')]: `0+30x${MINUTES}` })
   if (roles.includes('stream')) WELL[`storefront_change_stream_state{${of(',state="active"')}}`] = steady(1)
-  if (roles.includes('lake')) WELL[`storefront_lake_last_flush_timestamp_seconds{${of()}}`] = `0+60x${MINUTES}`
+  if (roles.includes('lake')) {
+    WELL[`storefront_lake_last_flush_timestamp_seconds{${of()}}`] = `0+60x${MINUTES}`
+    WELL[`storefront_lake_table_overdue_seconds{${of()}}`] = steady(0)
+  }
 }
 
 /** Series of the store in another state: those whose name and labels hold all of the words. */
@@ -129,6 +132,7 @@ const FAULTS: Record<string, { series: Record<string, string>; labels: Record<st
   WebhookEndpointFails: { series: changed('0x10 1x170', 'webhook_endpoints', 'failing'), labels: {}, at: '80m' },
   WebhookEndpointDisabled: { series: changed('1x70 2x60', 'webhook_endpoints', 'disabled'), labels: {}, at: '80m' },
   LakeNotFresh: { series: changed('0+60x10 600x50', 'last_flush'), labels: {}, at: '45m' },
+  LakeTableNotFresh: { series: changed('0+60x60', 'table_overdue'), labels: {} },
   DiskFillsUp: { series: changed('2e9-5e7x60', 'disk_free', '"rest"'), labels: { instance: 'rest' } },
   StoreAnswersWithErrors: { series: changed('0+90x60', 'status="5xx"'), labels: {} },
   RequestsWaitForConnections: { series: changed('3x10 40x50', 'waiting_requests'), labels: { pool: 'placing' } },

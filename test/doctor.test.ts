@@ -1,17 +1,20 @@
 import assert from 'node:assert/strict'
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { orderSlotOf } from '../src/app/prepare-database.ts'
 import { openSecret } from '../src/app/secrets.ts'
 import { changeIssuer } from '../src/auth/tokens/issuer.ts'
 import { createReplicationSlot } from '../src/change-stream/replication-slot.ts'
 import { roleOf } from '../src/db/addresses.ts'
+import { commitOrderEvents } from '../src/lake/iceberg/commit-order-events.ts'
+import { LocalLakeStore } from '../src/lake/local-store.ts'
 import { makeDataFolder } from './data-folders.ts'
 import { createTestDatabase, databaseUrl } from './database.ts'
 import { assertFinding, examine, openHungPort } from './doctor-harness.ts'
 import { Stopwatch } from './eventually.ts'
 import { freePort } from './free-port.ts'
+import { writeFiles } from './lake-harness.ts'
 import { startS3Server } from './s3-server.ts'
 import { startSmtpServer } from './smtp-server.ts'
 import { TEST_SECRET } from './store.ts'
@@ -66,7 +69,7 @@ test('everything is well in a store that is complete, and nothing is changed by 
     'secret',
     'issuer',
   ]
-  const others = ['stream role', 'owner role', 'slot', 'standby', 'broker', 'mail server', 'lake', 'cache']
+  const others = ['stream role', 'owner role', 'slot', 'standby', 'broker', 'mail server', 'lake', 'lake tables', 'cache']
   assert.deepEqual(
     findings.map(({ check }) => check),
     [...checks, ...others],
@@ -172,6 +175,35 @@ test('a bucket that does not exist, refuses the key, or overwrites', async (t) =
   const careless = await makeBucket(t, { ignoresConditions: true })
   assertFinding(await examine(careless.env), 'lake', 'problem', /ignores If-None-Match/, /conditional writes/)
   assert.equal(readFileSync(careless.file, 'utf8'), 'the bytes of a file')
+})
+
+test('tables of the lake that lack files, are damaged or were moved', async (t) => {
+  const { lake: root } = makeDataFolder(t)
+  const directory = dirname(root)
+  const at = Date.now()
+  const lake = new LocalLakeStore(root)
+  const look = async (minutes: number, seconds = '300') =>
+    examine({ DATA_DIR: directory, LAKE_TABLE_SECONDS: seconds }, { now: () => at + minutes * 60_000 })
+  assertFinding(await look(60), 'lake tables', 'ok', /^none was written yet$/)
+  await writeFiles(t, lake, [3])
+  await commitOrderEvents(lake)
+  assertFinding(await look(60), 'lake tables', 'ok', /^order_events can be read$/)
+  await writeFiles(t, lake, [2], { from: 4 })
+  assertFinding(await look(1), 'lake tables', 'ok', /^order_events can be read$/)
+  assertFinding(await look(60, '0'), 'lake tables', 'ok', /^order_events can be read$/)
+  assertFinding(await look(60), 'lake tables', 'warning', /^order_events lacks 1 files of the lake, such as orders\/.*0004-/, /lake tables/)
+  const metadata = join(root, 'iceberg/order_events/metadata')
+  writeFileSync(join(metadata, 'v9.metadata.json'), '{"format-version": 2,')
+  assertFinding(
+    await look(1),
+    'lake tables',
+    'warning',
+    /v9\.metadata\.json: it is no metadata of a table$/,
+    /^run storefront lake tables$/,
+  )
+  const text = readFileSync(join(metadata, 'v1.metadata.json'), 'utf8')
+  writeFileSync(join(metadata, 'v9.metadata.json'), text.replaceAll(directory, '/elsewhere'))
+  assertFinding(await look(1), 'lake tables', 'warning', /^order_events is damaged, or its metadata name another place$/, /lake tables$/)
 })
 
 test('a bucket whose rights lack listing, reading or writing', async (t) => {

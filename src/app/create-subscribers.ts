@@ -114,6 +114,7 @@ export function createLake(config: Config, { pool, store, topic, deliveryLog, lo
     subscription.state === 'standby' || stored === null ? null : lagBehind(stored, await topic.newestSequence())
   const activities = new ActivityWriter({ pool, store, flushSeconds: config.lakeFlushSeconds, logger })
   const tables = config.lakeTableSeconds === 0 ? [] : [new TableWriter({ store, seconds: config.lakeTableSeconds, logger })]
+  for (const writer of tables) watched.metrics.watchLakeTable(writer)
   return inOrder([activities, ...tables, sink, watch(watched, 'lake', subscription, readPosition)], async () => store.close())
 }
 

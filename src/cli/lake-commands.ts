@@ -2,7 +2,7 @@ import { doingOfCommand, recordActivity } from '../activity/record-activity.ts'
 import { openLake } from '../app/open-lake.ts'
 import { commitOrderEvents } from '../lake/iceberg/commit-order-events.ts'
 import { compactWithTables } from '../lake/iceberg/compact-with-tables.ts'
-import { expireSnapshots } from '../lake/iceberg/expire-snapshots.ts'
+import { endLostSnapshots, expireSnapshots } from '../lake/iceberg/expire-snapshots.ts'
 import { CATALOGUE_TABLES } from '../lake/iceberg/lake-table.ts'
 import { TableStore } from '../lake/iceberg/table-store.ts'
 import { writeDerivedTables } from '../lake/iceberg/write-derived-tables.ts'
@@ -64,6 +64,7 @@ const HOUR_MS = 3_600_000
 export async function updateTables({ lake, terminal }: Contexts['lake']): Promise<number> {
   const { snapshots, damaged } = await commitOrderEvents(lake, { checksFiles: true })
   const written = await writeDerivedTables(lake, { checksFiles: true })
+  for (const table of CATALOGUE_TABLES) await endLostSnapshots(lake, table)
   for (const [name, reason] of damaged) terminal.err(`not in the table: ${lake.locate(name)}: ${reason}; run storefront lake repair`)
   terminal.out(`${snapshots} new snapshots of order_events, ${written} tables written again`)
   return damaged.size === 0 ? 0 : 1

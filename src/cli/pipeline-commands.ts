@@ -40,9 +40,9 @@ async function compareStore(
   const { stream: streamUrl } = context.addresses
   await assertReachable(context.addresses, ['stream'])
   return withTopic(context, async (topic) => {
-    const { lakeFlushSeconds } = config
+    const { lakeFlushSeconds, lakeTableSeconds } = config
     const slotName = orderSlotOf(streamUrl)
-    const options = { pool, streamUrl, topic, slotName, lake: await openLake(config), lakeFlushSeconds, now }
+    const options = { pool, streamUrl, topic, slotName, lake: await openLake(config), lakeFlushSeconds, lakeTableSeconds, now }
     const report = await withSteps('Comparing orders, topic, mails and lake', (onStep) => verify({ ...options, onStep }))
     setResult(summarizeReport(report))
     terminal.out(json ? JSON.stringify(report) : formatReport(report))

@@ -11,6 +11,7 @@ import { DEAD_DISK_REMEDY, examineDisks, examineProcesses, foldersOf } from './e
 import { examineBroker, examineCaches, examineMailServer } from './examine-services.ts'
 import { examineSettings } from './examine-settings.ts'
 import { examineSlot } from './examine-slot.ts'
+import { examineTables } from './examine-tables.ts'
 import { findHangingFolder } from './find-hanging-folder.ts'
 import { check, type Finding, problem, warning } from './finding.ts'
 
@@ -41,10 +42,16 @@ export async function examineStore(
     examineDatabases(config, hanging, timeoutMs, now),
     examineBroker(config, timeoutMs, now),
     examineMailServer(config, timeoutMs),
-    examineLake(config, timeoutMs),
+    examineWholeLake(config, timeoutMs, now),
     examineCaches(config, timeoutMs),
   ])
   return findings.flat()
+}
+
+async function examineWholeLake(config: Config, timeoutMs: number, now: () => number): Promise<Finding[]> {
+  const files = await examineLake(config, timeoutMs)
+  // Of a bucket that cannot be reached one line is enough.
+  return files.every(({ status }) => status === 'ok') ? [...files, ...(await examineTables(config, timeoutMs, now))] : files
 }
 
 async function examineDatabases(config: Config, hanging: Promise<string | null>, timeoutMs: number, now: () => number): Promise<Finding[]> {

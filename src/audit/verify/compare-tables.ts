@@ -4,6 +4,7 @@ import { CATALOGUE_TABLES, ORDER_EVENTS } from '../../lake/iceberg/lake-table.ts
 import { ifDamaged, readablePath } from '../../lake/lake-database.ts'
 import { type LakeStore, repeatWhenGone } from '../../lake/lake-store.ts'
 import type { ComparisonTables } from './comparison-tables.ts'
+import type { LakeContents } from './read-lake.ts'
 
 const MAX_ATTEMPTS = 5
 
@@ -12,17 +13,25 @@ export interface TablesRead {
   count: number
   /** Files and metadata that cannot be read, with the reason. */
   faults: string[]
+  /** Tables whose metadata name another place, and that place. */
+  moved: string[]
+  /** Whether one of them is `order_events`. */
+  isMoved: boolean
 }
 
 /** Reads the events of the Iceberg table `order_events` into `table_events`, and examines every table. Read it before the lake, which it follows. */
 export async function readTables(store: LakeStore, tables: ComparisonTables): Promise<TablesRead> {
   return repeatWhenGone(MAX_ATTEMPTS, async () => {
     await tables.run(sql`truncate table_events`)
-    const read: TablesRead = { count: 0, faults: [] }
+    const read: TablesRead = { count: 0, faults: [], moved: [], isMoved: false }
     for (const definition of CATALOGUE_TABLES) {
-      const { newest, files, faults } = await examineTable(store, definition)
+      const { newest, files, faults, movedFrom } = await examineTable(store, definition)
       if (newest !== null) read.count += 1
       read.faults.push(...faults)
+      if (movedFrom !== null) {
+        read.moved.push(`${definition.name}: ${movedFrom}`)
+        read.isMoved ||= definition === ORDER_EVENTS
+      }
       if (definition === ORDER_EVENTS) {
         await store.withCopies(files, async (paths) => {
           for (const [index, path] of paths.entries()) {
@@ -37,4 +46,26 @@ export async function readTables(store: LakeStore, tables: ComparisonTables): Pr
     }
     return read
   })
+}
+
+/**
+ * Finds the events of the lake that the table lacks. They are late when the table goes further, or when their file is older than `dueBefore`,
+ * in milliseconds since 1970; and never while the table is that of another place.
+ */
+export async function addUnregistered(
+  tables: ComparisonTables,
+  { files }: LakeContents,
+  { isMoved }: TablesRead,
+  dueBefore: number,
+): Promise<void> {
+  await tables.add(
+    'late_files',
+    files.flatMap(({ storedAt }, file) => (storedAt < dueBefore ? [{ file }] : [])),
+  )
+  await tables.run(sql`
+    insert into unregistered_events
+    select
+      event_id,
+      (${isMoved ? 0 : 1} = 1 and (sequence <= (select coalesce(max(sequence), 0) from table_events) or file in (from late_files)))::bigint
+    from lake_events anti join table_events using (event_id)`)
 }

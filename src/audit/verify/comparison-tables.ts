@@ -28,6 +28,10 @@ const TABLES = {
   lake_events: { event_id: 'VARCHAR', sequence: 'BIGINT', digests: 'UBIGINT[]', file: 'BIGINT' },
   /** Of the Iceberg table `order_events`. */
   table_events: { event_id: 'VARCHAR', sequence: 'BIGINT' },
+  /** Of the lake, and not in that table. `is_late`: 1 when they should be. */
+  unregistered_events: { event_id: 'VARCHAR', is_late: 'BIGINT' },
+  /** Files of the lake that a commit of that table should have added. */
+  late_files: { file: 'BIGINT' },
   held_events: { event_id: 'VARCHAR' },
   corrupt_messages: { sequence: 'BIGINT', reason: 'VARCHAR' },
   /** Rows of rewritten files that do not stay. */

@@ -2,8 +2,6 @@ import type { Finding, FindingKind, Lag, Place, VerifyReport } from './verify.ts
 
 const SHOWN_EXAMPLES = 10
 
-const REWRITE_TABLES = 'delete the folder iceberg of the lake, then storefront lake tables writes the tables again'
-
 const MEANINGS: Partial<Record<`${Place} ${FindingKind}`, string>> = {
   'database restored': 'start the store, or run storefront replay, which keeps the events that the lost period published',
   'orders corrupt': 'the status history lacks a version, or the lines are no list',
@@ -19,10 +17,11 @@ const MEANINGS: Partial<Record<`${Place} ${FindingKind}`, string>> = {
   'lake missing': 'storefront lake repair writes them',
   'lake doubled': 'storefront lake repair removes them',
   'lake altered': 'storefront lake repair writes them again',
-  'tables missing': REWRITE_TABLES,
-  'tables doubled': REWRITE_TABLES,
-  'tables unknown': REWRITE_TABLES,
-  'tables corrupt': REWRITE_TABLES,
+  'tables missing': 'storefront lake tables adds them; the log of the role lake has the reason',
+  'tables doubled': 'storefront lake tables takes them out',
+  'tables unknown': 'storefront lake tables takes them out',
+  'tables corrupt': 'storefront lake tables writes what it can again and ends the snapshots that cannot be read',
+  'tables moved': 'the lake is harmless at its new place: storefront lake tables writes them again for it',
   'lake corrupt': 'storefront lake repair sets the files aside and writes them again',
 }
 
@@ -36,7 +35,9 @@ export function formatReport(report: VerifyReport): string {
     `topic   ${count(topic.events, 'event')}${describeLag(topic.lag)}${waiting}`,
     `mails   ${mails.sent} sent, ${mails.queued} queued, ${mails.failed} failed${describeLag(mails.lag)}${late('mails')}`,
     `lake    ${count(lake.events, 'event')} in ${count(lake.files, 'file')}${describeLost(lake)}${describeLag(lake.lag)}${late('lake')}`,
-    ...(tables.tables === 0 ? [] : [`tables  ${count(tables.tables, 'table')}, ${count(tables.events, 'event')} in order_events`]),
+    ...(tables.tables === 0
+      ? []
+      : [`tables  ${count(tables.tables, 'table')}, ${count(tables.events, 'event')} in order_events${describeWaiting(tables.waiting)}`]),
     `changes ${describeActivities(activities)}${late('activities')}`,
     ...findings.flatMap((finding) => describeFinding(finding, finding.place === 'lake' ? lake.refusal : null)),
     describeVerdict(report),
@@ -53,8 +54,12 @@ function describeVerdict({ findings, undecided }: VerifyReport): string {
 }
 
 function describeActivities({ recorded, inLake, lost, waiting }: VerifyReport['activities']): string {
-  const further = [lost === 0 ? '' : `, ${lost} of them of a time that a restore has lost`, waiting === 0 ? '' : `; ${waiting} on the way`]
+  const further = [lost === 0 ? '' : `, ${lost} of them of a time that a restore has lost`, describeWaiting(waiting)]
   return `${count(recorded, 'activity', 'activities')}, ${inLake} in the lake${further.join('')}`
+}
+
+function describeWaiting(waiting: number): string {
+  return waiting === 0 ? '' : `; ${waiting} on the way`
 }
 
 function describeLost({ lostEvents }: VerifyReport['lake']): string {

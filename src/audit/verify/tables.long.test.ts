@@ -1,16 +1,19 @@
 import assert from 'node:assert/strict'
-import { rm, truncate, writeFile } from 'node:fs/promises'
+import { readdir, readFile, truncate, utimes, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import { farFromMidnight } from '../../../test/midnight.ts'
 import { startAuditedStore, summarise } from '../../../test/pipeline-audit.ts'
 import { compactLake } from '../../lake/compact-lake.ts'
 import { commitOrderEvents } from '../../lake/iceberg/commit-order-events.ts'
 import { commitSnapshot, readBase } from '../../lake/iceberg/commit-snapshot.ts'
-import { ORDER_EVENTS } from '../../lake/iceberg/lake-table.ts'
+import { endLostSnapshots } from '../../lake/iceberg/expire-snapshots.ts'
+import { CATALOGUE_TABLES, ORDER_EVENTS } from '../../lake/iceberg/lake-table.ts'
 import { TableStore } from '../../lake/iceberg/table-store.ts'
 import { writeDerivedTables } from '../../lake/iceberg/write-derived-tables.ts'
 import { withLakeLock } from '../../lake/lake-lock.ts'
 import { repairLake } from '../replay/repair-lake.ts'
+import { formatReport } from './format-report.ts'
 
 await farFromMidnight()
 
@@ -23,11 +26,11 @@ test('verify compares the Iceberg table with the lake, and names what of the tab
   await store.trade(3)
   await store.untilDelivered()
   await stop()
-  assert.deepEqual((await store.verify()).tables, { tables: 0, events: 0 })
+  assert.deepEqual((await store.verify()).tables, { tables: 0, events: 0, waiting: 9 })
   await commitOrderEvents(lake)
   await writeDerivedTables(lake)
   const verified = await store.verify()
-  assert.deepEqual([summarise(verified), verified.tables], [[], { tables: 3, events: verified.lake.events }])
+  assert.deepEqual([summarise(verified), verified.tables], [[], { tables: 3, events: verified.lake.events, waiting: 0 }])
   await withLakeLock(store.url, (assertAlone) => compactLake({ store: lake, isWanted: () => true, assertAlone }))
   assert.deepEqual(summarise(await store.verify()), [], 'the table has the files from before the merge')
   await commitOrderEvents(lake)
@@ -55,13 +58,46 @@ test('verify compares the Iceberg table with the lake, and names what of the tab
     'the name in the table is a link to the same file',
   )
 
-  // Repairs the file, and the table with it; what is left is in the folder of the tables.
+  // Repairs the file, and the table with it; what is left is metadata.
   await repairLake({ url: store.url, pool: store.pool, store: lake, topic: store.topic, now: () => new Date() })
   assert.deepEqual(
     summarise(await store.verify()).filter((finding) => !finding.startsWith('tables corrupt')),
     [],
   )
-  await rm(lake.locate('iceberg'), { recursive: true })
+  for (const definition of CATALOGUE_TABLES) await endLostSnapshots(lake, definition)
+  assert.deepEqual(summarise(await store.verify()), [])
+})
+
+test('verify reports events that the Iceberg table should have by now, and tables of another place', async (t) => {
+  const store = await startAuditedStore(t)
+  const { lakeStore: lake } = store
+  const stop = await store.startPipeline()
+  await store.trade(2)
+  await store.untilDelivered()
+  await commitOrderEvents(lake)
+  await store.trade(1)
+  await store.untilDelivered()
+  await stop()
+  const young = await store.verify()
+  assert.deepEqual([summarise(young), young.tables], [[], { tables: 1, events: 2, waiting: 1 }])
+  assert.match(formatReport(young), /\ntables {2}1 table, 2 events in order_events; 1 on the way\n/)
+  const longAgo = new Date(Date.now() - 400_000)
+  for (const { name } of await lake.list('orders/')) await utimes(lake.locate(name), longAgo, longAgo)
+  const late = await store.verify()
+  assert.deepEqual([summarise(late), late.tables.waiting], [['tables missing 1'], 0])
+  assert.match(formatReport(late), /\ntables: 1 missing \(storefront lake tables adds them; /)
+
+  await commitOrderEvents(lake)
+  assert.deepEqual(summarise(await store.verify()), [])
+  const elsewhere = lake.locate('iceberg/order_events/metadata')
+  for (const name of await readdir(elsewhere)) {
+    if (!name.endsWith('.metadata.json')) continue
+    const path = join(elsewhere, name)
+    await writeFile(path, (await readFile(path, 'utf8')).replaceAll(lake.locate(''), '/somewhere/else/'))
+  }
+  const moved = await store.verify()
+  assert.deepEqual(summarise(moved), ['tables moved 1'])
+  assert.match(formatReport(moved), /\ntables: 1 moved \(.*storefront lake tables .*\)\n {2}order_events: file:\/\/\/somewhere\/else\//)
   await commitOrderEvents(lake)
   assert.deepEqual(summarise(await store.verify()), [])
 })

@@ -8,7 +8,7 @@ import { describeLoss, knownUpTo } from '../restore/ensure-incarnation.ts'
 import { type ComparedStores, findDataLoss, findLakeAhead } from '../restore/find-data-loss.ts'
 import { awaitInFlight, type InFlightOptions, type InFlightResult, MISSING_FROM_TOPIC, PATIENCE_MS } from './await-in-flight.ts'
 import { compareActivities } from './compare-activities.ts'
-import { readTables, type TablesRead } from './compare-tables.ts'
+import { addUnregistered, readTables, type TablesRead } from './compare-tables.ts'
 import { type ComparisonTables, type TableName, withComparisonTables } from './comparison-tables.ts'
 import { findInvalidRows, InvalidRows } from './invalid-rows.ts'
 import { type LakeContents, readLake } from './read-lake.ts'
@@ -22,6 +22,8 @@ export interface VerifyOptions extends InFlightOptions {
   lake: LakeStore
   /** How long the sink may buffer events; default 60. */
   lakeFlushSeconds?: number
+  /** The pause between two commits of the Iceberg table, 300 by default; 0: by command only. */
+  lakeTableSeconds?: number
   now: () => Date
 }
 
@@ -40,9 +42,19 @@ export type Place =
 /**
  * `altered`: the event's content differs there. `unknown`: no order has it. `lost`: the change stream can deliver nothing more.
  * `restored`: topic or lake have events that the database has lost. `dead-lettered`: no event could be made of the row. `invalid`: a row that
- * the database would refuse today.
+ * the database would refuse today. `moved`: metadata of another place.
  */
-export type FindingKind = 'missing' | 'doubled' | 'corrupt' | 'altered' | 'unknown' | 'lost' | 'dead-lettered' | 'invalid' | 'restored'
+export type FindingKind =
+  | 'missing'
+  | 'doubled'
+  | 'corrupt'
+  | 'altered'
+  | 'unknown'
+  | 'lost'
+  | 'dead-lettered'
+  | 'invalid'
+  | 'restored'
+  | 'moved'
 
 /** A fault that a healthy store never has. */
 export interface Finding {
@@ -65,8 +77,8 @@ export interface VerifyReport {
   mails: { sent: number; queued: number; failed: number; lag: Lag }
   /** `lostEvents`: events whose orders a restore has lost; they stay in the lake. `refusal`: why this database may not write to the lake. */
   lake: { files: number; events: number; lostEvents: number; lag: Lag; refusal: string | null }
-  /** The Iceberg tables that were written, and the events in `order_events`. */
-  tables: { tables: number; events: number }
+  /** The Iceberg tables that were written, the events in `order_events`, and those of the lake that wait for its next commit. */
+  tables: { tables: number; events: number; waiting: number }
   /** What operators, keys and commands have changed: rows of the table, those in the lake, and those of them that a restore has lost. */
   activities: { recorded: number; inLake: number; lost: number; waiting: number }
   findings: Finding[]
@@ -75,6 +87,7 @@ export interface VerifyReport {
 }
 
 const LAKE_FLUSH_SECONDS = 60
+const LAKE_TABLE_SECONDS = 300
 const MAX_EXAMPLES = 100
 
 /**
@@ -83,7 +96,8 @@ const MAX_EXAMPLES = 100
  * event of the topic in an order, and each event of the topic up to a subscriber's position must be in its data.
  */
 export async function verify(options: VerifyOptions): Promise<VerifyReport> {
-  const { pool, topic, patienceMs = PATIENCE_MS, lakeFlushSeconds = LAKE_FLUSH_SECONDS, onStep = () => {} } = options
+  const { pool, topic, patienceMs = PATIENCE_MS, onStep = () => {} } = options
+  const { lakeFlushSeconds = LAKE_FLUSH_SECONDS, lakeTableSeconds = LAKE_TABLE_SECONDS } = options
   return withComparisonTables(async (tables) => {
     const startedAt = options.now().getTime()
     const restored = await findRestored({ pool, topic, lake: options.lake })
@@ -97,6 +111,8 @@ export async function verify(options: VerifyOptions): Promise<VerifyReport> {
     const invalidOrders = new InvalidRows('orders', MAX_EXAMPLES)
     const orders = await readOrders(pool, tables, {}, invalidOrders, onStep)
     await tables.add('dead_letters', await listDeadLetters(pool))
+    const tableIsDue = lakeTableSeconds > 0 ? startedAt - patienceMs - lakeTableSeconds * 1_000 : 0
+    await addUnregistered(tables, lake, tablesRead, tableIsDue)
     const inFlight = await awaitInFlight(tables, options, topicEnd)
     onStep('comparing')
     const invalidRows = [...invalidOrders.found(), ...(await findInvalidRows(pool, MAX_EXAMPLES))]
@@ -141,7 +157,11 @@ export async function verify(options: VerifyOptions): Promise<VerifyReport> {
         lag: await lagOf(behind.lake),
         refusal: (await findLakeAhead({ pool, topic }, lake.lastSequence))?.message ?? null,
       },
-      tables: { tables: tablesRead.count, events: await tables.count(sql`from table_events`) },
+      tables: {
+        tables: tablesRead.count,
+        events: await tables.count(sql`from table_events`),
+        waiting: await tables.count(sql`from unregistered_events where is_late = 0`),
+      },
       activities,
       findings,
       undecided,
@@ -195,8 +215,6 @@ async function find(tables: ComparisonTables, { mailPosition, topicEnd, lake, ta
   const altered = sql`
     from topic_events as copy join order_events as original using (event_id)
     where copy.event_digest <> original.event_digest or copy.move_details <> original.move_details`
-  // The table is behind the lake until its next commit.
-  const tableEnd = sql`(select coalesce(max(sequence), 0) from table_events)`
   const checks: [Place, FindingKind, Sql][] = [
     ['orders', 'corrupt', sql`from order_events where event_digest is null`],
     ['topic', 'missing', lost],
@@ -213,7 +231,7 @@ async function find(tables: ComparisonTables, { mailPosition, topicEnd, lake, ta
     ['lake', 'doubled', doubled('lake_events')],
     ['lake', 'altered', sql`from (${ALTERED_IN_LAKE})`],
     ['lake', 'unknown', sql`${ofNoOrder('lake_events')} where ${isKept}`],
-    ['tables', 'missing', sql`from lake_events anti join table_events using (event_id) where lake_events.sequence <= ${tableEnd}`],
+    ['tables', 'missing', sql`from unregistered_events where is_late = 1`],
     ['tables', 'doubled', doubled('table_events')],
     ['tables', 'unknown', sql`${ofNoOrder('table_events')} where ${isKept}`],
   ]
@@ -237,20 +255,23 @@ async function find(tables: ComparisonTables, { mailPosition, topicEnd, lake, ta
   const messages = await tables.select<CorruptMessage>(sql`select sequence, reason from corrupt_messages order by sequence`)
   return [
     ...findings,
-    ...corruptFindings(
+    ...listFindings(
       'topic',
+      'corrupt',
       messages.map(({ sequence, reason }) => `sequence ${sequence}: ${reason}`),
     ),
-    ...corruptFindings(
+    ...listFindings(
       'lake',
+      'corrupt',
       lake.corrupt.map(({ path, reason }) => `${path}: ${reason}`),
     ),
-    ...corruptFindings('tables', tablesRead.faults),
+    ...listFindings('tables', 'corrupt', tablesRead.faults),
+    ...listFindings('tables', 'moved', tablesRead.moved),
   ]
 }
 
-function corruptFindings(place: Place, all: string[]): Finding[] {
-  return all.length === 0 ? [] : [{ place, kind: 'corrupt', count: all.length, examples: all.slice(0, MAX_EXAMPLES) }]
+function listFindings(place: Place, kind: FindingKind, all: string[]): Finding[] {
+  return all.length === 0 ? [] : [{ place, kind, count: all.length, examples: all.slice(0, MAX_EXAMPLES) }]
 }
 
 async function examplesOf(tables: ComparisonTables, events: Sql): Promise<string[]> {

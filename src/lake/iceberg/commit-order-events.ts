@@ -59,6 +59,14 @@ export async function commitOrderEvents(
   }
 }
 
+/** Names of the lake's files from before a time, in milliseconds since 1970, that the table lacks. Reads no file of the lake. */
+export async function findLateFiles(store: LakeStore, dueBefore: number): Promise<string[]> {
+  const table = new TableStore(store, ORDER_EVENTS.name)
+  const registered = registeredFiles(table, await readBase(table), null)
+  const plan = planChange(registered, splitSuperseded(await listLake(store)).current, new Set())
+  return (plan?.added ?? []).filter(({ storedAt }) => storedAt < dueBefore).map(({ name }) => name)
+}
+
 /** Whether the table was written before. */
 export async function hasOrderEvents(store: LakeStore): Promise<boolean> {
   return (await new TableStore(store, ORDER_EVENTS.name).read()).newest !== null

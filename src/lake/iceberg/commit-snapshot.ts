@@ -49,9 +49,17 @@ export interface Change {
 export async function readBase(table: TableStore): Promise<TableBase> {
   const state = await table.read()
   const metadata = state.newest?.metadata ?? null
-  const isHere = metadata !== null && metadata.location === table.locate(table.folder.slice(0, -1))
-  const manifests = isHere ? await table.readManifests(currentSnapshot(metadata)) : null
+  const manifests = metadata !== null && isHere(table, metadata) ? await table.readManifests(currentSnapshot(metadata)) : null
   return manifests === null ? { state, metadata: null, manifests: [] } : { state, metadata, manifests }
+}
+
+/** Whether the metadata name the place in which they are. */
+export function isHere(table: TableStore, { location }: TableMetadata): boolean {
+  return location === placeOf(table)
+}
+
+function placeOf(table: TableStore): string {
+  return table.locate(table.folder.slice(0, -1))
 }
 
 /** Commits a snapshot. False when another process has committed meanwhile: then start again from `readBase`. */
@@ -62,7 +70,7 @@ export async function commitSnapshot(
   change: Change,
   now: Date,
 ): Promise<boolean> {
-  const before = base.metadata ?? emptyMetadata(table.locate(table.folder.slice(0, -1)), base.state.newest?.metadata)
+  const before = base.metadata ?? emptyMetadata(placeOf(table), base.state.newest?.metadata)
   const parent = base.metadata === null ? null : currentSnapshot(base.metadata)
   const snapshotId = newSnapshotId()
   const sequenceNumber = before['last-sequence-number'] + 1
@@ -103,7 +111,7 @@ export async function commitSnapshot(
 /** The metadata with an entry for the file from which a commit starts. */
 export function withPrevious<T extends Pick<TableMetadata, 'metadata-log' | 'last-updated-ms'>>(
   metadata: T,
-  { state }: Pick<TableBase, 'state'>,
+  { state }: { state: Pick<TableState, 'newest'> },
   table: TableStore,
 ): T {
   if (state.newest === null) return metadata

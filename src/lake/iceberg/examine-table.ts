@@ -1,4 +1,5 @@
 import { type LakeFile, LakeFileGone, type LakeStore, repeatWhenGone } from '../lake-store.ts'
+import { isHere } from './commit-snapshot.ts'
 import type { LakeTableDefinition } from './lake-table.ts'
 import { currentSnapshot } from './table-metadata.ts'
 import { type FileReference, TableStore, type TableVersion } from './table-store.ts'
@@ -6,10 +7,15 @@ import { type FileReference, TableStore, type TableVersion } from './table-store
 export interface TableExamination {
   /** Null for a table that was never written. */
   newest: TableVersion | null
+  nextVersion: number
   /** Of the newest snapshot, as far as they are there. */
   files: LakeFile[]
   /** What cannot be read: metadata, snapshots and their files, with the reason. */
   faults: string[]
+  /** Ids of the snapshots that cannot be read. */
+  lost: Set<number>
+  /** The place that the metadata name, when it is another one: then nothing else is examined. */
+  movedFrom: string | null
 }
 
 const MAX_ATTEMPTS = 5
@@ -28,23 +34,29 @@ export async function examineTable(store: LakeStore, definition: LakeTableDefini
 }
 
 async function examine(store: LakeStore, table: TableStore): Promise<TableExamination> {
-  const { newest, damaged } = await table.read()
-  const faults = damaged.map((place) => `${place}: it is no metadata of a table`)
-  if (newest === null) return { newest, files: [], faults }
+  const state = await table.read()
+  const { newest, nextVersion } = state
+  const examination: TableExamination = { newest, nextVersion, files: [], faults: [...state.damaged], lost: new Set(), movedFrom: null }
+  if (newest === null) return examination
+  if (!isHere(table, newest.metadata)) return { ...examination, movedFrom: newest.metadata.location }
   const listed = [...(await store.list(`${table.folder}data/`)), ...(await store.list('orders/'))]
   const byName = new Map(listed.map((file) => [file.name, file]))
   const current = currentSnapshot(newest.metadata)
-  const files: LakeFile[] = []
-  const lost = new Set<string>()
+  const { files, faults, lost } = examination
+  const gone = new Set<string>()
   const known = new Map<string, FileReference[]>()
   for (const snapshot of newest.metadata.snapshots) {
     const references = await table.readReferences(snapshot, known)
     if (references === null) faults.push(`${snapshot['manifest-list']}: it, or a manifest in it, is damaged or gone`)
+    if (references === null) lost.add(snapshot['snapshot-id'])
     for (const { location, sizeBytes } of references?.files ?? []) {
       const file = byName.get(table.nameAt(location) ?? '')
-      if (file?.sizeBytes !== sizeBytes) lost.add(location)
-      else if (snapshot === current) files.push(file)
+      if (file?.sizeBytes !== sizeBytes) {
+        gone.add(location)
+        lost.add(snapshot['snapshot-id'])
+      } else if (snapshot === current) files.push(file)
     }
   }
-  return { newest, files, faults: [...faults, ...[...lost].map((location) => `${location}: it is gone or has another size`)] }
+  faults.push(...[...gone].map((location) => `${location}: it is gone or has another size`))
+  return examination
 }

@@ -1,12 +1,14 @@
 import assert from 'node:assert/strict'
+import { cp, truncate } from 'node:fs/promises'
 import { test } from 'node:test'
 import { now, tableEvents } from '../../../test/conformance/lake-table-conformance.ts'
 import { writeFiles } from '../../../test/lake-harness.ts'
 import { watchSteps } from '../../../test/lake-steps.ts'
 import { makeLocalLake } from '../../../test/lake-stores.ts'
+import { OperatorError } from '../../errors.ts'
 import { commitOrderEvents } from './commit-order-events.ts'
 import { examineTable } from './examine-table.ts'
-import { expireSnapshots } from './expire-snapshots.ts'
+import { endLostSnapshots, expireSnapshots } from './expire-snapshots.ts'
 import { ORDER_EVENTS } from './lake-table.ts'
 import { MAX_PREVIOUS_METADATA } from './table-metadata.ts'
 import { TableStore } from './table-store.ts'
@@ -41,4 +43,43 @@ test('an expiry that pauses until its version is free again deletes no file of a
   await expiry
   assert.equal(puts, 2)
   assert.deepEqual([await tableEvents(lake), (await examineTable(lake.store, ORDER_EVENTS)).faults], [ids, []])
+})
+
+test('an expiry changes nothing while a snapshot that stays cannot be read, until the tables are written again', async (t) => {
+  const lake = await makeLocalLake(t)
+  const { store } = lake
+  const table = new TableStore(store, ORDER_EVENTS.name)
+  const ids = await writeFiles(t, store, [3])
+  for (const first of [4, 5, 6]) {
+    await commitOrderEvents(store, { now })
+    ids.push(...(await writeFiles(t, store, [1], { from: first })))
+  }
+  await commitOrderEvents(store, { now })
+  const [, second, , fourth] = (await table.read()).newest?.metadata.snapshots ?? []
+  for (const lost of [second, fourth]) {
+    await truncate(lake.pathOf(table.nameAt(lost?.['manifest-list'] ?? '') ?? ''), 60)
+    const before = await store.list('iceberg/')
+    const refused = (error: unknown) => error instanceof OperatorError && /storefront lake tables/.test(error.message)
+    await assert.rejects(expireSnapshots(table, new Date(0), now()), refused)
+    assert.deepEqual(await store.list('iceberg/'), before)
+    await commitOrderEvents(store, { now })
+    await endLostSnapshots(store, ORDER_EVENTS)
+    assert.deepEqual([await tableEvents(lake), (await examineTable(store, ORDER_EVENTS)).faults], [ids, []])
+    if (lost === second) assert.equal((await table.read()).newest?.metadata.snapshots.length, 3)
+  }
+  await expireSnapshots(table, new Date(0), now())
+})
+
+test('metadata of another place are recognised, and an expiry there changes nothing', async (t) => {
+  const lake = await makeLocalLake(t)
+  const ids = await writeFiles(t, lake.store, [3])
+  await commitOrderEvents(lake.store, { now })
+  const moved = await makeLocalLake(t)
+  await cp(lake.pathOf(''), moved.pathOf(''), { recursive: true, preserveTimestamps: true })
+  const { movedFrom, faults } = await examineTable(moved.store, ORDER_EVENTS)
+  assert.deepEqual([movedFrom, faults], [`file://${lake.pathOf('iceberg/order_events')}`, []])
+  await assert.rejects(expireSnapshots(new TableStore(moved.store, ORDER_EVENTS.name), now(), now()), OperatorError)
+  await commitOrderEvents(moved.store, { now })
+  const after = await examineTable(moved.store, ORDER_EVENTS)
+  assert.deepEqual([await tableEvents(moved), after.movedFrom, after.faults], [ids, null, []])
 })

@@ -1,7 +1,15 @@
 import assert from 'node:assert/strict'
+import { copyFile } from 'node:fs/promises'
 import { test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
+import { now, tableEvents } from '../../../test/conformance/lake-table-conformance.ts'
+import { writeFiles } from '../../../test/lake-harness.ts'
 import { makeLocalLake } from '../../../test/lake-stores.ts'
+import { OperatorError } from '../../errors.ts'
+import { commitOrderEvents } from './commit-order-events.ts'
+import { examineTable } from './examine-table.ts'
+import { expireSnapshots } from './expire-snapshots.ts'
+import { ORDER_EVENTS } from './lake-table.ts'
 import { TableStore } from './table-store.ts'
 
 test('a file that cannot be stored rejects the call, and no other promise', async (t) => {
@@ -16,4 +24,28 @@ test('a file that cannot be stored rejects the call, and no other promise', asyn
   await assert.rejects(new TableStore(store, 'order_events').putFile('iceberg/order_events/data/a.parquet', Buffer.from('a')), /full/)
   await setImmediate()
   assert.deepEqual(unhandled, [])
+})
+
+test('metadata of a version that no commit has put are passed over, named, and deleted with old snapshots', async (t) => {
+  const lake = await makeLocalLake(t)
+  const { store, pathOf } = lake
+  const ids = await writeFiles(t, store, [3])
+  await commitOrderEvents(store, { now })
+  const folder = 'iceberg/order_events/metadata'
+  await copyFile(pathOf(`${folder}/v1.metadata.json`), pathOf(`${folder}/v999999999999999.metadata.json`))
+  for (const first of [4, 6]) {
+    ids.push(...(await writeFiles(t, store, [2], { from: first })))
+    assert.equal((await commitOrderEvents(store, { now })).snapshots, 1)
+  }
+  const { newest, faults } = await examineTable(store, ORDER_EVENTS)
+  assert.deepEqual([newest?.version, faults.length], [3, 1])
+  assert.match(faults[0] ?? '', /v999999999999999\.metadata\.json: .*: delete it$/)
+  await expireSnapshots(new TableStore(store, ORDER_EVENTS.name), now(), now())
+  assert.deepEqual([await tableEvents(lake), (await examineTable(store, ORDER_EVENTS)).faults], [ids, []])
+
+  await copyFile(pathOf(`${folder}/v4.metadata.json`), pathOf(`${folder}/v2147483647.metadata.json`))
+  await writeFiles(t, store, [1], { from: 8 })
+  await assert.rejects(commitOrderEvents(store, { now }), (error) => {
+    return error instanceof OperatorError && /v2147483647\.metadata\.json .*: delete it$/.test(error.message)
+  })
 })

@@ -1,11 +1,14 @@
 import { open } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
+import { OperatorError } from '../../errors.ts'
 import { LakeFileGone, type LakeStore, repeatWhenGone } from '../lake-store.ts'
 import { AvroDamaged } from './avro-file.ts'
 import { DELETED, decodeManifest, decodeManifestList, type ManifestEntry, type ManifestFile } from './manifest.ts'
 import { MAX_PREVIOUS_METADATA, parseMetadata, type Snapshot, type TableMetadata } from './table-metadata.ts'
 
 const MAX_ATTEMPTS = 5
+/** A commit each second reaches it in 68 years: a higher version was put by another program. */
+const MAX_VERSION = 2 ** 31 - 1
 
 /** A metadata file of a table. */
 export interface TableVersion {
@@ -20,7 +23,7 @@ export interface TableState {
   newest: TableVersion | null
   /** The version that the next commit has to put. */
   nextVersion: number
-  /** Newer metadata files that are no metadata, such as half of a file that somebody copied. */
+  /** Newer metadata files that do not count, with the reason: half of a file that somebody copied, or a version that no commit has put. */
   damaged: string[]
 }
 
@@ -54,7 +57,7 @@ export class TableStore {
   constructor(store: LakeStore, table: string) {
     this.#store = store
     this.folder = `iceberg/${table}/`
-    this.#versionName = new RegExp(`^${this.folder}metadata/v(\\d{1,15})\\.metadata\\.json$`)
+    this.#versionName = new RegExp(`^${this.folder}metadata/v(\\d+)\\.metadata\\.json$`)
   }
 
   /** A URI for readers of the table. Special characters stay as they are, as Iceberg's readers expect. */
@@ -71,13 +74,13 @@ export class TableStore {
 
   async read(): Promise<TableState> {
     return repeatWhenGone(MAX_ATTEMPTS, async () => {
-      const versions = await this.#listVersions()
+      const { versions, strange } = await this.#listVersions()
       const nextVersion = (versions[0]?.version ?? 0) + 1
-      const damaged: string[] = []
+      const damaged = strange.map((name) => `${this.#store.locate(name)}: no commit has put a version as high as this: delete it`)
       for (const { version, name } of versions) {
         const metadata = parseMetadata(Buffer.from(await this.#store.read(name)).toString())
         if (metadata !== null) return { newest: { version, name, metadata }, nextVersion, damaged }
-        damaged.push(this.#store.locate(name))
+        damaged.push(`${this.#store.locate(name)}: it is no metadata of a table`)
       }
       return { newest: null, nextVersion, damaged }
     })
@@ -120,6 +123,8 @@ export class TableStore {
   /** Makes this the newest metadata; false when another process has put this version, or has put and deleted it. */
   async commit(version: number, metadata: TableMetadata): Promise<boolean> {
     const name = this.#nameOf(version)
+    if (version > MAX_VERSION)
+      throw new OperatorError(`${this.#store.locate(this.#nameOf(version - 1))} leaves no higher version for a table: delete it`)
     if ((await this.putFile(name, Buffer.from(JSON.stringify(metadata)))) === 'taken') return false
     const newest = await this.#afterCommit()
     // The name of an earlier version is free again, and later versions know nothing of what was put there.
@@ -142,21 +147,24 @@ export class TableStore {
 
   /** The hint is for readers without a catalogue. It may be late, and then names earlier metadata that are still there. Returns the newest version. */
   async #afterCommit(): Promise<number> {
-    const versions = await this.#listVersions()
+    const { versions } = await this.#listVersions()
     const newest = (await this.read()).newest?.version ?? 0
     await this.#withFile(Buffer.from(String(newest)), (path) => this.#store.replace(`${this.folder}metadata/version-hint.text`, path))
     for (const { version, name } of versions) if (version < newest - MAX_PREVIOUS_METADATA) await this.#store.delete(name)
     return newest
   }
 
-  /** The newest first. */
-  async #listVersions(): Promise<{ version: number; name: string }[]> {
+  /** The newest first. `strange`: names of versions that are no version of ours. */
+  async #listVersions(): Promise<{ versions: { version: number; name: string }[]; strange: string[] }> {
     const files = await this.#store.list(`${this.folder}metadata/v`)
-    const versions = files.flatMap(({ name }) => {
+    const all = files.flatMap(({ name }) => {
       const version = this.#versionName.exec(name)?.[1]
       return version === undefined ? [] : [{ version: Number(version), name }]
     })
-    return versions.sort((a, b) => b.version - a.version)
+    return {
+      versions: all.filter(({ version }) => version <= MAX_VERSION).sort((a, b) => b.version - a.version),
+      strange: all.filter(({ version }) => version > MAX_VERSION).map(({ name }) => name),
+    }
   }
 
   #nameOf(version: number): string {

@@ -29,20 +29,31 @@ test('adds new files to the table, reports a damaged one once, and stops before 
   assert.deepEqual([lines.length, /0004-\d+\.parquet: it cannot be read/.test(lines[0]?.reason ?? '')], [1, true])
 })
 
-test('reports once that the table cannot be written, and continues when it can', async (t) => {
+test('reports every ten minutes that the table cannot be written and for how long, and continues when it can', async (t) => {
   const lake = await makeLocalLake(t)
   const lines: string[] = []
   const put = lake.store.put.bind(lake.store)
-  let failures = 3
+  let [isFull, failures, at] = [true, 0, Date.now()]
   lake.store.put = async (name, path) => {
-    if (name.startsWith('iceberg/') && failures-- > 0) throw new Error('the disk is full')
-    return put(name, path)
+    if (!name.startsWith('iceberg/') || !isFull) return put(name, path)
+    failures += 1
+    throw new Error('the disk is full')
   }
   await writeFiles(t, lake.store, [3])
   const logger = pino({ level: 'warn' }, { write: (line: string) => void lines.push(JSON.parse(line).reason) })
-  const writer = new TableWriter({ store: lake.store, seconds: 0.05, logger })
+  const writer = new TableWriter({ store: lake.store, seconds: 0.05, logger, now: () => at })
   t.after(() => writer.stop())
+  assert.equal(writer.overdueSeconds, 0)
   await writer.start()
-  await eventually(async () => (await readWithIcebird(lake, 'order_events').catch(() => [])).length === 3)
+  await eventually(async () => failures > 3)
   assert.deepEqual(lines, ['the disk is full'])
+  at += 660_000
+  assert.equal(Math.round(writer.overdueSeconds), 660)
+  await eventually(async () => lines.length > 1)
+  const before = failures
+  await eventually(async () => failures > before + 3)
+  assert.deepEqual(lines, ['the disk is full', 'the disk is full'])
+  isFull = false
+  await eventually(async () => writer.overdueSeconds === 0)
+  assert.equal((await readWithIcebird(lake, 'order_events')).length, 3)
 })

@@ -7,7 +7,12 @@ export interface TableWriterOptions {
   /** The pause between two commits. */
   seconds: number
   logger: Logger
+  /** Milliseconds since 1970. */
+  now?: () => number
 }
+
+/** The same reason is logged again after this time. */
+const REPEAT_MS = 600_000
 
 /** Commits the lake's new files to the table `order_events` from time to time. Several processes may do so at once. */
 export class TableWriter {
@@ -15,11 +20,21 @@ export class TableWriter {
   readonly #stopping = new AbortController()
   #timer: NodeJS.Timeout | undefined
   #writing: Promise<void> | null = null
+  readonly #now: () => number
   /** What was logged last: it is retried every few minutes. */
-  #reported = ''
+  #reported = { reason: '', at: 0 }
+  /** When the table last had every file of the lake; before that, when the writer was made. */
+  #completeAt: number
 
   constructor(options: TableWriterOptions) {
     this.#options = options
+    this.#now = options.now ?? Date.now
+    this.#completeAt = this.#now()
+  }
+
+  /** For how long a commit that gives the table every file of the lake has been due; 0 while it is not. */
+  get overdueSeconds(): number {
+    return Math.max(0, (this.#now() - this.#completeAt) / 1_000 - this.#options.seconds)
   }
 
   async start(): Promise<void> {
@@ -41,12 +56,14 @@ export class TableWriter {
 
   async #commit(): Promise<void> {
     const { store } = this.#options
+    const begunAt = this.#now()
     try {
       const { damaged } = await commitOrderEvents(store, { signal: this.#stopping.signal })
       const reasons = [...damaged].map(([name, reason]) => `${store.locate(name)}: ${reason}`)
       if (reasons.length > 0)
-        this.#report(reasons.join('; '), 'the Iceberg table lacks damaged files of the lake; run storefront lake repair')
-      else this.#reported = ''
+        return this.#report(reasons.join('; '), 'the Iceberg table lacks damaged files of the lake; run storefront lake repair')
+      this.#reported.reason = ''
+      this.#completeAt = begunAt
     } catch (error) {
       if (this.#stopping.signal.aborted) return
       this.#report(error instanceof Error ? error.message : String(error), 'the Iceberg table of the lake cannot be written; it is retried')
@@ -54,7 +71,9 @@ export class TableWriter {
   }
 
   #report(reason: string, message: string): void {
-    if (reason !== this.#reported) this.#options.logger.warn({ reason }, message)
-    this.#reported = reason
+    const at = this.#now()
+    if (reason === this.#reported.reason && at - this.#reported.at < REPEAT_MS) return
+    this.#options.logger.warn({ reason }, message)
+    this.#reported = { reason, at }
   }
 }
