@@ -69,7 +69,7 @@ export class Judge {
     return null
   }
 
-  /** No parameter is a list, so none may repeat, and every parameter must be in the document. */
+  /** Only a parameter that is a list may repeat, and every parameter must be in the document. */
   #judgeQuery({ queryParameters }: Operation, query: FuzzRequest['query']): string | null {
     const seen = new Set<string>()
     for (const { name, value } of query) {
@@ -77,16 +77,19 @@ export class Judge {
       // An operation without a query ignores it.
       if (queryParameters.length === 0) continue
       if (parameter === undefined) return `query: ${JSON.stringify(name)} is not known`
-      if (seen.has(name)) return `query: ${name} comes twice`
+      const isList = parameter.schema.type === 'array'
+      if (seen.has(name) && !isList) return `query: ${name} comes twice`
       seen.add(name)
-      const reason = value === null ? 'cannot be decoded' : (findUnstorable(value) ?? this.#judgeText(parameter, value))
+      const all = isList ? query.filter((other) => other.name === name).map((other) => other.value) : value
+      const reason = value === null ? 'cannot be decoded' : (findUnstorable(value) ?? this.#judgeText(parameter, all))
       if (reason !== null) return `query ${name}: ${reason}`
     }
     const missing = queryParameters.find(({ name, isRequired }) => isRequired && !seen.has(name))
     return missing === undefined ? null : `query: ${missing.name} is missing`
   }
 
-  #judgeText({ schema }: Parameter, text: string): string | null {
+  #judgeText({ schema }: Parameter, text: unknown): string | null {
+    if (typeof text !== 'string') return this.explain(schema, text)
     if (schema.type === 'integer') return /^-?(0|[1-9]\d*)$/.test(text) ? this.explain(schema, Number(text)) : 'is no integer'
     if (schema.type === 'boolean') return text === 'true' || text === 'false' ? null : 'is no boolean'
     return this.explain(schema, text)

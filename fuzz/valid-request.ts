@@ -44,7 +44,7 @@ export function validRequest({ operation, judge, known }: Options): fc.Arbitrary
     })
     .map(({ who, query, page, body, key, etag }): FuzzRequest => {
       const { cursor: _, ...filters } = query
-      const pairs = Object.entries(filters).map(([name, value]) => queryPair(name, String(value)))
+      const pairs = Object.entries(filters).flatMap(([name, values]) => [values].flat().map((value) => queryPair(name, String(value))))
       const account = page?.accountId === undefined ? who.account : (known.accounts.find(({ id }) => id === page.accountId) ?? who.account)
       const json = body === undefined ? null : correlate(operation, body, who.account)
       return {

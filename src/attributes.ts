@@ -1,51 +1,58 @@
-import { type Static, Type } from 'typebox'
+import { type Static, type TSchema, Type } from 'typebox'
 
 const MAX_ATTRIBUTES = 50
 const MAX_VALUE_LENGTH = 500
+/** Texts of one list. */
+const MAX_LIST = 50
 /** Of all attributes together, as JSON in UTF-8. */
 const MAX_BYTES = 4_096
 /** A letter first, so that no name is `__proto__`. */
-const KEY_PATTERN = '^[A-Za-z][A-Za-z0-9_.-]{0,49}$'
+export const ATTRIBUTE_NAME = '[A-Za-z][A-Za-z0-9_.-]{0,49}'
+const KEY_PATTERN = `^${ATTRIBUTE_NAME}$`
 const NAMES = 'names of 1 to 50 letters, digits, _ . and - that begin with a letter'
 
-const Values = Type.Record(
-  Type.String({ pattern: KEY_PATTERN }),
-  Type.Union([
-    Type.String({ maxLength: MAX_VALUE_LENGTH }),
-    Type.Number({ minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER }),
-    Type.Boolean(),
-  ]),
-  {
-    title: 'Attributes',
+const Text = Type.String({ maxLength: MAX_VALUE_LENGTH })
+const Value = Type.Union([Text, Type.Number({ minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER }), Type.Boolean()])
+
+/** `Type.Refine` is the last step: a copy by spread would lose the rule. */
+function inputOf<T extends TSchema>(value: T, title: string) {
+  const values = Type.Record(Type.String({ pattern: KEY_PATTERN }), value, {
+    title,
     maxProperties: MAX_ATTRIBUTES,
     additionalProperties: false,
     // For the OpenAPI document, which has no `patternProperties`.
     propertyNames: { type: 'string', pattern: KEY_PATTERN },
-    description: `Facts for the shop's own programs, with ${NAMES}; all together at most ${MAX_BYTES} bytes as JSON.`,
-  },
-)
-
-/** A few facts that the shop's own programs keep with a thing: names with texts, numbers and booleans. The store does not interpret them. */
-export type Attributes = Static<typeof Values>
+    description: `Facts of the shop's own, with ${NAMES}; all together at most ${MAX_BYTES} bytes as JSON.`,
+  })
+  return Type.Refine(
+    values,
+    (attributes) => findFault(attributes) === null,
+    (attributes) => findFault(attributes) ?? '',
+  )
+}
 
 /** The reason for refusing attributes that have the right shape, null for none. */
-function findFault(attributes: Attributes): string | null {
-  for (const value of Object.values(attributes)) {
+function findFault(attributes: object): string | null {
+  for (const value of Object.values(attributes).flat()) {
     if (typeof value === 'string' && (!value.isWellFormed() || value.includes('\0')))
       return 'attributes must be well-formed Unicode without NUL'
   }
   return Buffer.byteLength(JSON.stringify(attributes)) <= MAX_BYTES ? null : `attributes must have at most ${MAX_BYTES} bytes as JSON`
 }
 
-/** As requests have them. A copy by spread would lose the rule. */
-export const AttributesInput = Type.Refine(
-  Values,
-  (attributes) => findFault(attributes) === null,
-  (attributes) => findFault(attributes) ?? '',
-)
+/** As requests have them. */
+export const AttributesInput = inputOf(Value, 'Attributes')
+/** A few facts that the shop's own programs keep with a thing: names with texts, numbers and booleans. The store does not interpret them. */
+export type Attributes = Static<typeof AttributesInput>
 
+/** Those of products, by which lists can be filtered, may be lists of texts too. */
+export const ProductAttributesInput = inputOf(Type.Union([...Value.anyOf, Type.Array(Text, { maxItems: MAX_LIST })]), 'ProductAttributes')
+export type ProductAttributes = Static<typeof ProductAttributesInput>
+
+const shown = [Type.String(), Type.Number(), Type.Boolean()] as const
 /** As answers and events have them: the bounds may grow. */
-export const AttributesSchema = Type.Record(Type.String(), Type.Union([Type.String(), Type.Number(), Type.Boolean()]))
+export const AttributesSchema = Type.Record(Type.String(), Type.Union([...shown]))
+export const ProductAttributesSchema = Type.Record(Type.String(), Type.Union([...shown, Type.Array(Type.String())]))
 
-/** What attributes must be, for the author of a file. */
-export const ATTRIBUTES_RULE = `an object of at most ${MAX_ATTRIBUTES} texts of up to ${MAX_VALUE_LENGTH} characters, numbers and booleans, with ${NAMES}`
+/** What the attributes of a product must be, for the author of a file. */
+export const ATTRIBUTES_RULE = `an object of at most ${MAX_ATTRIBUTES} texts of up to ${MAX_VALUE_LENGTH} characters, lists of them, numbers and booleans, with ${NAMES}`

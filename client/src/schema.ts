@@ -1052,7 +1052,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * How many products there are by category and price
+         * How many products there are by category, price and attribute
          * @description Takes the filters of the list. Counts are exact for small results and estimated from a sample for large ones.
          */
         get: operations["listFacets"];
@@ -2198,7 +2198,7 @@ export interface components {
         };
         /** @enum {unknown} */
         ApiKeyState: "active" | "expired" | "revoked";
-        /** @description Facts for the shop's own programs, with names of 1 to 50 letters, digits, _ . and - that begin with a letter; all together at most 4096 bytes as JSON. */
+        /** @description Facts of the shop's own, with names of 1 to 50 letters, digits, _ . and - that begin with a letter; all together at most 4096 bytes as JSON. */
         Attributes: {
             [key: string]: string | number | boolean;
         };
@@ -2348,6 +2348,21 @@ export interface components {
                 min: number;
                 max: number | null;
                 count: number;
+            }[];
+            /** @description Only with `include=attributes`: the 20 with most products. */
+            attributes?: {
+                name: string;
+                count: number;
+                /** @description The 20 texts, booleans and texts of lists with most products, as `attr` takes them. */
+                values: {
+                    value: string;
+                    count: number;
+                }[];
+                /** @description Of its numbers; null: it has none. */
+                range: {
+                    min: number;
+                    max: number;
+                } | null;
             }[];
             /** @description Whether the counts are exact; otherwise they come from a sample. */
             exact: boolean;
@@ -2780,7 +2795,7 @@ export interface components {
             options?: {
                 [key: string]: string;
             };
-            attributes?: components["schemas"]["Attributes"];
+            attributes?: components["schemas"]["ProductAttributes"];
             /** @description Above `price`, in its currency. */
             compare_at_price?: {
                 amount: number;
@@ -3213,7 +3228,7 @@ export interface components {
             };
             /** @description The shop's own facts about the product. Absent: none. */
             attributes?: {
-                [key: string]: string | number | boolean;
+                [key: string]: string | number | boolean | string[];
             };
             price: components["schemas"]["Money"];
             /** @description The price before a reduction: above `price`, in its currency. */
@@ -3224,6 +3239,10 @@ export interface components {
             /** Format: date-time */
             updated_at: string;
             variants?: components["schemas"]["Variants"];
+        };
+        /** @description Facts of the shop's own, with names of 1 to 50 letters, digits, _ . and - that begin with a letter; all together at most 4096 bytes as JSON. */
+        ProductAttributes: {
+            [key: string]: string | number | boolean | string[];
         };
         ProductChange: {
             /** @description Stored in lower case, with hyphens between words. By default made of the name. */
@@ -3248,7 +3267,7 @@ export interface components {
             options?: {
                 [key: string]: string;
             };
-            attributes?: components["schemas"]["Attributes"];
+            attributes?: components["schemas"]["ProductAttributes"];
             price?: {
                 amount: number;
                 currency: string;
@@ -3284,7 +3303,7 @@ export interface components {
             };
             /** @description The shop's own facts about the product. Absent: none. */
             attributes?: {
-                [key: string]: string | number | boolean;
+                [key: string]: string | number | boolean | string[];
             };
             price: components["schemas"]["Money"];
             /** @description The price before a reduction: above `price`, in its currency. */
@@ -10312,6 +10331,8 @@ export interface operations {
                 ids?: string;
                 /** @description The variants of one thing. */
                 group?: string;
+                /** @description Only products with these attributes: `attr=material=wool`, and of numbers `attr=weight_g>=100`. Several conditions hold together, but of several values of one attribute one is enough. Of a list any value counts. */
+                attr?: string[];
                 /** @description Items on a page. */
                 limit?: number;
                 /** @description The `next_cursor` of the page before, with the same filters. */
@@ -10353,7 +10374,11 @@ export interface operations {
                      *           "attributes": {
                      *             "material": "stoneware",
                      *             "dishwasher_safe": true,
-                     *             "weight_g": 340
+                     *             "weight_g": 340,
+                     *             "colours": [
+                     *               "blue",
+                     *               "white"
+                     *             ]
                      *           },
                      *           "price": {
                      *             "amount": 1290,
@@ -10422,6 +10447,10 @@ export interface operations {
                 ids?: string;
                 /** @description The variants of one thing. */
                 group?: string;
+                /** @description Only products with these attributes: `attr=material=wool`, and of numbers `attr=weight_g>=100`. Several conditions hold together, but of several values of one attribute one is enough. Of a list any value counts. */
+                attr?: string[];
+                /** @description Adds the attributes. */
+                include?: "attributes";
             };
             header?: never;
             path?: never;
@@ -10449,6 +10478,28 @@ export interface operations {
                      *           "min": 1000,
                      *           "max": 2500,
                      *           "count": 12
+                     *         }
+                     *       ],
+                     *       "attributes": [
+                     *         {
+                     *           "name": "material",
+                     *           "count": 12,
+                     *           "values": [
+                     *             {
+                     *               "value": "stoneware",
+                     *               "count": 12
+                     *             }
+                     *           ],
+                     *           "range": null
+                     *         },
+                     *         {
+                     *           "name": "weight_g",
+                     *           "count": 10,
+                     *           "values": [],
+                     *           "range": {
+                     *             "min": 250,
+                     *             "max": 480
+                     *           }
                      *         }
                      *       ],
                      *       "exact": true
@@ -10520,7 +10571,11 @@ export interface operations {
                      *       "attributes": {
                      *         "material": "stoneware",
                      *         "dishwasher_safe": true,
-                     *         "weight_g": 340
+                     *         "weight_g": 340,
+                     *         "colours": [
+                     *           "blue",
+                     *           "white"
+                     *         ]
                      *       },
                      *       "price": {
                      *         "amount": 1290,
@@ -10621,7 +10676,11 @@ export interface operations {
                      *       "attributes": {
                      *         "material": "stoneware",
                      *         "dishwasher_safe": true,
-                     *         "weight_g": 340
+                     *         "weight_g": 340,
+                     *         "colours": [
+                     *           "blue",
+                     *           "white"
+                     *         ]
                      *       },
                      *       "price": {
                      *         "amount": 1290,
@@ -10740,7 +10799,11 @@ export interface operations {
                  *       "attributes": {
                  *         "material": "stoneware",
                  *         "dishwasher_safe": true,
-                 *         "weight_g": 340
+                 *         "weight_g": 340,
+                 *         "colours": [
+                 *           "blue",
+                 *           "white"
+                 *         ]
                  *       },
                  *       "price": {
                  *         "amount": 1290,
@@ -10784,7 +10847,11 @@ export interface operations {
                      *       "attributes": {
                      *         "material": "stoneware",
                      *         "dishwasher_safe": true,
-                     *         "weight_g": 340
+                     *         "weight_g": 340,
+                     *         "colours": [
+                     *           "blue",
+                     *           "white"
+                     *         ]
                      *       },
                      *       "price": {
                      *         "amount": 1290,
@@ -11086,7 +11153,11 @@ export interface operations {
                      *       "attributes": {
                      *         "material": "stoneware",
                      *         "dishwasher_safe": true,
-                     *         "weight_g": 340
+                     *         "weight_g": 340,
+                     *         "colours": [
+                     *           "blue",
+                     *           "white"
+                     *         ]
                      *       },
                      *       "price": {
                      *         "amount": 1290,

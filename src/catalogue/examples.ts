@@ -13,7 +13,7 @@ export const EXAMPLE_NEW_PRODUCT = {
   ],
   group: 'MUG',
   options: { colour: 'blue' },
-  attributes: { material: 'stoneware', dishwasher_safe: true, weight_g: 340 },
+  attributes: { material: 'stoneware', dishwasher_safe: true, weight_g: 340, colours: ['blue', 'white'] },
   price: { amount: 1_290, currency: 'EUR' },
   compare_at_price: { amount: 1_590, currency: 'EUR' },
   seo: { title: 'Blue stoneware mug', description: 'A mug of 300 ml that the dishwasher cannot harm.' },
@@ -40,6 +40,10 @@ export const EXAMPLE_PRODUCT_CHANGE = { price: { amount: 990, currency: 'EUR' } 
 export const EXAMPLE_FACETS = {
   categories: [{ category: 'Kitchen', count: 12 }],
   price_ranges: [{ currency: 'EUR', min: 1_000, max: 2_500, count: 12 }],
+  attributes: [
+    { name: 'material', count: 12, values: [{ value: 'stoneware', count: 12 }], range: null },
+    { name: 'weight_g', count: 10, values: [], range: { min: 250, max: 480 } },
+  ],
   exact: true,
 }
 

@@ -95,8 +95,8 @@ async function readEntries(
 }
 
 /** Whether filters other than the search may have left nothing. */
-function isNarrowed({ category, minPrice, maxPrice, inStock, ids, group }: Listing): boolean {
-  return [category, minPrice, maxPrice, inStock, ids, group].some((value) => value !== null)
+function isNarrowed({ category, minPrice, maxPrice, inStock, ids, group, attributes }: Listing): boolean {
+  return [category, minPrice, maxPrice, inStock, ids, group, attributes].some((value) => value !== null)
 }
 
 /** Whether a product follows `last`. */

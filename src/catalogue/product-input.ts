@@ -1,5 +1,5 @@
 import { type Static, type TSchema, Type } from 'typebox'
-import { AttributesInput } from '../attributes.ts'
+import { ProductAttributesInput } from '../attributes.ts'
 import { isCurrency } from '../currency.ts'
 import { AppError, type FieldError } from '../errors.ts'
 import type { Money } from '../money.ts'
@@ -138,7 +138,7 @@ const properties = {
   group: optionalLabel('group'),
   // With a pattern for names, since Type.Record with a plain Type.String does not check names with a line break.
   options: withRule(Type.Record(Type.String({ pattern: '^[^]*$' }), label('an option')), findFaultInOptions),
-  attributes: AttributesInput,
+  attributes: ProductAttributesInput,
   price: Price,
   compare_at_price: Type.Union([Price, Type.Null()], { description: 'Above `price`, in its currency.' }),
   seo: Type.Object(

@@ -1,4 +1,5 @@
 import { type Static, Type } from 'typebox'
+import { ATTRIBUTE_NAME } from '../attributes.ts'
 import { AppError } from '../errors.ts'
 import { Cursor, DEFAULT_LIMIT, Limit } from '../http/pagination.ts'
 import { MAX_WORDS, normalizeSearch, parseSearch, type SearchWords } from './search/search-words.ts'
@@ -8,6 +9,9 @@ export type KeySort = (typeof SORTS)[number]
 const MAX_IDS = 100
 const UUID = '[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}'
 const Price = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description: "Minor units of the product's own currency." })
+
+/** A name with a value that it has, or with the bound of a number. */
+const ATTRIBUTE_CONDITION = `^${ATTRIBUTE_NAME}(?:=[^]{0,500}|[<>]=-?(?:0|[1-9][0-9]{0,15})(?:\\.[0-9]{1,10})?)$`
 
 /** Ids of products with commas between them. */
 export const ProductIds = Type.String({
@@ -31,9 +35,20 @@ const filters = {
   in_stock: Type.Optional(Type.Boolean({ description: 'Only products that are, or are not, in stock.' })),
   ids: Type.Optional(ProductIds),
   group: Type.Optional(Type.String({ minLength: 1, maxLength: 64, description: 'The variants of one thing.' })),
+  attr: Type.Optional(
+    Type.Array(Type.String({ pattern: ATTRIBUTE_CONDITION }), {
+      maxItems: 20,
+      description:
+        'Only products with these attributes: `attr=material=wool`, and of numbers `attr=weight_g>=100`. Several conditions hold together, but of several values ' +
+        'of one attribute one is enough. Of a list any value counts.',
+    }),
+  ),
 }
 
-export const FacetsQuery = Type.Object(filters, { additionalProperties: false })
+export const FacetsQuery = Type.Object(
+  { ...filters, include: Type.Optional(Type.Enum(['attributes'], { description: 'Adds the attributes.' })) },
+  { additionalProperties: false },
+)
 export const ProductQuery = Type.Object(
   {
     ...filters,
@@ -59,6 +74,8 @@ export interface Filters {
   inStock: boolean | null
   ids: readonly string[] | null
   group: string | null
+  /** As in the query, sorted. */
+  attributes: readonly string[] | null
 }
 
 export interface Listing extends Filters {
@@ -70,15 +87,16 @@ export interface Listing extends Filters {
 }
 
 /** Throws `invalid_query`. */
-export function readFilters(query: Static<typeof FacetsQuery>): Filters {
-  const { q, category = null, min_price = null, max_price = null, in_stock = null, ids, group = null } = query
+export function readFilters(query: Omit<Static<typeof FacetsQuery>, 'include'>): Filters {
+  const { q, category = null, min_price = null, max_price = null, in_stock = null, ids, group = null, attr } = query
   if (min_price !== null && max_price !== null && min_price > max_price) throw invalid('min_price', 'must not be above max_price')
   const search = q === undefined ? null : parseSearch(q)
   if (search !== null && search.required.length + search.excluded.length > MAX_WORDS) {
     throw invalid('q', `must have at most ${MAX_WORDS} words`)
   }
   const wanted = ids === undefined ? null : [...new Set(ids.toLowerCase().split(','))].sort()
-  return { search, category, minPrice: min_price, maxPrice: max_price, inStock: in_stock, ids: wanted, group }
+  const attributes = attr === undefined ? null : [...new Set(attr)].sort()
+  return { search, category, minPrice: min_price, maxPrice: max_price, inStock: in_stock, ids: wanted, group, attributes }
 }
 
 /** Throws `invalid_query`. */
@@ -90,8 +108,8 @@ export function readListing(query: Static<typeof ProductQuery>): Listing {
 }
 
 /** The parameters of a query in canonical order and spelling, without those that equal their default. */
-export function toParameters(listing: Listing): Record<string, string> {
-  const { search, category, minPrice, maxPrice, inStock, ids, group, sort, limit, isCollapsed, hasCount, cursor } = listing
+export function toParameters(listing: Listing): Record<string, string | readonly string[]> {
+  const { search, category, minPrice, maxPrice, inStock, ids, group, attributes, sort, limit, isCollapsed, hasCount, cursor } = listing
   const parameters = {
     // A search without a word matches nothing and stays a search.
     q: search === null ? null : normalizeSearch(search) || '-',
@@ -101,6 +119,7 @@ export function toParameters(listing: Listing): Record<string, string> {
     in_stock: inStock,
     ids: ids?.join(',') ?? null,
     group,
+    attr: attributes,
     sort: sort === (search === null ? '-created_at' : 'relevance') ? null : sort,
     limit: limit === DEFAULT_LIMIT ? null : limit,
     collapse: isCollapsed ? 'group' : null,
@@ -108,7 +127,7 @@ export function toParameters(listing: Listing): Record<string, string> {
     cursor,
   }
   const given = Object.entries(parameters).filter(([, value]) => value !== null)
-  return Object.fromEntries(given.map(([name, value]) => [name, String(value)]))
+  return Object.fromEntries(given.map(([name, value]) => [name, Array.isArray(value) ? value : String(value)]))
 }
 
 /** The list that a cursor belongs to. The number is the version of cursors: raise it when their form or order changes. */

@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox'
-import { type Attributes, AttributesSchema } from '../attributes.ts'
+import { type ProductAttributes, ProductAttributesSchema } from '../attributes.ts'
 import type { Queryable } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { MoneySchema } from '../money.ts'
@@ -19,7 +19,7 @@ export const ProductSchema = Type.Object(
     image_url: Type.Union([Type.String(), Type.Null()], { description: 'The first image.' }),
     group: Type.Union([Type.String(), Type.Null()], { description: 'Common to the variants of one thing.' }),
     options: Type.Record(Type.String(), Type.String(), { description: 'The properties that distinguish a variant within its group.' }),
-    attributes: Type.Optional({ ...AttributesSchema, description: "The shop's own facts about the product. Absent: none." }),
+    attributes: Type.Optional({ ...ProductAttributesSchema, description: "The shop's own facts about the product. Absent: none." }),
     price: MoneySchema,
     compare_at_price: Type.Union([MoneySchema, Type.Null()], {
       description: 'The price before a reduction: above `price`, in its currency.',
@@ -39,7 +39,7 @@ export const ProductParams = Type.Object({ id: Type.String({ format: 'uuid', des
 export interface ProductRow
   extends Omit<Product, 'group' | 'attributes' | 'price' | 'compare_at_price' | 'created_at' | 'updated_at' | 'variants'> {
   variant_group: string | null
-  attributes: Attributes
+  attributes: ProductAttributes
   price_amount: number
   price_currency: string
   compare_at_amount: number | null

@@ -77,18 +77,19 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
         operationId: 'listFacets',
         description: 'Takes the filters of the list. Counts are exact for small results and estimated from a sample for large ones.',
         tags,
-        summary: 'How many products there are by category and price',
+        summary: 'How many products there are by category, price and attribute',
         querystring: FacetsQuery,
         response: okResponses(FacetsSchema, 'The numbers of products.', 'invalid_query'),
       },
     },
     async (request, reply) => {
       const filters = readFilters(request.query)
+      const hasAttributes = request.query.include !== undefined
       const key = JSON.stringify(
         toParameters({ ...filters, sort: '-created_at', limit: 1, cursor: null, isCollapsed: false, hasCount: false }),
       )
-      return serveCatalogue(context, request, reply, { key: `facets ${key}`, cost: 'search' }, async (tx) => ({
-        body: await countFacets(tx, filters),
+      return serveCatalogue(context, request, reply, { key: `facets ${hasAttributes} ${key}`, cost: 'search' }, async (tx) => ({
+        body: await countFacets(tx, filters, { hasAttributes }),
         tags: [LISTS_TAG],
       }))
     },

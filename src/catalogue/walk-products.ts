@@ -72,8 +72,10 @@ export async function walkProducts(db: Queryable, walk: Walk): Promise<ProductRo
 
 /** The name of the prepared statement of an unfiltered walk, whose plan suits all values; null for a filtered one, which is planned each time. */
 function planName({ filters, textQuery, sort, isBackward, from, floor, count }: Walk): string | null {
-  const { category, minPrice, maxPrice, inStock, ids, group, isCollapsed } = filters
-  const isFiltered = [textQuery, category, minPrice, maxPrice, inStock, ids, group, floor ?? null].some((value) => value !== null)
+  const { category, minPrice, maxPrice, inStock, ids, group, attributes, isCollapsed } = filters
+  const isFiltered = [textQuery, category, minPrice, maxPrice, inStock, ids, group, attributes, floor ?? null].some(
+    (value) => value !== null,
+  )
   if (isFiltered || isCollapsed) return null
   return `walk ${sort} ${isBackward ? 'back' : 'on'} ${from === null ? 'start' : 'from'} ${count}`
 }

@@ -115,11 +115,12 @@ const MAX_LINK_BYTES = 4_000
  */
 export function pageLinks(
   address: string,
-  parameters: Readonly<Record<string, string>>,
+  parameters: Readonly<Record<string, string | readonly string[]>>,
   cursors: { prev: string | null; next: string | null },
 ): string | undefined {
+  const pairs = Object.entries(parameters).flatMap(([name, values]) => [values].flat().map((value) => [name, value]))
   const link = (rel: string, cursor?: string) => {
-    const query = new URLSearchParams({ ...parameters, ...(cursor === undefined ? {} : { cursor }) }).toString()
+    const query = new URLSearchParams([...pairs, ...(cursor === undefined ? [] : [['cursor', cursor]])]).toString()
     return `<${address}${query === '' ? '' : `?${query}`}>; rel="${rel}"`
   }
   const { prev, next } = cursors

@@ -83,13 +83,14 @@ export const compileValidator: FastifySchemaCompiler<TSchema> = ({ schema, httpP
   }
 }
 
-/** Text → number or boolean where the schema wants one and the text is exactly that; the check refuses other text. */
+/** Text → number or boolean where the schema wants one and the text is exactly that, or a list of it; the check refuses other text. */
 function convertQuery(schema: TSchema, input: unknown): unknown {
   const { properties = {} } = schema as { properties?: Record<string, { type?: string }> }
   const values = { ...(input as Record<string, unknown>) }
   for (const [name, value] of Object.entries(values)) {
     const type = Object.hasOwn(properties, name) ? properties[name]?.type : undefined
     if (type === 'integer' && typeof value === 'string' && /^-?(0|[1-9]\d{0,15})$/.test(value)) values[name] = Number(value)
+    if (type === 'array' && typeof value === 'string') values[name] = [value]
     if (type === 'boolean' && (value === 'true' || value === 'false')) values[name] = value === 'true'
   }
   return values

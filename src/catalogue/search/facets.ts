@@ -3,6 +3,7 @@ import type { Queryable } from '../../db/pool.ts'
 import { allOf, noSql, sql } from '../../db/sql.ts'
 import { EXAMPLE_FACETS } from '../examples.ts'
 import type { Filters } from '../product-query.ts'
+import { AttributeFacetsSchema, countAttributes } from './attribute-facets.ts'
 import { estimateProducts } from './count-products.ts'
 import { filterConditions } from './filter-sql.ts'
 import { resolveTextQuery } from './similar-words.ts'
@@ -20,6 +21,7 @@ export const FacetsSchema = Type.Object(
         count,
       }),
     ),
+    attributes: Type.Optional(AttributeFacetsSchema),
     exact: Type.Boolean({ description: 'Whether the counts are exact; otherwise they come from a sample.' }),
   },
   { title: 'Facets', examples: [EXAMPLE_FACETS] },
@@ -31,19 +33,24 @@ const RANGES = [0, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 25
 const MAX_CATEGORIES = 100
 /** Of more matches a sample of about this size is read. */
 const MAX_READ = 50_000
+/** Those of attributes cost more each. */
+const MAX_READ_OF_ATTRIBUTES = 10_000
 
-/** The number of products that match the filters, by category and by price range. */
-export async function countFacets(db: Queryable, filters: Filters): Promise<Facets> {
+/** The number of products that match the filters, by category, by price range and, if asked, by attribute. */
+export async function countFacets(db: Queryable, filters: Filters, { hasAttributes = false } = {}): Promise<Facets> {
   const textQuery = filters.search === null ? null : await resolveTextQuery(db, filters.search)
-  const share = (await estimateProducts(db, filters, textQuery)) <= MAX_READ ? 1 : await sampleShare(db)
+  const conditions = filterConditions('product', filters, textQuery)
+  const estimate = await estimateProducts(db, filters, textQuery)
+  const share = estimate <= MAX_READ ? 1 : await sampleShare(db, MAX_READ)
   const { rows } = await db.query<{ category: string; currency: string; range: number; count: number }>(
     sql`select product.category, product.price_currency as currency,
       width_bucket(product.price_amount, ${RANGES}::bigint[]) as range, count(*) as count
     from products as product ${share < 1 ? sql`tablesample system (${share * 100}) repeatable (1)` : noSql}
-    where ${allOf(filterConditions('product', filters, textQuery))}
+    where ${allOf(conditions)}
     group by product.category, product.price_currency, range`,
   )
   const total = (group: typeof rows) => Math.round(group.reduce((sum, row) => sum + row.count, 0) / share)
+  const attributeShare = estimate <= MAX_READ_OF_ATTRIBUTES ? 1 : await sampleShare(db, MAX_READ_OF_ATTRIBUTES)
   return {
     categories: [...Map.groupBy(rows, ({ category }) => category)]
       .map(([category, group]) => ({ category, count: total(group) }))
@@ -55,12 +62,13 @@ export async function countFacets(db: Queryable, filters: Filters): Promise<Face
         const { currency = '', range = 1 } = group[0] ?? {}
         return { currency, min: RANGES[range - 1] ?? 0, max: RANGES[range] ?? null, count: total(group) }
       }),
-    exact: share === 1,
+    ...(hasAttributes ? { attributes: await countAttributes(db, conditions, attributeShare) } : {}),
+    exact: share === 1 && (!hasAttributes || attributeShare === 1),
   }
 }
 
-/** The share of the table that has about MAX_READ rows. */
-async function sampleShare(db: Queryable): Promise<number> {
+/** The share of the table that has about `wanted` rows. */
+async function sampleShare(db: Queryable, wanted: number): Promise<number> {
   const { rows } = await db.query<{ rows: number }>(`select reltuples::bigint as rows from pg_class where oid = 'products'::regclass`)
-  return Math.min(1, MAX_READ / Math.max(1, rows[0]?.rows ?? 0))
+  return Math.min(1, wanted / Math.max(1, rows[0]?.rows ?? 0))
 }

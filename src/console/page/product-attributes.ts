@@ -1,17 +1,19 @@
-import type { Schemas } from './api.ts'
+import type { components } from '../../../client/src/schema.ts'
 
-type Attributes = Schemas['Attributes']
+type Attributes = components['schemas']['ProductAttributes']
 
 /** The store's bounds, for the operator. */
 export const ATTRIBUTES_HINT =
-  "For the shop's own programs; the store reads none. One a line, as name: value, at most 50 and 4,096 bytes together. A name begins with a letter and has up to 50 letters, " +
-  'digits, _ . and -. A value is a text of up to 500 characters, a number, or true or false; in quotes, "12" is a text.'
+  "Facts of the shop's own, by which lists can be filtered. One a line, as name: value, at most 50 and 4,096 bytes together. A name begins with a letter and has up to 50 letters, " +
+  'digits, _ . and -. A value is a text of up to 500 characters, a number, true or false, or a list of texts such as ["red", "blue"]; in quotes, "12" is a text.'
 
 /** One attribute a line. Texts that would be read as something else are in quotes, as in JSON. */
 export function formatAttributes(attributes: Attributes = {}): string {
   const lines = Object.entries(attributes).map(([name, value]) => {
     const isPlain =
-      typeof value !== 'string' || (value !== '' && value === value.trim() && !/[\n\r]/.test(value) && readValue(value) === value)
+      typeof value === 'string'
+        ? value !== '' && value === value.trim() && !/[\n\r]/.test(value) && readValue(value) === value
+        : !Array.isArray(value)
     return `${name}: ${isPlain ? value : JSON.stringify(value)}`
   })
   return lines.join('\n')
@@ -20,7 +22,7 @@ export function formatAttributes(attributes: Attributes = {}): string {
 /** Throws with the line that is none, or that has the name of another. */
 export function readAttributes(text: string): Attributes {
   const lines = text.split('\n').filter((line) => line.trim() !== '')
-  const attributes = new Map<string, string | number | boolean>()
+  const attributes = new Map<string, Attributes[string]>()
   for (const line of lines) {
     const colon = line.indexOf(':')
     const name = line.slice(0, colon).trim()
@@ -34,7 +36,7 @@ export function readAttributes(text: string): Attributes {
 }
 
 function readValue(text: string): string | number | boolean {
-  if (!/^(?:true|false|-?\d.*|".*")$/s.test(text)) return text
+  if (!/^(?:true|false|-?\d.*|".*"|\[.*\])$/s.test(text)) return text
   try {
     const value = JSON.parse(text)
     // A number that JavaScript would write otherwise stays a text: 18 digits, or 1.0.

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { formatAttributes, readAttributes } from '../src/console/page/product-attributes.ts'
 import { formatImages, readImages } from '../src/console/page/product-images.ts'
 
 const image = (changes: object) => ({ url: 'https://images.example/a.jpg', alt: '', width: null, height: null, ...changes })
@@ -25,4 +26,22 @@ test('reads what an operator types, and leaves addresses to the store', () => {
     image({ url: 'javascript:alert(1)' }),
   ])
   assert.deepEqual(readImages(''), [])
+})
+
+test('attributes are the same after the text of the form', () => {
+  const attributes = {
+    ...{
+      text: 'wool',
+      number: 0.5,
+      truth: false,
+      digits: '12',
+      list: ['red', 'a, "b"', ''],
+      none: [],
+      like_a_list: '["red"]',
+      sale: '[sale]',
+    },
+    ...{ lines: 'a\nb', empty: '', blanks: ' a ' },
+  }
+  assert.deepEqual(readAttributes(formatAttributes(attributes)), attributes)
+  assert.deepEqual(readAttributes('colours: ["red", "blue"]\nsale: [50 % off]'), { colours: ['red', 'blue'], sale: '[50 % off]' })
 })
