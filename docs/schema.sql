@@ -73,6 +73,32 @@ $$;
 
 
 --
+-- Name: attribute_terms(jsonb); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.attribute_terms(attributes jsonb) RETURNS text[]
+    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
+    AS $$
+begin
+  return array(
+    -- The API's bounds are below this one, and the index refuses longer terms.
+    select left(term, 560)
+    from jsonb_each(attributes) as attribute (name, value)
+    cross join lateral (
+      select name
+      union all
+      select name || '=' || case jsonb_typeof(value) when 'number' then trim_scale(value::numeric)::text else value #>> '{}' end
+      where jsonb_typeof(value) <> 'array'
+      union all
+      select name || '=' || element
+      from jsonb_array_elements_text(case jsonb_typeof(value) when 'array' then value else '[]' end) as list (element)
+    ) as terms (term)
+  );
+end
+$$;
+
+
+--
 -- Name: search_text(text); Type: FUNCTION; Schema: public; Owner: -
 --
 
@@ -2799,6 +2825,13 @@ CREATE INDEX product_slugs_product_id_retired_at_idx ON public.product_slugs USI
 
 
 --
+-- Name: products_attribute_terms_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX products_attribute_terms_idx ON public.products USING gin (public.attribute_terms(attributes)) WHERE ((archived_at IS NULL) AND (attributes <> '{}'::jsonb));
+
+
+--
 -- Name: products_category_created_at_id_idx; Type: INDEX; Schema: public; Owner: -
 --
 
@@ -2978,6 +3011,14 @@ CREATE INDEX webhook_deliveries_event_id_idx ON public.webhook_deliveries USING 
 --
 
 CREATE INDEX webhook_events_created_at_idx ON public.webhook_events USING btree (created_at);
+
+
+--
+-- Name: products_attribute_terms_statistics; Type: STATISTICS; Schema: public; Owner: -
+--
+
+CREATE STATISTICS public.products_attribute_terms_statistics ON public.attribute_terms(attributes) FROM public.products;
+ALTER STATISTICS public.products_attribute_terms_statistics SET STATISTICS 400;
 
 
 --
