@@ -71,6 +71,15 @@ test('answers 404 for what is not there, as the protocol says', async () => {
   assert.deepEqual(answer.json.error, { message: 'There is no such namespace.', type: 'NoSuchNamespaceException', code: 404 })
 })
 
+test('lists the namespaces of the top level for an empty parent, and refuses an unknown one', async () => {
+  const ask = (parent: string) => store.call('GET', `/iceberg/v1/namespaces?parent=${parent}`, { token: key })
+  assert.deepEqual((await ask('')).json, { namespaces: [['storefront']] })
+  assert.deepEqual((await ask('storefront')).json, { namespaces: [] })
+  const unknown = await ask('other')
+  assertProblem(unknown, 404, 'not_found')
+  assert.equal(unknown.json.error.type, 'NoSuchNamespaceException')
+})
+
 test('is for those who may read figures, and read-only', async () => {
   const other = await makeKey(store, ['orders:read'])
   const refused = (error: unknown) => error instanceof IcebergError && error.status === 403

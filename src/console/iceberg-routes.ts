@@ -62,11 +62,17 @@ const OfTable = Type.Object({
 export function icebergRoutes(server: HttpServer, { catalogue }: { catalogue: Catalogue }): void {
   const shared = { tags: ['operations'] }
   const config = { access: 'figures:read' } as const
+  const preHandler = async ({ params }: { params: unknown }, reply: { header(name: string, value: string): unknown }) => {
+    const { namespace } = params as { namespace?: string }
+    if (namespace !== undefined) assertNamespace(namespace)
+    reply.header('cache-control', 'no-store')
+  }
 
   server.get(
     '/iceberg/v1/config',
     {
       config,
+      preHandler,
       schema: {
         ...shared,
         operationId: 'getIcebergConfiguration',
@@ -77,29 +83,39 @@ export function icebergRoutes(server: HttpServer, { catalogue }: { catalogue: Ca
         response: okResponses(Configuration, 'The configuration.', ...OPERATOR_ONLY, 'invalid_query'),
       },
     },
-    async (_request, reply) => reply.header('cache-control', 'no-store').send({ defaults: {}, overrides: {}, endpoints: ENDPOINTS }),
+    async () => ({ defaults: {}, overrides: {}, endpoints: ENDPOINTS }),
   )
 
   server.get(
     '/iceberg/v1/namespaces',
     {
       config,
+      preHandler,
       schema: {
         ...shared,
         operationId: 'listIcebergNamespaces',
         summary: 'The namespaces of the Iceberg REST catalogue',
-        querystring: Type.Object({ parent: Type.Optional(Type.String({ description: 'Only namespaces in this one: there are none.' })) }),
-        response: okResponses(Namespaces, 'The namespaces.', ...OPERATOR_ONLY, 'invalid_query'),
+        querystring: Type.Object({
+          parent: Type.Optional(
+            Type.String({ description: 'Only namespaces in this one: `storefront` has none. Empty for the top level.' }),
+          ),
+        }),
+        response: okResponses(Namespaces, 'The namespaces.', ...OPERATOR_ONLY, 'invalid_query', 'not_found'),
       },
     },
-    async (request, reply) =>
-      reply.header('cache-control', 'no-store').send({ namespaces: request.query.parent === undefined ? [[NAMESPACE]] : [] }),
+    async (request) => {
+      // An empty name is the top level.
+      const { parent = '' } = request.query
+      if (parent !== '') assertNamespace(parent)
+      return { namespaces: parent === '' ? [[NAMESPACE]] : [] }
+    },
   )
 
   server.get(
     '/iceberg/v1/namespaces/:namespace',
     {
       config,
+      preHandler,
       schema: {
         ...shared,
         operationId: 'getIcebergNamespace',
@@ -108,16 +124,14 @@ export function icebergRoutes(server: HttpServer, { catalogue }: { catalogue: Ca
         response: okResponses(OneNamespace, 'The namespace.', ...OPERATOR_ONLY, 'not_found'),
       },
     },
-    async (request, reply) => {
-      assertNamespace(request.params.namespace)
-      return reply.header('cache-control', 'no-store').send({ namespace: [NAMESPACE], properties: {} })
-    },
+    async () => ({ namespace: [NAMESPACE], properties: {} }),
   )
 
   server.get(
     '/iceberg/v1/namespaces/:namespace/tables',
     {
       config,
+      preHandler,
       schema: {
         ...shared,
         operationId: 'listIcebergTables',
@@ -126,17 +140,14 @@ export function icebergRoutes(server: HttpServer, { catalogue }: { catalogue: Ca
         response: okResponses(Tables, 'The tables.', ...OPERATOR_ONLY, 'not_found'),
       },
     },
-    async (request, reply) => {
-      assertNamespace(request.params.namespace)
-      const names = await catalogue.list()
-      return reply.header('cache-control', 'no-store').send({ identifiers: names.map((name) => ({ namespace: [NAMESPACE], name })) })
-    },
+    async () => ({ identifiers: (await catalogue.list()).map((name) => ({ namespace: [NAMESPACE], name })) }),
   )
 
   server.get(
     '/iceberg/v1/namespaces/:namespace/tables/:table',
     {
       config,
+      preHandler,
       schema: {
         ...shared,
         operationId: 'loadIcebergTable',
@@ -155,7 +166,6 @@ export function icebergRoutes(server: HttpServer, { catalogue }: { catalogue: Ca
       },
     },
     async (request, reply) => {
-      assertNamespace(request.params.namespace)
       const table = await catalogue.load(request.params.table)
       if (table === null) throw notFound('table', 'NoSuchTableException')
       const body = JSON.stringify(loadResult(table, request.query.snapshots ?? 'all'))
