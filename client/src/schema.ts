@@ -16922,7 +16922,7 @@ export interface operations {
     listIcebergNamespaces: {
         parameters: {
             query?: {
-                /** @description Only namespaces in this one: there are none. */
+                /** @description Only namespaces in this one: `storefront` has none. Empty for the top level. */
                 parent?: string;
             };
             header?: never;
@@ -16969,6 +16969,15 @@ export interface operations {
             };
             /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `not_found`: Not found. */
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };
