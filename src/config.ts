@@ -144,7 +144,7 @@ function readAll(read: Settings, env: NodeJS.ProcessEnv) {
     sharedCacheSeconds: read.integer('CDN_MAX_AGE_SECONDS', 60, 0, 31_536_000),
     /** Caches to purge after changes. They may contain a token: not for logs. */
     cdnPurgeUrls: readPurgeUrls(read),
-    /** Open connections of this process's API; further ones are closed at once. */
+    /** Open connections of this process's API; above it one is closed for each new one. */
     maxConnections: read.integer('MAX_CONNECTIONS', 5_000, 10, 1_000_000),
     /** Between the signal to stop, from which `/readyz` is 503, and the end of listening. */
     drainDelaySeconds: read.integer('DRAIN_DELAY_SECONDS', 0, 0, 60),

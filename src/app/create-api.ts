@@ -27,6 +27,7 @@ import type { Connect } from '../db/with-reconnect.ts'
 import { publicCorsHeaders } from '../http/cors.ts'
 import { healthRoutes, type ReadinessCheck } from '../http/health.ts'
 import type { HttpServer } from '../http/http-server.ts'
+import { limitConnections } from '../http/limit-connections.ts'
 import { problemPages } from '../http/problem-pages.ts'
 import { referenceRoutes } from '../http/reference.ts'
 import { createHttpServer, openApiRoute, requestId } from '../http/server.ts'
@@ -157,12 +158,12 @@ export async function createApi(options: ApiOptions): Promise<HttpServer> {
   const batcher = createOrderBatcher({ ...shared, ...limits, pool: placingPool, logger, observer: metrics, onStore })
   const shedder = createShedder({ pool, batcher, catalogue, onShed: metrics?.requestShed })
   const server = await createHttpServer({
-    ...{ logger, baseUrl, basePath, trustProxy, corsOrigins, authenticate, sessionGuard, shedder, maxConnections: config.maxConnections },
-    onConnectionDropped: () => metrics?.connectionDropped(),
+    ...{ logger, baseUrl, basePath, trustProxy, corsOrigins, authenticate, sessionGuard, shedder },
     ...reporting,
   })
   const shortcut = { logger, requestIdOf: requestId, headers: publicCorsHeaders(corsOrigins), ...reporting }
   addShortcut(server, catalogueShortcut(catalogue), shortcut)
+  limitConnections(server, { maxConnections: config.maxConnections, onDropped: () => metrics?.connectionDropped() })
   await server.register(
     async (scope) => {
       authRoutes(scope, auth.context)

@@ -39,9 +39,6 @@ export interface HttpServerOptions {
   onAnswered?: OnAnswered
   /** Without it requests have no spans. */
   tracing?: RequestTracing
-  /** Open connections; without it any number. The next one is closed at once, and counted. */
-  maxConnections?: number
-  onConnectionDropped?: () => void
   /** What an overloaded process refuses; nothing by default. */
   shedder?: LoadShedder
 }
@@ -61,8 +58,6 @@ const TIMEOUT_CHECKS_MS = 2_000
 const KEEP_ALIVE_TIMEOUT_MS = 75_000
 /** A connection ends when no byte has moved for so long, such as that of a client who reads nothing. */
 const IDLE_TIMEOUT_MS = 120_000
-/** While connections are refused, those without a request are closed this often: their clients connect again. */
-const CLOSE_IDLE_EVERY_MS = 1_000
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
 
 /** The HTTP shell, without a route: parsing, validation, problems, request ids, the log line of each request. */
@@ -94,15 +89,6 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
     },
     clientErrorHandler: (error, socket) => refuseConnection(error, socket, options),
   }).withTypeProvider<TypeBoxTypeProvider>()
-  if (options.maxConnections !== undefined) server.server.maxConnections = options.maxConnections
-  let closedIdleAt = Number.NEGATIVE_INFINITY
-  server.server.on('drop', () => {
-    options.onConnectionDropped?.()
-    // Clients that send nothing must not keep others away.
-    if (performance.now() - closedIdleAt < CLOSE_IDLE_EVERY_MS) return
-    closedIdleAt = performance.now()
-    server.server.closeIdleConnections()
-  })
   server.addSchema(Problem)
   server.removeAllContentTypeParsers()
   server.addContentTypeParser('application/json', { parseAs: 'buffer' }, (_request, body, done) => {

@@ -1,13 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Socket } from 'node:net'
 import type { Logger } from 'pino'
 import { findHostFault } from './host.ts'
 import type { HttpServer } from './http-server.ts'
 import type { OnAnswered } from './server.ts'
 import { type RequestTracing, startSpan, traceIdOfRequest } from './trace-context.ts'
-
-/** Browsers and proxies do not pipeline; the few programs that do wait for some answers in between. */
-const MAX_UNANSWERED = 64
 
 /**
  * Answers a GET or HEAD request from memory, with additional `headers` (name, value, name, value …), and returns the route's pattern and
@@ -40,7 +36,6 @@ export function addShortcut(
   { logger, requestIdOf, headers = [], onAnswered, tracing }: ShortcutOptions,
 ): void {
   const listeners = server.server.listeners('request') as ((request: IncomingMessage, response: ServerResponse) => void)[]
-  const isOverLimit = createPipeliningLimit()
   let isOpen = true
   // Fastify answers with `connection: close` while the server stops.
   server.addHook('preClose', async () => {
@@ -48,7 +43,6 @@ export function addShortcut(
   })
   server.server.removeAllListeners('request')
   server.server.on('request', (request: IncomingMessage, response: ServerResponse) => {
-    if (isOverLimit(request, response)) return
     if (!isOpen || !answer(request, response)) for (const listener of listeners) listener(request, response)
   })
 
@@ -67,24 +61,5 @@ export function addShortcut(
       logger.info({ ...ids, method, ...sent, ms: Math.round(ms) }, 'request')
     }
     return true
-  }
-}
-
-/**
- * Whether too many requests before this one on its connection are unanswered, or their answers unread; such a connection is ended. Node.js
- * parses everything it received before any other request, and keeps every answer until the client reads it.
- */
-function createPipeliningLimit(): (request: IncomingMessage, response: ServerResponse) => boolean {
-  const unanswered = new WeakMap<Socket, number>()
-  return ({ socket }, response) => {
-    if (socket.destroyed) return true
-    const count = (unanswered.get(socket) ?? 0) + 1
-    if (count > MAX_UNANSWERED) {
-      socket.destroy()
-      return true
-    }
-    unanswered.set(socket, count)
-    response.once('close', () => unanswered.set(socket, (unanswered.get(socket) ?? 1) - 1))
-    return false
   }
 }

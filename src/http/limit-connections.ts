@@ -1,0 +1,79 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import type { HttpServer } from './http-server.ts'
+
+/** Browsers and proxies do not pipeline; the few programs that do wait for some answers in between. */
+const MAX_UNANSWERED = 64
+
+export interface ConnectionLimits {
+  /** Open connections; without it any number. */
+  maxConnections?: number
+  /** Called for each connection that is closed because there are more. */
+  onDropped?: () => void
+}
+
+interface Connection {
+  unanswered: number
+  latest: IncomingMessage | null
+}
+
+/**
+ * Closes one connection for each above the limit: the one that has waited longest for its client, be it idle or in the middle of a request,
+ * or the new one when all others wait for the store. Ends those with too many unanswered requests, or unread answers: Node.js parses
+ * everything it received before any other request. Call it when all listeners of requests are there. See decision 0266.
+ */
+export function limitConnections(
+  { server }: HttpServer,
+  { maxConnections = Number.POSITIVE_INFINITY, onDropped = () => {} }: ConnectionLimits,
+): void {
+  const connections = new Map<Socket, Connection>()
+  /** In the order since when they wait. Those whose request is complete by now are removed by the next search. */
+  const waiting = new Set<Socket>()
+
+  const forget = (socket: Socket) => {
+    connections.delete(socket)
+    waiting.delete(socket)
+  }
+  const dropOne = () => {
+    for (const socket of waiting) {
+      if (isBeingAnswered(connections.get(socket))) waiting.delete(socket)
+      else {
+        forget(socket)
+        socket.destroy()
+        return onDropped()
+      }
+    }
+  }
+  server.on('connection', (socket: Socket) => {
+    connections.set(socket, { unanswered: 0, latest: null })
+    waiting.add(socket)
+    socket.once('close', () => forget(socket))
+    if (connections.size > maxConnections) dropOne()
+  })
+
+  const listeners = server.listeners('request') as ((request: IncomingMessage, response: ServerResponse) => void)[]
+  server.removeAllListeners('request')
+  server.on('request', (request: IncomingMessage, response: ServerResponse) => {
+    const { socket } = request
+    const connection = connections.get(socket)
+    if (connection === undefined || socket.destroyed) return
+    connection.unanswered += 1
+    if (connection.unanswered > MAX_UNANSWERED) {
+      socket.destroy()
+      return
+    }
+    connection.latest = request
+    response.once('close', () => {
+      connection.unanswered -= 1
+      if (!connections.has(socket)) return
+      waiting.delete(socket)
+      waiting.add(socket)
+    })
+    for (const listener of listeners) listener(request, response)
+  })
+}
+
+/** Whether the store has all of a request, so that the client waits for it. */
+function isBeingAnswered({ unanswered, latest }: Connection = { unanswered: 0, latest: null }): boolean {
+  return unanswered > 1 || (unanswered === 1 && latest?.complete === true)
+}
