@@ -58,7 +58,7 @@ export class Judge {
       this.#judgeBody(request) ??
       findBrokenRule(request)
     if (because !== null) return { kind: 'invalid', because }
-    return request.isOdd || hasOwnAddress(request) ? { kind: 'unsure' } : { kind: 'valid' }
+    return request.isOdd || hasOwnAddress(request) || hasMore(request) ? { kind: 'unsure' } : { kind: 'valid' }
   }
 
   #judgePath({ operation, pathValues }: FuzzRequest): string | null {
@@ -70,12 +70,13 @@ export class Judge {
   }
 
   /** Only a parameter that is a list may repeat, and every parameter must be in the document. */
-  #judgeQuery({ queryParameters }: Operation, query: FuzzRequest['query']): string | null {
+  #judgeQuery({ path, queryParameters }: Operation, query: FuzzRequest['query']): string | null {
     const seen = new Set<string>()
     for (const { name, value } of query) {
       const parameter = queryParameters.find((known) => known.name === name)
       // An operation without a query ignores it.
       if (queryParameters.length === 0) continue
+      if (parameter === undefined && isOpen(path)) continue
       if (parameter === undefined) return `query: ${JSON.stringify(name)} is not known`
       const isList = parameter.schema.type === 'array'
       if (seen.has(name) && !isList) return `query: ${name} comes twice`
@@ -111,6 +112,15 @@ export class Judge {
     const reason = findUnstorable(value) ?? this.explain(body.schema, value)
     return reason === null ? null : `body: ${reason}`
   }
+}
+
+/** A client of a later version of the Iceberg protocol may send parameters that are not in the document. */
+function isOpen(path: string): boolean {
+  return path.startsWith('/iceberg/')
+}
+
+function hasMore({ operation: { path, queryParameters }, query }: FuzzRequest): boolean {
+  return isOpen(path) && query.some(({ name }) => queryParameters.every((known) => known.name !== name))
 }
 
 /** NUL and lone surrogates, which docs/errors.md refuses anywhere. */

@@ -33,7 +33,7 @@ export class Metrics {
     'Batches of orders that were placed a second time, after a check of the current state.',
   )
   readonly #shed = this.#counter('requests_shed_total', 'Requests refused because the process was overloaded, by their class.', ['class'])
-  readonly #dropped = this.#counter('connections_dropped_total', 'Connections that were closed at once because there were too many.')
+  readonly #dropped = this.#counter('connections_dropped_total', 'Connections that were closed because there were too many.')
   readonly #published = this.#counter('events_published_total', 'Order events that the topic has stored, duplicates included.')
   readonly #mails = this.#counter('mails_total', 'Tries to send a mail, by their outcome.', ['kind', 'outcome'])
   readonly #webhooks = this.#counter('webhooks_total', 'Tries to deliver a webhook, by their outcome.', ['outcome'])
