@@ -138,7 +138,7 @@ function describeRows(target: DatabaseAddresses, slotName: string, cause: Target
   const { pathname } = new URL(target.owner)
   const database = decodeURIComponent(pathname.slice(1))
   return new OperatorError(
-    `the database in DATABASE_URL is not empty (${cause.table}); nothing was moved. If these are only the rows of a move that was interrupted: drop the slot ${slotName} with pg_drop_replication_slot, drop the database ${database}, create it again, and run storefront database move again`,
+    `the database in DATABASE_URL is not empty (${cause.table}); nothing was moved. If these are only the rows of a move that was interrupted: drop the slot ${slotName} with pg_drop_replication_slot if there is one, drop the database ${database}, create it again, and run storefront database move again`,
     { cause },
   )
 }

@@ -1,5 +1,5 @@
 import { isDatabaseOutage, isPoolerRefusal } from './failures.ts'
-import { INSUFFICIENT_PRIVILEGE, INVALID_AUTHORIZATION, INVALID_PASSWORD, sqlState, UNKNOWN_DATABASE } from './sql-state.ts'
+import { DISK_FULL, INSUFFICIENT_PRIVILEGE, INVALID_AUTHORIZATION, INVALID_PASSWORD, sqlState, UNKNOWN_DATABASE } from './sql-state.ts'
 
 const REFUSALS = new Set<string | undefined>([INVALID_AUTHORIZATION, INVALID_PASSWORD, UNKNOWN_DATABASE])
 // `pg` sets no code for it.
@@ -9,6 +9,7 @@ const NO_PASSWORD = /^SASL: SCRAM-SERVER-FIRST-MESSAGE: client password must be 
 export function explainConnection(error: unknown, name: string): string | null {
   const reason = explainRefusal(error, name)
   if (reason !== null) return reason
+  if (sqlState(error) === DISK_FULL) return `the database cannot be used: ${(error as Error).message}; make room on the disk of its server`
   const { code = '', message } = error as { code?: string; message?: string }
   return isDatabaseOutage(error) ? `the database cannot be used: ${message || code}; check that it runs, and ${name}` : null
 }

@@ -11,6 +11,7 @@ export const DEADLOCK_DETECTED = '40P01'
 export const INSUFFICIENT_PRIVILEGE = '42501'
 export const DUPLICATE_OBJECT = '42710'
 export const UNDEFINED_TABLE = '42P01'
+export const DISK_FULL = '53100'
 export const TOO_MANY_CONNECTIONS = '53300'
 /** Such as when all replication slots are in use. */
 export const CONFIGURATION_LIMIT_EXCEEDED = '53400'

@@ -106,7 +106,7 @@ export function assertNotMoved(folder: DataFolder): void {
   const moved = findMovedCluster(folder)
   if (moved === null) return
   throw new PostgresUnavailable(
-    `the store of ${folder.path} was moved to another database: set DATABASE_URL to its address; to go back without what was sold there, rename ${moved} to ${folder.cluster}`,
+    `the store of ${folder.path} was moved to another database: set DATABASE_URL to its address, and if it is set run storefront replay; to go back without what was sold there, rename ${moved} to ${folder.cluster}`,
   )
 }
 
