@@ -117,6 +117,8 @@ for (const view of VIEWS) {
     await page.getByText(/^Running for \d/).waitFor()
     await page.getByRole('button', { name: 'Cancel', exact: true }).click()
     await page.getByText('The query was cancelled.').waitFor()
+    // Until then the screen takes no other query.
+    await page.getByRole('button', { name: 'Cancel', exact: true, disabled: true }).waitFor()
     const long = 'x'.repeat(2_000)
     const hostile = `select '${HOSTILE.replaceAll("'", "''")}' as "${HOSTILE.replaceAll('"', '""')}", '${long}' as long, 1 as n union all select 'b', 'c', -2`
     await untilAnswered(page, () => ask(page, hostile), page.getByRole('columnheader', { name: HOSTILE, exact: true }))

@@ -62,11 +62,12 @@ export async function startAuditedStore(t: Cleanup, overrides: StoreOverrides = 
     async untilDelivered() {
       await eventually(
         async () => {
-          const { topic, mails, lake, orders } = await check()
+          const { topic, mails, lake, orders, activities } = await check()
           const { versions } = orders
-          return topic.events === versions && mails.sent === versions && lake.events === versions
+          const areDelivered = topic.events === versions && mails.sent === versions && lake.events === versions
+          return areDelivered && activities.inLake + activities.lost >= activities.recorded
         },
-        { timeoutMs: 120_000, what: 'every event everywhere' },
+        { timeoutMs: 120_000, what: 'every event and activity everywhere' },
       )
     },
   }

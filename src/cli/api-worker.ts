@@ -8,11 +8,12 @@ const exit = () => process.exit()
 process.once('disconnect', exit)
 const [config] = (await once(process, 'message')) as [Config]
 process.off('disconnect', exit)
+const sayAlive = () => void process.send?.('alive', undefined, undefined, () => {})
 // Each further message asks whether this process still answers.
-process.on('message', () => process.send?.('alive', undefined, undefined, () => {}))
+process.on('message', sayAlive)
 let status = 1
 try {
-  status = await serveApiWorker(config, (forced) => process.exit(forced))
+  status = await serveApiWorker(config, (forced) => process.exit(forced), sayAlive)
 } catch (error) {
   console.error(`storefront: ${explainError(error)?.message ?? (error as Error).stack}`)
 }

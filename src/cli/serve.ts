@@ -71,7 +71,7 @@ export async function serve(
 }
 
 /** Runs a further process of the API until a signal, or until its parent disconnects or ends. */
-export async function serveApiWorker(config: Config, exit: Terminal['exit']): Promise<number> {
+export async function serveApiWorker(config: Config, exit: Terminal['exit'], onStarted: () => void): Promise<number> {
   const { logger, readable } = createLog(config)
   const stopped = Promise.withResolvers<void>()
   onStopSignal(stopped.resolve, () => exit(EXIT_INTERRUPTED))
@@ -81,6 +81,7 @@ export async function serveApiWorker(config: Config, exit: Terminal['exit']): Pr
   const app = await createApp({ config, logger, runCommand })
   try {
     await app.start()
+    onStarted()
     collectGarbageSooner()
     if (readable !== null) readable.isBrief = false
     await stopped.promise
