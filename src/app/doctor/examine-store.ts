@@ -42,14 +42,15 @@ export async function examineStore(
     examineDatabases(config, hanging, timeoutMs, now),
     examineBroker(config, timeoutMs, now),
     examineMailServer(config, timeoutMs),
-    examineWholeLake(config, timeoutMs, now),
+    examineWholeLake(config, hanging, timeoutMs, now),
     examineCaches(config, timeoutMs),
   ])
   return findings.flat()
 }
 
-async function examineWholeLake(config: Config, timeoutMs: number, now: () => number): Promise<Finding[]> {
-  const files = await examineLake(config, timeoutMs)
+async function examineWholeLake(config: Config, hanging: Promise<string | null>, timeoutMs: number, now: () => number): Promise<Finding[]> {
+  const [files, dead] = await Promise.all([examineLake(config, timeoutMs), hanging])
+  if (dead !== null) return [...files, warning('lake tables', `not examined: the disk of ${dead} does not answer`, DEAD_DISK_REMEDY)]
   // Of a bucket that cannot be reached one line is enough.
   return files.every(({ status }) => status === 'ok') ? [...files, ...(await examineTables(config, timeoutMs, now))] : files
 }
