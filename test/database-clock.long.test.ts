@@ -2,12 +2,11 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
-import { openSteppedDatabase } from '../faults/clocks.ts'
-import { Skipped } from '../faults/lake.ts'
 import { prepareDatabase } from '../src/app/prepare-database.ts'
 import { oneRole } from '../src/db/addresses.ts'
 import { eventually } from './eventually.ts'
 import { createRestorableStore } from './restorable-store.ts'
+import { openSteppedDatabaseOrSkip } from './stepped-database.ts'
 import { TEST_SECRET } from './store.ts'
 import { silent } from './stream-harness.ts'
 
@@ -17,11 +16,7 @@ const HOURS = 3_600
 const NOTICED_MS = 1_500
 
 test("sessions, revocations and repeated orders work while PostgreSQL's clock is 23 h behind and ahead", async (t) => {
-  const database = await openSteppedDatabase(t).catch((error: unknown) => {
-    if (!(error instanceof Skipped)) throw error
-    t.skip(error.message)
-    return null
-  })
+  const database = await openSteppedDatabaseOrSkip(t)
   if (database === null) return
   await prepareDatabase(oneRole(database.url), silent)
   const store = await createRestorableStore(t, { DATABASE_URL: database.url, STOREFRONT_SECRET: TEST_SECRET }).start()

@@ -2,8 +2,6 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import pg from 'pg'
-import { openSteppedDatabase } from '../faults/clocks.ts'
-import { Skipped } from '../faults/lake.ts'
 import { orderSlotOf, prepareDatabase } from '../src/app/prepare-database.ts'
 import { oneRole } from '../src/db/addresses.ts'
 import { startEmbeddedPostgres } from '../src/db/embedded/embedded-postgres.ts'
@@ -14,6 +12,7 @@ import { debianPostgresMissing, startDebianPostgres } from './debian-postgres.ts
 import { assertFinding, examine } from './doctor-harness.ts'
 import { eventually } from './eventually.ts'
 import { copyForStandby, startStandby } from './standby.ts'
+import { openSteppedDatabaseOrSkip } from './stepped-database.ts'
 import { TEST_SECRET } from './store.ts'
 import { runStorefront } from './store-process.ts'
 import { silent } from './stream-harness.ts'
@@ -102,11 +101,7 @@ test('a server without wal_level=logical, and its slot on the way to its loss', 
 })
 
 test('a server whose clock is really wrong', async (t) => {
-  const database = await openSteppedDatabase(t).catch((error: unknown) => {
-    if (!(error instanceof Skipped)) throw error
-    t.skip(error.message)
-    return null
-  })
+  const database = await openSteppedDatabaseOrSkip(t)
   if (database === null) return
   await prepareDatabase(oneRole(database.url), silent)
   const clock = async (status: 'ok' | 'warning' | 'problem', remedy?: RegExp) =>

@@ -1,0 +1,12 @@
+import type { TestContext } from 'node:test'
+import { openSteppedDatabase } from '../faults/clocks.ts'
+import { Skipped } from '../faults/lake.ts'
+
+/** As `openSteppedDatabase`; null, and the test counts as skipped with the reason, where the programs that it needs are missing. */
+export async function openSteppedDatabaseOrSkip(t: TestContext): Promise<Awaited<ReturnType<typeof openSteppedDatabase>> | null> {
+  return openSteppedDatabase(t).catch((error: unknown) => {
+    if (!(error instanceof Skipped)) throw error
+    t.skip(error.message)
+    return null
+  })
+}
